@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ecmproto.check.rule import Family, Rule, Settings
-from ecmproto.check.rules import pfc, qcn
+from ecmproto.check.rules import domain, pfc, qcn, roce
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.parameters import unknown_name
 
-FAMILIES: tuple[Family, ...] = (qcn.FAMILY, pfc.FAMILY)
+FAMILIES: tuple[Family, ...] = (qcn.FAMILY, domain.FAMILY, pfc.FAMILY, roce.FAMILY)
 """In the order in which their findings are told."""
 
 

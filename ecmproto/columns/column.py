@@ -58,6 +58,14 @@ class Stretches:
         copy_octets(self.buffer, fixed(self.start), fixed(self.octets), fixed(bounds[1:]), out)
         return out, bounds
 
+    def any_bits(self) -> NDArray[np.bool_]:
+        """Return for each whether any of its bits is set."""
+        packed, bounds = self.packed()
+        before = np.zeros(len(packed) + 1, np.int64)
+        np.cumsum(packed != 0, out=before[1:])
+        found: NDArray[np.bool_] = before[bounds[1:]] != before[bounds[:-1]]
+        return found
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:

@@ -133,7 +133,6 @@ def _dirty(frames: CountedBatch, untold: NDArray[np.bool_]) -> NDArray[np.bool_]
         stretches = column.values
         assert isinstance(stretches, Stretches)
         octets = np.maximum(stretches.octets - np.where(untold[column.rows], _FCS_OCTETS, 0), 0)
-        packed, bounds = Stretches(buffer=stretches.buffer, start=stretches.start, octets=octets).packed()
-        something = np.concatenate([[0], np.cumsum(packed != 0)])
-        dirty[column.rows] |= something[bounds[1:]] != something[bounds[:-1]]
+        padding = Stretches(buffer=stretches.buffer, start=stretches.start, octets=octets)
+        dirty[column.rows] |= padding.any_bits()
     return dirty

@@ -266,7 +266,7 @@ class RoceCounts:
         if not len(rows):
             return
         self._frames += len(rows)
-        (src_low, src_high), (dst_low, dst_high), ecn = _network(counted, rows)
+        (src_low, src_high), (dst_low, dst_high), ecn = network_ends(counted, rows)
         low, high = np.stack([src_low, dst_low], 1).reshape(-1), np.stack([src_high, dst_high], 1).reshape(-1)
         hosts = self.hosts.numbers(low, high).reshape(-1, 2)
         known = (hosts != NO_NUMBER).all(axis=1)
@@ -523,6 +523,7 @@ class RoceCounts:
         """Return a row; what goes to the rows ``against`` is about its frames."""
         state, pairs = self._state, self.queue_pairs
         counts, low = state.counts[row].tolist(), int(pairs.low[row])
+        first_ce_ns = int(state.live[row, _FIRST_CE])
         own = _joined(delays, [state.delay_row[other, abouts[other].place] for other in against])
         return QueuePair(
             source=self._address(low >> 32),
@@ -546,6 +547,7 @@ class RoceCounts:
             cnps_against=sum(int(state.counts[other, _CNPS]) for other in against),
             refusals_against=int(state.counts[against][:, (_RNRS, *range(_NAKS, _COUNTS))].sum()),
             delay_ns=own.row(0),
+            first_ce_ns=None if first_ce_ns == _NO_TIME else first_ce_ns,
         )
 
     def _address(self, host: int) -> str:
@@ -573,10 +575,13 @@ def _joined(delays: Distributions, rows: list[int]) -> Distributions:
     return joined
 
 
-def _network(
+def network_ends(
     counted: CountedBatch, rows: NDArray[np.int32]
 ) -> tuple[tuple[Int64, Int64], tuple[Int64, Int64], Int64]:
-    """Return the source and destination of frames, as two halves each, and their ECN field."""
+    """Return the source and destination of RoCE frames, as two halves each, and their ECN field.
+
+    The halves are the lower and the upper 64 bits; IPv4 addresses are as IPv6 writes them.
+    """
     halves = np.zeros((2, 2, len(rows)), np.int64)
     ecn = np.zeros(len(rows), np.int64)
     for source, destination, service in (_V4, _V6, _GLOBAL):

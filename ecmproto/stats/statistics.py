@@ -439,6 +439,8 @@ class QueuePair:
     """NAKs and receivers not ready that came back for these frames, likewise."""
     delay_ns: Distribution | None
     """From the first CE-marked frame since the last such CNP to the next one."""
+    first_ce_ns: int | None
+    """When the first CE-marked frame came."""
 
     @property
     def trouble(self) -> int:

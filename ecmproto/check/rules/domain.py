@@ -1,0 +1,167 @@
+"""Rules of congestion notification domains: CN-TAGs stay where they are understood (802.1Q 30 to 33).
+
+The ends of a link say by LLDP which priorities are CNPVs with them, and for which they are ready to take
+CN-TAGs.  A capture may have seen both ends; what each of them said at any time counts, as both begin not
+ready.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ecmproto.check.report import Report
+from ecmproto.check.rule import (
+    PORT,
+    PRIORITY_FIELDS,
+    SENDER,
+    Family,
+    Judged,
+    Rows,
+    Rule,
+    Settings,
+    Shift,
+    Where,
+    mac_of_key,
+)
+from ecmproto.mechanisms.api.parameters import Parameters, priority_set
+
+_CNTAG = ("cntag.flow_id",)
+_CNPV, _READY = "lldp.ieee.802_1qau.cnpv", "lldp.ieee.802_1qau.ready"
+_MOST_LINKS = 1024
+"""Interfaces with a priority, and speakers on an interface, that are told apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainRules(Parameters):
+    """What a domain is set to."""
+
+    cnpv: frozenset[int] = priority_set(
+        "cnpv", frozenset(range(8)), source="802.1Q 30.5",
+        doc="congestion notification priority values: the priorities whose frames may have a CN-TAG",
+    )  # fmt: skip
+
+
+def _priority(frames: Rows, parameters: DomainRules) -> Judged:
+    inside = np.isin(frames.priority, sorted(parameters.cnpv))
+    allowed = ", ".join(str(each) for each in sorted(parameters.cnpv)) or "none"
+    return Judged(
+        ~inside, "a CN-TAG in another priority than a CNPV", frames.priority, allowed, about=frames.is_tagged
+    )
+
+
+class _Tags:
+    """Where CN-TAGs were seen, and what the ends of these links say of themselves by LLDP."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._tags: dict[tuple[int, int], tuple[int, int, int]] = {}
+        """By interface and priority: the number and the time of the first frame, and how many there are."""
+        self._speakers: dict[tuple[int, int], tuple[int, int]] = {}
+        """By interface and address: the CNPVs, and the priorities that it is ready for."""
+
+    def add(self, rows: Rows) -> None:
+        """Look at CN-TAGs and at LLDP."""
+        tagged = np.flatnonzero(rows.has(_CNTAG[0]) & rows.is_tagged)
+        if len(tagged):
+            keys = rows.interface[tagged] << 3 | rows.priority[tagged]
+            found, first, count = np.unique(keys, return_index=True, return_counts=True)
+            for key, at, frames in zip(found.tolist(), tagged[first].tolist(), count.tolist(), strict=True):
+                self._tag((key >> 3, key & 7), (int(rows.number[at]), int(rows.time_ns[at]), frames))
+        for at in np.flatnonzero(rows.has("lldp.tlv.type")).tolist():
+            said = (int(rows[_CNPV][at]), int(rows[_READY][at]))
+            self._speak((int(rows.interface[at]), int(rows["eth.src"][at])), said)
+
+    def _tag(self, where: tuple[int, int], what: tuple[int, int, int]) -> None:
+        if where in self._tags:
+            number, time_ns, frames = self._tags[where]
+            self._tags[where] = (number, time_ns, frames + what[2])
+        elif len(self._tags) < _MOST_LINKS:
+            self._tags[where] = what
+
+    def _speak(self, who: tuple[int, int], said: tuple[int, int]) -> None:
+        if who in self._speakers or len(self._speakers) < _MOST_LINKS:
+            cnpv, ready = self._speakers.get(who, (0, 0))
+            self._speakers[who] = (cnpv | said[0], ready | said[1])
+
+    def join(self, later: _Tags, shift: Shift) -> None:
+        """Add the frames of a later part."""
+        for (interface, priority), (number, time_ns, frames) in later._tags.items():
+            self._tag((interface + shift.interfaces, priority), (number + shift.frames, time_ns, frames))
+        for (interface, address), said in later._speakers.items():
+            self._speak((interface + shift.interfaces, address), said)
+
+    def end(self, report: Report) -> None:
+        """Tell of CN-TAGs on links one of whose ends does not know them."""
+        for (interface, priority), (number, time_ns, frames) in sorted(self._tags.items()):
+            speakers = [
+                (address, said) for (where, address), said in self._speakers.items() if where == interface
+            ]
+            for rule, vector, lacks in (
+                ("DOM002", 0, "has it not among its CNPVs"),
+                ("DOM003", 1, "is not ready for CN-TAGs"),
+            ):
+                about = [
+                    (address, said) for address, said in speakers if not vector or said[0] >> priority & 1
+                ]
+                without = [address for address, said in about if not said[vector] >> priority & 1]
+                if about:
+                    what = f"CN-TAGs of priority {priority}, and {_listed(without)} {lacks}"
+                    one = np.array([number], np.int64)
+                    report.tell(
+                        rule,
+                        Where(one, np.array([time_ns]), np.array([interface]), np.array([interface])),
+                        Judged(np.array([bool(without)]), what, f"{frames:,} frames from this one on"),
+                    )
+
+
+def _listed(addresses: list[int]) -> str:
+    return ", ".join(mac_of_key(each) for each in addresses)
+
+
+RULES = (
+    Rule(
+        id="DOM001",
+        name="priority of CN-TAGs",
+        sentence="Only frames of a congestion notification priority value have a CN-TAG.",
+        why="A reaction point tags what it limits, which is of a CNPV; a bridge of the domain takes the "
+        "CN-TAG off no other priority. All priorities are CNPVs unless domain.cnpv says which.",
+        clause="802.1Q 30.5, 32.1.2",
+        severity="error",
+        subject=SENDER,
+        on=_CNTAG,
+        optional=PRIORITY_FIELDS,
+        parameters=("cnpv",),
+        expression=_priority,
+    ),
+    Rule(
+        id="DOM002",
+        name="CN-TAG outside of the domain",
+        sentence="CN-TAGs go over links both of whose ends have their priority as a CNPV.",
+        why="Whoever does not know CN-TAGs drops such a frame, or takes it for one of another protocol: the "
+        "port that sent it is no edge of the domain where it should be. Judged where LLDP of an end is in "
+        "the capture; an end without the congestion notification TLV has no CNPV.",
+        clause="802.1Q 32.1.1, 33.4.1.2",
+        severity="error",
+        subject=PORT,
+        on=(*_CNTAG, "lldp.tlv.type"),
+        optional=(*PRIORITY_FIELDS, _CNPV, _READY, "eth.src"),
+        memory=_Tags,
+    ),
+    Rule(
+        id="DOM003",
+        name="CN-TAG to an end not ready",
+        sentence="CN-TAGs go over links whose ends are ready for them.",
+        why="An end that is not ready takes CN-TAGs off, or has yet to set up its queues: its neighbour "
+        "sends none until it is told otherwise. Judged where LLDP of an end is in the capture and says that the "
+        "priority is a CNPV.",
+        clause="802.1Q 32.1.1, 33.5.4",
+        severity="warning",
+        subject=PORT,
+        on=(*_CNTAG, "lldp.tlv.type"),
+        optional=(*PRIORITY_FIELDS, _CNPV, _READY, "eth.src"),
+        memory=_Tags,
+    ),
+)
+
+FAMILY = Family(name="domain", title="Congestion notification domains", parameters=DomainRules, rules=RULES)

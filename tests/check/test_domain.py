@@ -1,0 +1,48 @@
+"""Rules of congestion notification domains: each finds the fault that was planted, and nothing else."""
+
+from __future__ import annotations
+
+from ecmproto.check import Checked
+from tests.check.planting import MS, Event, checked, faults, frame
+
+TAGGED = frame("vlan id=5 priority=3 cntag flow_id=7 data data=00")
+
+
+def announced(source: str, cnpv: int = 0b1000, ready: int = 0b1000) -> bytes:
+    return frame(f"eth src={source} lldpcn cnpv={cnpv} ready={ready}")
+
+
+def domain(events: list[Event], **parameters: str) -> Checked:
+    return checked(events, ["DOM"], {f"domain.{name}": value for name, value in parameters.items()})
+
+
+STATION, SWITCH = "02:00:00:00:00:01", "02:00:00:00:00:c1"
+
+
+def test_a_cn_tag_in_another_priority_than_a_cnpv_is_found() -> None:
+    events: list[Event] = [(0, TAGGED), (MS, frame("vlan id=5 priority=4 cntag flow_id=7 data data=00"))]
+    assert faults(domain(events)) == []
+    result = domain(events, cnpv="3")
+    assert faults(result) == [("DOM001", 2)]
+    assert (result.findings[0].measured, result.findings[0].allowed) == (4, "3")
+
+
+def test_a_cn_tag_on_a_link_that_ends_outside_of_the_domain_is_found() -> None:
+    chassis_port_and_time = bytes.fromhex("02070402000000 00c1 04020731 06020078 0000")
+    silent = bytes.fromhex(f"0180c200000e{SWITCH.replace(':', '')}88cc") + chassis_port_and_time
+    events: list[Event] = [(0, announced(STATION)), (MS, silent), (2 * MS, TAGGED), (3 * MS, TAGGED)]
+    result = domain(events)
+    assert faults(result) == [("DOM002", 3)]
+    assert result.findings[0].what.endswith(f"{SWITCH} has it not among its CNPVs")
+    assert result.findings[0].measured == "2 frames from this one on"
+
+
+def test_a_cn_tag_to_an_end_that_never_was_ready_is_found() -> None:
+    events: list[Event] = [(0, announced(STATION)), (MS, announced(SWITCH, ready=0)), (2 * MS, TAGGED)]
+    assert faults(domain(events)) == [("DOM003", 3)]
+    assert faults(domain([*events, (3 * MS, announced(SWITCH))])) == []
+
+
+def test_other_links_and_links_of_which_nothing_is_known_are_not_judged() -> None:
+    events: list[Event] = [(0, TAGGED), (MS, announced(SWITCH, cnpv=0, ready=0), 1)]
+    assert faults(domain(events)) == []
