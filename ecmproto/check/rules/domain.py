@@ -153,8 +153,8 @@ RULES = (
         name="CN-TAG to an end not ready",
         sentence="CN-TAGs go over links whose ends are ready for them.",
         why="An end that is not ready takes CN-TAGs off, or has yet to set up its queues: its neighbour "
-        "sends none until it is told otherwise. Judged where LLDP of an end is in the capture and says that the "
-        "priority is a CNPV.",
+        "sends none until it is told otherwise. Judged where LLDP of an end is in the capture and says that "
+        "the priority is a CNPV.",
         clause="802.1Q 32.1.1, 33.5.4",
         severity="warning",
         subject=PORT,

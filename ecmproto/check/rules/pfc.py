@@ -96,7 +96,7 @@ class _Faults:
             "source": (lambda row: mac_of_key(int(rows["eth.src"][row])), "an individual address"),
             "not_lossless": (lambda row: _listed(enabled[row]), _listed(_vector(self._lossless or ()))),
             "upper_octet": (lambda row: int(enabled[row]) >> LINK, 0),
-            "timers": (stray, "times of enabled priorities"),
+            "timers": (stray, "0"),
             "length": (rows.octets, "60 octets without FCS"),
         }
         for (fault, what), wrong, rule in zip(PFC_FAULTS.items(), found, FAULT_RULES, strict=True):
