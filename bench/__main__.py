@@ -3,7 +3,8 @@
 ``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [sweeps] [replay]
 [lab] [fuzzing] [memory] [interfaces] [forwarding]``
 
-With options of their own, and alone: ``endurance`` and ``limits`` (``python -m bench limits --help``).
+With options of their own, and alone: ``endurance``, ``limits`` and ``testbed`` (``python -m bench testbed
+--help``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ NAMES = (
 )  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")
-LONG = ("endurance", "limits")
+LONG = ("endurance", "limits", "testbed")
 
 
 def main() -> None:

@@ -1,47 +1,26 @@
 """Limits: the rate at which a testbed on this machine first misses a bound, for each mechanism.
 
 ``python -m bench limits [--mechanism NAME,…] [--seconds N]``: three senders offer 1.8 times the port's rate,
-the first sends to a victim beside it too.  The bounds: a queue within 1.5 times the set point (with PAUSE and
-PFC, three quarters of the buffer), Jain's index from 0.95 on, the victim's rate but for a tenth (not with
-PAUSE or PFC, which stop it too), no frame dropped at the port.  A rate misses them if two runs of two do.
-Rates are doubled until then, and halved in between three times.  Takes half an hour; needs root, and a
-machine with nothing else to do.
+the first sends to a victim beside it too.  The bounds are those of ``bench testbed``: a queue within 1.5
+times the set point (with PAUSE and PFC, three quarters of the buffer), Jain's index from 0.95 on, the
+victim's rate but for a tenth (not with PAUSE or PFC, which stop it too), no frame dropped at the port.  A
+rate misses them if two runs of two do.  Rates are doubled until then, and halved in between three times.
+Takes half an hour; needs root, and a machine with nothing else to do.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
-import sys
+import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
 
-COMMAND = (sys.executable, "-m", "ecmproto_cli", "live", "testbed", "--any-rate", "-T", "json")
+from bench.testbed import TESTBEDS, VICTIM_SHARE, bounds, outcome_of
+
 MECHANISMS = ("qcn", "ecm", "bcn", "e2cm", "fecn", "dbp", "pause", "pfc")
 FIRST_BPS, LEAST_BPS, MOST_BPS = 50_000_000, 5_000_000, 10_000_000_000
-VICTIM_SHARE = 0.04
-BUFFER_OCTETS = 1000 * 1442
 _BISECTIONS, _ATTEMPTS = 3, 2
-_MOST_QUEUE, _MOST_FULL, _LEAST_JAIN, _LEAST_VICTIM = 1.5, 0.75, 0.95, 0.9
-
-
-def missed_bounds(outcome: dict[str, Any], victim_bps: float) -> list[str]:
-    """Return the bounds that a run misses, each with what it came to."""
-    set_point, queue = outcome["set_point_octets"], outcome["queue_mean_octets"]
-    found = []
-    if set_point and queue > _MOST_QUEUE * set_point:
-        found.append(f"queue {queue / set_point:.2f} times the set point")
-    if not set_point and queue > _MOST_FULL * BUFFER_OCTETS:
-        found.append(f"queue {queue / BUFFER_OCTETS:.0%} of the buffer")
-    if outcome["fairness"] < _LEAST_JAIN:
-        found.append(f"Jain {outcome['fairness']:.3f}")
-    if set_point and outcome["victim_bps"] < _LEAST_VICTIM * victim_bps:
-        found.append(f"victim {outcome['victim_bps'] / victim_bps:.0%} of its rate")
-    if outcome["dropped_frames"]:
-        found.append(f"{outcome['dropped_frames']} dropped")
-    return found
 
 
 def found_limit(misses: Callable[[int], bool]) -> tuple[int, int]:
@@ -75,10 +54,11 @@ def run(words: Sequence[str] = ()) -> None:
         said: dict[int, str] = {}
 
         def misses(rate_bps: int, mechanism: str = mechanism, said: dict[int, str] = said) -> bool:
-            victim_bps = int(VICTIM_SHARE * rate_bps)
             for _ in range(_ATTEMPTS):
-                outcome = _outcome(mechanism, rate_bps, victim_bps, asked.seconds)
-                found = missed_bounds(outcome, victim_bps)
+                with tempfile.TemporaryDirectory() as folder:
+                    outcome = outcome_of(TESTBEDS[mechanism], rate_bps, asked.seconds, Path(folder))
+                held = bounds(mechanism, outcome, VICTIM_SHARE * rate_bps)
+                found = [f"{name} {each.told}" for name, each in held.items() if each.holds is False]
                 if not found:
                     return False
                 starved = f" (kept from the processor for {outcome['starved_ns'] / 1e9:.1f} s)"
@@ -88,13 +68,3 @@ def run(words: Sequence[str] = ()) -> None:
         holds, breaks = found_limit(misses)
         told = f"{breaks / 1e6:.0f} Mb/s: {said[breaks]}" if breaks else "none tried"
         print(f"{mechanism:10}  {holds / 1e6:7.0f} Mb/s  {told}", flush=True)
-
-
-def _outcome(mechanism: str, rate_bps: int, victim_bps: int, seconds: int) -> dict[str, Any]:
-    words = ("--mechanism", mechanism, "--rate", f"{rate_bps}b/s", "--victim", f"{victim_bps}b/s")
-    shown = subprocess.run(
-        [*COMMAND, *words, "--time", f"{seconds}s"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
-    )  # fmt: skip
-    (outcome,) = json.loads(shown.stdout)["runs"]
-    return dict(outcome)

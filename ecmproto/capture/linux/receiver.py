@@ -97,7 +97,8 @@ class FrameReceiver:
         self._doubtful = False
         self.frame_octets = frame_octets or self.facts.longest_octets + MORE_OCTETS
         """The longest frame that is not cut."""
-        self._buffer = ReceiveBuffer(self.frame_octets, room=frames)
+        # In a ring frames have their slots.
+        self._buffer = ReceiveBuffer(0 if in_ring else self.frame_octets, room=frames)
         self.ring = no_ring(self._buffer)
         """Where frames stand that are in no messages of the kernel's."""
         if in_ring:

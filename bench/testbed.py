@@ -1,0 +1,181 @@
+"""All testbeds at one rate: whether each mechanism keeps its bounds between devices on this machine.
+
+``python -m bench testbed [--runs N] [--rate 50M] [--seconds 10] [--only NAME,…]``: nine mechanisms (PAUSE and
+PFC are two of them), QCN with PFC beneath it, CSIG, whose hosts here bring no tags, and no control at all:
+the last two must fill the buffer and lose frames, or the testbed could not tell control from none.  Three
+senders offer 1.8 times the port's rate, and the first sends to a victim beside it too.
+
+A run of 10 s is as short as is sound: mechanisms begin at the line's rate and take up to 5 s to settle,
+which do not count, and of the 5 s behind that, 21,000 frames at 50 Mb/s, iperf3 reports four whole seconds.
+All are run once, then all again, so that what else the machine does for a while meets no mechanism alone.
+Each run takes some 20 s, all of them 4 minutes, and more where code is still to be compiled.  Exit code 1
+if a bound was missed.  Needs root, and a machine with nothing else to do: for how long the devices waited
+for a processor (a fiftieth of a run is much) says whether it was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ecmproto.units import NS_PER_S, parse_rate
+
+COMMAND = (sys.executable, "-m", "ecmproto_cli", "live", "testbed", "--any-rate", "-T", "json")
+VICTIM_SHARE = 0.04
+BUFFER_OCTETS = 1000 * 1442
+TESTBEDS: dict[str, tuple[str, ...]] = {
+    name: ("--mechanism", name)
+    for name in ("qcn", "ecm", "bcn", "e2cm", "fecn", "dbp", "dcqcn", "pause", "pfc")
+} | {
+    "qcn over pfc": ("--mechanism", "qcn", "--flow-control", "pfc"),
+    "csig": ("--mechanism", "csig"),
+    "none": ("--mechanism", "none"),
+}
+UNCONTROLLED = ("csig", "none")
+PAUSING = ("pause", "pfc")
+_MOST_QUEUE, _MOST_FULL, _LEAST_FULL, _LEAST_JAIN, _LEAST_VICTIM = 1.5, 0.75, 0.9, 0.95, 0.9
+_DCQCN_OCTETS = 60_000
+"""DCQCN has no set point: with a queue of so much (Kmax at 50 Mb/s) a port marks all frames."""
+
+
+class Bound(NamedTuple):
+    """What a run came to, in words, and whether that is within the bound; None where there is none."""
+
+    told: str
+    holds: bool | None
+
+
+def bounds(testbed: str, outcome: dict[str, Any], victim_bps: float) -> dict[str, Bound]:
+    """Return by name what a run came to: its queue, Jain's index, the victim's rate, and drops."""
+    queue, drops = outcome["queue_mean_octets"], outcome["dropped_frames"]
+    set_point = outcome["set_point_octets"] or _DCQCN_OCTETS
+    full = queue / BUFFER_OCTETS
+    limits = testbed not in UNCONTROLLED
+    if not limits or testbed in PAUSING:
+        standing = Bound(f"{full:.0%} full", full <= _MOST_FULL if limits else full >= _LEAST_FULL)
+    else:
+        told = f"{queue / set_point:.2f} × {set_point / 1000:.0f} kB"
+        standing = Bound(told, queue <= _MOST_QUEUE * set_point)
+    victim = outcome["victim_bps"] / victim_bps
+    return {
+        "queue": standing,
+        "Jain": Bound(f"{outcome['fairness']:.3f}", outcome["fairness"] >= _LEAST_JAIN if limits else None),
+        # PAUSE and PFC stop it too.
+        "victim": Bound(
+            f"{victim:.0%}", victim >= _LEAST_VICTIM if limits and testbed not in PAUSING else None
+        ),
+        "drops": Bound(str(drops), drops == 0 if limits else drops > 0),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run: what it came to by its bounds, for how long the device that waited most did, and its time."""
+
+    bounds: dict[str, Bound]
+    waited_s: float
+    took_s: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether no bound is missed."""
+        return all(each.holds is not False for each in self.bounds.values())
+
+
+def outcome_of(words: Sequence[str], rate_bps: int, seconds: int, folder: Path) -> dict[str, Any]:
+    """Run one testbed beside a victim, which keeps its files in ``folder``; return its outcome."""
+    shown = subprocess.run(
+        [
+            *COMMAND, *words, "--rate", f"{rate_bps}b/s", "--victim", f"{int(VICTIM_SHARE * rate_bps)}b/s",
+            "--time", f"{seconds}s", "--keep", str(folder), "--force",
+        ],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
+    )  # fmt: skip
+    (outcome,) = json.loads(shown.stdout)["runs"]
+    return dict(outcome)
+
+
+def _waited_s(folder: Path) -> float:
+    """Return for how long the device that waited longest for a processor did."""
+    waited = [0]
+    for path in folder.rglob("*.ndjson"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        waited += [json.loads(line).get("waited_ns", 0) for line in lines[-1:]]
+    return max(waited) / NS_PER_S
+
+
+_WIDTHS = {"queue": 18, "Jain": 10, "victim": 9, "drops": 12}
+
+
+def run(words: Sequence[str] = ()) -> None:
+    """Run them all, print each, and then how often each bound held."""
+    parser = argparse.ArgumentParser(prog="python -m bench testbed")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--rate", default="50M")
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--only", default=",".join(TESTBEDS))
+    asked = parser.parse_args(words)
+    names = asked.only.split(",")
+    if unknown := [name for name in names if name not in TESTBEDS]:
+        parser.error(f"there is no testbed {unknown[0]!r}: one of {', '.join(TESTBEDS)}")
+    if os.geteuid() != 0:
+        print("testbed: needs root, to make namespaces")
+        return
+    rate_bps, began = parse_rate(asked.rate), time.monotonic()
+    runs: dict[str, list[Run]] = defaultdict(list)
+    print(f"{'':13}{'run':>4}{_titles()}{'waited':>9}{'took':>7}", flush=True)
+    for number in range(asked.runs):
+        for name in names:
+            done = _ran(name, rate_bps, asked.seconds)
+            runs[name].append(done)
+            told = "".join(_shown(each).rjust(_WIDTHS[what]) for what, each in done.bounds.items())
+            print(f"{name:13}{number + 1:>4}{told}{done.waited_s:>7.2f} s{done.took_s:>5.0f} s", flush=True)
+    print(f"\n{'of all runs':13}{'':4}{_titles()}{'waited':>9}")
+    for name, all_runs in runs.items():
+        print(f"{name:13}{'':4}{_sums(all_runs)}  {_verdict(all_runs)}")
+    print(f"in {time.monotonic() - began:.0f} s; waited: the median, of the device that did longest")
+    if not all(each.holds for all_runs in runs.values() for each in all_runs):
+        sys.exit(1)
+
+
+def _ran(name: str, rate_bps: int, seconds: int) -> Run:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = outcome_of(TESTBEDS[name], rate_bps, seconds, Path(folder))
+        waited_s = _waited_s(Path(folder))
+    return Run(
+        bounds=bounds(name, outcome, VICTIM_SHARE * rate_bps), waited_s=waited_s,
+        took_s=time.monotonic() - began,
+    )  # fmt: skip
+
+
+def _titles() -> str:
+    return "".join(name.rjust(width) for name, width in _WIDTHS.items())
+
+
+def _shown(bound: Bound) -> str:
+    return bound.told + {True: " ok  ", False: " FAIL", None: "  -  "}[bound.holds]
+
+
+def _sums(runs: Sequence[Run]) -> str:
+    """Return how often each bound held, and the median of what devices waited."""
+    told = ""
+    for name, width in _WIDTHS.items():
+        held = [each.bounds[name].holds for each in runs]
+        told += ("-" if held[0] is None else f"{sum(map(bool, held))} of {len(runs)}").rjust(width)
+    return f"{told}{statistics.median(each.waited_s for each in runs):>7.2f} s"
+
+
+def _verdict(runs: Sequence[Run]) -> str:
+    return "PASS" if all(each.holds for each in runs) else "FAIL"
