@@ -67,21 +67,29 @@ class Chain:
         picks = order[has_before][back]
         return Pairs(low[picks], upper[picks], before[has_before][back], events[picks])
 
-    def join(self, later: Chain, shift: Shift, change: Callable[[Int64], Int64] = lambda rows: rows) -> Pairs:
+    def join(
+        self,
+        later: Chain,
+        shift: Shift,
+        change: Callable[[Int64], Int64] = lambda rows: rows,
+        *,
+        keys_move: bool = True,
+    ) -> Pairs:
         """Add the events of a later part, and return the pairs that lie across the seam.
 
-        Keys' higher halves are interfaces or 0; ``change`` is applied to the events of the later part, which
-        are shifted already.
+        ``change`` is applied to the events of the later part, which are shifted already; ``keys_move`` says
+        that the higher halves of keys are interfaces.
         """
+        by = shift.interfaces if keys_move else 0
         count = later.keys.count
-        numbers = self.keys.join(later.keys, np.ones(len(later._seen), np.int64), shift.interfaces)[:count]
+        numbers = self.keys.join(later.keys, np.ones(len(later._seen), np.int64), by)[:count]
         known = np.flatnonzero(numbers != NO_NUMBER)
         here = numbers[known]
         first, last = (change(_moved(rows[known], shift)) for rows in (later._first, later._last))
         across = self._seen[here]
         pairs = Pairs(
             later.keys.low[known][across].astype(np.int64),
-            later.keys.high[known][across].astype(np.int64) + shift.interfaces,
+            later.keys.high[known][across].astype(np.int64) + by,
             self._last[here][across], first[across],
         )  # fmt: skip
         self._first[here[~across]] = first[~across]
@@ -174,6 +182,11 @@ class FirstEvents:
     def keys(self) -> Int64:
         """The keys in the order in which they came."""
         return self._keys.low.astype(np.int64)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there were more keys than there is room for."""
+        return self._keys.left_out > 0
 
     @property
     def events(self) -> Int64:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ecmproto.check.rule import Family, Rule, Settings
-from ecmproto.check.rules import domain, pfc, qcn, roce
+from ecmproto.check.rules import bcn, domain, e2cm, ecm, fecn, pfc, qcn, roce
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.parameters import unknown_name
 
-FAMILIES: tuple[Family, ...] = (qcn.FAMILY, domain.FAMILY, pfc.FAMILY, roce.FAMILY)
+FAMILIES: tuple[Family, ...] = (
+    qcn.FAMILY, ecm.FAMILY, bcn.FAMILY, e2cm.FAMILY, fecn.FAMILY, domain.FAMILY, pfc.FAMILY, roce.FAMILY,
+)  # fmt: skip
 """In the order in which their findings are told."""
 
 

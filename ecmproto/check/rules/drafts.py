@@ -1,0 +1,260 @@
+"""What rules of the drafts' messages share: ECM, BCN and E²CM show the sampled frame, and tag their flows.
+
+Parameters and expressions are picked by the prefix of a format's fields, as ``ecm``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ecmproto.check.keyed import FirstEvents, SeenKeys, events
+from ecmproto.check.report import Report
+from ecmproto.check.rule import (
+    PRIORITY_FIELDS,
+    Int64,
+    Judged,
+    Mask,
+    Rows,
+    Settings,
+    Shift,
+    Where,
+    cpid_of_key,
+    mac_of_key,
+)
+from ecmproto.columns.column import Stretches
+
+GROUP = 1 << 40
+SHOWN = "encapsulated."
+TAGGED_WITHIN_OCTETS = 42
+"""So many octets of a frame show its CM-Tag behind QinQ and a CN-TAG."""
+_LARGEST_UNITS = 16383
+"""Qeq·Qscale is at most that many units of 64 octets (wire-formats 4)."""
+
+
+def reserved_bits(prefix: str, names: tuple[str, ...], rows: Rows, parameters: object) -> Judged:
+    """Judge that bits without a meaning are 0."""
+    values = {name: rows[f"{prefix}.{name}"] for name in names}
+    wrong = np.zeros(len(rows), np.bool_)
+    for each in values.values():
+        wrong |= each != 0
+
+    def found(row: int) -> str:
+        return ", ".join(f"{name} {each[row]}" for name, each in values.items() if each[row])
+
+    return Judged(wrong, "Version and reserved bits are not 0", found, 0)
+
+
+def to_source(prefix: str, rows: Rows, parameters: object) -> Judged:
+    """Judge that a message goes to the source of the frame that it shows."""
+    dst, source = rows["eth.dst"], rows[f"{SHOWN}eth.src"]
+    return Judged(
+        (dst != source) | (dst & GROUP != 0), "it goes to another station than the sampled frame's source",
+        lambda row: mac_of_key(int(dst[row])), lambda row: mac_of_key(int(source[row])),
+        about=is_feedback(prefix, rows),
+    )  # fmt: skip
+
+
+def is_feedback(prefix: str, rows: Rows) -> Mask:
+    """Return which messages are feedback and no probes."""
+    if prefix != "e2cm":
+        return np.ones(len(rows), np.bool_)
+    feedback: Mask = rows["e2cm.type"] <= 2
+    return feedback
+
+
+def sampled_frame(prefix: str, rows: Rows, parameters: object) -> Judged:
+    """Judge that the frame which a message shows is one that is sampled."""
+    types, local = rows.ethertypes, rows[f"{SHOWN}eth.dst"] & ~0xF == 0x0180C2000000
+    etype = rows[f"{SHOWN}eth.type"]
+    tagged = rows.has(f"{SHOWN}vlan.etype")
+    etype = np.where(tagged, rows[f"{SHOWN}vlan.etype"], etype)
+    never = {types.cnm: "a CNM", types.message: "a message", types.mac_control: "MAC Control"}
+
+    def found(row: int) -> str:
+        return never.get(int(etype[row])) or mac_of_key(int(rows[f"{SHOWN}eth.dst"][row]))
+
+    return Judged(
+        np.isin(etype, list(never)) | local, "feedback on a frame that is never sampled", found,
+        "a data frame", about=is_feedback(prefix, rows),
+    )  # fmt: skip
+
+
+SAMPLED_FIELDS = (f"{SHOWN}eth.dst", f"{SHOWN}eth.type")
+
+
+def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
+    """Judge that Qoff and Qdelta are clamped to Qeq and 2·Qeq: those given, or the largest that there are."""
+    scaled = parameters.qeq_octets * parameters.qscale or _LARGEST_UNITS * 64
+    most_off, most_delta = int(scaled) // 64, int(2 * scaled) // 64
+    q_off, q_delta = rows[f"{prefix}.q_off"], rows[f"{prefix}.q_delta"]
+    beyond, far = np.abs(q_off) > most_off, np.abs(q_delta) > most_delta
+    # a saturated Qdelta is 2·Qeq, and no offset is above Qeq
+    claims = (rows[f"{prefix}.q"] != 0) & (np.abs(q_delta) < 2 * np.abs(q_off) - 1)
+
+    def what(row: int) -> str:
+        if beyond[row]:
+            return f"Qoff beyond ±Qeq: {q_off[row]}, needed {most_off} at most"
+        if far[row]:
+            return f"Qdelta beyond ±2·Qeq: {q_delta[row]}, needed {most_delta} at most"
+        return f"the Q bit with Qdelta {q_delta[row]}, which is less than twice Qoff {q_off[row]}"
+
+    return Judged(beyond | far | claims, what, about=is_feedback(prefix, rows))
+
+
+def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
+    """Judge that Qoff of 0 or less is told to flows with a tag of this congestion point alone."""
+    q_off, q_delta = rows[f"{prefix}.q_off"], rows[f"{prefix}.q_delta"]
+    cpid, shown = rows[f"{prefix}.cpid"], rows[f"{SHOWN}cmtag.cpid"]
+    tagged = rows.has(f"{SHOWN}cmtag.cpid")
+    told = is_feedback(prefix, rows) & (q_off <= 0) & ((q_off != 0) | (q_delta != 0))
+    about = told & (tagged | (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS))
+
+    def found(row: int) -> str:
+        return cpid_of_key(int(shown[row])) if tagged[row] else "no CM-Tag"
+
+    return Judged(
+        ~tagged | (shown != cpid), "Qoff of 0 or less, told to a flow that is not limited for this point",
+        found, lambda row: f"CM-Tag {cpid_of_key(int(cpid[row]))}", about=about,
+    )  # fmt: skip
+
+
+def shown_octets(prefix: str, rows: Rows) -> Int64:
+    """Return how many octets of the sampled frame each message shows."""
+    column = rows.columns[f"{prefix}.payload"].outermost()
+    assert isinstance(column.values, Stretches)
+    octets = np.zeros(len(rows), np.int64)
+    octets[column.rows] = column.values.octets
+    return octets
+
+
+def copied_timestamp(prefix: str, rows: Rows, parameters: object) -> Judged:
+    """Judge that a message's timestamp is that of the CM-Tag which it shows, 0 without one."""
+    names = ("timestamp", "unit")
+    sent = [rows[f"{prefix}.{name}"] for name in names]
+    there = rows.has(f"{SHOWN}cmtag.cpid")
+    tag = [np.where(there, rows[f"{SHOWN}cmtag.{name}"], 0) for name in names]
+    about = there & rows.has(f"{SHOWN}cmtag.unit") | (
+        ~there & (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS)
+    )
+    return Judged(
+        (sent[0] != tag[0]) | (sent[1] != tag[1]), "another timestamp than the sampled frame's",
+        lambda row: f"{sent[0][row]}, unit {sent[1][row]}", lambda row: f"{tag[0][row]}, unit {tag[1][row]}",
+        about=about,
+    )  # fmt: skip
+
+
+_ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+
+
+def mixed(one: Int64, other: Int64) -> Int64:
+    """Return one key of 64 bits for two: the same for none others, but for chances of 1 in 2^64."""
+    high, low = (np.uint64(each) for each in _ODD)
+    mix = one.astype(np.uint64) * high
+    mix ^= mix >> np.uint64(29)
+    mix = (mix + other.astype(np.uint64)) * low
+    mix ^= mix >> np.uint64(32)
+    return mix.view(np.int64)
+
+
+class Associations:
+    """Holds the tags of limited flows against the messages that their senders got: ECM007, BCN006, E2CM007.
+
+    A flow that was seen without the tag got it since: so its sender had a message of that point before.
+    """
+
+    RULES = ("ECM007", "BCN006", "E2CM007")
+    _MOST = 1 << 15
+    _MESSAGES = ("ecm.cpid", "bcn.cpid", "e2cm.cpid")
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._flows = FirstEvents(self._MOST, 0)
+        self._tagged = FirstEvents(self._MOST, 4)
+        """Tags by flow, with sender, CPID, flow and which rule."""
+        self._told = FirstEvents(self._MOST, 0)
+        """Messages by station and CPID."""
+        self._stations = SeenKeys(self._MOST)
+
+    def add(self, rows: Rows) -> None:
+        """Note flows, their tags, and messages to their senders."""
+        is_message = np.zeros(len(rows), np.bool_)
+        for name in (*self._MESSAGES, "fecn.rate", "dbp.rate", "cnm.cpid"):
+            is_message |= rows.has(name)
+        seen = events(rows.number, rows.time_ns, rows.interface)
+        data = np.flatnonzero(rows.has("eth.src") & ~is_message)
+        source, dst = rows["eth.src"], rows["eth.dst"]
+        flow = mixed(source, dst << 3 | rows.priority)
+        self._flows.add(flow[data], seen[data])
+        protocol = rows["cmtag.protocol"]
+        every = np.ones(len(rows), np.bool_)
+        tags = (("cmtag.cpid", protocol == 0), ("rrttag.cpid", every), ("cmtag.cpid", protocol == 2))
+        for rule, ((name, is_its), message) in enumerate(zip(tags, self._MESSAGES, strict=True)):
+            told = np.flatnonzero(rows.has(message))
+            if len(told):
+                if message == "e2cm.cpid":
+                    told = told[rows["e2cm.type"][told] <= 2]
+                station = dst[told] << 2 | rule
+                self._stations.add(station)
+                self._told.add(mixed(station, rows[message][told]), seen[told])
+            tagged = np.flatnonzero(rows.has(name) & is_its & ~is_message)
+            if len(tagged):
+                cpid = rows[name][tagged]
+                which = np.full(len(tagged), rule, np.int64)
+                values = np.column_stack([seen[tagged], source[tagged], cpid, flow[tagged], which])
+                self._tagged.add(mixed(flow[tagged] ^ rule, cpid), values)
+
+    def join(self, later: Associations, shift: Shift) -> None:
+        """Note those of a later part."""
+        self._flows.join(later._flows, shift)
+        self._tagged.join(later._tagged, shift)
+        self._told.join(later._told, shift)
+        self._stations.join(later._stations)
+
+    def end(self, report: Report) -> None:
+        """Tell of tags that no message called for."""
+        if not len(self._tagged):
+            return
+        for each in (self._flows, self._tagged, self._told):
+            if each.is_full:
+                report.note(
+                    "Associations", f"More than {self._MOST:,} flows: {', '.join(self.RULES)} are silent."
+                )
+                return
+        number, time_ns, interface, source, cpid, flow, which = self._tagged.events.T
+        began = _first(self._flows, flow)
+        station = source << 2 | which
+        told = _first(self._told, mixed(station, cpid))
+        about = (began < number) & self._stations.has(station)
+        for rule, name in enumerate(self.RULES):
+            mine = which == rule
+            where = Where(number[mine], time_ns[mine], interface[mine], source[mine])
+            points, first = cpid[mine], told[mine]
+
+            def what(row: int, points: Int64 = points, first: Int64 = first) -> str:
+                since = f"before its first message to this station, frame {first[row]}"
+                none = "of which no message to this station is in the capture"
+                return f"a tag of {cpid_of_key(int(points[row]))}, {none if first[row] == _NEVER else since}"
+
+            report.tell(name, where, Judged(first > number[mine], what, about=about[mine]))
+
+
+_NEVER = 1 << 62
+
+
+def _first(of: FirstEvents, keys: Int64) -> Int64:
+    """Return the number of the first event of each of some keys, `_NEVER` without one."""
+    order = np.argsort(of.keys, kind="stable")
+    known = of.keys[order]
+    found = np.full(len(keys), _NEVER, np.int64)
+    if len(known):
+        places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        there = known[places] == keys
+        found[there] = of.events[order[places[there]], 0]
+    return found
+
+
+ASSOCIATION_FIELDS = (
+    "eth.src", "eth.dst", *PRIORITY_FIELDS, "cmtag.cpid", "cmtag.protocol", "rrttag.cpid", "ecm.cpid",
+    "bcn.cpid", "e2cm.cpid", "e2cm.type", "fecn.rate", "dbp.rate", "cnm.cpid",
+)  # fmt: skip

@@ -1,0 +1,81 @@
+"""Faults of advertised rates, planted one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.check.planting import MS, US, Event, checked, faults, frame
+
+SOURCE, SINK = "02:00:00:00:00:01", "02:00:00:00:00:0a"
+ENDS, BACK = {"src": SOURCE, "dst": SINK}, {"src": SINK, "dst": SOURCE}
+
+
+def tagged(rate: int, **fields: Any) -> bytes:
+    tag = "".join(f" {name}={value}" for name, value in ({"rlq_id": 1, "rate": rate} | fields).items())
+    return frame(f"vlan id=5 priority=3 rdtag{tag} ip udp data", **ENDS)
+
+
+def returned(rate: int, **fields: Any) -> bytes:
+    return frame("vlan id=5 priority=7 fecn", **{"rlq_id": 1, "rate": rate} | BACK | fields)
+
+
+def reported(rate: int = 5000, **fields: Any) -> bytes:
+    return frame("vlan id=5 priority=7 dbp", **{"rate": rate} | BACK | fields)
+
+
+def test_reserved_bits_are_0() -> None:
+    seen: list[Event] = [
+        (0, returned(900)), (1, returned(900, version=1)), (2, tagged(900)), (3, tagged(900, reserved=1)),
+        (4, reported()), (5, reported(q=1)), (6, reported(rlq_id=3)),
+    ]  # fmt: skip
+    result = checked(seen, ["FECN001", "FECN002", "DBP001"])
+    assert faults(result) == [("FECN001", 2), ("FECN002", 4), ("DBP001", 6), ("DBP001", 7)]
+
+
+def test_rates_are_lowered_along_a_path() -> None:
+    infinite = 0xFFFFFFFF
+    seen: list[Event] = [
+        (0, tagged(infinite), 0), (20 * US, tagged(9000), 1), (MS, tagged(infinite), 0),
+        (MS + 9 * US, tagged(8000), 1), (2 * MS, tagged(7000), 0), (2 * MS + 9 * US, tagged(7001), 1),
+        (3 * MS, tagged(6000), 0), (3 * MS + 9 * US, tagged(6000), 1),
+    ]  # fmt: skip
+    result = checked(seen, ["FECN003"])
+    assert [(each.frame, each.measured, each.allowed, each.subject) for each in result.findings] == [
+        (6, "7.001 Mb/s", "7 Mb/s at most", f"{SOURCE} RLQ 1")
+    ]
+    assert result.results[0].judged == 4
+    # one interface has no path, and tags that come often may be of different frames
+    assert checked([(event[0], event[1]) for event in seen], ["FECN003"]).results[0].judged == 0
+    often: list[Event] = [(9 * MS + at * US, tagged(100 * at), 0) for at in range(1, 4)]
+    assert checked([*seen, *often], ["FECN003"]).wrong == 0
+
+
+def test_what_comes_back_went_out() -> None:
+    seen: list[Event] = []
+    for at in range(20):
+        seen += [(at * MS, tagged(900 - at)), (at * MS + US, returned(900 - at))]
+    seen.insert(31, (15 * MS, returned(899)))
+    seen += [(21 * MS, returned(5000)), (22 * MS, returned(300)), (23 * MS, returned(9999, rlq_id=2))]
+    result = checked(seen, ["FECN004"])
+    # 899 is the rate of a tag that is no longer among the latest eight
+    assert [(each.frame, each.measured) for each in result.findings] == [(32, "899 kb/s"), (42, "5 Mb/s")]
+    assert result.results[0].judged == 23
+
+
+def test_rates_are_those_that_switches_advertise() -> None:
+    seen: list[Event] = [
+        (0, returned(100)), (1, returned(99)), (2, returned(0xFFFFFFFF)),
+        (3, reported(99)), (4, reported(100)),
+    ]  # fmt: skip
+    assert faults(checked(seen, ["FECN005", "DBP003"])) == [("FECN005", 2), ("DBP003", 4)]
+
+
+def test_reports_come_every_10_ms() -> None:
+    times = [0, 10, 20.5, 30, 34, 44, 59, 90, 100]
+    seen: list[Event] = [(int(at * MS), reported()) for at in times]
+    result = checked(seen, ["DBP002"])
+    assert [(each.frame, each.measured) for each in result.findings] == [(5, "4 ms"), (7, "15 ms")]
+    # another source has its own, and so has another interface
+    seen = [(0, reported(), 0), (MS, reported(), 1), (2 * MS, reported(dst="02:00:00:00:00:02"), 0)]
+    assert checked(seen, ["DBP002"]).results[0].judged == 0
+    assert checked(seen, ["DBP002"], {"fecn.report": "1ms"}).wrong == 0
