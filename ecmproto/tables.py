@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
-from xml.sax.saxutils import quoteattr
 
 Paint: TypeAlias = Callable[[str, str], str]
 
@@ -63,4 +62,7 @@ def columns_of(rows: Sequence[tuple[str, Sequence[str]]], *, paint: Paint = plai
 
 def xml_attribute(text: str) -> str:
     """Return text as an attribute of XML, in quotes; what XML cannot hold is replaced."""
+    # imported here: it brings urllib, which every command would pay for
+    from xml.sax.saxutils import quoteattr
+
     return quoteattr("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))

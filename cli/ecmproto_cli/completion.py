@@ -265,13 +265,15 @@ def complete_frame_word(ctx: click.Context, param: click.Parameter, begun: str) 
 
 def complete_scenario(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete a scenario of the laboratory: by name, by name and variant, or a file."""
-    from ecmproto.lab.setup.scenario import load_scenario, scenario_names
+    from ecmproto.interop.extcap import scenario_titles
 
     name, colon, variant = begun.partition(":")
-    names = scenario_names()
-    if colon and name in names:
+    titles = scenario_titles()
+    if colon and name in dict(titles):
+        from ecmproto.lab.setup.scenario import load_scenario
+
         return _items(load_scenario(name).variants.items(), variant, head=f"{name}:")
-    found = _items(((each, "a scenario that comes along") for each in names), begun)
+    found = _items(titles, begun)
     return [*found, CompletionItem(begun, type="file")] if not found or not begun else found
 
 

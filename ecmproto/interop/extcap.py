@@ -136,9 +136,9 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
 }  # fmt: skip
 
 INTERFACES: Mapping[str, str] = {
-    LAB: "ecmproto: a network of the laboratory, in virtual time",
-    REPLAY: "ecmproto: a capture replayed through a software port",
-    PORT: "ecmproto: a software switch port between interfaces",
+    LAB: "ecmproto laboratory",
+    REPLAY: "ecmproto replay",
+    PORT: "ecmproto switch port",
 }
 
 
@@ -169,7 +169,7 @@ CONTROLS = (
 # Values of selectors --------------------------------------------------------------------------------------
 
 
-def _scenarios() -> Values:
+def scenario_titles() -> Values:
     """Return the scenarios that come along, and their titles, without reading more of them than that."""
     folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "lab", "scenarios")
     found = []
@@ -177,8 +177,7 @@ def _scenarios() -> Values:
         if name.endswith(".toml"):
             with open(os.path.join(folder, name), encoding="utf-8") as stream:
                 title = re.search(r'^title = "(.*)"$', stream.read(), re.MULTILINE)
-            own = name.removesuffix(".toml")
-            found.append((own, f"{own}: {title.group(1)}" if title else own))
+            found.append((name.removesuffix(".toml"), title.group(1) if title else ""))
     return found
 
 
@@ -203,7 +202,7 @@ def _values(source: str, mechanisms: Values | None) -> Values:
         known = mechanism_titles() if mechanisms is None else mechanisms
         return [("", "as the scenario has it"), *known] if source.endswith("or none") else known
     if source == "scenarios":
-        return _scenarios()
+        return [(name, f"{name}: {title}") for name, title in scenario_titles()]
     if source == "interfaces":
         return _interfaces()
     fixed: Mapping[str, Values] = {
