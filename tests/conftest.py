@@ -51,6 +51,7 @@ THOROUGH = (
     "fuzz/strategies/test_strategies.py",
     "fuzz/test_agreement.py",
     "fuzz/test_target.py",
+    "interop/test_lua_thorough.py",
     "live/test_closed_loop.py",
     "live/test_expectations.py",
     "live/test_endurance.py",

@@ -14,11 +14,18 @@ from ecmproto_cli.output import paint
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_layer)
 @click.option(
-    "-T", "form", type=click.Choice(["diagram", "json", "md"]), default="diagram", help="How to print it."
+    "-T",
+    "form",
+    type=click.Choice(["diagram", "json", "md", "lua"]),
+    default="diagram",
+    help="How to print it.",
 )
 @color_option
 def command(name: str | None, form: str) -> None:
-    """Draw the format called NAME (cnm, cntag, ecm, …); without NAME, list them all."""
+    """Draw the format called NAME (cnm, cntag, ecm, …); without NAME, list them all.
+
+    As lua it is a part of the dissector that ecmproto wireshark prints.
+    """
     from ecmproto.codec.document import format_named
     from ecmproto.codec.reference import as_dict, as_markdown, as_text
     from ecmproto.formats.registry import FORMATS
@@ -30,11 +37,20 @@ def command(name: str | None, form: str) -> None:
                 json.dumps({"schema": "ecmproto/formats/1", "formats": formats}, indent=2, ensure_ascii=False)
             )
             return
+        if form == "lua":
+            from ecmproto.interop.lua import dissector
+
+            click.echo(dissector(), nl=False)
+            return
         for cls in FORMATS:
             click.echo(f"{paint(cls.prefix.ljust(12), 'name')} {cls.title}; {cls.source}")
         return
     cls = format_named(name.lower(), where="schema")
-    if form == "json":
+    if form == "lua":
+        from ecmproto.interop.lua import format_source
+
+        click.echo(format_source(cls))
+    elif form == "json":
         click.echo(json.dumps(as_dict(cls), indent=2, ensure_ascii=False))
     else:
         click.echo(as_markdown(cls) if form == "md" else as_text(cls))

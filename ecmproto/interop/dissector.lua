@@ -1,0 +1,660 @@
+-- Congestion management of layer 2 for Wireshark and tshark, 4.0 and later (Lua 5.2 to 5.4):
+--@TITLES@
+-- Made by ecmproto @VERSION@ from its formats (ecmproto wireshark print); this file is not to be changed by hand.
+
+local ecmproto = Proto("ecmproto", "Congestion management")
+
+-- Wireshark's functions, each looked up once: a call of a method looks for it by its name every time.
+local function method(class, name)
+    local found, known = pcall(function() return class[name] end)
+    return found and known or function(object, ...) return object[name](object, ...) end
+end
+local len, reported_len = method(Tvb, "len"), method(Tvb, "reported_len")
+local offset, range = method(Tvb, "offset"), method(Tvb, "range")
+local octets_of = method(Tvb, "raw")
+local uint, int = method(TvbRange, "uint"), method(TvbRange, "int")
+local tvb_of, ether = method(TvbRange, "tvb"), method(TvbRange, "ether")
+local add, append_text = method(TreeItem, "add"), method(TreeItem, "append_text")
+local referenced, flag = method(TreeItem, "referenced"), method(TreeItem, "add_proto_expert_info")
+local call, try = method(Dissector, "call"), method(DissectorTable, "try")
+local append, prepend = method(Column, "append"), method(Column, "prepend")
+local byte, find, format, floor = string.byte, string.find, string.format, math.floor
+local tostring, tonumber, pcall, ipairs, pairs = tostring, tonumber, pcall, ipairs, pairs
+
+local ethertypes = DissectorTable.get("ethertype")
+local as_ethernet = Dissector.get("eth_withoutfcs")
+local as_llc = Dissector.get("llc")
+local as_data = Dissector.get("data")
+
+local UNBOUNDED = 4294967296    -- octets of a frame of which nobody knows how long it was
+local UNKNOWN_LENGTH = 2147483648
+local MOST_LENGTH = 1500        -- up to here, what stands for an EtherType is a length (802.3 3.2.6)
+local LEAST_ETHERTYPE = 1536
+local LEAST_FRAME = 60          -- shorter frames are padded
+local MOST_NESTED = 24          -- headers of others between ours: Lua has no room for more than some hundred calls
+
+-- ------------------------------------------------------------------------------------------ values as text
+
+-- Numbers of a layer's octets, a string, from the octet i on, the first of which is 1.
+local function word(s, i)
+    local high, low = byte(s, i, i + 1)
+    return high * 256 + low
+end
+
+local function long(s, i)
+    local a, b, c, d = byte(s, i, i + 3)
+    return ((a * 256 + b) * 256 + c) * 256 + d
+end
+
+local function number(s, i, last)
+    local value = 0
+    for at = i, last do value = value * 256 + byte(s, at) end
+    return value
+end
+
+local function signed_of(value, half)
+    return value < half and value or value - 2 * half
+end
+
+local function mac(s, i) return format("%02x:%02x:%02x:%02x:%02x:%02x", byte(s, i, i + 5)) end
+
+local function ipv4(s, i) return format("%d.%d.%d.%d", byte(s, i, i + 3)) end
+
+local function cpid(s, i) return mac(s, i) .. "/" .. word(s, i + 6) end
+
+local function signed(number) return format("%+d", number) end
+
+local function hex(number) return format("0x%04x", number) end
+
+-- Four digits of a number in the largest of the units of which there is one: pairs of size and name.
+local function in_units(number, units)
+    local rounded = tonumber(format("%.4g", number))
+    for _, unit in ipairs(units) do
+        if rounded >= unit[1] or unit[1] == 1 then
+            local quotient = number / unit[1]
+            if quotient < 1 and number > 0 then quotient = 1 end
+            return format(quotient < 9999.5 and "%.4g %s" or "%.0f %s", quotient, unit[2])
+        end
+    end
+end
+
+local RATES = {{1e12, "Tb/s"}, {1e9, "Gb/s"}, {1e6, "Mb/s"}, {1e3, "kb/s"}, {1, "b/s"}}
+local TIMES = {{3600e9, "h"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}}
+
+local function capacity(kbps) return in_units(kbps * 1000, RATES) end
+
+local function time(ns) return in_units(ns, TIMES) end
+
+local function ticks(timestamp, unit) return time(timestamp * 2 ^ unit * 1000) end
+
+local function is_source(tvb, pos, pinfo) return ether(range(tvb, pos, 6)) == pinfo.dl_src end
+
+-- ------------------------------------------------------------------------------------------------- formats
+
+local formats = {}              -- by their names
+local mentioned = {}            -- the tags that the texts of messages name
+
+local padding = ProtoField.bytes("eth.padding", "Padding")
+local trailer = ProtoField.bytes("eth.trailer", "Trailer")
+
+local malformed = ProtoExpert.new("ecmproto.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
+local cut = ProtoExpert.new("ecmproto.cut", "Cut off by the capture", expert.group.UNDECODED, expert.severity.NOTE)
+local suspicious = ProtoExpert.new("ecmproto.suspicious", "Suspicious", expert.group.PROTOCOL, expert.severity.WARN)
+local reserved = ProtoExpert.new("ecmproto.reserved", "Not 0", expert.group.PROTOCOL, expert.severity.NOTE)
+local nested = ProtoExpert.new("ecmproto.nested", "Too many headers", expert.group.UNDECODED, expert.severity.WARN)
+
+local ETHERTYPES = @ETHERTYPES@
+
+-- A name that Wireshark gives to something else becomes one of ours; fields keep their names.
+local function protocol(name, title)
+    local made, proto = pcall(Proto, name, title)
+    return made and proto or Proto("ecmproto." .. name, title .. " (ecmproto)")
+end
+
+-- A format has, beside its name and title:
+--   octets       of its fixed part
+--   fields       {field, octet, octets, [what its value means], [its bits with names], [field for a length]}
+--   variable     {field, function that returns how many octets it should have}
+--   zeros        {function that returns a value that should be 0, name}
+--   limits       {function that returns a value, lowest, highest, what is needed, octet}
+--   info         function that returns its part of the Info column, and tags_first where it is behind those of tags
+--   mentions     names of the tags that info tells of
+--   next_at      octet of the EtherType, or length, of what follows
+--   otherwise    name of the format of octets that cannot be this one
+--   cpid_at, padded, showing, least, nonzero   how these are known
+--   shows        name of the format with which the frame in its last field starts, and least_shown octets of it
+local function define(f)
+    f.proto = protocol(f.name, f.title)
+    local own = {}
+    for _, each in ipairs(f.fields) do
+        own[#own + 1] = each[1]
+        for _, part in ipairs(each[5] or {}) do own[#own + 1] = part end
+        own[#own + 1] = each[6]
+    end
+    for _, each in ipairs(f.variable or {}) do own[#own + 1] = each[1] end
+    f.proto.fields = own
+    for name in pairs(f.mentions or {}) do mentioned[name] = true end
+    formats[f.name] = f
+    -- octets that are looked at: its fixed part, and what tells it from others
+    f.read = math.max(f.octets, f.cpid_at and f.cpid_at + 8 or 0, f.nonzero or 0)
+end
+
+@FORMATS@
+
+ecmproto.fields = {padding, trailer}
+ecmproto.experts = {malformed, cut, suspicious, reserved, nested}
+
+-- What announces formats: a table of Wireshark, a value in it or the preference that has it, and which format
+-- it is, or several by a selector.
+local announcements = {
+@ANNOUNCEMENTS@
+}
+
+-- -------------------------------------------------------------------------------------------- preferences
+
+@PREFERENCES@
+ecmproto.prefs.sampled = Pref.bool("Dissect sampled frames", true,
+    "Dissect the frames that CNMs and the messages of the proposals show")
+ecmproto.prefs.unknown = Pref.bool("Show unknown experimental messages and tags", true,
+    "Show what has the experimental EtherTypes and is of no proposal here, if nobody else's dissector has them")
+ecmproto.prefs.statistics = Pref.bool("Count messages by congestion point (tshark)", false,
+    "Print at the end how many messages each congestion point sent: tshark -q -o ecmproto.statistics:TRUE")
+
+-- --------------------------------------------------------------------------------------------- dissection
+
+local announced = {}            -- what the EtherTypes that are in use announce
+local scope = {}                -- of the frame that is dissected, or of the sampled one: what was seen in it
+local depth = 0                 -- how many dissectors of others are between this file's functions
+local tapped                    -- messages of the frame, where somebody counts them
+local handles = {}              -- whether Wireshark has a dissector for an EtherType: what follows it is told so
+local walk
+
+-- Whether octets that are announced as a format are none of it; s are the first of them.
+local function cannot_be(f, s, left, reach)
+    if f.least then
+        local first = find(s, "[^\0]")
+        return left < f.octets or reach < f.least or (f.nonzero > 0 and (not first or first > f.nonzero))
+    end
+    local at = f.cpid_at
+    if at and left >= at + 8 then
+        local first = byte(s, at + 1)
+        if first % 2 == 1 then return true end
+        if first == 0 and (find(s, "[^\0]", at + 1) or at + 9) > at + 8 then return true end
+    end
+    if not f.padded or left <= f.padded and (reach <= f.padded or reach >= UNKNOWN_LENGTH) then return false end
+    return not (left >= 2 and f.showing and f.showing[floor(byte(s, 2) / 16)])
+end
+
+-- Where a format stands at pos: in the frame, or in the sampled one.
+local function place(tvb, pos) return offset(tvb) + pos - (scope.base or 0) end
+
+local function fault(f, tvb, pos, needed, got)
+    return format("%s at octet %d: needed %s, got %s", f.name, place(tvb, pos), needed, got)
+end
+
+local function octets_text(number) return number == 1 and "1 octet" or format("%d octets", number) end
+
+-- What is wrong with a sampled frame of too few octets.
+local function short_sample(f, s, tvb, pos, left, reach)
+    local shown = reach - f.octets
+    if f.least_shown and shown < f.least_shown and left >= 2 and f.showing[floor(byte(s, 2) / 16)] then
+        local needed = octets_text(f.least_shown) .. " of the sampled frame"
+        return fault(f, tvb, pos + f.octets, needed, format("%d octets", shown))
+    end
+end
+
+local function add_value(item, each, at, visible)
+    local own = add(item, each[1], at)
+    local meaning = each[4]
+    if meaning and visible then
+        local said = meaning(at)
+        if said then append_text(own, said) end
+    end
+    if each[5] then
+        for _, part in ipairs(each[5]) do add(own, part, at) end
+    end
+    return own
+end
+
+local function part_referenced(item, each)
+    if each[5] then
+        for _, part in ipairs(each[5]) do
+            if referenced(item, part) then return true end
+        end
+    end
+    return false
+end
+
+-- Add a layer's item with its fields, or with those that somebody asks for.
+local function add_layer(f, s, tvb, pos, stop, captured, tree, visible)
+    local item = add(tree, f.proto, range(tvb, pos, stop - pos))
+    for _, each in ipairs(f.fields) do
+        if each[6] then
+            local at = range(tvb, pos + each[2], 2)
+            local is_length = uint(at) <= MOST_LENGTH
+            local known = is_length and each[6] or each[1]
+            if visible or referenced(item, known) then
+                add(item, known, at)
+            end
+        elseif visible or referenced(item, each[1]) or part_referenced(item, each) then
+            add_value(item, each, range(tvb, pos + each[2], each[3]), visible)
+        end
+    end
+    if f.variable then
+        local start = pos + f.octets
+        for _, each in ipairs(f.variable) do
+            local last = start + each[2](s, captured - start)
+            if last > captured then last = captured end
+            if last > start and (visible or referenced(item, each[1])) then
+                add(item, each[1], range(tvb, start, last - start))
+            end
+            if last > start then start = last end
+        end
+    end
+    return item
+end
+
+-- Add what is behind the last layer, as Wireshark does behind those of its own.
+local function add_tail(tvb, pos, captured, tree, visible)
+    if pos >= captured or not (visible or referenced(tree, padding) or referenced(tree, trailer)) then return end
+    local split = LEAST_FRAME - place(tvb, pos)
+    if split > captured - pos then split = captured - pos end
+    if split > 0 and find(octets_of(tvb, pos, split), "[^\0]") then split = 0 end
+    if split > 0 then
+        add(tree, padding, range(tvb, pos, split))
+        pos = pos + split
+    end
+    if pos < captured then add(tree, trailer, range(tvb, pos, captured - pos)) end
+end
+
+local function as_rest(tvb, pos, captured, pinfo, tree)
+    if pos < captured then call(as_data, tvb_of(range(tvb, pos, captured - pos)), pinfo, tree) end
+end
+
+-- Let Wireshark dissect what an EtherType or length announces; return its kind and text where it has none.
+local function follow(value, tvb, pos, captured, reach, pinfo, tree, wanted, built, visible)
+    local left = captured - pos
+    if value <= MOST_LENGTH then
+        local cut_off = value < left
+        local inner = tvb_of(range(tvb, pos, cut_off and value or left))
+        if len(inner) > 0 then pcall(call, as_llc, inner, pinfo, tree) end
+        if cut_off and built then add_tail(tvb, pos + value, captured, tree, visible) end
+        if value > reach - pos then
+            flag(add(tree, ecmproto, range(tvb, pos, left)), malformed,
+                format("needed %d octets, got %d", value, reach - pos))
+        end
+        return
+    end
+    local handled = handles[value]
+    if not handled and value >= LEAST_ETHERTYPE then
+        handled = ethertypes:get_dissector(value) ~= nil
+        handles[value] = handled
+    end
+    if left == 0 then
+        if handled and reach == pos then
+            flag(add(tree, ecmproto, range(tvb, pos, 0)), malformed, "nothing follows the EtherType")
+        end
+    elseif handled then
+        local inner = tvb_of(range(tvb, pos, left))
+        local reported = reported_len(inner)
+        pcall(try, ethertypes, value, inner, pinfo, tree)
+        local shrunk = reported_len(inner)
+        if built and shrunk < reported and shrunk < left then
+            add_tail(tvb, pos + shrunk, captured, tree, visible)
+        end
+        return
+    else
+        as_rest(tvb, pos, captured, pinfo, tree)
+    end
+    if wanted then return hex(value), left > 0 and octets_text(left) or "" end
+end
+
+-- What a sampled frame's headers change of the message's.
+local RESTORED = {"src", "dst", "net_src", "net_dst", "src_port", "dst_port"}
+local RESTORED_BEHIND_ETHERNET = {"src", "dst", "net_src", "net_dst", "src_port", "dst_port", "dl_src", "dl_dst"}
+
+-- Dissect the frame that a message shows; return what it says of it.
+local function add_sampled(f, tvb, pos, start, stop, pinfo, item, wanted)
+    local shown = tvb_of(range(tvb, start, stop - start))
+    local of = "of "
+    if f.shows == "eth" then
+        local octets = stop - start
+        if octets >= 12 and not (ether(range(shown, 6, 6)) == pinfo.dl_dst) then
+            of = format("of %s [suspicious: the message is for %s] ", mac(octets_of(shown, 6, 6), 1), tostring(pinfo.dl_dst))
+            flag(add(item, ecmproto, range(shown, 6, 6), "Source of the sampled frame"), suspicious,
+                "the sampled frame's source is not the message's destination")
+        end
+        of = of .. "→ " .. (octets >= 6 and mac(octets_of(shown, 0, 6), 1) or "")
+    elseif f.shown_to then
+        of = of .. "→ " .. mac(octets_of(tvb, pos + f.shown_to, 6), 1)
+    end
+    if not ecmproto.prefs.sampled then return of end
+    local outer, kept = scope, {}
+    local names = f.shows == "eth" and RESTORED_BEHIND_ETHERNET or RESTORED
+    for _, name in ipairs(names) do kept[name] = pinfo[name] end
+    if wanted then
+        pinfo.cols.protocol = ""
+        pinfo.cols.info = ""
+    end
+    scope = {shown = true, base = offset(shown)}
+    if formats[f.shows] then
+        pcall(walk, formats[f.shows], shown, pinfo, item, true)
+    elseif as_ethernet and depth < MOST_NESTED then
+        depth = depth + 1
+        pcall(call, as_ethernet, shown, pinfo, item)
+        depth = depth - 1
+    end
+    scope = outer
+    for _, name in ipairs(names) do pinfo[name] = kept[name] end
+    if wanted then
+        return format("%s %s %s", of, tostring(pinfo.cols.protocol), tostring(pinfo.cols.info))
+    end
+end
+
+-- Return what tags say, but those of which a message has told.
+local function joined(told)
+    local said
+    for _, each in ipairs(told) do
+        if not (scope.unsaid and scope.unsaid[each[1]]) then said = said and said .. " | " .. each[2] or each[2] end
+    end
+    return said
+end
+
+-- Dissect octets from a format of ours on; return how many there are, or 0 of what is not ours.
+function walk(f, tvb, pinfo, tree, inside)
+    local captured = len(tvb)
+    local reach = scope.shown and UNBOUNDED or reported_len(tvb)
+    local info = pinfo.cols.info
+    local wanted = tostring(info) ~= "(info)"
+    local visible = tree.visible
+    local built = visible or tree.text ~= nil
+    local pos = 0
+    local told, detail, kind, text, bad, tags_first
+    while true do
+        local left = captured - pos
+        local s = octets_of(tvb, pos, left < f.read and left or f.read)
+        if f.select then
+            local group = f
+            f = left < 2 and group.short or group.by[group.select(s)] or group.other
+            if f and f.otherwise and cannot_be(f, s, left, reach - pos) then f = formats[f.otherwise] end
+            if not f or f == group.other and (group.before or not ecmproto.prefs.unknown) then
+                if group.before and pos == 0 then return call(group.before, tvb, pinfo, tree) end
+                if group.before then
+                    pcall(call, group.before, tvb_of(range(tvb, pos, left)), pinfo, tree)
+                    break
+                end
+                if pos == 0 and not inside then return 0 end
+                as_rest(tvb, pos, captured, pinfo, tree)
+                break
+            end
+        elseif f.otherwise and cannot_be(f, s, left, reach - pos) then
+            f = formats[f.otherwise]
+            if not f then
+                if pos == 0 and not inside then return 0 end
+                as_rest(tvb, pos, captured, pinfo, tree)
+                break
+            end
+        end
+        if left < f.octets then
+            if reach - pos < f.octets then
+                bad = fault(f, tvb, pos, octets_text(f.octets), format("%d octets", left))
+            else
+                bad = short_sample(f, s, tvb, pos, left, reach - pos)
+            end
+            local item = add(tree, ecmproto, range(tvb, pos, left), f.title)
+            flag(item, bad and malformed or cut, bad or format("%d of %d octets", left, f.octets))
+            as_rest(tvb, pos, captured, pinfo, tree)
+            kind, text = scope.kind, octets_text(left)
+            break
+        end
+        local stop, size = pos + f.octets, 0
+        if f.variable then
+            for _, each in ipairs(f.variable) do
+                size = each[2](s, captured > stop and captured - stop or 0)
+                stop = stop + size
+            end
+        end
+        local whole = stop
+        if stop > captured then
+            size = size - (stop - captured)
+            stop = captured
+        end
+        local item = built and add_layer(f, s, tvb, pos, stop, captured, tree, visible)
+        for _, each in ipairs(f.zeros) do
+            local value = each[1](s)
+            if value ~= 0 then
+                item = item or add(tree, f.proto, range(tvb, pos, stop - pos))
+                flag(item, reserved, format("%s should be 0, is %d", each[2], value))
+            end
+        end
+        if f.limits then
+            for _, limit in ipairs(f.limits) do
+                local value = limit[1](s)
+                if value < limit[2] or value > limit[3] then
+                    bad = fault(f, tvb, pos + limit[5], limit[4], tostring(value))
+                    break
+                end
+            end
+        end
+        bad = bad or f.least_shown and short_sample(f, s, tvb, pos, left, reach - pos)
+        if whole > reach and not bad then
+            bad = fault(f, tvb, pos, octets_text(whole - pos), format("%d octets", stop - pos))
+        end
+        local ended = bad or whole > stop
+        if ended then
+            item = item or add(tree, f.proto, range(tvb, pos, stop - pos))
+            flag(item, bad and malformed or cut, bad or format("%d of %d octets", stop - pos, whole - pos))
+        end
+        if wanted and f.info then
+            local said = f.info(s, tvb, pos, pinfo, scope, size)
+            if f.tag then
+                told = told or {}
+                told[#told + 1] = {f.name, said}
+            else
+                detail, kind, scope.unsaid, tags_first = said, f.label, f.mentions, f.tags_first
+            end
+            if mentioned[f.name] then scope[f.name] = s end
+        end
+        if tapped and f.cpid and not scope.shown then
+            tapped[#tapped + 1] = {
+                label = f.label, cpid = cpid(s, f.cpid + 1), feedback = f.quantized and f.quantized(s),
+            }
+        end
+        if ended and stop < captured then
+            as_rest(tvb, stop, captured, pinfo, tree)
+            if not detail then kind, text = scope.kind, octets_text(captured - stop) end
+            break
+        elseif f.shows and size > 0 then
+            if built then add_tail(tvb, stop, captured, tree, visible) end
+            local sampled = add_sampled(f, tvb, pos, stop - size, stop, pinfo, item or tree, wanted)
+            if wanted and sampled then detail = detail .. " | " .. sampled end
+            break
+        elseif ended or not f.follows then
+            if not ended and built then add_tail(tvb, stop, captured, tree, visible) end
+            break
+        elseif f.follows == "data" then
+            as_rest(tvb, stop, captured, pinfo, tree)
+            break
+        end
+        local value = word(s, f.next_at + 1)
+        pos = stop
+        f = announced[value]
+        if not f then
+            kind, text = follow(value, tvb, pos, captured, reach, pinfo, tree, wanted, built, visible)
+            break
+        end
+        if wanted then scope.kind = hex(value) end
+    end
+    if wanted then
+        told = told and joined(told)
+        if detail then
+            scope.message = not tags_first
+            pinfo.cols.protocol = kind
+            pinfo.cols.info = not told and detail or tags_first and told .. " | " .. detail or detail .. " | " .. told
+        else
+            if text then
+                pinfo.cols.protocol = kind or "ecmproto"
+                pinfo.cols.info = text
+            end
+            if told then
+                if scope.message then append(info, " | " .. told)
+                else prepend(info, text == "" and told or told .. " | ") end
+            end
+        end
+        if bad then append(info, " [malformed: " .. bad .. "]") end
+    end
+    return captured
+end
+
+-- Dissect what Wireshark hands over.
+local function enter(f, tvb, pinfo, tree)
+    if depth == 0 then
+        scope = {}
+        if tapped then tapped = {number = pinfo.number} end
+    end
+    local outer, before = scope, depth
+    if before >= MOST_NESTED then
+        flag(add(tree, ecmproto, range(tvb, 0)), nested)
+        return call(as_data, tvb, pinfo, tree)
+    end
+    depth = before + 1
+    local done, used = pcall(walk, f, tvb, pinfo, tree)
+    scope, depth = outer, before
+    if not done then error(used, 0) end
+    return used
+end
+
+-- ------------------------------------------------------------------------------------------- registration
+
+local function ethertype_of(text)
+    text = tostring(text):lower():gsub("%s", "")
+    if text == "" or text == "off" or text == "0" then return nil end
+    local value = tonumber(text)
+    if value and value >= LEAST_ETHERTYPE and value <= 65535 and value % 1 == 0 then return value end
+    return nil, text
+end
+
+local function register(each)
+    local wrong
+    if each.preference then each.value, wrong = ethertype_of(ecmproto.prefs[each.preference]) end
+    if wrong and report_failure then
+        report_failure(format("ecmproto.%s: needed an EtherType from 0x0600 to 0xffff, or off, got %s", each.preference, wrong))
+    end
+    if not each.value then return end
+    each.in_table = DissectorTable.get(each.table)
+    each.format.before = each.in_table:get_dissector(each.value)
+    each.in_table:add(each.value, each.proto)
+    if each.table == "ethertype" then announced[each.value] = each.format end
+end
+
+local function unregister(each)
+    if not each.value then return end
+    each.in_table:remove(each.value, each.proto)
+    if each.table == "ethertype" then announced[each.value] = nil end
+    if each.format.before then each.in_table:add(each.value, each.format.before) end
+    each.value = nil
+end
+
+local function chosen_by(each)
+    local group = {select = each.select, by = {}, other = each.other and formats[each.other]}
+    group.short = group.other or formats[each.first]
+    group.read = group.short.read
+    for value, name in pairs(each.by) do
+        group.by[value] = formats[name]
+        group.read = math.max(group.read, formats[name].read)
+    end
+    return group
+end
+
+for _, each in ipairs(announcements) do
+    each.format = each.by and chosen_by(each) or formats[each.name]
+    each.proto = each.by and protocol(each.called, each.title) or each.format.proto
+    local f = each.format
+    function each.proto.dissector(tvb, pinfo, tree) return enter(f, tvb, pinfo, tree) end
+    register(each)
+end
+
+local counting
+local start_counting
+
+function ecmproto.prefs_changed()
+    handles = {}
+    local changed = {}
+    for _, each in ipairs(announcements) do
+        if each.preference and ethertype_of(ecmproto.prefs[each.preference]) ~= each.value then
+            changed[#changed + 1] = each
+        end
+    end
+    -- all are removed before any is added: two of them may have changed places
+    for _, each in ipairs(changed) do unregister(each) end
+    for _, each in ipairs(changed) do register(each) end
+    if ecmproto.prefs.statistics and not counting then counting = start_counting(print) end
+    if counting and not ecmproto.prefs.statistics then
+        counting:remove()
+        counting = nil
+    end
+end
+
+-- --------------------------------------------------------------------------------------------- statistics
+
+-- Count messages by congestion point; tell is given the table as text whenever it is to be shown.
+function start_counting(tell)
+    local listener = Listener.new("frame")
+    local points, order = {}, {}
+
+    local function count(message, seconds)
+        local key = message.label .. " " .. message.cpid
+        local point = points[key]
+        if not point then
+            point = {
+                label = message.label, cpid = message.cpid, count = 0, first = seconds, last = seconds,
+                sum = 0, least = 64, most = 0, quantized = message.feedback,
+            }
+            points[key] = point
+            order[#order + 1] = point
+        end
+        point.count, point.last = point.count + 1, seconds
+        local feedback = message.feedback
+        if feedback then
+            point.sum = point.sum + feedback
+            if feedback < point.least then point.least = feedback end
+            if feedback > point.most then point.most = feedback end
+        end
+    end
+
+    tapped = {}
+    function listener.packet(pinfo)
+        if tapped.number == pinfo.number then
+            for _, message in ipairs(tapped) do count(message, tonumber(tostring(pinfo.rel_ts))) end
+        end
+    end
+
+    function listener.draw()
+        local lines = {
+            "Messages by congestion point",
+            format("%-5s  %-23s  %8s  %10s  %s", "kind", "CPID", "messages", "per second", "Fb least, mean, most"),
+        }
+        table.sort(order, function(a, b) return a.count > b.count or (a.count == b.count and a.cpid < b.cpid) end)
+        for _, point in ipairs(order) do
+            local lasted = point.last - point.first
+            local rate = lasted > 0 and format("%.4g", (point.count - 1) / lasted) or "-"
+            local feedback = point.quantized
+                and format("%d, %.4g, %d", point.least, point.sum / point.count, point.most) or ""
+            lines[#lines + 1] = format("%-5s  %-23s  %8d  %10s  %s", point.label, point.cpid, point.count, rate, feedback)
+        end
+        tell(table.concat(lines, "\n"))
+    end
+
+    function listener.reset() points, order = {}, {} end
+
+    return listener
+end
+
+if gui_enabled() then
+    register_menu("ecmproto/Messages by congestion point", function()
+        local window = TextWindow.new("Messages by congestion point")
+        local listener = start_counting(function(text) window:set(text) end)
+        window:set_atclose(function() listener:remove() end)
+        retap_packets()
+    end, MENU_STAT_UNSORTED)
+end

@@ -1,0 +1,169 @@
+"""The dissector in tshark beside the codec: frames of every format that it has, and the fields in both."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ecmproto.codec import VLAN, CNTag, Ethernet, IPv4, Layer, encode
+from ecmproto.codec.frame import Frame, decode_lax, encapsulated
+from ecmproto.errors import EncodeError
+from ecmproto.formats.ethertypes import EtherTypes
+from ecmproto.formats.experimental import Word
+from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.schema import Field
+from ecmproto.fuzz.cases import Cases
+from ecmproto.fuzz.checks.tshark import Sample
+from ecmproto.fuzz.mutators import Dice
+from ecmproto.interop.lua import IN_WIRESHARK
+
+OURS = tuple(cls for cls in FORMATS if cls.prefix not in IN_WIRESHARK)
+TAILS = ("padding", "trailer")
+NAMES = (
+    *dict.fromkeys(
+        name for cls in OURS for field in cls.layout for name in (field.name, field.meta.length_name) if name
+    ),
+    *(f"eth.{tail}" for tail in TAILS),
+)
+ETHERTYPES = EtherTypes(csig=0x9900)
+STOP_AT = ("ip", "ipv6", "llc", "arp", "mpls", "pppoes", "pppoed", "infiniband", "vxlan")
+"""What tshark reads deeper than the codec, so that it may find other frames in it."""
+
+Values = dict[str, list[str]]
+
+
+def mine(sample: Sample) -> Values:
+    """Return the fields as the codec has them, those of sampled frames too."""
+    values: Values = {}
+    frame: Frame | None = decode_lax(sample.octets, original_octets=sample.original, ethertypes=ETHERTYPES)
+    while frame is not None:
+        for placed in frame.fields():
+            name = placed.field.name_for(placed.value)
+            if name in NAMES and placed.value != b"":
+                values.setdefault(name, []).append(_text(placed.field, placed.value))
+        if frame.layers and type(frame.layers[-1]) in OURS:
+            for tail in TAILS:
+                octets: bytes = getattr(frame, tail)
+                if octets:
+                    values.setdefault(f"eth.{tail}", []).append(octets.hex())
+        frame = encapsulated(frame)
+    return values
+
+
+def _text(field: Field, value: int | bytes) -> str:
+    if isinstance(value, int):
+        return f"{value:016x}" if field.kind == "cpid" else str(value)
+    return value.hex(":") if field.kind == "mac" else value.hex()
+
+
+def tshark_output(program: str, plugin: Path, capture: Path, *options: str) -> str:
+    """Return what tshark prints with the dissector, in which there may be no error of Lua's."""
+    command = [program, "-n", "-X", f"lua_script:{plugin}", "-r", str(capture), *options]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True)
+    assert "lua" not in run.stderr.lower(), run.stderr
+    assert "Lua Error" not in run.stdout, run.stdout[run.stdout.index("Lua Error") - 200 :][:400]
+    return run.stdout
+
+
+def theirs(program: str, plugin: Path, capture: Path) -> list[Values]:
+    """Return the fields as tshark has them with the dissector."""
+    options = ["-T", "fields", "-E", "separator=/t", "-E", "aggregator=|", "-o", "ecmproto.csig:0x9900"]
+    options += [f"--disable-protocol={name}" for name in STOP_AT]
+    options += [word for name in NAMES for word in ("-e", name)]
+    return [_row(line) for line in tshark_output(program, plugin, capture, *options).split("\n")[:-1]]
+
+
+def _row(line: str) -> Values:
+    cells = line.split("\t")
+    assert len(cells) == len(NAMES), line
+    return {name: list(map(_plain, cell.split("|"))) for name, cell in zip(NAMES, cells, strict=True) if cell}
+
+
+def _plain(text: str) -> str:
+    return str(int(text, 16)) if text.startswith("0x") else text
+
+
+def differences(samples: Sequence[Sample], found: Sequence[Values]) -> Iterator[str]:
+    """Yield what differs between tshark's fields and the codec's, a line a frame."""
+    assert len(found) == len(samples)
+    for sample, their in zip(samples, found, strict=True):
+        own = mine(sample)
+        if not any(name in own for name in ("eth.padding", "eth.trailer")):
+            their = {name: values for name, values in their.items() if not name.startswith("eth.")}
+        for tail in TAILS:  # that of a frame and of the one that it shows, in any order
+            for values in (own, their):
+                values.get(f"eth.{tail}", []).sort()
+        if own != their:
+            names = [name for name in NAMES if own.get(name) != their.get(name)]
+            told = "; ".join(f"{name} {own.get(name)} ≠ {their.get(name)}" for name in names)
+            yield f"{sample.where} of {sample.original}: {told} in {sample.octets.hex()}"
+
+
+def crafted(cls: type[Layer], count: int, seed: int = 1) -> Iterator[Sample]:
+    """Yield frames of a format with any values, a third of them spoilt."""
+    valid = [_valid(cls, Dice(seed, index)) for index in range(count - count // 3)]
+    cases = Cases(valid, seed=seed)
+    for index, octets in enumerate([*valid, *(cases[index].octets for index in range(count // 3))]):
+        yield Sample(where=f"{cls.prefix} {index}", octets=octets, original=len(octets))
+
+
+def truncated(cls: type[Layer], seed: int = 1) -> Iterator[Sample]:
+    """Yield a frame of a format that ends at each of its octets: cut off by the capture, and on the wire."""
+    whole = _valid(cls, Dice(seed, 0))
+    for last in range(len(whole)):
+        yield Sample(where=f"{cls.prefix} of {last} octets", octets=whole[:last], original=last)
+        yield Sample(where=f"{cls.prefix} cut to {last}", octets=whole[:last], original=len(whole))
+
+
+def _valid(cls: type[Layer], dice: Dice) -> bytes:
+    while True:
+        around: list[Layer] = [Ethernet(dst=_station(dice), src=_station(dice))]
+        around += [VLAN(id=dice.below(4096), priority=dice.below(8))] if dice.chance(2) else []
+        around += [CNTag(flow_id=dice.bits(16))] if dice.chance(3) else []
+        inner: list[Layer] = []
+        if cls.next_key:
+            inner = [_layer(dice.pick(OURS), dice) if dice.chance(3) else IPv4(len=20 + dice.below(3))]
+        layers = (*around, _layer(cls, dice), *inner)
+        frame = Frame(layers=layers, trailer=dice.octets(dice.below(3)), ethertypes=ETHERTYPES)
+        try:
+            return encode(frame, fix=True)
+        except EncodeError:  # one that sets a length which is none
+            continue
+
+
+def _station(dice: Dice) -> bytes:
+    return b"\2" + dice.octets(5)
+
+
+def _layer(cls: type[Layer], dice: Dice) -> Layer:
+    values: dict[str, Any] = {field.key: _value(field, dice) for field in cls.layout}
+    if issubclass(cls, Word) and cls.selected_by:
+        chosen = dice.pick(cls.selected_by)
+        values |= {"protocol": chosen >> 4, "type": chosen & 15}
+    if "cpid" in values:
+        values["cpid"] = dice.bits(64) & ~(1 << 56) | 1
+    for field in cls.layout:
+        if field.count is None:
+            continue
+        octets = _sampled(dice)[: 24 + dice.below(60)] if cls.shows else dice.octets(dice.below(50))
+        if field.count.key:
+            octets = octets[12 : 12 + dice.below(65)]
+            values[field.count.key] = len(octets)
+        when = field.count.when
+        values[field.key] = octets if when is None or values[when[0]] in when[1] else b""
+    return cls(**values)
+
+
+def _sampled(dice: Dice) -> bytes:
+    tags = [CNTag(flow_id=dice.bits(16))] if dice.chance(2) else []
+    frame = encode(Ethernet(dst=_station(dice), src=_station(dice)), *tags, IPv4())
+    return frame + dice.octets(60)
+
+
+def _value(field: Field, dice: Dice) -> int | bytes:
+    if field.is_number:
+        edges = (field.minimum, field.maximum, 0, 1)
+        return dice.pick(edges) if dice.chance(4) else field.minimum + dice.bits(field.bits or 0)
+    return dice.octets((field.bits or 0) // 8)

@@ -1,0 +1,227 @@
+"""The dissector for Wireshark: what tshark shows with it, and that it is Lua of 5.2 to 5.4."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ecmproto.capture import open_capture
+from ecmproto.codec import BCN, CNM, ECM, VLAN, CNTag, Ethernet, FECNReturn, IPv4, RDTag, encode
+from ecmproto.codec.frame import decode_lax, encapsulated
+from ecmproto.dissect.lines import CompiledSummary
+from ecmproto.formats.base import Layer, layer
+from ecmproto.formats.schema import uint
+from ecmproto.fuzz.checks.tshark import Sample, write_pcap
+from ecmproto.interop.lua import dissector
+from tests.conftest import REPOSITORY
+from tests.interop.dissection import OURS, crafted, differences, theirs, truncated, tshark_output
+
+STATION, SWITCH = "02:00:00:00:00:01", "02:00:00:00:00:c1"
+TO_STATION = Ethernet(dst=STATION, src=SWITCH)
+DATA = encode(
+    Ethernet(dst="02:00:00:00:00:02", src=STATION), CNTag(flow_id=7),
+    IPv4(src="192.0.2.1", dst="192.0.2.2", proto=253),
+)  # fmt: skip
+MESSAGE = encode(
+    TO_STATION, VLAN(id=5, priority=6), CNTag(flow_id=7),
+    CNM(qntz_fb=40, cpid="02:00:00:00:00:c1/1", encap_dst="02:00:00:00:00:02", msdu=DATA[16:38]),
+)  # fmt: skip
+
+OF_WIRESHARK = {
+    "base", "Column", "Dissector", "DissectorTable", "expert", "gui_enabled", "Listener",
+    "MENU_STAT_UNSORTED", "Pref", "Proto", "ProtoExpert", "ProtoField", "register_menu", "report_failure",
+    "retap_packets", "TextWindow", "TreeItem", "Tvb", "TvbRange",
+}  # fmt: skip
+OF_LUA = {"error", "ipairs", "math", "pairs", "pcall", "print", "string", "table", "tonumber", "tostring"}
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plugin") / "ecmproto.lua"
+    path.write_text(dissector(), encoding="utf-8")
+    return path
+
+
+def header(ethertype: int) -> bytes:
+    return encode(Ethernet(dst=STATION, src=SWITCH, type=ethertype), fix=False)
+
+
+class Shown:
+    """What tshark shows of frames."""
+
+    def __init__(self, program: str, plugin: Path, folder: Path) -> None:
+        self._program, self._plugin, self._folder = program, plugin, folder
+
+    def __call__(self, *frames: bytes, options: str = "", cut: int = 0) -> str:
+        capture = self._folder / "frames.pcap"
+        samples = [Sample(where="", octets=each[: cut or None], original=len(each)) for each in frames]
+        write_pcap(capture, samples)
+        return tshark_output(self._program, self._plugin, capture, *options.split())
+
+
+@pytest.fixture
+def shown(tshark: str, plugin: Path, tmp_path: Path) -> Shown:
+    return Shown(tshark, plugin, tmp_path)
+
+
+def from_captures() -> list[Sample]:
+    samples = []
+    for path in sorted((REPOSITORY / "pcaps").glob("*.pcap*")):
+        with open_capture(path) as reader:
+            batch = next(iter(reader))
+            for index in range(min(len(batch), 200)):
+                octets, original = bytes(batch.frame(index)), int(batch.original[index])
+                samples.append(Sample(where=f"{path.name} {index + 1}", octets=octets, original=original))
+    return samples
+
+
+def test_tshark_has_the_codecs_fields_of_bundled_crafted_cut_and_spoilt_frames(
+    tshark: str, plugin: Path, tmp_path: Path
+) -> None:
+    samples = from_captures()
+    samples += [sample for cls in OURS for sample in (*crafted(cls, 24), *truncated(cls))]
+    capture = tmp_path / "frames.pcap"
+    write_pcap(capture, samples)
+    found = theirs(tshark, plugin, capture)
+    assert list(differences(samples, found)) == []
+    seen = {name for fields in found for name in fields}
+    assert {field.name for cls in OURS for field in cls.layout} <= seen
+
+
+def test_info_says_what_a_line_says(shown: Shown) -> None:
+    samples = [sample for cls in OURS for sample in crafted(cls, 9)]
+    octets = [each.octets for each in samples]
+    said = shown(*octets, options="-T fields -e _ws.col.Info --disable-protocol=ip")
+    checked = set()
+    for sample, info in zip(samples, said.splitlines(), strict=True):
+        frame = decode_lax(sample.octets)
+        layers = [value for value in frame.layers if type(value) in (Ethernet, *OURS)]
+        if frame.error is None and type(layers[-1]) in OURS and encapsulated(frame) is None:
+            _, told = CompiledSummary((tuple(map(type, layers)),)).text(layers)
+            assert info.startswith(told), sample
+            checked.add(type(layers[-1]).prefix)
+    assert {"e2cm", "fecn", "dbp", "expmsg", "exptag"} <= checked
+
+
+def test_tags_lead_to_the_headers_behind_them_and_messages_to_the_sampled_frame(shown: Shown) -> None:
+    inner = IPv4(dst="192.0.2.9", proto=253)
+    tagged = encode(TO_STATION, RDTag(rate=1000), CNTag(flow_id=3), VLAN(id=9), inner)
+    ecm = encode(TO_STATION, ECM(q_off=5, payload=b"\2\0\0\0\0\2\2\0\0\0\0\1" + DATA[12:]))
+    fields = "-T fields -e rdtag.rate -e cntag.flow_id -e vlan.id -e ip.dst -e eth.dst -e _ws.col.Source"
+    assert shown(tagged, MESSAGE, ecm, options=fields).splitlines() == [
+        f"1000\t3\t9\t192.0.2.9\t{STATION}\t0.0.0.0",
+        f"\t7\t5\t192.0.2.2\t{STATION}\t{SWITCH}",
+        f"\t7\t\t192.0.2.2\t{STATION},02:00:00:00:00:02\t{SWITCH}",
+    ]
+    line = shown(MESSAGE)
+    assert "CNM" in line
+    assert "Fb 40 flow 7 prio 0 QOffset 0 B QDelta 0 B CPID src/1 | of → 02:00:00:00:00:02 IPv4" in line
+    without = shown(ecm, options="-o ecmproto.sampled:FALSE -T fields -e ip.dst -e ecm.q_off")
+    assert without == "\t5\n"
+
+
+def test_filters_take_the_names_and_values_that_ours_take(shown: Shown) -> None:
+    wanted = "cnm&&cnm.qntz_fb>=40&&cnm.cpid==0200000000c10001&&cntag.flow_id==7"
+    assert shown(MESSAGE, DATA, options=f"-T fields -e frame.number -Y {wanted}") == "1\n"
+
+
+def test_units_names_and_derived_values_are_in_the_tree(shown: Shown) -> None:
+    tree = shown(MESSAGE, encode(TO_STATION, BCN(e=-3, capacity=10_000_000)), options="-V")
+    assert "CPID: 0200000000c10001 (02:00:00:00:00:c1/1)" in tree
+    assert "E: -3 × 64 octets = -192 octets" in tree
+    assert "10000000 kb/s = 10 Gb/s" in tree
+    assert "Quantized Feedback: 40" in tree
+    assert "Sampled" not in tree
+    assert "infinity" in shown(encode(TO_STATION, FECNReturn(rlq_id=1)), options="-V")
+
+
+def test_what_is_malformed_or_suspicious_is_told_as_such(shown: Shown) -> None:
+    told = {
+        "cnm at octet 22: needed 24 octets, got 18 octets": MESSAGE[:40],
+        "cnm at octet 44: needed msdu_length 0..64, got 96": MESSAGE[:44] + b"\0\x60" + MESSAGE[46:],
+        "needed 24 octets of the sampled frame, got 8": encode(TO_STATION, ECM(payload=bytes(30)))[:40],
+        "fecn.reserved should be 0, is 5": encode(TO_STATION, FECNReturn(reserved=5)),
+        "sampled frame's source is not the message's": encode(TO_STATION, ECM(payload=bytes(30))),
+    }
+    trees = shown(*told.values(), options="-V")
+    assert [expected for expected in told if expected not in trees] == []
+    experts = shown(*told.values(), options="-q -z expert,note")
+    assert [expected for expected in told if expected not in experts] == []
+
+
+def test_what_the_capture_cut_off_is_not_malformed(shown: Shown) -> None:
+    tree = shown(MESSAGE, options="-V -o ecmproto.sampled:FALSE", cut=50)
+    assert "Malformed" not in tree
+    assert "28 of 46 octets" in tree
+
+
+def test_preferences_register_other_ethertypes_and_give_back_the_old_ones(shown: Shown) -> None:
+    moved = MESSAGE.replace(b"\x22\xe9", b"\x22\xf0").replace(b"\x22\xe7", b"\x22\xe9")
+    fields = "-T fields -e cntag.flow_id -e cnm.qntz_fb"
+    both = "-o ecmproto.cn_tag:0x22f0 -o ecmproto.cnm:8937"
+    assert shown(MESSAGE, moved, options=f"{fields} {both}").splitlines() == ["\t7", "7\t40"]
+    assert shown(MESSAGE, options=f"{fields} -o ecmproto.cnm:off") == "7\t\n"
+    csig, fields = header(0x9900) + bytes.fromhex("e1050800") + DATA[18:], "-T fields -e csig.t -e ip.dst"
+    assert shown(csig, options=fields) == "\t\n"
+    assert shown(csig, options=f"{fields} -o ecmproto.csig:0x9900") == "7\t192.0.2.2\n"
+
+
+def test_experimental_ethertypes_are_others_too(shown: Shown) -> None:
+    foreign = header(0x88B5) + bytes([0x07, 0xF0]) + bytes(60)
+    fields = "-T fields -e ecm.version -e expmsg.protocol -e data.len"
+    assert shown(foreign, options=fields) == "\t7\t\n"
+    assert shown(foreign, options=f"{fields} -o ecmproto.unknown:FALSE") == "\t\t62\n"
+
+
+def test_messages_are_counted_by_congestion_point(shown: Shown) -> None:
+    other = MESSAGE.replace(bytes.fromhex("0200000000c10001"), bytes.fromhex("0200000000c20003"))
+    table = shown(MESSAGE, other, MESSAGE, options="-q -o ecmproto.statistics:TRUE").splitlines()
+    assert table[0] == "Messages by congestion point"
+    assert [line.split()[:3] for line in table[2:]] == [
+        ["CNM", "02:00:00:00:00:c1/1", "2"], ["CNM", "02:00:00:00:00:c2/3", "1"],
+    ]  # fmt: skip
+
+
+def test_headers_without_end_are_no_error(shown: Shown) -> None:
+    tags = encode(TO_STATION, *[CNTag(flow_id=1)] * 300, IPv4(dst="192.0.2.9", proto=253))
+    assert shown(tags, options="-T fields -e ip.dst") == "192.0.2.9\n"
+    shown(encode(TO_STATION, *[CNTag(flow_id=1), VLAN(id=1)] * 150, IPv4()), options="-V")
+
+
+def test_a_format_in_one_file_is_in_the_dissector(tshark: str, tmp_path: Path) -> None:
+    @layer("toy", title="Toy message", source="nobody")
+    class Toy(Layer):
+        colour_of: int = uint(4, default=0, doc="which", source="nobody", names={3: "blue"})
+        rest: int = uint(12, default=0, doc="how much", source="nobody", unit="kb/s")
+        announced_by = 0x1234
+        role = "message"
+
+    plugin = tmp_path / "toy.lua"
+    plugin.write_text(dissector([*OURS, Toy]), encoding="utf-8")
+    show = Shown(tshark, plugin, tmp_path)
+    frame = header(0x1234) + bytes.fromhex("3007") + bytes(44)
+    assert show(frame, options="-T fields -e toy.colour_of -e toy.rest -e _ws.col.Info") == (
+        "3\t7\tcolour_of 3 rest 7\n"
+    )
+    assert "Colour of: blue (3)" in show(frame, options="-V")
+
+
+def test_the_dissector_is_lua_of_all_versions_and_uses_only_what_wireshark_has(
+    plugin: Path, needs: Callable[[str], str]
+) -> None:
+    compiler = needs("luac5.4")
+    listing = subprocess.run(
+        [compiler, "-l", "-p", str(plugin)], capture_output=True, text=True, check=True
+    ).stdout
+    used = set(re.findall(r'_ENV "(\w+)"', listing))
+    assert {"Proto", "pcall"} <= used <= OF_WIRESHARK | OF_LUA
+    assert not re.search("SETTABUP.*_ENV", listing)  # no global is set
+    code = re.sub(r'"(?:[^"\\]|\\.)*"|--.*', "", plugin.read_text(encoding="utf-8"))
+    # what Lua 5.2 has not, and what 5.4 has no longer
+    assert not re.search(
+        r"//|[&|~](?!=)|<<|>>|\bgoto\b|\bbit(?:32|op)?\.|\brequire\b|\bunpack\(|\.pow\(", code
+    )
