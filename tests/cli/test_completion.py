@@ -28,8 +28,13 @@ def shell(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def ask(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Ask for the candidates behind a line, as a shell's script does; whole words without their quoting."""
+def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Ask for the candidates behind a line, as bash's script does; whole words without their quoting."""
+    return asking("bash", monkeypatch)
+
+
+def asking(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Return what asks as the script of a shell does."""
 
     def asked(line: str) -> list[str]:
         known = typed(line, "")
@@ -85,7 +90,7 @@ def ask(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
         ("ecmproto completion z", ["zsh"]),
     ],
 )
-def test_the_shell_is_told_the_candidates(ask: Ask, line: str, first: list[str]) -> None:
+def test_a_shell_is_told_the_candidates(ask: Ask, line: str, first: list[str]) -> None:
     assert ask(line)[: len(first)] == first
 
 
@@ -103,6 +108,22 @@ def test_the_shell_is_told_the_candidates(ask: Ask, line: str, first: list[str])
 )
 def test_what_cannot_be_completed_has_no_candidates_and_no_error(ask: Ask, line: str) -> None:
     assert ask(line) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("ecmproto dissect -e cnm.q_", ["cnm.q_delta", "cnm.q_offset"]),
+        ("ecmproto stats -Y 'cnm and ecm.q_d", ["cnm and ecm.q_delta"]),
+        ("ecmproto replay --cp=e2", ["--cp=e2cm"]),
+        ("ecmproto replay --cp qcn --param cp.qeq=", ["cp.qeq=26kB"]),
+        ("ecmproto lab run dcqcn-inc", ["dcqcn-incast"]),
+    ],
+)
+def test_each_shell_is_told_the_same(
+    shell: str, line: str, first: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert asking(shell, monkeypatch)(line)[: len(first)] == first
 
 
 def test_interfaces_are_completed_wherever_one_is_named(ask: Ask) -> None:
@@ -136,7 +157,8 @@ def test_every_option_that_takes_such_a_value_is_completed() -> None:
         shown = (param.metavar or (param.name or "").upper()).strip("[]….")
         if shown in _METAVARS:
             seen.add(shown)
-            assert completer_of(ctx, param) is not None, f"{path} {param.opts}"
+            found = completer_of(ctx, param) is not None or isinstance(param.type, click.Path)
+            assert found, f"{path} {param.opts}"
     assert {"FILE", "FILTER", "FIELD", "IF", "MECHANISM", "SCENARIO", "DIR"} <= seen
 
 
