@@ -63,7 +63,7 @@ class FilterField:
     """Code points that have a name."""
 
 
-_BOTH_ENDS = {
+BOTH_ENDS = {
     "eth.addr": ("eth.dst", "eth.src"),
     "ip.addr": ("ip.src", "ip.dst"),
     "ipv6.addr": ("ipv6.src", "ipv6.dst"),
@@ -99,7 +99,7 @@ def known() -> Mapping[str, FilterField]:
     fields: dict[str, FilterField] = {}
     for field in (*_layers(), *_of_capture(), *_of_layers()):
         fields[field.name] = _merged(fields[field.name], field) if field.name in fields else field
-    for name, ends in _BOTH_ENDS.items():
+    for name, ends in BOTH_ENDS.items():
         sources = [source for end in ends for source in fields[end].sources]
         fields[name] = dataclasses.replace(fields[ends[0]], name=name, sources=tuple(sources))
     return fields

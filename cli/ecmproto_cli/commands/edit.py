@@ -1,0 +1,249 @@
+"""``ecmproto edit``: captures with fields set, frames dropped, tags changed, times moved, checksums fixed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto.errors import counted, escaped
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import FINDINGS, warn
+from ecmproto_cli.options import ethertype_option, filter_option, force_option, read_option, write_option
+from ecmproto_cli.output import check_outputs
+from ecmproto_cli.progress import watched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TypeVar
+
+    from ecmproto.capture import CaptureReader
+    from ecmproto.codec import EtherTypes
+    from ecmproto.edit import Edit, Report
+    from ecmproto.edit.records import Clock
+    from ecmproto.filter import Filter
+
+    Item = TypeVar("Item")
+
+
+@click.command()
+@read_option()
+@filter_option("Edit only frames that this display filter selects; the others are written as they stand.")
+@click.option(
+    "--set", "assignments", metavar="FIELD=VALUE", multiple=True,
+    help="Set this field where frames have it; `ecmproto fields` lists them. Of several of a name the first "
+    "is set; FIELD[1] is the second, FIELD[*] each.",
+)  # fmt: skip
+@click.option("--delete", is_flag=True, help="Leave out the frames that -Y selects.")
+@click.option("--keep", is_flag=True, help="Leave out the frames that -Y does not select.")
+@click.option(
+    "--strip", metavar="TAG", multiple=True,
+    help="Take out all tags of a format: vlan, ieee8021ad, cntag, cmtag, rrttag, rdtag, csig.",
+)  # fmt: skip
+@click.option(
+    "--add-tag", "tags", metavar="'TAG FIELD=VALUE…'", multiple=True,
+    help="Put in a tag, as in 'vlan id=5 priority=3', in place of those of its kind.",
+)  # fmt: skip
+@click.option("--frames", "numbers", metavar="RANGES", help="Take these frames only, as in 100-200,300-.")
+@click.option(
+    "--from", "start", metavar="TIME",
+    help="Take frames from here on: 1.5s after the first, seconds since 1970, or 2026-01-31T12:00:00Z.",
+)  # fmt: skip
+@click.option("--to", "stop", metavar="TIME", help="Take frames before this time.")
+@click.option("--shift", metavar="TIME", help="Move times by so much, as in 1.5s or -20ms.")
+@click.option(
+    "--scale-time", "scale", metavar="FACTOR", help="Take times as many times as far from the first frame's."
+)
+@click.option(
+    "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1), help="Cut frames to N octets."
+)
+@click.option(
+    "--fix", is_flag=True,
+    help="Compute lengths that reach too far, checksums of IPv4, UDP and TCP, the invariant CRC of RoCE.",
+)  # fmt: skip
+@click.option(
+    "--keep-checksums", "raw", is_flag=True,
+    help="Leave checksums as they are.  [default: those over what is set are brought up to date]",
+)  # fmt: skip
+@click.option(
+    "-T", "form", type=click.Choice(["pcap", "pcapng"]),
+    help="What to write.  [default: what the output's name says, else what is read]",
+)  # fmt: skip
+@write_option("Write the capture here; - is stdout.")
+@force_option
+@ethertype_option
+def command(
+    paths: tuple[str, ...],
+    filter: Filter | None,
+    assignments: tuple[str, ...],
+    delete: bool,
+    keep: bool,
+    strip: tuple[str, ...],
+    tags: tuple[str, ...],
+    numbers: str | None,
+    start: str | None,
+    stop: str | None,
+    shift: str | None,
+    scale: str | None,
+    snap_octets: int | None,
+    fix: bool,
+    raw: bool,
+    form: str | None,
+    output: str | None,
+    force: bool,
+    ethertypes: EtherTypes,
+) -> int:
+    """Write a capture, or several as one, with frames edited, dropped and cut.
+
+    Checksums over fields that are set are brought up to date, as a router does: what was right stays right.
+
+    \b
+    ecmproto edit -r in.pcapng -w out.pcapng --set vlan.id=7 --set eth.dst=02:00:00:00:00:01 -Y cnm
+    ecmproto edit -r in.pcapng -w out.pcapng --delete -Y 'pfc or pause'
+    ecmproto edit -r a.pcap -r b.pcap -w both.pcapng
+    ecmproto edit -r in.pcap -w out.pcap --strip cntag --add-tag 'vlan id=5 priority=3'
+    ecmproto edit -r in.pcap -w out.pcap --frames 100-200,300- --shift 1.5s
+    ecmproto edit -r in.pcap -w out.pcap --from 10ms --to 20ms --snaplen 128 --fix
+    """
+    if output is None:
+        raise click.UsageError("needed an output: -w FILE, or -w - for stdout")
+    if delete and keep:
+        raise click.UsageError("needed --delete or --keep, got both")
+    if (delete or keep) and filter is None:
+        raise click.UsageError(f"{'--delete' if delete else '--keep'} needs -Y: which frames")
+    edits = assignments or strip or tags or shift or scale or snap_octets or fix
+    if delete and edits:
+        raise click.UsageError("--delete leaves out what -Y selects: nothing of it can be edited too")
+    if raw and not assignments:
+        raise click.UsageError("--keep-checksums goes with --set")
+    if raw and fix:
+        raise click.UsageError("needed --fix or --keep-checksums, got both")
+    from ecmproto.edit import Edit, assignments_from, edit_capture, frames_from, span_from, tag_from
+    from ecmproto.edit.selection import tag_named
+
+    edit = Edit(
+        assignments=assignments_from(assignments),
+        filter=filter,
+        drop="selected" if delete else "others" if keep else "",
+        frames=None if numbers is None else frames_from(numbers),
+        span=span_from(start, stop),
+        strip=tuple(map(tag_named, strip)),
+        tags=tuple(map(tag_from, tags)),
+        clock=_clock(shift, scale),
+        snap_octets=snap_octets,
+        fix=fix,
+        keep_checksums=not raw,
+        ethertypes=ethertypes,
+    )
+    check_outputs([output], force=force)
+    with HeldInterrupt() as held:
+
+        def watch(items: Iterable[Item], reader: CaptureReader) -> Iterator[Item]:
+            for item in watched(items, reader, "edit"):
+                yield item
+                held.check()
+
+        report = edit_capture(paths, output, edit, format=form, force=force, watch=watch)  # type: ignore[arg-type]
+    for warning in report.warnings:
+        warn(warning)
+    idle = _tell(report, edit, output)
+    if report.problem is not None:
+        raise report.problem
+    return FINDINGS if idle else 0
+
+
+def _clock(shift: str | None, scale: str | None) -> Clock | None:
+    """Return how times move; ParameterError for a shift or factor that is none."""
+    if shift is None and scale is None:
+        return None
+    from fractions import Fraction
+
+    from ecmproto.edit.records import Clock
+    from ecmproto.errors import ParameterError
+    from ecmproto.units import parse_time
+
+    shift_ns = 0
+    if shift is not None:
+        text = shift.strip()
+        try:
+            shift_ns = parse_time(text.lstrip("+-") if text[:2] not in ("+-", "-+", "--", "++") else text)
+        except ParameterError as error:
+            raise ParameterError(name="--shift", needed=error.needed, got=repr(shift)) from None
+        shift_ns = -shift_ns if text.startswith("-") else shift_ns
+    factor = Fraction(1)
+    if scale is not None:
+        try:
+            factor = Fraction(scale.strip())
+        except (ValueError, ZeroDivisionError):
+            factor = Fraction(0)
+        if not 0 < factor < 1 << 32 or factor.denominator >= 1 << 32:
+            raise ParameterError(
+                name="--scale-time", needed="a factor such as 2, 0.5 or 1/3", got=repr(scale)
+            )
+    return Clock(shift_ns=shift_ns, numerator=factor.numerator, denominator=factor.denominator)
+
+
+def _tell(report: Report, edit: Edit, output: str) -> bool:
+    """Print on stderr what became of the frames; return whether something asked for did nothing."""
+    if not report.read:
+        click.echo(f"0 frames written to {escaped(output)}", err=True)
+        return False
+    idle = not report.selected
+    lines = []
+    if report.taken < report.read:
+        lines.append(f"{counted(report.taken, 'frame')} taken of {report.read:,}")
+    if edit.filter is not None:
+        lines.append(f"{report.selected:,} of {counted(report.taken, 'frame')} selected")
+    for each in report.assigned:
+        same = f", {each.same:,} of which had it" if each.same else ""
+        without = f"; {each.without:,} have no {each.name}" if each.without else ""
+        lines.append(f"{escaped(each.text)}: set in {counted(each.frames, 'frame')}{same}{without}")
+        idle |= not each.frames
+    for kind in edit.strip:
+        frames = report.stripped[kind.prefix]
+        lines.append(f"{kind.prefix}: taken out of {counted(frames, 'frame')}")
+        idle |= not frames
+    for tag in edit.tags:
+        name = tag.prefix
+        replaced = f", in {report.replaced[name]:,} in place of others" if report.replaced[name] else ""
+        without = f"; {report.untagged[name]:,} cannot have one" if report.untagged[name] else ""
+        lines.append(f"{name}: put into {counted(report.tagged[name], 'frame')}{replaced}{without}")
+        idle |= not report.tagged[name]
+    if edit.clock is not None:
+        rounded = f", {report.rounded:,} rounded down to the file's ticks" if report.rounded else ""
+        untimed = f"; {report.untimed:,} have no time" if report.untimed else ""
+        lines.append(f"times: {counted(report.moved, 'frame')} moved{rounded}{untimed}")
+    if edit.snap_octets is not None:
+        lines.append(f"cut to {edit.snap_octets} octets: {counted(report.cut, 'frame')}")
+    lines += _sums("brought up to date", report.kept)
+    lines += _sums("fixed", report.fixed) or (["fixed: nothing was wrong"] if edit.fix else [])
+    lines += _sums("not computed, as octets are missing", report.unknown)
+    stale = sorted(_stale(edit))
+    if stale:
+        warn(f"{', '.join(stale)} set: checksums behind are left as they were; --fix computes them")
+    lines.append(
+        f"{counted(report.written, 'frame')} written to {escaped(output)}, {report.changed:,} of them changed"
+    )
+    for line in lines:
+        click.echo(line, err=True)
+    return idle
+
+
+def _sums(what: str, frames: Counter[str]) -> list[str]:
+    told = ", ".join(
+        f"{name} in {counted(count, 'frame')}" for name, count in sorted(frames.items()) if count
+    )
+    return [f"{what}: {told}"] if told else []
+
+
+def _stale(edit: Edit) -> set[str]:
+    """Return the fields set that say which octets a checksum covers, where it is not computed."""
+    from ecmproto.edit.checksums import EXTENTS
+
+    return {
+        each.name
+        for each in edit.assignments
+        for writing in each.writings
+        if (writing.source.format, writing.source.key) in EXTENTS and edit.keep_checksums and not edit.fix
+    }

@@ -1,0 +1,232 @@
+"""Checksums of edited frames: what was right stays right, and ``fix`` computes what the RFCs say."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ecmproto.capture import Batch, Interface
+from ecmproto.codec import (
+    BTH,
+    ICRC,
+    TCP,
+    UDP,
+    VLAN,
+    Data,
+    Ethernet,
+    IPv4,
+    IPv6,
+    Layer,
+    decode,
+    decode_lax,
+    encode,
+)
+from ecmproto.columns import extract
+from ecmproto.craft import build
+from ecmproto.edit import Edit, Editor, Report, assignments_from
+from ecmproto.formats.ip import HopByHop, Routing
+
+ETHERNET = (Interface(index=0, linktype=1),)
+WITH_FCS = (Interface(index=0, linktype=1, fcs_octets=4),)
+ADDRESSES4: Any = {"src": "192.0.2.1", "dst": "198.51.100.7"}
+ADDRESSES6: Any = {"src": "2001:db8::1", "dst": "2001:db8::2"}
+
+
+def ones(octets: bytes) -> int:
+    """Return the ones' complement sum, by the book."""
+    octets += bytes(len(octets) % 2)
+    total: int = sum(struct.unpack(f">{len(octets) // 2}H", octets))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def whole(*layers: Layer) -> bytes:
+    """Return a frame with its transport's checksum right."""
+    frame = decode(encode(*layers))
+    octets = bytearray(encode(frame))
+    index = next(i for i, layer in enumerate(frame.layers) if isinstance(layer, UDP | TCP))
+    at = frame.starts[index]
+    place = at + (6 if isinstance(frame.layers[index], UDP) else 16)
+    end = frame.starts[-1]
+    octets[place : place + 2] = bytes(2)
+    network = next(layer for layer in frame.layers if isinstance(layer, IPv4 | IPv6))
+    protocol = 17 if isinstance(frame.layers[index], UDP) else 6
+    pseudo = network.src + network.dst + struct.pack(">HH", protocol, end - at)
+    checksum = 0xFFFF - ones(pseudo + bytes(octets[at:end]))
+    octets[place : place + 2] = struct.pack(">H", checksum or 0xFFFF)
+    return bytes(octets)
+
+
+def is_right(octets: bytes) -> bool:
+    """Return whether every checksum of a frame holds."""
+    frame = decode(octets)
+    for index, layer in enumerate(frame.layers):
+        at, end = frame.starts[index], frame.starts[-1]
+        if isinstance(layer, IPv4) and ones(layer.build()) != 0xFFFF:
+            return False
+        if isinstance(layer, UDP | TCP) and not (isinstance(layer, UDP) and layer.checksum == 0):
+            network = next(each for each in frame.layers if isinstance(each, IPv4 | IPv6))
+            pseudo = (
+                network.src + network.dst + struct.pack(">HH", 17 if isinstance(layer, UDP) else 6, end - at)
+            )
+            if ones(pseudo + octets[at:end]) != 0xFFFF:
+                return False
+    return True
+
+
+def packets() -> list[bytes]:
+    random = np.random.default_rng(5)
+    made = []
+    for size in (1, 18, 19, 60, 501):
+        data = Data(data=random.bytes(size))
+        for network in (IPv4(**ADDRESSES4), IPv6(**ADDRESSES6)):
+            for transport in (UDP(srcport=1, dstport=2), TCP(srcport=1, dstport=2, options=bytes(4))):
+                made.append(whole(Ethernet(), network, transport, data))
+                made.append(whole(Ethernet(), VLAN(id=5), network, transport, data))
+        made.append(whole(Ethernet(), IPv4(**ADDRESSES4, options=b"\1" * 8), TCP(), data))
+    return made
+
+
+def edited(
+    batch: Batch, *texts: str, interfaces: tuple[Interface, ...] = ETHERNET, **options: object
+) -> tuple[Batch, Report]:
+    edit = Edit(assignments=assignments_from(texts), **options)  # type: ignore[arg-type]
+    editor = Editor(edit)
+    return editor.batch(batch, interfaces), editor.report
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("ip.ttl=7",), ("ip.src=10.0.0.9", "ipv6.dst=fe80::1:2:3"), ("udp.dstport=53", "tcp.srcport=99"),
+        ("ip.dst=10.1.2.3", "tcp.flags=0x12", "udp.srcport=1", "ipv6.src=::1", "ip.dsfield.ecn=3"),
+        ("ip.id=0xffff", "tcp.seq_raw=1234567890", "tcp.options=01020304"), ("vlan.id=9",),
+    ],
+)  # fmt: skip
+def test_what_was_right_stays_right(texts: tuple[str, ...]) -> None:
+    frames = packets()
+    assert all(map(is_right, frames))
+    after, report = edited(Batch.from_frames(frames), *texts)
+    assert report.changed > 0
+    assert all(map(is_right, after))
+    assert bool(report.kept) == (texts != ("vlan.id=9",))
+
+
+def test_what_was_wrong_stays_wrong_and_a_datagram_without_checksum_goes_without() -> None:
+    right = packets()[0]
+    wrong = right[:24] + b"\x12\x34" + right[26:40] + b"\x55\x55" + right[42:]
+    none = right[:40] + bytes(2) + right[42:]
+    after, report = edited(Batch.from_frames([wrong, none]), "ip.src=10.0.0.1")
+    assert ones(after[0][14:34]) not in (0, 0xFFFF)
+    assert decode(after[1])[UDP].checksum == 0
+    assert report.kept == {"ip.checksum": 2, "udp.checksum": 1}
+
+
+def test_frames_that_a_snap_length_has_cut_are_kept_right_too() -> None:
+    frame = packets()[-1]
+    cut = Batch.from_frames([frame[:70]], original=len(frame))
+    after, _ = edited(cut, "ip.src=10.0.0.1", "tcp.dstport=8")
+    assert is_right(after[0] + frame[70:])
+
+
+def test_checksums_are_left_where_they_are_set_or_that_is_asked_for() -> None:
+    batch = Batch.from_frames(packets())
+    after, report = edited(batch, "ip.ttl=3", keep_checksums=False)
+    assert not report.kept
+    assert not all(is_right(octets) for octets in after if IPv4 in decode(octets))
+    after, report = edited(batch, "ip.ttl=3", "ip.checksum=0x1234")
+    assert {decode(octets)[IPv4].checksum for octets in after if IPv4 in decode(octets)} == {0x1234}
+
+
+def test_an_invariant_crc_is_renewed_where_it_was_right() -> None:
+    good = encode(build("bth", opcode=0x0A, vlan=3))
+    bad = good[:-4] + b"\0\1\2\3"
+    over_ip6 = encode(build("cnp", ip="2001:db8::5,2001:db8::6"))
+    routed = encode(build("grh bth"))
+    batch = Batch.from_frames([good, bad, over_ip6, routed])
+    after, report = edited(batch, "infiniband.bth.destqp=0x77", "ip.src=10.0.0.1")
+    states = extract(after, ["infiniband.invariant.crc.status"])["infiniband.invariant.crc.status"].lists()
+    assert states == [["good"], ["bad"], ["good"], ["good"]]
+    assert report.kept["infiniband.invariant.crc"] == 3
+    after, report = edited(batch, "ip.ttl=9", "ip.dsfield.ecn=3")
+    assert [decode(octets)[ICRC] for octets in after] == [decode(octets)[ICRC] for octets in batch]
+
+
+def test_an_fcs_is_renewed_where_it_was_right() -> None:
+    frame, texts = packets()[-1], ("eth.dst=02:00:00:00:00:77",)
+    right = frame + zlib.crc32(frame).to_bytes(4, "little")
+    wrong = frame + b"FCS!"
+    after, report = edited(Batch.from_frames([right, wrong]), *texts, interfaces=WITH_FCS)
+    assert zlib.crc32(after[0][:-4]).to_bytes(4, "little") == after[0][-4:]
+    assert after[1][-4:] == b"FCS!"
+    assert report.kept["eth.fcs"] == 1
+
+
+def test_fix_makes_every_checksum_right() -> None:
+    frames = packets()
+    spoilt = []
+    for octets in frames:
+        frame = decode(octets)
+        layers = [
+            layer.replace(checksum=0x1111) if isinstance(layer, IPv4 | UDP | TCP) else layer
+            for layer in frame.layers
+        ]
+        spoilt.append(b"".join(layer.build() for layer in layers) + frame.padding + frame.trailer)
+    after, report = edited(Batch.from_frames(spoilt), fix=True)
+    assert list(after) == frames
+    assert report.changed == len(frames)
+    again, report = edited(after, fix=True)
+    assert (list(again), report.changed, report.fixed) == (frames, 0, {})
+
+
+def test_fix_takes_lengths_back_to_what_a_frame_has() -> None:
+    octets = packets()[3]
+    frame = decode(octets)
+    long = [
+        layer.replace(len=2000) if isinstance(layer, IPv4) else
+        layer.replace(plen=2000) if isinstance(layer, IPv6) else
+        layer.replace(length=1999) if isinstance(layer, UDP) else layer
+        for layer in frame.layers
+    ]  # fmt: skip
+    spoilt = b"".join(layer.build() for layer in long) + frame.padding
+    llc = encode(Ethernet(type=400), Data(data=bytes(80)), fix=False)
+    short = octets[:16] + b"\0\x05" + octets[18:]
+    batch = Batch.from_frames([spoilt, llc, short, octets])
+    after, report = edited(batch, fix=True)
+    assert decode(after[1])[Ethernet].type == 80
+    assert is_right(after[0])
+    assert report.fixed["eth.len"] == 1
+    assert after[3] == octets
+
+
+def test_fix_says_of_which_it_cannot_tell() -> None:
+    frame = packets()[-1]
+    fragment = encode(Ethernet(), IPv4(flags=1, **ADDRESSES4), UDP(checksum=7), Data(data=bytes(40)))
+    routing = whole(Ethernet(), IPv6(**ADDRESSES6), UDP(), Data(data=bytes(40)))
+    routed = encode(Ethernet(), IPv6(**ADDRESSES6), Routing(segleft=1), UDP(checksum=9), Data(data=bytes(9)))
+    frames = [frame, fragment, routing, routed]
+    batch = Batch.from_frames([frame[:70], *frames[1:]], original=[len(octets) for octets in frames])
+    after, report = edited(batch, fix=True)
+    assert report.unknown == {"tcp.checksum": 1, "udp.checksum": 2}
+    assert (list(after), report.changed) == (list(batch), 0)
+
+
+def test_fix_computes_the_invariant_crc_and_what_covers_it() -> None:
+    good = encode(build("bth", opcode=0x0A))
+    bad = good[:-4] + bytes(4)
+    after, report = edited(Batch.from_frames([bad, good]), fix=True)
+    assert list(after) == [good, good]
+    assert report.fixed == {"infiniband.invariant.crc": 1}
+    assert BTH in decode(good)
+
+
+def test_headers_in_front_of_a_transport_do_not_count() -> None:
+    octets = whole(Ethernet(), IPv6(**ADDRESSES6), HopByHop(), UDP(srcport=5), Data(data=bytes(20)))
+    after, _ = edited(Batch.from_frames([octets]), "ipv6.hopopts.options=010400000000", "udp.srcport=9")
+    assert is_right(after[0])
+    assert decode_lax(after[0]).error is None
