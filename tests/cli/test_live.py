@@ -133,7 +133,7 @@ def test_a_line_is_about_its_interval() -> None:
 def running(*, form: str = "table", realtime: bool = False) -> Running:
     return Running(
         form=form, stats_interval=None, time=None, prometheus=None, user=None, coalesce="0", spin="0",
-        realtime=realtime, seed=1, ethertypes=EtherTypes(),
+        realtime=realtime, cpu=None, seed=1, ethertypes=EtherTypes(),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pwd
 import signal
 import subprocess
@@ -48,7 +49,9 @@ CP = ("cp", "--in", "a", "--in", "b", "--out", "c", "-T", "ndjson", "--seed", "1
 
 
 def test_frames_leave_a_port_octet_for_octet_and_in_order(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "10G", "--buffer", "20000frames")
+    cpu = max(os.sched_getaffinity(0))
+    program = switched.start(*CP, "--rate", "10G", "--buffer", "20000frames", "--cpu", str(cpu))
+    assert os.sched_getaffinity(program.pid) == {cpu}
     draws = np.random.default_rng(1)
     with switched.socket("a-far") as one, switched.socket("b-far") as two, switched.socket("c-far") as out:
         digests = {1: hashlib.sha256(), 2: hashlib.sha256()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import os
 import secrets
 import select
 import signal
@@ -82,8 +83,18 @@ class Running:
     coalesce: str
     spin: str
     realtime: bool
+    cpu: int | None
     seed: int | None
     ethertypes: EtherTypes
+
+
+def _checked_cpu(ctx: click.Context, param: click.Parameter, cpu: int | None) -> int | None:
+    """Refuse a processor that there is not, or that this process may not use."""
+    allowed = os.sched_getaffinity(0)
+    if cpu is not None and cpu not in allowed:
+        needed = f"a processor that it may use ({', '.join(map(str, sorted(allowed)))})"
+        raise click.BadParameter(f"needed {needed}, got {cpu}")
+    return cpu
 
 
 _OPTIONS = (
@@ -114,6 +125,10 @@ _OPTIONS = (
         help="End sleeping so long before something is due, and look at the clock: frames leave less late.",
     ),
     click.option("--realtime", is_flag=True, help="Run before all ordinary processes; needs root."),
+    click.option(
+        "--cpu", type=click.IntRange(min=0), metavar="N", callback=_checked_cpu,
+        help="Run on this processor and no other.",
+    ),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]"),
     ethertype_option,
     color_option,
@@ -202,6 +217,8 @@ def live(spec: DeviceSpec, running: Running, seed: int) -> int:
             if running.user:
                 reporter.rehearse()
                 drop_privileges(running.user)
+            if running.cpu is not None:
+                os.sched_setaffinity(0, {running.cpu})  # of this thread: metrics are made where there is time
             gc.freeze()
             if port:
                 click.echo(f"ecmproto: metrics on port {port}", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import signal
 import sys
 import time
@@ -63,6 +64,8 @@ def command(path: str | None, example: bool, assignments: tuple[str, ...], **opt
     seed = chosen_seed(how)
     devices = read_net(path, seed=seed, assignments=assignments, ethertypes=how.ethertypes)
     click.echo(f"ecmproto: seed {seed}", err=True)
+    if how.cpu is not None:
+        os.sched_setaffinity(0, {how.cpu})  # what threads begin with; a device's own goes before it
     return _Net(devices, how).run()
 
 
