@@ -2,7 +2,7 @@
 
 What an option takes is known by its metavar (``IF``, ``FIELD``, ``FILTER``, ``MECHANISM``, ``FILE`` …), or
 by its name where it has none, so that a command needs to say nothing; one that knows better gives
-``shell_complete=`` as click has it.  Nothing here loads what is slow to load.
+``shell_complete=`` as click has it.  Nothing here loads what is slow to load, but for rules.
 
 The scripts ask ``ecmproto`` itself, and are answered with a line for each candidate: its kind, its value
 and what it is, tabs between them.  ``plain`` values are whole words, behind ``open`` ones goes more, and
@@ -305,6 +305,34 @@ def complete_scenario_key(ctx: click.Context, param: click.Parameter, begun: str
     return _items(((f"{row.path}=", f"{row.value}; {row.doc}") for row in rows), begun)
 
 
+def complete_figure(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete the name of a figure, where an expression begins with it."""
+    from ecmproto.lab.setup.figures import MEASUREMENTS
+
+    return _items(((name, each.doc) for name, each in MEASUREMENTS.items()), begun)
+
+
+def complete_rules(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete the id of a rule, the last of several, or what ``--fail-on`` takes besides."""
+    # the one answer that takes numba's time: rules are made of compiled code
+    from ecmproto.check.registry import FAMILIES
+
+    head, comma, last = begun.rpartition(",")
+    levels = [("note", "and worse"), ("warning", "and worse"), ("error", ""), ("never", "")]
+    found = [(rule.id, rule.name) for family in FAMILIES for rule in family.rules]
+    found += levels if param.name == "fail_on" else []
+    head += comma
+    return _items(found, last, head=head) or _items(found, last.upper(), head=head)
+
+
+def complete_rule_families(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete the name of a family of rules, the last of several."""
+    from ecmproto.check.registry import FAMILIES
+
+    head, comma, last = begun.rpartition(",")
+    return _items(((each.name, each.title) for each in FAMILIES), last, head=f"{head}{comma}")
+
+
 def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete ``ROLE=VALUE``."""
     import dataclasses
@@ -333,7 +361,10 @@ _BY_METAVAR: tuple[tuple[str, Completer], ...] = (
     (r"LAYER|FORMAT", complete_layer),
     (r"IF(,.*)?", complete_interface),
     (r"FILTER", complete_filter),
-    (r"(\[MECHANISM:\])?\[ROLE\.\].*|NAME=VALUE", complete_parameter),
+    (r"(\[MECHANISM:\])?\[ROLE\.\].*", complete_parameter),
+    (r"ID(,…)?|WHAT,…", complete_rules),
+    (r"NAME,…", complete_rule_families),
+    (r"'?FIGURE\b.*", complete_figure),
     (r"MECHANISM", complete_mechanism),
     (r"\[?MECHANISM\b.+", complete_mechanisms),
     (r"KEY=.*", complete_scenario_key),
@@ -341,7 +372,7 @@ _BY_METAVAR: tuple[tuple[str, Completer], ...] = (
     (r"FIELD=.*", complete_assigned_field),
     (r"FIELD|COLUMN|PATTERN", complete_field),
     (r"\[?SCENARIO\b.*", complete_scenario),
-    (r"FILE|PATHS?|CAPTURES?|[AB]", complete_file),
+    (r"FILE(\|.*)?|PATHS?|CAPTURES?|[AB]", complete_file),
     (r"DIR|FOLDER", complete_folder),
 )
 _BY_NAME: Mapping[str, Completer] = {
@@ -356,11 +387,9 @@ _BY_NAME: Mapping[str, Completer] = {
 def completer_of(ctx: click.Context, param: click.Parameter) -> Completer | None:
     """Return how the values of an option or argument are completed; None where nothing is known of them."""
     by_name = _BY_NAME.get(param.name or "")
-    if param.metavar is None and by_name is not None:
+    if param.metavar in (None, "NAME") and by_name is not None:
         return by_name
     shown = param.metavar or (param.make_metavar(ctx) if isinstance(param, click.Argument) else "")
-    if param.name == "variant":
-        return by_name
     for text in (shown, shown.strip("[].…")):
         for pattern, completer in _BY_METAVAR:
             if re.fullmatch(pattern, text):

@@ -87,6 +87,12 @@ def asking(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
         ("ecmproto lab run bcn-symmetric --variant pm", ["pm10", "pm01"]),
         ("ecmproto lab run bcn-symmetric --set control.rp.ru", ["control.rp.ru="]),
         ("ecmproto lab run bcn-symmetric --set control.rp.ru=", ["control.rp.ru=8Mb/s"]),
+        ("ecmproto lab run bcn-symmetric --mechanism dc", ["dcqcn"]),
+        ("ecmproto lab run bcn-symmetric --expect queue.p", ["queue.peak", "queue.p99"]),
+        ("ecmproto check --select QCN001,qcn00", ["QCN001,QCN001", "QCN001,QCN002"]),
+        ("ecmproto check --explain PFC00", ["PFC001"]),
+        ("ecmproto check --fail-on war", ["warning"]),
+        ("ecmproto check --mechanism qcn,ec", ["qcn,ecm"]),
         ("ecmproto completion z", ["zsh"]),
     ],
 )
