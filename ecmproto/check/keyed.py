@@ -149,34 +149,31 @@ class SeenKeys:
 
 
 class FirstEvents:
-    """The first event of each key of 64 bits, up to ``most`` of them, and how many events there were."""
+    """The first event of each key of 64 bits, up to ``most`` of them."""
 
     def __init__(self, most: int, width: int) -> None:
         from ecmproto.stats.tally import Numbering
 
         self._keys = Numbering(most)
         self._events: Int64 = np.zeros((most, 3 + width), np.int64)
-        self._counts: Int64 = np.zeros(most, np.int64)
 
     def __len__(self) -> int:
         return self._keys.count
 
-    def add(self, keys: Int64, events: Int64, counts: Int64 | None = None) -> None:
-        """Take events, of which each stands for as many as ``counts`` says (None: one)."""
+    def add(self, keys: Int64, *columns: Int64) -> None:
+        """Take events, whose columns are those of `events`."""
         if not len(keys):
             return
         before = self._keys.count
         numbers = self._keys.numbers(keys, np.zeros_like(keys))
-        known = numbers != NO_NUMBER
-        # of several values for one place the last one stays: the first event, from behind
-        new = np.flatnonzero(known & (numbers >= before))[::-1]
-        self._events[numbers[new]] = events[new]
-        np.add.at(self._counts, numbers[known], 1 if counts is None else counts[known])
+        if self._keys.count > before:
+            # of several values for one place the last one stays: the first event, from behind
+            new = np.flatnonzero(numbers >= before)[::-1]
+            self._events[numbers[new]] = np.column_stack([column[new] for column in columns])
 
     def join(self, later: FirstEvents, shift: Shift) -> None:
         """Take the events of a later part."""
-        count = len(later)
-        self.add(later.keys, _moved(later._events[:count], shift), later._counts[:count])
+        self.add(later.keys, *_moved(later.events, shift).T)
 
     @property
     def keys(self) -> Int64:
@@ -192,8 +189,3 @@ class FirstEvents:
     def events(self) -> Int64:
         """The first event of each key, as rows of columns."""
         return self._events[: len(self)]
-
-    @property
-    def counts(self) -> Int64:
-        """How many events each key had."""
-        return self._counts[: len(self)]

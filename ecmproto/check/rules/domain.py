@@ -28,6 +28,8 @@ from ecmproto.check.rule import (
 from ecmproto.mechanisms.api.parameters import Parameters, priority_set
 
 _CNTAG = ("cntag.flow_id",)
+_CNM = "cnm.cpid"
+"""A CNM has the tag of the flow that it is about, in a priority of its own."""
 _CNPV, _READY = "lldp.ieee.802_1qau.cnpv", "lldp.ieee.802_1qau.ready"
 _MOST_LINKS = 1024
 """Interfaces with a priority, and speakers on an interface, that are told apart."""
@@ -46,9 +48,8 @@ class DomainRules(Parameters):
 def _priority(frames: Rows, parameters: DomainRules) -> Judged:
     inside = np.isin(frames.priority, sorted(parameters.cnpv))
     allowed = ", ".join(str(each) for each in sorted(parameters.cnpv)) or "none"
-    return Judged(
-        ~inside, "a CN-TAG in another priority than a CNPV", frames.priority, allowed, about=frames.is_tagged
-    )
+    about = frames.is_tagged & ~frames.has(_CNM)
+    return Judged(~inside, "a CN-TAG in another priority than a CNPV", frames.priority, allowed, about=about)
 
 
 class _Tags:
@@ -62,7 +63,7 @@ class _Tags:
 
     def add(self, rows: Rows) -> None:
         """Look at CN-TAGs and at LLDP."""
-        tagged = np.flatnonzero(rows.has(_CNTAG[0]) & rows.is_tagged)
+        tagged = np.flatnonzero(rows.has(_CNTAG[0]) & rows.is_tagged & ~rows.has(_CNM))
         if len(tagged):
             keys = rows.interface[tagged] << 3 | rows.priority[tagged]
             found, first, count = np.unique(keys, return_index=True, return_counts=True)
@@ -130,7 +131,7 @@ RULES = (
         severity="error",
         subject=SENDER,
         on=_CNTAG,
-        optional=PRIORITY_FIELDS,
+        optional=(*PRIORITY_FIELDS, _CNM),
         parameters=("cnpv",),
         expression=_priority,
     ),
@@ -145,7 +146,7 @@ RULES = (
         severity="error",
         subject=PORT,
         on=(*_CNTAG, "lldp.tlv.type"),
-        optional=(*PRIORITY_FIELDS, _CNPV, _READY, "eth.src"),
+        optional=(*PRIORITY_FIELDS, _CNPV, _READY, _CNM, "eth.src"),
         memory=_Tags,
     ),
     Rule(
@@ -159,7 +160,7 @@ RULES = (
         severity="warning",
         subject=PORT,
         on=(*_CNTAG, "lldp.tlv.type"),
-        optional=(*PRIORITY_FIELDS, _CNPV, _READY, "eth.src"),
+        optional=(*PRIORITY_FIELDS, _CNPV, _READY, _CNM, "eth.src"),
         memory=_Tags,
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.check.keyed import FirstEvents, SeenKeys, events
+from ecmproto.check.keyed import FirstEvents, SeenKeys
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     PRIORITY_FIELDS,
@@ -167,6 +167,8 @@ class Associations:
     RULES = ("ECM007", "BCN006", "E2CM007")
     _MOST = 1 << 15
     _MESSAGES = ("ecm.cpid", "bcn.cpid", "e2cm.cpid")
+    _TAGS = (("cmtag.cpid", 0), ("rrttag.cpid", 1), ("cmtag.cpid", 2))
+    """The tag of each, and its protocol."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._flows = FirstEvents(self._MOST, 0)
@@ -180,29 +182,30 @@ class Associations:
         """Note flows, their tags, and messages to their senders."""
         is_message = np.zeros(len(rows), np.bool_)
         for name in (*self._MESSAGES, "fecn.rate", "dbp.rate", "cnm.cpid"):
-            is_message |= rows.has(name)
-        seen = events(rows.number, rows.time_ns, rows.interface)
-        data = np.flatnonzero(rows.has("eth.src") & ~is_message)
+            if len(rows.columns[name]):
+                is_message |= rows.has(name)
+        data = np.flatnonzero(~is_message)
         source, dst = rows["eth.src"], rows["eth.dst"]
         flow = mixed(source, dst << 3 | rows.priority)
-        self._flows.add(flow[data], seen[data])
-        protocol = rows["cmtag.protocol"]
-        every = np.ones(len(rows), np.bool_)
-        tags = (("cmtag.cpid", protocol == 0), ("rrttag.cpid", every), ("cmtag.cpid", protocol == 2))
-        for rule, ((name, is_its), message) in enumerate(zip(tags, self._MESSAGES, strict=True)):
-            told = np.flatnonzero(rows.has(message))
-            if len(told):
+        self._flows.add(flow[data], rows.number[data], rows.time_ns[data], rows.interface[data])
+        for rule, ((tag, protocol), message) in enumerate(zip(self._TAGS, self._MESSAGES, strict=True)):
+            if len(rows.columns[message]):
+                told = np.flatnonzero(rows.has(message))
                 if message == "e2cm.cpid":
                     told = told[rows["e2cm.type"][told] <= 2]
                 station = dst[told] << 2 | rule
                 self._stations.add(station)
-                self._told.add(mixed(station, rows[message][told]), seen[told])
-            tagged = np.flatnonzero(rows.has(name) & is_its & ~is_message)
-            if len(tagged):
-                cpid = rows[name][tagged]
-                which = np.full(len(tagged), rule, np.int64)
-                values = np.column_stack([seen[tagged], source[tagged], cpid, flow[tagged], which])
-                self._tagged.add(mixed(flow[tagged] ^ rule, cpid), values)
+                key = mixed(station, rows[message][told])
+                self._told.add(key, rows.number[told], rows.time_ns[told], rows.interface[told])
+            if len(rows.columns[tag]):
+                tagged = np.flatnonzero(rows.has(tag) & ~is_message)
+                if tag == "cmtag.cpid":
+                    tagged = tagged[rows["cmtag.protocol"][tagged] == protocol]
+                cpid = rows[tag][tagged]
+                self._tagged.add(
+                    mixed(flow[tagged] ^ rule, cpid), rows.number[tagged], rows.time_ns[tagged],
+                    rows.interface[tagged], source[tagged], cpid, flow[tagged], np.full_like(cpid, rule),
+                )  # fmt: skip
 
     def join(self, later: Associations, shift: Shift) -> None:
         """Note those of a later part."""

@@ -305,28 +305,35 @@ class Flows:
     _MOST = 1 << 16
 
     def __init__(self, settings: Settings, report: Report) -> None:
-        self._stations = SeenKeys(self._MOST)
         self._sent = SeenKeys(self._MOST)
+        """Sources and flows, 0 for frames without CN-TAG."""
+        self._edges = SeenKeys(self._MOST)
+        """Backbone edge bridges: the flows behind them are those of others."""
         self._told = FirstEvents(self._MOST, 2)
         """CNMs by station and flow, with the station and the CPID."""
 
     def add(self, rows: Rows) -> None:
         """Note who sends what, and who is told."""
-        is_cnm = rows.has("cnm.cpid")
-        has_source = rows.has("eth.src")
-        data = np.flatnonzero(has_source & ~is_cnm)
         source, flow = rows["eth.src"], rows["cntag.flow_id"]
-        self._stations.add(source[data])
+        is_cnm = rows.has("cnm.cpid")
+        has_cnms = len(rows.columns["cnm.cpid"]) > 0
+        data = np.flatnonzero(~is_cnm) if has_cnms else slice(None)
         self._sent.add(source[data] << 16 | flow[data])
-        cnms = np.flatnonzero(has_source & is_cnm)
-        if len(cnms):
+        if len(rows.columns["ieee8021ah.csrc"]):
+            behind = np.flatnonzero(rows.has("ieee8021ah.csrc"))
+            self._edges.add(source[behind])
+            self._sent.add(rows["ieee8021ah.csrc"][behind] << 16 | flow[behind])
+        if has_cnms:
+            cnms = np.flatnonzero(is_cnm)
             station = rows["eth.dst"][cnms]
-            seen = events(rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms], station, flow[cnms])
-            self._told.add(station << 16 | flow[cnms], seen)
+            self._told.add(
+                station << 16 | flow[cnms], rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms],
+                station, flow[cnms],
+            )  # fmt: skip
 
     def join(self, later: Flows, shift: Shift) -> None:
         """Note those of a later part."""
-        self._stations.join(later._stations)
+        self._edges.join(later._edges)
         self._sent.join(later._sent)
         self._told.join(later._told, shift)
 
@@ -335,11 +342,11 @@ class Flows:
         if not len(self._told):
             return
         number, time_ns, interface, station, flow = self._told.events.T
-        if self._stations.is_full or self._sent.is_full:
+        if self._sent.is_full:
             report.note("QCN008", f"More than {self._MOST:,} flows: QCN008 and QCN009 are silent.")
             return
         where = Where(number, time_ns, interface, station)
-        is_source = self._stations.has(station)
+        is_source = np.isin(station, np.unique(self._sent.keys >> 16))
         if is_source.any():
             report.tell("QCN008", where, Judged(~is_source, "this station sends nothing in the capture"))
 
@@ -348,7 +355,7 @@ class Flows:
             return f"this station sends no such flow: needed {sent}"
 
         wrong = ~self._sent.has(self._told.keys)
-        report.tell("QCN009", where, Judged(wrong, what, about=is_source))
+        report.tell("QCN009", where, Judged(wrong, what, about=is_source & ~self._edges.has(station)))
 
 
 class SamplingIntervals:
@@ -374,22 +381,25 @@ class SamplingIntervals:
 
     def add(self, rows: Rows) -> None:
         """Count octets by priority up to each CNM."""
-        is_cnm = rows.has("cnm.cpid")
-        priority, cnms = rows.priority, np.flatnonzero(is_cnm & rows.has("cnm.encap_prio"))
-        octets = np.where(is_cnm, 0, rows.octets)
-        sampled = rows["cnm.encap_prio"][cnms]
-        until = np.zeros(len(cnms), np.int64)
-        for each in np.unique(sampled).tolist():
-            summed = np.cumsum(np.where(priority == each, octets, 0))
-            mine = sampled == each
-            until[mine] = self._totals[each] + summed[cnms[mine]]
+        priority, octets = rows.priority, rows.octets
+        if len(rows.columns["cnm.cpid"]):
+            is_cnm = rows.has("cnm.cpid")
+            octets = np.where(is_cnm, 0, octets)
+            cnms = np.flatnonzero(is_cnm & rows.has("cnm.encap_prio"))
+            sampled = rows["cnm.encap_prio"][cnms]
+            until = np.zeros(len(cnms), np.int64)
+            for each in np.unique(sampled).tolist():
+                summed = np.cumsum(np.where(priority == each, octets, 0))
+                mine = sampled == each
+                until[mine] = self._totals[each] + summed[cnms[mine]]
+            seen = events(
+                rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms], until, sampled,
+                rows["cnm.qntz_fb"][cnms], rows["cnm.q_offset"][cnms],
+            )  # fmt: skip
+            self._take(self._chain.follow(rows["cnm.cpid"][cnms], rows.interface[cnms], seen))
+        # sums of a batch are exact in floats: they are far below 2^53
         self._totals += np.bincount(priority, weights=octets, minlength=8).astype(np.int64)
         self._largest = max(self._largest, int(octets.max(initial=0)))
-        seen = events(
-            rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms], until, sampled,
-            rows["cnm.qntz_fb"][cnms], rows["cnm.q_offset"][cnms],
-        )  # fmt: skip
-        self._take(self._chain.follow(rows["cnm.cpid"][cnms], rows.interface[cnms], seen))
 
     def _take(self, pairs: Pairs) -> None:
         if not len(pairs.low):
@@ -460,7 +470,7 @@ class SamplingIntervals:
             )  # fmt: skip
 
 
-_FLOWS = ("eth.src", "cntag.flow_id", "cnm.cpid", "eth.dst")
+_FLOWS = ("eth.src", "cntag.flow_id", "cnm.cpid", "eth.dst", "ieee8021ah.csrc")
 
 RULES = (
     Rule(

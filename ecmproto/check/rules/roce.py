@@ -7,6 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from ecmproto.batch.roce import BAD, UNVERIFIED, packets_of
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.check.keyed import INTERFACE, NUMBER, TIME, Chain, Pairs, events
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
@@ -22,7 +24,7 @@ from ecmproto.check.rule import (
     Where,
     value_of,
 )
-from ecmproto.columns import Stretches, Texts
+from ecmproto.columns import Stretches
 from ecmproto.formats.ip import CE
 from ecmproto.mechanisms.api.parameters import Parameters, duration, redeclared
 from ecmproto.mechanisms.dcqcn.parameters import DCQCNEdgeParameters
@@ -79,14 +81,18 @@ def _unmarked(cnps: Rows, parameters: DCQCNRules) -> Judged:
 
 
 def _invariant_crc(packets: Rows, parameters: DCQCNRules) -> Judged:
-    column = packets.columns["infiniband.invariant.crc.status"].outermost()
-    assert isinstance(column.values, Texts)
-    words = np.array([*column.values.words, ""])
-    status = np.full(len(packets), "", words.dtype)
-    status[column.rows] = words[column.values.codes]
-    return Judged(
-        status == "bad", "the invariant CRC does not hold", about=(status == "bad") | (status == "good")
-    )
+    state = np.full(len(packets), UNVERIFIED, np.int8)
+    fcs = np.array([each.fcs_octets for each in packets.interfaces] or [0], np.int64)
+    is_ethernet = np.array([each.linktype == ETHERNET for each in packets.interfaces] or [True])
+    whole = np.flatnonzero(~packets.is_cut & is_ethernet[packets.interface % len(fcs)])
+    fcs_of = fcs[packets.interface % len(fcs)][whole]
+    for octets in np.unique(fcs_of).tolist():
+        rows = whole[fcs_of == octets]
+        found = packets_of(
+            packets.batch.select(rows), ethertypes=packets.ethertypes, fcs_octets=octets, crc=True
+        )
+        state[rows] = found.crc
+    return Judged(state == BAD, "the invariant CRC does not hold", about=state != UNVERIFIED)
 
 
 class _Intervals:
@@ -260,7 +266,6 @@ RULES = (
         severity="error",
         subject=_QUEUE_PAIR,
         on=_BTH,
-        fields=("infiniband.invariant.crc.status",),
         expression=_invariant_crc,
     ),
 )  # fmt: skip
