@@ -60,6 +60,21 @@ local function mac(s, i) return format("%02x:%02x:%02x:%02x:%02x:%02x", byte(s, 
 
 local function ipv4(s, i) return format("%d.%d.%d.%d", byte(s, i, i + 3)) end
 
+-- The longest row of zeros, of two groups or more, the first of several, becomes "::" (RFC 5952).
+local function ipv6(s, i)
+    local groups, start, longest = {}, nil, 1
+    for n = 0, 7 do groups[n + 1] = word(s, i + 2 * n) end
+    for first = 1, 8 do
+        local last = first
+        while groups[last] == 0 do last = last + 1 end
+        if last - first > longest then start, longest = first, last - first end
+    end
+    local text = {}
+    for n = 1, 8 do text[n] = format("%x", groups[n]) end
+    if not start then return table.concat(text, ":") end
+    return table.concat(text, ":", 1, start - 1) .. "::" .. table.concat(text, ":", start + longest, 8)
+end
+
 local function cpid(s, i) return mac(s, i) .. "/" .. word(s, i + 6) end
 
 local function signed(number) return format("%+d", number) end
@@ -140,6 +155,27 @@ local function define(f)
 end
 
 @FORMATS@
+
+-- Headers that Wireshark has: these are for packets that were cut off, which its own dissectors, told by no
+-- plugin of that, would call malformed.
+
+local ProtoField = setmetatable({}, {__index = function(_, kind)
+    -- A single bit may be a boolean there; a field of yet another kind becomes one of ours.
+    return function(name, label, shown, names, mask, blurb)
+        local made, field = pcall(ProtoField[kind], name, label, shown, names, mask, blurb)
+        if made then return field end
+        local octets = kind:match("^uint(%d+)$")
+        if octets then
+            made, field = pcall(ProtoField.bool, name, label, tonumber(octets), nil, mask, blurb)
+        end
+        return made and field or ProtoField[kind]("ecmproto." .. name, label, shown, names, mask, blurb)
+    end
+end})
+
+@HEADERS@
+
+local headers = {@BY_ETHERTYPE@}
+local behind_ip = {@BY_PROTOCOL@}
 
 ecmproto.fields = {padding, trailer}
 ecmproto.experts = {malformed, cut, suspicious, reserved, nested}
@@ -271,6 +307,23 @@ local function as_rest(tvb, pos, captured, pinfo, tree)
     if pos < captured then call(as_data, tvb_of(range(tvb, pos, captured - pos)), pinfo, tree) end
 end
 
+-- Whether a packet behind headers, of which the first is f, is longer than what there is of it.
+local function is_cut(f, tvb)
+    local captured, pos = len(tvb), 0
+    while f do
+        local left = captured - pos
+        if f.select then f = left >= 2 and f.by[f.select(octets_of(tvb, pos, 2))] end
+        if not f or left < f.octets then return true end
+        local s = octets_of(tvb, pos, f.octets)
+        if f.total then return f.total(s) > left end
+        if not f.next_at then return false end
+        local value = word(s, f.next_at + 1)
+        pos = pos + f.octets
+        f = announced[value] or headers[value]
+    end
+    return false
+end
+
 -- Let Wireshark dissect what an EtherType or length announces; return its kind and text where it has none.
 local function follow(value, tvb, pos, captured, reach, pinfo, tree, wanted, built, visible)
     local left = captured - pos
@@ -336,9 +389,10 @@ local function add_sampled(f, tvb, pos, start, stop, pinfo, item, wanted)
         pinfo.cols.protocol = ""
         pinfo.cols.info = ""
     end
-    scope = {shown = true, base = offset(shown)}
-    if formats[f.shows] then
-        pcall(walk, formats[f.shows], shown, pinfo, item, true)
+    local starts_with = formats[f.shows]
+    scope = {shown = true, base = offset(shown), cut = is_cut(starts_with, shown)}
+    if scope.cut or f.shows ~= "eth" then
+        pcall(walk, starts_with, shown, pinfo, item, true)
     elseif as_ethernet and depth < MOST_NESTED then
         depth = depth + 1
         pcall(call, as_ethernet, shown, pinfo, item)
@@ -347,7 +401,8 @@ local function add_sampled(f, tvb, pos, start, stop, pinfo, item, wanted)
     scope = outer
     for _, name in ipairs(names) do pinfo[name] = kept[name] end
     if wanted then
-        return format("%s %s %s", of, tostring(pinfo.cols.protocol), tostring(pinfo.cols.info))
+        local said = tostring(pinfo.cols.info):gsub(" | ", ", ")
+        return format("%s %s %s", of, tostring(pinfo.cols.protocol), said)
     end
 end
 
@@ -358,6 +413,15 @@ local function joined(told)
         if not (scope.unsaid and scope.unsaid[each[1]]) then said = said and said .. " | " .. each[2] or each[2] end
     end
     return said
+end
+
+-- Put the addresses of a packet that the capture cut off into their columns.
+local function show_addresses(f, tvb, pos, pinfo)
+    if f.name == "ip" then
+        pinfo.src, pinfo.dst = range(tvb, pos + 12, 4):ipv4(), range(tvb, pos + 16, 4):ipv4()
+    else
+        pinfo.src, pinfo.dst = range(tvb, pos + 8, 16):ipv6(), range(tvb, pos + 24, 16):ipv6()
+    end
 end
 
 -- Dissect octets from a format of ours on; return how many there are, or 0 of what is not ours.
@@ -404,7 +468,7 @@ function walk(f, tvb, pinfo, tree, inside)
             local item = add(tree, ecmproto, range(tvb, pos, left), f.title)
             flag(item, bad and malformed or cut, bad or format("%d of %d octets", left, f.octets))
             as_rest(tvb, pos, captured, pinfo, tree)
-            kind, text = scope.kind, octets_text(left)
+            if not detail then kind, text = scope.kind, octets_text(left) end
             break
         end
         local stop, size = pos + f.octets, 0
@@ -476,14 +540,23 @@ function walk(f, tvb, pinfo, tree, inside)
             as_rest(tvb, stop, captured, pinfo, tree)
             break
         end
-        local value = word(s, f.next_at + 1)
         pos = stop
-        f = announced[value]
-        if not f then
-            kind, text = follow(value, tvb, pos, captured, reach, pinfo, tree, wanted, built, visible)
-            break
+        if f.follows == "protocol" then
+            if not scope.shown then show_addresses(f, tvb, stop - f.octets - size, pinfo) end
+            f = not (f.fragment and f.fragment(s) ~= 0) and behind_ip[f.protocol(s)]
+            if not f then
+                as_rest(tvb, pos, captured, pinfo, tree)
+                break
+            end
+        else
+            local value = word(s, f.next_at + 1)
+            f = announced[value] or scope.cut and headers[value]
+            if not f then
+                kind, text = follow(value, tvb, pos, captured, reach, pinfo, tree, wanted, built, visible)
+                break
+            end
+            if wanted then scope.kind = hex(value) end
         end
-        if wanted then scope.kind = hex(value) end
     end
     if wanted then
         told = told and joined(told)
@@ -510,6 +583,7 @@ end
 local function enter(f, tvb, pinfo, tree)
     if depth == 0 then
         scope = {}
+        if reported_len(tvb) > len(tvb) then scope.cut = is_cut(f, tvb) end
         if tapped then tapped = {number = pinfo.number} end
     end
     local outer, before = scope, depth

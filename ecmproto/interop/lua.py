@@ -14,11 +14,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ecmproto._version import __version__
-from ecmproto.dissect.lines import STYLES, Choice, CompiledSummary, Element, Elements, Reference, Text, Value
+from ecmproto.dissect.lines import (
+    CLAUSES,
+    STYLES,
+    Choice,
+    CompiledSummary,
+    Element,
+    Elements,
+    Reference,
+    Text,
+    Value,
+)
 from ecmproto.formats.base import Layer
-from ecmproto.formats.ethernet import Ethernet
+from ecmproto.formats.ethernet import VLAN, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT, OFF
 from ecmproto.formats.experimental import MOST_OCTETS, Proposed, UnknownMessage, UnknownTag
+from ecmproto.formats.ip import TCP, UDP, IPv4, IPv6
 from ecmproto.formats.registry import BY_PREFIX, FORMATS, announcement
 from ecmproto.formats.schema import Field
 from ecmproto.formats.summary import Case, Clause, First
@@ -34,6 +45,12 @@ IN_WIRESHARK = frozenset((
 ))  # fmt: skip
 """The formats that Wireshark dissects itself."""
 
+HEADERS: tuple[type[Layer], ...] = (Ethernet, VLAN, STag, ITag, IPv4, IPv6, UDP, TCP)
+"""What stands around the lacking formats where a message, or the capture, has cut a packet off.
+
+Wireshark gives no plugin a way to say so to its own dissectors, which would call such a packet malformed.
+"""
+
 _TEMPLATE = Path(__file__).with_name("dissector.lua")
 _BLANK = "    "
 _MOST_ENUMERATED = 8
@@ -43,18 +60,31 @@ _MOST_ENUMERATED = 8
 def dissector(formats: Iterable[type[Layer]] = FORMATS) -> str:
     """Return the whole dissector of the formats that Wireshark lacks, for Lua 5.2 to 5.4."""
     lacked = [cls for cls in formats if cls.prefix not in IN_WIRESHARK]
-    names = {cls.prefix for cls in lacked}
+    names = {cls.prefix for cls in (*lacked, *HEADERS)}
     preferences, announcements = _announcements(lacked)
     parts = {
         "TITLES": _comment(", ".join(cls.title for cls in lacked)),
         "VERSION": __version__,
         "ETHERTYPES": value_string(_ETHERTYPE_NAMES),
         "FORMATS": "\n\n".join(_Source(cls, names).text() for cls in lacked),
+        "HEADERS": "\n\n".join(_Source(cls, names).text() for cls in HEADERS),
+        "BY_ETHERTYPE": ", ".join(f"[{value:#06x}] = formats.{name}" for value, name in _header_types()),
+        "BY_PROTOCOL": ", ".join(
+            f"[{cls.ip_protocol}] = formats.{cls.prefix}" for cls in HEADERS if cls.ip_protocol is not None
+        ),
         "ANNOUNCEMENTS": "\n".join(announcements),
         "PREFERENCES": "\n".join(preferences),
     }
     text = _TEMPLATE.read_text(encoding="utf-8")
-    return re.sub("@([A-Z]+)@", lambda found: parts[found[1]], text)
+    return re.sub("@([A-Z_]+)@", lambda found: parts[found[1]], text)
+
+
+def _header_types() -> Iterator[tuple[int, str]]:
+    for cls in HEADERS:
+        value = announcement(cls, DEFAULT)
+        if value is not None:
+            yield value, cls.prefix
+    yield DEFAULT.old_s_tag, VLAN.prefix
 
 
 def _comment(text: str) -> str:
@@ -74,7 +104,8 @@ def quoted(text: str) -> str:
 
 def format_source(cls: type[Layer]) -> str:
     """Return the definition of a format, as it stands in the dissector."""
-    return _Source(cls, {other.prefix for other in FORMATS if other.prefix not in IN_WIRESHARK}).text()
+    known = {other.prefix for other in FORMATS if other.prefix not in IN_WIRESHARK or other in HEADERS}
+    return _Source(cls, known).text()
 
 
 class _Source:
@@ -185,6 +216,16 @@ class _Source:
         if cls.next_key:
             following = next(field for field in cls.layout if field.key == cls.next_key)
             facts |= {"follows": '"ethertype"', "next_at": str(following.bit_offset // 8)}
+        elif cls.follows in ("ipv4", "ipv6"):
+            total, number = ("len", "proto") if cls is IPv4 else ("plen", "nxt")
+            length = self._number(total) if cls is IPv4 else f"{cls.fixed_octets} + {self._number(total)}"
+            facts |= {
+                "follows": '"protocol"',
+                "protocol": f"function(s) return {self._number(number)} end",
+                "total": f"function(s) return {length} end",
+            }
+            if cls is IPv4:
+                facts["fragment"] = f"function(s) return {self._number('frag_offset')} end"
         elif cls.follows:
             facts["follows"] = '"data"'
         feedback = cls.as_feedback
@@ -230,8 +271,12 @@ class _Source:
 def _mentioned(cls: type[Layer], names: set[str]) -> list[str]:
     """Return the formats that a format's summary names, of those in the dissector."""
     summary = cls.summary
-    clauses = [summary.detail, summary.tag, *summary.clauses.values()]
-    texts = [text for clause in clauses for text in _templates(clause)]
+    texts = [text for clause in (summary.detail, summary.tag) for text in _templates(clause)]
+    told: set[str] = set()
+    for text in texts:
+        for name in set(re.findall(r":(\w+)\}", text)) - told:
+            told.add(name)
+            texts += _templates(summary.clauses.get(name, CLAUSES.get(name, "")))
     found = {prefix for text in texts for prefix in re.findall(r"\{([a-z0-9_.]+)\.[a-z0-9_]+", text)}
     return sorted(found & names - {cls.prefix})
 
@@ -289,7 +334,8 @@ _LABEL = re.compile(r"[A-Z][A-Za-z]+(?: [A-Za-z]+){1,3}$")
 def _label(field: Field) -> str:
     """Return a field's name for people: how its text begins, where that is a name, else its key."""
     if field.part is not None:
-        return field.meta.doc[:1].upper() + field.meta.doc[1:]
+        head = field.meta.doc.partition(": 0")[0]
+        return head[:1].upper() + head[1:]
     if field.kind == "cpid":
         return "CPID"
     head = re.split(r"[,:;(=]", field.meta.doc)[0].strip()
@@ -455,7 +501,7 @@ class _Text:
         return terms[0] if len(terms) == 1 and value.terms[0][0] == 1 else f"({' + '.join(terms)})"
 
     def _styled(self, text: Text) -> str:
-        if text.style in ("mac", "ipv4"):
+        if text.style in ("mac", "ipv4", "ipv6"):
             return self._address(text)
         numbers = [self._number(value) for value in text.values]
         if text.style == "decimal":

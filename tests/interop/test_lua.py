@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ecmproto.capture import open_capture
-from ecmproto.codec import BCN, CNM, ECM, VLAN, CNTag, Ethernet, FECNReturn, IPv4, RDTag, encode
+from ecmproto.codec import BCN, CNM, ECM, UDP, VLAN, CNTag, Data, Ethernet, FECNReturn, IPv4, RDTag, encode
 from ecmproto.codec.frame import decode_lax, encapsulated
 from ecmproto.dissect.lines import CompiledSummary
 from ecmproto.formats.base import Layer, layer
@@ -124,6 +124,31 @@ def test_tags_lead_to_the_headers_behind_them_and_messages_to_the_sampled_frame(
     assert without == "\t5\n"
 
 
+def test_a_packet_that_a_message_or_the_capture_cut_off_is_not_malformed(shown: Shown) -> None:
+    udp = UDP(srcport=49152, dstport=9)
+    packet = encode(
+        Ethernet(dst="02:00:00:00:00:02", src=STATION), CNTag(flow_id=7), VLAN(id=4, dei=1),
+        IPv4(src="192.0.2.1", dst="192.0.2.2"), udp, Data(data=bytes(200)),
+    )  # fmt: skip
+    cnm = encode(TO_STATION, CNM(cpid="02:00:00:00:00:c1/1", encap_dst=STATION, msdu=packet[16:80]))
+    ecm = encode(TO_STATION, ECM(payload=b"\2\0\0\0\0\2\2\0\0\0\0\1" + packet[12:70]))
+    text = "vlan 4 prio 0 dei, 192.0.2.1:49152 → 192.0.2.2:9 len 200"
+    tree = shown(cnm, ecm, options="-V")
+    assert "alformed" not in tree
+    assert "total length exceeds" not in tree
+    fields = "-T fields -e vlan.dei -e ip.src -e udp.dstport -e _ws.col.Info -e _ws.col.Source"
+    first, second = (line.split("\t") for line in shown(cnm, ecm, options=fields).splitlines())
+    assert (first[:3], first[4]) == (["1", "192.0.2.1", "9"], SWITCH)
+    assert second[:3] == ["1", "192.0.2.1", "9"]
+    assert first[3].endswith(f"of → {STATION} UDP {text}")
+    assert second[3].endswith(f"of → 02:00:00:00:00:02 UDP CN-TAG flow 7, {text}")
+    (line,) = shown(packet, options=fields, cut=60).splitlines()
+    assert (
+        line
+        == "1\t192.0.2.1\t9\tCN-TAG flow 7 | vlan 4 prio 0 dei | 192.0.2.1:49152 → 192.0.2.2:9 len 200\t192.0.2.1"
+    )
+
+
 def test_filters_take_the_names_and_values_that_ours_take(shown: Shown) -> None:
     wanted = "cnm&&cnm.qntz_fb>=40&&cnm.cpid==0200000000c10001&&cntag.flow_id==7"
     assert shown(MESSAGE, DATA, options=f"-T fields -e frame.number -Y {wanted}") == "1\n"
@@ -154,7 +179,7 @@ def test_what_is_malformed_or_suspicious_is_told_as_such(shown: Shown) -> None:
 
 
 def test_what_the_capture_cut_off_is_not_malformed(shown: Shown) -> None:
-    tree = shown(MESSAGE, options="-V -o ecmproto.sampled:FALSE", cut=50)
+    tree = shown(MESSAGE, options="-V", cut=50)
     assert "Malformed" not in tree
     assert "28 of 46 octets" in tree
 
