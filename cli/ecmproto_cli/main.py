@@ -32,6 +32,7 @@ COMMANDS = {
     "lab": "Run experiments in networks of hosts and switches, in virtual time.",
     "stats": "Show what is in a capture in numbers: kinds, rates, feedback, pauses as time.",
     "check": "Hold a capture to rules: QCN, ECM, BCN, E²CM, FECN, PFC, RoCE, your own.",
+    "diff": "Compare two captures frame by frame and field by field.",
     "edit": "Set fields, drop, merge and cut frames, change tags and times, fix checksums.",
     "live": "Be a congestion point, reaction point or edge between real interfaces.",
     "fuzz": "Try spoilt frames on these decoders, or on any program.",
@@ -44,7 +45,7 @@ COMMANDS = {
 }
 
 
-_TOLD = ("dissect", "craft", "replay", "lab", "stats", "check", "send", "edit")
+_TOLD = ("dissect", "craft", "replay", "lab", "stats", "check", "diff", "send", "edit")
 """Commands that say what they are at when they take long; others speak all the time, or never take long."""
 
 
