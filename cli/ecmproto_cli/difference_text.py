@@ -234,9 +234,9 @@ def _fields_text(summary: Summary) -> Iterator[str]:
     rows: dict[str, tuple[int, str]] = {}
     for layer, counts in _counts_by_layer(summary).items():
         for word in ("added", "gone"):
-            frames = {count.added if word == "added" else count.gone for count in counts.values()}
-            if len(counts) > 1 and frames == {count.frames for count in counts.values()}:
-                rows[layer] = max(frames), word
+            of_one = {count.added if word == "added" else count.gone for count in counts.values()}
+            if len(counts) > 1 and of_one == {count.frames for count in counts.values()}:
+                rows[layer] = max(of_one), word
                 break
         else:
             for name, count in counts.items():

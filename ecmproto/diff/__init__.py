@@ -14,13 +14,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ecmproto.diff.comparison import Comparison, Difference, FieldChange, Place, Summary
+    from ecmproto.diff.comparison import Comparison, Difference, Place, Summary
     from ecmproto.diff.document import difference_document, summary_document
+    from ecmproto.diff.fields import FieldChange
     from ecmproto.diff.rules import Rules, Tolerance, rules_of
 
 _MODULES = {
-    "comparison": ("Comparison", "Difference", "FieldChange", "Place", "Summary"),
+    "comparison": ("Comparison", "Difference", "Place", "Summary"),
     "document": ("difference_document", "summary_document"),
+    "fields": ("FieldChange",),
     "rules": ("Rules", "Tolerance", "rules_of"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -131,6 +131,10 @@ class _Events(NamedTuple):
     a: Rows
     b: Rows
 
+    def part(self, start: int, stop: int) -> _Events:
+        """Return those from ``start`` to before ``stop``."""
+        return _Events(self.kind[start:stop], self.a[start:stop], self.b[start:stop])
+
 
 class Comparison:
     """Compares two captures: paths, or ``-`` for stdin, once.
@@ -291,7 +295,7 @@ class Comparison:
         events = self._events(alignment, kinds, end_a, end_b)
         self._count(a, b, alignment, kinds)
         for start in range(0, len(events.kind), _AT_ONCE):
-            some = _Events(*(each[start : start + _AT_ONCE] for each in events))
+            some = events.part(start, start + _AT_ONCE)
             yield from self._differences(a, b, some)
 
     def _ends(self, kept: Pairs, frames_a: int, frames_b: int) -> tuple[int, int]:
@@ -341,7 +345,8 @@ class Comparison:
         timed = timed_pairs(times_a, times_b)
         apart = times_b - times_a - (self._clock or Clock()).ahead_ns(times_a)
         tolerance = self.rules.tolerances.get(TIME, _NO_TOLERANCE).absolute
-        return np.where(timed, np.abs(apart) > tolerance, times_a != times_b)
+        beyond: Mask = np.where(timed, np.abs(apart) > tolerance, times_a != times_b)
+        return beyond
 
     def _events(
         self, alignment: Alignment, kinds: NDArray[np.uint8], frames_a: int, frames_b: int

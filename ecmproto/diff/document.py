@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TypeAlias
 
-from ecmproto.diff.comparison import Comparison, Difference, Place
+from ecmproto.diff.comparison import Comparison, Difference, Kind, Place
 from ecmproto.diff.fields import FieldChange, value_json
 from ecmproto.dissect.lines import describe
 
@@ -45,6 +45,10 @@ def _place(place: Place | None) -> dict[str, Json] | None:
     }
 
 
+def _counts(kinds: dict[Kind, int]) -> dict[str, Json]:
+    return dict(kinds.items())
+
+
 def _field(change: FieldChange) -> dict[str, Json]:
     return {
         "name": change.name,
@@ -66,7 +70,7 @@ def summary_document(comparison: Comparison) -> dict[str, Json]:
             for name, each in rules.tolerances.items()
         },
         "same": summary.same,
-        **summary.kinds,
+        **_counts(summary.kinds),
         "fields": {name: each.frames for name, each in summary.fields.items()},
         "times": None
         if times is None
@@ -85,6 +89,6 @@ def summary_document(comparison: Comparison) -> dict[str, Json]:
     }
     if summary.interfaces:
         document["interfaces"] = [
-            {"name": each.name, "same": each.same, **each.kinds} for each in summary.interfaces
+            {"name": each.name, "same": each.same, **_counts(each.kinds)} for each in summary.interfaces
         ]
     return document

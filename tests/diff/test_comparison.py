@@ -223,7 +223,7 @@ def test_a_capture_against_itself(name: str) -> None:
 
 def test_what_is_ignored_takes_its_checksums_with_it(tmp_path: Path) -> None:
     frames = captured([200, 201, 202])
-    for changed, ignored in (
+    cases: tuple[tuple[dict[type[Layer], dict[str, Any]], str], ...] = (
         ({IPv4: {"ttl": 63, "checksum": 0x1234}}, "ip.ttl"),
         ({IPv4: {"src": bytes(4), "checksum": 1}, UDP: {"checksum": 2}}, "ip.addr"),
         ({IPv4: {"ttl": 1, "id": 9, "src": bytes(4)}}, "ip"),
@@ -232,7 +232,8 @@ def test_what_is_ignored_takes_its_checksums_with_it(tmp_path: Path) -> None:
         ({VLAN: {"id": 1, "priority": 2}}, "vlan"),
         ({Ethernet: {"dst": bytes(6)}}, "eth"),
         ({Ethernet: {"dst": bytes(6)}}, "eth.addr"),
-    ):
+    )
+    for changed, ignored in cases:
         after = [dataclasses.replace(frames[1], octets=octets_of(data(201), changed))]
         a, b = write(tmp_path / "a", frames), write(tmp_path / "b", [frames[0], *after, frames[2]])
         assert compared(a, b), ignored
@@ -313,12 +314,13 @@ def test_interfaces_are_compared_one_by_one_if_asked(tmp_path: Path) -> None:
                 [octets[row] for row in rows], time_ns=times[rows], interface=[row % 2 for row in rows]
             )
             writer.write_batch(batch)
-    assert {each.kind for each in compared(*paths)} == {"moved", "missing"}
-    with Comparison(*paths, rules_of(by_interface=True)) as comparison:
+    a, b = paths
+    assert {each.kind for each in compared(a, b)} == {"moved", "missing"}
+    with Comparison(a, b, rules_of(by_interface=True)) as comparison:
         assert told(comparison) == {("missing", 8, 0, ())}
         kinds = {each.name: (each.same, each.kinds["missing"]) for each in comparison.summary.interfaces}
     assert kinds == {"port0": (20, 0), "port1": (19, 1)}
-    with Comparison(*paths, rules_of(by_interface=True), window=3) as comparison:
+    with Comparison(a, b, rules_of(by_interface=True), window=3) as comparison:
         for digests in comparison._digests:
             assert digests._reader is not None
             digests._reader.batch_frames = 2

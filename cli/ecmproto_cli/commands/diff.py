@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -79,7 +79,7 @@ def command(
     b: str,
     ignore: tuple[str, ...],
     tolerance: dict[str, str],
-    align_time: str | None,
+    align_time: Literal["offset", "drift"] | None,
     per_interface: bool,
     filter: Filter | None,
     form: str,
@@ -111,7 +111,7 @@ def command(
         ignore,
         tolerance,
         align_time=align_time or "none",
-        by_interface=per_interface,  # type: ignore[arg-type]
+        by_interface=per_interface,
     )
     with Comparison(
         a, b, rules, filter=filter, ethertypes=ethertypes, window=window or WINDOW_FRAMES, list_times=times,
