@@ -27,7 +27,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCUMENTS = (
     "README.md", "docs/replay.md", "docs/filters.md", "docs/columns.md", "docs/crafting.md", "docs/stats.md",
-    "docs/control.md", "docs/fuzz.md", "docs/extending.md", "docs/lab.md", "docs/extcap.md", "docs/edit.md",
+    "docs/diff.md", "docs/control.md", "docs/fuzz.md", "docs/extending.md", "docs/lab.md",
+    "docs/extcap.md", "docs/edit.md",
 )  # fmt: skip
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

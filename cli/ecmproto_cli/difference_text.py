@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ecmproto.errors import counted
-from ecmproto.units import TIME_UNITS, format_time
+from ecmproto.units import TIME_UNITS
 from ecmproto_cli.output import paint
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class DifferenceText:
         arrow = _ARROW if a and b else " "
         apart = ""
         if difference.kind == "retimed":
-            apart = _apart_text(difference.time_difference_ns) + "  "
+            apart = _apart_text(difference.time_left_ns) + "  "
         behind = f"{a:>6} {arrow} {b:<6} {apart}{line}"
         room = self._width - _WORD_WIDTH - 1
         if self._width and len(behind) > room:
@@ -259,31 +259,29 @@ def _counts_by_layer(summary: Summary) -> dict[str, dict[str, FieldCount]]:
 def _times_text(times: TimeDifference, comparison: Comparison) -> Iterator[str]:
     from ecmproto.diff.rules import TIME
 
-    all_the_same = times.least_ns == times.most_ns
-    by = "at the same time"
-    if times.offset_ns:
-        by = f"{format_time(abs(times.offset_ns))} {'later' if times.offset_ns > 0 else 'earlier'}"
-    if all_the_same:
-        yield f"times: B is {by} in all {counted(times.pairs, 'frame')}"
+    if times.least_ns == times.most_ns:
+        yield f"times: B is {_apart_text(times.offset_ns)} in all {counted(times.pairs, 'frame')}"
     else:
-        yield f"times: {times.differing:,} of {counted(times.pairs, 'frame')} differ; B is {by} (median)"
-        spread = f"{_signed(times.least_ns)} to {_signed(times.most_ns)}"
-        yield f"  from {spread}; 90 % within {_signed(times.low_ns)} to {_signed(times.high_ns)} of the trend"
-    if times.has_drift and not all_the_same:
-        yield f"  B's clock goes {abs(times.drift_ppm):.4g} ppm {'fast' if times.drift_ppm > 0 else 'slow'}"
+        spread = f"by {_signed(times.least_ns)} to {_signed(times.most_ns)} in B"
+        yield f"times: {times.differing:,} of {counted(times.pairs, 'frame')} differ, {spread}"
+        yield f"  the median is {_signed(times.offset_ns)}"
+        around = f"90 % are {_signed(times.low_ns)} to {_signed(times.high_ns)} around it"
+        if times.has_drift:
+            way = "fast" if times.drift_ppm > 0 else "slow"
+            around = f"B's clock goes {abs(times.drift_ppm):.4g} ppm {way}; with that, {around}"
+        yield f"  {around}"
     if TIME in comparison.rules.names:
         yield "  times are ignored"
     elif comparison.rules.align_time != "none" or TIME in comparison.rules.tolerances:
         taken = {"none": "", "offset": "the median", "drift": "median and drift"}[comparison.rules.align_time]
         tolerance = comparison.rules.tolerances.get(TIME)
         within = f"within {_exact(tolerance.absolute)}" if tolerance else "the same"
-        behind = f" once {taken} is taken off" if taken else ""
+        behind = f" once {taken} {'are' if 'and' in taken else 'is'} taken off" if taken else ""
         yield f"  {times.pairs - times.beyond:,} are {within}{behind}"
 
 
 def _signed(ns: int) -> str:
-    text = format_time(abs(ns))
-    return f"{'−' if ns < 0 else '+'}{text}" if ns else "0"
+    return f"{'−' if ns < 0 else '+'}{_exact(abs(ns))}" if ns else "0"
 
 
 def _interfaces_text(summary: Summary) -> Iterator[str]:

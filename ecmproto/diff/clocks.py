@@ -14,7 +14,7 @@ Int64 = NDArray[np.int64]
 
 _SAMPLE = 1 << 17
 """Pairs that medians are taken of: of more, some at equal distances."""
-_MOST_PPM = 1000
+_MOST_PPM = 500
 _LEAST_PAIRS = 8
 """From how many pairs on a drift is told."""
 
@@ -35,15 +35,12 @@ class TimeDifference:
     most_ns: int
     drift_ppm: float
     """How much faster the second clock goes, in millionths; NaN of too few pairs or no time."""
+    has_drift: bool
+    """Whether times drift as those of two clocks do, and not as those of frames that are held up."""
     low_ns: int
-    """Of 100 frames 5 are further back than that, beside offset and drift."""
+    """Of 100 frames 5 are further back than that around the median, and around the drift if there is one."""
     high_ns: int
     """And 5 further ahead."""
-
-    @property
-    def has_drift(self) -> bool:
-        """Whether times drift as those of two clocks do, not as those of frames that are held up."""
-        return bool(np.isfinite(self.drift_ppm)) and 0.001 <= abs(self.drift_ppm) <= _MOST_PPM
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,19 +97,32 @@ class TimeSample:
             return None
         times, apart = np.concatenate(self._times), np.concatenate(self._apart)
         drift, origin, offset = _line(times, apart)
-        expected = Clock(offset_ns=offset, drift=0.0 if np.isnan(drift) else drift, origin_ns=origin)
-        left = np.sort(apart - expected.ahead_ns(times))
+        median = _median(apart)
+        low, high = _most(apart - median)
+        has_drift = 0 < abs(drift) * 1e6 <= _MOST_PPM  # not for NaN
+        if has_drift:
+            clock = Clock(offset_ns=offset, drift=drift, origin_ns=origin)
+            least, most = _most(apart - clock.ahead_ns(times))
+            has_drift = abs(drift) * int(times.max() - times.min()) > most - least
+            low, high = (least, most) if has_drift else (low, high)
         return TimeDifference(
             pairs=self.pairs,
             differing=self.differing,
             beyond=self.beyond,
-            offset_ns=_median(apart),
+            offset_ns=median,
             least_ns=self._least,
             most_ns=self._most,
             drift_ppm=drift * 1e6,
-            low_ns=int(left[len(left) * 5 // 100]),
-            high_ns=int(left[-1 - len(left) * 5 // 100]),
+            has_drift=has_drift,
+            low_ns=low,
+            high_ns=high,
         )
+
+
+def _most(values: Int64) -> tuple[int, int]:
+    """Return between which values 90 of 100 are."""
+    ordered = np.sort(values)
+    return int(ordered[len(ordered) * 5 // 100]), int(ordered[-1 - len(ordered) * 5 // 100])
 
 
 def _median(values: Int64) -> int:

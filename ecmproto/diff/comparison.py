@@ -69,6 +69,8 @@ class Difference:
     """Of changed frames: the fields that differ, in the order of headers."""
     time_difference_ns: int | None = None
     """How much later it is in the second capture, as the captures have it; None where either has no time."""
+    time_left_ns: int | None = None
+    """What is left of that once offset and drift are taken off, as the rules have it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -458,17 +460,24 @@ class Comparison:
                     if each.pairs[pair]
                 ]
                 pair += 1
-            apart = None
+            apart = left = None
             if row_a >= 0 and row_b >= 0:
                 time_a, time_b = int(a.time_ns[row_a]), int(b.time_ns[row_b])
-                apart = time_b - time_a if NO_TIME not in (time_a, time_b) else None
+                if NO_TIME not in (time_a, time_b):
+                    apart = time_b - time_a
+                    left = apart - int((self._clock or Clock()).ahead_ns(a.time_ns[[row_a]])[0])
                 if kind == _CHANGED and TIME not in self.rules.names:
                     beyond = self._beyond(a.time_ns[[row_a]], b.time_ns[[row_b]])[0]
                     if beyond:
                         times = ((each,) if each != NO_TIME else () for each in (time_a, time_b))
                         fields.insert(0, FieldChange(name=TIME, a=next(times), b=next(times)))
             yield Difference(
-                kind=KINDS[kind], a=place_a, b=place_b, fields=tuple(fields), time_difference_ns=apart
+                kind=KINDS[kind],
+                a=place_a,
+                b=place_b,
+                fields=tuple(fields),
+                time_difference_ns=apart,
+                time_left_ns=left,
             )
 
 

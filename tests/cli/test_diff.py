@@ -62,7 +62,7 @@ def test_the_text(edited: str, capsys: pytest.CaptureFixture[str]) -> None:
     listed = [line for line in lines[3:] if line[:1].isalpha()]
     numbers = [line[:24].split() for line in listed[:5]]
     assert numbers == [
-        ["changed", "2", "→", "2"], ["missing", "5"], ["added", "7"], ["time", "10", "→", "10"],
+        ["changed", "2", "→", "2"], ["missing", "5"], ["added", "8"], ["time", "10", "→", "10"],
         ["moved", "15", "→", "26"],
     ]  # fmt: skip
     assert "22 the same, 1 changed, 1 at another time, 1 moved, 1 only in A, 1 only in B" in out
