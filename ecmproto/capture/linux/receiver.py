@@ -86,7 +86,10 @@ class FrameReceiver:
         program: Sequence[Instruction] = (),
         in_ring: bool = False,
     ) -> None:
-        self._in_ring = in_ring
+        self._ring_octets = socket_octets if in_ring else 0
+        self._ring: Ring | None = None
+        self.frame_octets = frame_octets or 0
+        """The longest frame that is not cut."""
         self._socket: PacketSocket = open_receiving(
             interface, promiscuous=promiscuous, outgoing=outgoing, program=program, prepare=self._prepare
         )
@@ -95,17 +98,16 @@ class FrameReceiver:
         self.down = False
         """Whether the interface was down when it was last looked at; it is survived."""
         self._doubtful = False
-        self.frame_octets = frame_octets or self.facts.longest_octets + MORE_OCTETS
-        """The longest frame that is not cut."""
         # In a ring frames have their slots.
-        self._buffer = ReceiveBuffer(0 if in_ring else self.frame_octets, room=frames)
-        self.ring = no_ring(self._buffer)
+        self._buffer = ReceiveBuffer(self.frame_octets if self._ring is None else 0, room=frames)
+        self.ring = no_ring(self._buffer) if self._ring is None else self._ring
         """Where frames stand that are in no messages of the kernel's."""
-        if in_ring:
-            self.ring = _new_ring(self._socket, self.frame_octets, socket_octets)
 
     def _prepare(self, opened: PacketSocket) -> None:
-        if self._in_ring:
+        self.frame_octets = self.frame_octets or opened.facts.longest_octets + MORE_OCTETS
+        if self._ring_octets:
+            # Before frames come: what stood in no ring yet the kernel would drop, and count as received.
+            self._ring = _new_ring(opened, self.frame_octets, self._ring_octets)
             return
         opened.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         opened.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)

@@ -6,15 +6,18 @@ import ctypes
 import multiprocessing
 import os
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ecmproto.capture import Batch, Block, CaptureCopier, open_capture
+from ecmproto.capture.linux import receiver as ring_module
 from ecmproto.capture.linux.bpf import LOAD_HALF, RETURN, Instruction
 from ecmproto.capture.linux.packet_socket import SLOT_HEADER, SOL_PACKET, TPACKET_V2, PacketSocket
 from ecmproto.capture.linux.reader import open_interface
-from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.capture.linux.receiver import FrameReceiver, Ring
+from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import InterfaceError
 from tests.capture.linux.traffic import (
     TAGGED,
@@ -381,3 +384,18 @@ def test_times_are_a_cards_own_where_it_stamps_all_frames(
         send(FRAMES[:1], NEAR)
         # a frame without such a stamp has the kernel's
         assert captured(reader, 1)[0].time_ns[0] >= before
+
+
+def test_frames_that_come_while_a_ring_is_made_are_in_it_or_not_counted(
+    veth: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, batch = ring_module._new_ring, Batch.from_frames([frame("0800")] * 5)
+
+    def sent_meanwhile(*arguments: Any) -> Ring:
+        assert sender.send(batch.buffer, batch.offset, batch.captured) == 5
+        return made(*arguments)
+
+    monkeypatch.setattr(ring_module, "_new_ring", sent_meanwhile)
+    with FrameSender(NEAR) as sender, FrameReceiver(FAR, in_ring=True) as opened:
+        assert sender.send(batch.buffer, batch.offset, batch.captured) == 5
+        assert opened.unread == opened.counts().received == 5
