@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO
 
@@ -20,7 +20,7 @@ from ecmproto.check.registry import FAMILIES, families_of, settings_of
 from ecmproto.check.report import MOST_LISTED, Case, Finding, Report
 from ecmproto.check.rule import Family, Mask, Memory, Rows, Rule, Shift
 from ecmproto.columns import Texts, extract
-from ecmproto.errors import CaptureError, ParameterError
+from ecmproto.errors import CaptureError, EcmprotoError, ParameterError, SpecError
 from ecmproto.filter import Filter
 from ecmproto.filter.fields import find
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
@@ -85,7 +85,7 @@ class _Group:
         self.on = on
         self.layers = frozenset(layer for name in on for layer in _layers_of(name))
         self.expressions: list[tuple[Rule, object]] = []
-        self.memories: list[Memory] = []
+        self.memories: list[tuple[Rule, Memory]] = []
         self.fields: tuple[str, ...] = ()
 
 
@@ -136,7 +136,7 @@ class Checker:
                 )
             elif rule.memory is not None and rule.memory not in made:
                 made[rule.memory] = rule.memory(self._settings, self._report)
-                group.memories.append(made[rule.memory])
+                group.memories.append((rule, made[rule.memory]))
         self._memories = list(made.values())
         for on, group in groups.items():
             group.fields = tuple(dict.fromkeys(fields[on]))
@@ -193,9 +193,11 @@ class Checker:
         )
         for rule, parameters in group.expressions:
             assert rule.expression is not None
-            self._report.judge(rule.id, rows, rule.expression(rows, parameters))
-        for memory in group.memories:
-            memory.add(rows)
+            with _blamed_on(rule):
+                self._report.judge(rule.id, rows, rule.expression(rows, parameters))
+        for rule, memory in group.memories:
+            with _blamed_on(rule):
+                memory.add(rows)
 
     def merge(self, later: Checker, *, other_interfaces: bool = False) -> None:
         """Add what ``later`` found in the frames that follow: as if they had been added here.
@@ -245,6 +247,22 @@ class Checker:
             notes=tuple(report.notes.values()),
             problem=problem,
         )
+
+
+@contextlib.contextmanager
+def _blamed_on(rule: Rule) -> Iterator[None]:
+    """Tell what a rule of the user's own raises as an error of its file."""
+    try:
+        yield
+    except Exception as error:
+        if not rule.source or isinstance(error, EcmprotoError):
+            raise
+        told = f"{type(error).__name__}: {error}"
+        if isinstance(error, KeyError):
+            told += ", which is not among its fields"
+        raise SpecError(
+            where=f"rules {rule.source}: {rule.id}", needed="a rule that works", got=told
+        ) from error
 
 
 def _layers_of(name: str) -> frozenset[str]:

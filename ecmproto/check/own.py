@@ -55,10 +55,11 @@ class NoParameters(Parameters):
 
 def own_family(path: str) -> Family:
     """Return the rules of a file; SpecError where it holds none, and what a Python file raises as one too."""
-    if path.endswith(".py"):
-        return _from_python(path)
-    if path.endswith(".toml"):
-        return _from_toml(path)
+    read = {".py": _from_python, ".toml": _from_toml}.get(Path(path).suffix)
+    if read is not None:
+        family = read(path)
+        rules = tuple(dataclasses.replace(rule, source=path) for rule in family.rules)
+        return dataclasses.replace(family, rules=rules)
     raise SpecError(
         where=f"rules {path}", needed="a file that ends in .py or .toml", got=Path(path).suffix or "none"
     )

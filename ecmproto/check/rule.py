@@ -115,6 +115,8 @@ class Rule:
     """The short names of its family's parameters that it reads."""
     expression: Expression | None = None
     memory: type[Memory] | None = None
+    source: str = ""
+    """The file of a rule of the user's own."""
 
     @property
     def columns(self) -> tuple[str, ...]:

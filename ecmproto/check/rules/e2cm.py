@@ -152,6 +152,7 @@ class Answers:
         kind = rows["e2cm.type"]
         probes = np.flatnonzero(timed & ((kind == PROBE_FWD) | (kind == PROBE_REV)))
         keys = _flow_key(rows)[probes]
+        due: list[list[int]] = []
         for key, is_reply, *event in zip(
             keys.tolist(), (kind[probes] == PROBE_REV).tolist(), rows.number[probes].tolist(),
             rows.time_ns[probes].tolist(), rows.interface[probes].tolist(), strict=True,
@@ -164,22 +165,22 @@ class Answers:
                 flow = self._flows[key] = _Probed()
             if not is_reply:
                 flow.open = flow.open or event
-            elif flow.first_reply_ns is None:
+                continue
+            if flow.first_reply_ns is None:
                 # what was open before may have been so since an earlier part
-                flow.head, flow.first_reply_ns, flow.open = flow.open, event[1], None
-            else:
-                self._judge(self._report, key, flow.open, event[1])
-                flow.open = None
+                flow.head, flow.first_reply_ns = flow.open, event[1]
+            elif flow.open is not None:
+                due.append([*flow.open, key, event[1]])
+            flow.open = None
+        self._judge(self._report, due)
 
-    def _judge(self, report: Report, key: int, probe: list[int] | None, until_ns: int) -> None:
-        """Judge the first of some probes, which were answered or given up then; None: there was none."""
-        if probe is None:
-            return
-        taken = until_ns - probe[1]
-        where = Where(*(np.array([each], np.int64) for each in (*probe, key)))
+    def _judge(self, report: Report, due: list[list[int]]) -> None:
+        """Judge probes, each the first of some, with their flows and when they were answered or given up."""
+        number, time_ns, interface, key, until_ns = np.array(due, np.int64).reshape(-1, 5).T
+        taken = until_ns - time_ns
         report.tell(
-            "E2CM008", where,
-            Judged(np.array([taken > self._longest_ns]), "no answer for", format_time(taken),
+            "E2CM008", Where(number, time_ns, interface, key),
+            Judged(taken > self._longest_ns, "no answer for", lambda row: format_time(int(taken[row])),
                    f"{format_time(self._longest_ns)} at most"),
         )  # fmt: skip
 
@@ -203,17 +204,19 @@ class Answers:
             here.open = here.open or head
             if here.first_reply_ns is None:
                 here.head, here.first_reply_ns = here.open, there.first_reply_ns
-            else:
-                self._judge(self._report, key, here.open, there.first_reply_ns)
+            elif here.open is not None:
+                self._judge(self._report, [[*here.open, key, there.first_reply_ns]])
             here.open = still_open
 
     def end(self, report: Report) -> None:
         """Judge what is open, where the capture has replies at all."""
+        due: list[list[int]] = []
         for key, flow in self._flows.items():
-            if flow.first_reply_ns is not None:
-                self._judge(report, key, flow.head, flow.first_reply_ns)
+            if flow.head is not None and flow.first_reply_ns is not None:
+                due.append([*flow.head, key, flow.first_reply_ns])
             if self._replies and flow.open is not None and self._last_ns - flow.open[1] > self._longest_ns:
-                self._judge(report, key, flow.open, self._last_ns)
+                due.append([*flow.open, key, self._last_ns])
+        self._judge(report, due)
 
 
 @dataclass(slots=True)

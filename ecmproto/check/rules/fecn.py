@@ -190,6 +190,7 @@ class Returns:
         is_tag = rows.has("rdtag.rate")
         keys = np.where(is_tag, _queue_key(rows), _destined_key(rows))
         rates = np.where(is_tag, rows["rdtag.rate"], rows["fecn.rate"])
+        due: list[list[int]] = []
         for key, tag, rate, *event in zip(
             keys.tolist(), is_tag.tolist(), rates.tolist(), rows.number.tolist(), rows.time_ns.tolist(),
             rows.interface.tolist(), strict=True,
@@ -207,18 +208,20 @@ class Returns:
                 continue
             if tag:
                 queue.tags.append(rate)
-            else:
-                self._judge(self._report, key, rate, event, queue.tags)
+            elif queue.tags:
+                due.append([*event, key, rate, max(queue.tags)])
+        self._judge(self._report, due)
 
     @staticmethod
-    def _judge(report: Report, key: int, rate: int, event: list[int], tags: deque[int]) -> None:
-        if not tags:
-            return
-        where = Where(*(np.array([each], np.int64) for each in (*event, key)))
+    def _judge(report: Report, due: list[list[int]]) -> None:
+        """Judge returning frames, with their queues, their rates and the highest of the latest tags."""
+        number, time_ns, interface, key, rate, most = np.array(due, np.int64).reshape(-1, 6).T
         report.tell(
-            "FECN004", where,
-            Judged(np.array([rate > max(tags)]), "a rate that no RD tag had", _rate_text(rate),
-                   f"{_rate_text(max(tags))} at most"),
+            "FECN004", Where(number, time_ns, interface, key),
+            Judged(
+                rate > most, "a rate that no RD tag had", lambda row: _rate_text(int(rate[row])),
+                lambda row: f"{_rate_text(int(most[row]))} at most",
+            ),
         )  # fmt: skip
 
     def join(self, later: Returns, shift: Shift) -> None:
@@ -237,8 +240,8 @@ class Returns:
                 if not here.is_full and len(here.head) < self._HEAD:
                     here.head.append((tag, rate, event))
                     here.is_full = len(here.tags) + tag == self._TAGS
-                elif not tag:
-                    self._judge(self._report, key, rate, event, here.tags)
+                elif not tag and here.tags:
+                    self._judge(self._report, [[*event, key, rate, max(here.tags)]])
                 if tag:
                     here.tags.append(rate)
             if there.is_full or len(there.head) == self._HEAD:
@@ -246,13 +249,15 @@ class Returns:
 
     def end(self, report: Report) -> None:
         """Judge the first events of each queue."""
+        due: list[list[int]] = []
         for key, queue in self._queues.items():
             tags: deque[int] = deque(maxlen=self._TAGS)
             for tag, rate, event in queue.head:
                 if tag:
                     tags.append(rate)
-                else:
-                    self._judge(report, key, rate, event, tags)
+                elif tags:
+                    due.append([*event, key, rate, max(tags)])
+        self._judge(report, due)
 
 
 @dataclass(slots=True)
