@@ -29,7 +29,7 @@ gc.set_threshold(50_000, 20, 20)
 settings.register_profile(
     "ecmproto",
     deadline=None,
-    max_examples=50,
+    max_examples=30,
     derandomize=CI,
     database=None if CI else settings.default.database if settings.default else None,
     print_blob=True,

@@ -1,6 +1,6 @@
 """Run where the formats of docs/extending.md are installed: finds them wherever formats are told apart.
 
-``python -m tests.formats.check_added NAME`` runs one of the checks; the tests beside it run them all.
+``python -m tests.formats.check_added NAME…`` runs checks, and tells as JSON what those that fail said.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -197,4 +198,10 @@ def strategies() -> None:
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    failed = {}
+    for name in sys.argv[1:]:
+        try:
+            globals()[name]()
+        except Exception:
+            failed[name] = traceback.format_exc()
+    print(json.dumps(failed))

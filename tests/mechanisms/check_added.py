@@ -1,11 +1,13 @@
 """Run where the mechanism of docs/control.md is installed: it works like ecmproto's own.
 
-``python -m tests.mechanisms.check_added NAME`` runs one of the checks; the tests beside it run them all.
+``python -m tests.mechanisms.check_added NAME…`` runs checks, and tells as JSON what those that fail said.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -120,4 +122,10 @@ def check_shown() -> None:
 
 
 if __name__ == "__main__":
-    globals()[f"check_{sys.argv[1]}"]()
+    failed = {}
+    for name in sys.argv[1:]:
+        try:
+            globals()[f"check_{name}"]()
+        except Exception:
+            failed[name] = traceback.format_exc()
+    print(json.dumps(failed))
