@@ -1,7 +1,7 @@
 """Run the benchmarks named on the command line, or all but the slow one and those that need root.
 
 ``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [sweeps] [replay]
-[lab] [fuzzing] [editing] [memory] [interfaces] [forwarding]``
+[lab] [fuzzing] [editing] [wireshark] [memory] [interfaces] [forwarding]``
 
 With options of their own, and alone: ``endurance``, ``limits`` and ``testbed`` (``python -m bench testbed
 --help``).
@@ -14,7 +14,7 @@ import sys
 
 NAMES = (
     "startup", "single_frames", "captures", "columns", "dissect", "filters", "stats", "sweeps", "replay",
-    "lab", "fuzzing", "editing",
+    "lab", "fuzzing", "editing", "wireshark",
 )  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")

@@ -711,7 +711,8 @@ function start_counting(tell)
         table.sort(order, function(a, b) return a.count > b.count or (a.count == b.count and a.cpid < b.cpid) end)
         for _, point in ipairs(order) do
             local lasted = point.last - point.first
-            local rate = lasted > 0 and format("%.4g", (point.count - 1) / lasted) or "-"
+            local rate = lasted > 0 and (point.count - 1) / lasted
+            rate = not rate and "-" or format(rate < 9999.5 and "%.4g" or "%.0f", rate)
             local feedback = point.quantized
                 and format("%d, %.4g, %d", point.least, point.sum / point.count, point.most) or ""
             lines[#lines + 1] = format("%-5s  %-23s  %8d  %10s  %s", point.label, point.cpid, point.count, rate, feedback)

@@ -1,0 +1,72 @@
+"""tshark with the dissector and without: whole processes, in turn, over the same frames.
+
+Without it tshark stops at a CN-TAG, so that it has less to do; the same packets without their tags are
+beside it, all of whose headers tshark knows.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.contest import rates, show
+from bench.dissect import write_varied
+from ecmproto.interop.lua import FILE_NAME, dissector
+
+FRAMES = 100_000
+_TAG_AT, _TAG_OCTETS = 16, 4
+_FILE_HEADER, _RECORD_HEADER = 24, 16
+
+WAYS = {
+    "a line each": [],
+    "fields": ["-T", "fields", "-e", "frame.number", "-e", "eth.src", "-e", "ip.src"],
+    "a filter": ["-Y", "frame.number == 0"],
+    "a tree each": ["-V"],
+}
+
+
+def run() -> None:
+    """Print how fast tshark reads tagged frames and CNMs."""
+    with tempfile.TemporaryDirectory() as folder:
+        plugin, tagged, plain = (Path(folder) / name for name in (FILE_NAME, "tagged.pcap", "plain.pcap"))
+        plugin.write_text(dissector(), encoding="utf-8")
+        write_varied(tagged, FRAMES)
+        _write_untagged(tagged, plain)
+        for title, options in WAYS.items():
+            contenders = {
+                "with the dissector": _frames(tagged, ["-X", f"lua_script:{plugin}", *options]),
+                "without it": _frames(tagged, options),
+                "without it, no tags": _frames(plain, options),
+            }
+            show(
+                f"tshark, nine tagged frames in ten and a CNM: {title}",
+                rates(contenders, rounds=3),
+                "frames/s",
+            )
+
+
+def _frames(capture: Path, options: list[str]) -> Callable[[], int]:
+    command = ["tshark", "-n", "-r", str(capture), *options]
+
+    def work() -> int:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return FRAMES
+
+    return work
+
+
+def _write_untagged(tagged: Path, plain: Path) -> None:
+    """Write the frames of a capture again without their CN-TAGs."""
+    octets = tagged.read_bytes()
+    parts, at = [octets[:_FILE_HEADER]], _FILE_HEADER
+    while at < len(octets):
+        seconds, part, captured, original = struct.unpack_from("<IIII", octets, at)
+        at += _RECORD_HEADER
+        frame = octets[at : at + captured]
+        at += captured
+        parts.append(struct.pack("<IIII", seconds, part, captured - _TAG_OCTETS, original - _TAG_OCTETS))
+        parts.append(frame[:_TAG_AT] + frame[_TAG_AT + _TAG_OCTETS :])
+    plain.write_bytes(b"".join(parts))
