@@ -10,7 +10,21 @@ from pathlib import Path
 import pytest
 
 from ecmproto.capture import open_capture
-from ecmproto.codec import BCN, CNM, ECM, UDP, VLAN, CNTag, Data, Ethernet, FECNReturn, IPv4, RDTag, encode
+from ecmproto.codec import (
+    BCN,
+    CNM,
+    E2CM,
+    ECM,
+    UDP,
+    VLAN,
+    CNTag,
+    Data,
+    Ethernet,
+    FECNReturn,
+    IPv4,
+    RDTag,
+    encode,
+)
 from ecmproto.codec.frame import decode_lax, encapsulated
 from ecmproto.dissect.lines import CompiledSummary
 from ecmproto.formats.base import Layer, layer
@@ -171,6 +185,7 @@ def test_what_is_malformed_or_suspicious_is_told_as_such(shown: Shown) -> None:
     }
     trees = shown(*told.values(), options="-V")
     assert [expected for expected in told if expected not in trees] == []
+    assert shown(*told.values(), options="-2 -V") == trees
     experts = shown(*told.values(), options="-q -z expert,note")
     assert [expected for expected in told if expected not in experts] == []
 
@@ -247,3 +262,20 @@ def test_the_dissector_is_lua_of_all_versions_and_uses_only_what_wireshark_has(
     assert not re.search(
         r"//|[&|~](?!=)|<<|>>|\bgoto\b|\bbit(?:32|op)?\.|\brequire\b|\bunpack\(|\.pow\(", code
     )
+
+
+def test_it_runs_in_lua_5_4(plugin: Path, needs: Callable[[str], str]) -> None:
+    program = needs("lua5.4")
+    stand_in = Path(__file__).with_name("stand_in.lua")
+    rate = FECNReturn(rlq_id=5, rate=2_345_678)
+    e2cm = E2CM(type=4, cpid="02:00:00:00:00:02/0", latency=1_234_567, throughput=9_999_999, flow_id=0x4EDD)
+    ecm = ECM(
+        cpid="02:00:00:00:00:c1/1", q_off=-3, q_delta=7, timestamp=291, unit=6, payload=DATA[:12] + DATA[20:]
+    )
+    for layers in ((rate,), (CNTag(flow_id=9), rate), (e2cm,), (ecm,)):
+        octets = encode(TO_STATION, *layers)
+        frame = decode_lax(octets)
+        words = [program, str(stand_in), str(plugin), f"{octets[12] << 8 | octets[13]}", octets[14:].hex()]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        name, told = CompiledSummary((tuple(map(type, frame.layers)),)).text(frame.layers)
+        assert said.startswith(f"{name} {told}")
