@@ -248,7 +248,9 @@ def _controls(mechanisms: Values | None) -> Iterator[str]:
         for value, display in _values(control.values, mechanisms) if control.values else ():
             chosen = "true" if value == control.default else ""
             number = str(control.number)
-            yield _line("value", control=number, value=value, display=display, default=chosen)
+            # a toolbar has no room for titles
+            short = value if control.number == MECHANISM else display
+            yield _line("value", control=number, value=value, display=short, default=chosen)
 
 
 def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[str]:

@@ -29,6 +29,7 @@ from ecmproto.capture import Batch, Interface, PcapngWriter, Sink
 from ecmproto.capture.batch import ETHERNET
 from ecmproto.errors import CaptureError, EcmprotoError, OutputExistsError, ParameterError, counted
 from ecmproto.interop.extcap import (
+    ADD,
     DISABLE,
     INITIALIZED,
     LAB,
@@ -168,7 +169,7 @@ class Toolbar:
 
     def log(self, sentence: str) -> None:
         """Write a line to the log, and to the status bar."""
-        self.tell(Message(LOG, SET, f"{sentence}\n"), Message(LOG, STATUSBAR, f"ecmproto: {sentence}"))
+        self.tell(Message(LOG, ADD, f"{sentence}\n"), Message(LOG, STATUSBAR, f"ecmproto: {sentence}"))
 
     def close(self) -> None:
         """Close both."""
@@ -201,6 +202,11 @@ class Steering:
               if number not in unused and self.options.get(name)),
             *(Message(number, DISABLE) for number in unused),
         )  # fmt: skip
+
+    def show(self, number: int, value: str) -> None:
+        """Have a control show what holds, which setting it to changes nothing."""
+        self._seen[number] = value
+        self.toolbar.tell(Message(number, SET, value))
 
     def look(self, sink: int, wait_s: float = 0.0, *others: int) -> list[int]:
         """Take what the toolbar has set, asleep for ``wait_s`` at most, and return which others are readable.
@@ -464,6 +470,7 @@ def _run_lab(writer: PacedWriter, options: Mapping[str, str], steering: Steering
 
     scenario = _scenario(options)
     experiment = scenario.experiment()
+    steering.show(MECHANISM, experiment.control.mechanism)
     seed = int(options["seed"]) if options["seed"] else scenario.seed
     what = f"{scenario.name}, {experiment.control.mechanism}, seed {seed}"
     steering.toolbar.log(f"{what}: begins; a mechanism that never ran takes some seconds to compile")

@@ -465,6 +465,8 @@ def test_a_scenario_is_held_goes_on_begins_anew_and_ends_with_its_fifo(
 ) -> None:
     running = begin(f"--extcap-interface {LAB} --scenario bcn-symmetric --speed 1/100000")
     assert running.more(5_000)
+    assert Message(MECHANISM, SET, "bcn") in running.told  # its own, that nobody chose
+    running.press(Message(MECHANISM, SET, "bcn"))  # which changes nothing
     running.press(Message(PAUSE, SET))
     assert running.says("held")
     running.more(1 << 30, 0.5)  # what was on its way
@@ -473,6 +475,7 @@ def test_a_scenario_is_held_goes_on_begins_anew_and_ends_with_its_fifo(
     assert running.more(20_000)
     running.press(Message(MECHANISM, SET, "qcn"))
     assert running.says("begins anew with qcn")
+    assert not any("anew with bcn" in each.text for each in running.told)
     assert running.says("bcn-symmetric, qcn")
     assert running.more(20_000)
     assert running.close() == (0, "")
