@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 import signal
@@ -16,7 +17,7 @@ from ecmproto.codec import VLAN, decode_lax
 from ecmproto.dissect import Record
 from ecmproto.fuzz.checks.frames import FieldRows, FieldValues
 from ecmproto.fuzz.checks.tshark import TsharkCheck
-from ecmproto.fuzz.subjects import template_frames
+from ecmproto.fuzz.subjects import SUBJECTS, template_frames
 from ecmproto_cli.commands import fuzz
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
@@ -210,6 +211,7 @@ def test_ctrl_c_keeps_the_state(
         return right(session, progress)  # type: ignore[arg-type]
 
     monkeypatch.setattr(fuzz.Session, "going_on", interrupted)
+    monkeypatch.setitem(SUBJECTS, "frames", dataclasses.replace(SUBJECTS["frames"], batch_cases=64))
     out, err = told(["decode", "--seed", "1", "--time", "60s"], capsys, code=130)
     assert err.endswith("ecmproto: interrupted; the same command goes on\n")
     assert "findings    0" in out

@@ -119,7 +119,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
     ],
 )
 def test_a_full_disk_under_text_is_a_sentence_and_no_malformed_capture(words: str) -> None:
-    words = words.format(REPOSITORY / "pcaps" / "incast.pcap.gz")
+    words = words.format(REPOSITORY / "pcaps" / "hotspot.pcap.gz")
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "ecmproto_cli", *words.split()]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)

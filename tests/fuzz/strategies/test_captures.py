@@ -50,7 +50,7 @@ def test_a_pcap_by_hand(drawn: DrawnCapture) -> None:
 
 
 def test_everything_comes_up() -> None:
-    drawn = collected(captures(), 400)
+    drawn = collected(captures(frames=pause_frames()), 400)
     frames = [frame for capture in drawn for frame in capture.frames]
     assert {(c.format, c.byte_order, c.resolution) for c in drawn} == {
         (format, order, resolution)
