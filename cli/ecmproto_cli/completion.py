@@ -242,6 +242,21 @@ def complete_layer(ctx: click.Context, param: click.Parameter, begun: str) -> It
     return _items(((cls.prefix, cls.title) for cls in FORMATS), begun)
 
 
+def complete_tag(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete ``TAG``, or ``TAG FIELD=VALUE …``: a tag, and then its fields."""
+    from ecmproto.formats.registry import FORMATS
+
+    tags = {cls.prefix: cls for cls in FORMATS if cls.role == "tag"}
+    head, space, last = begun.rpartition(" ")
+    if not space:
+        return _items(((name, cls.title) for name, cls in tags.items()), last)
+    chosen = tags.get(head.partition(" ")[0])
+    described = _described()
+    fields = [field.name for field in chosen.layout] if chosen is not None else []
+    named = ((f"{name.rpartition('.')[2]}=", described.get(name, "")) for name in fields)
+    return _items(named, last, head=f"{head} ")
+
+
 def complete_frame_word(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete a word of ``LAYER FIELD=VALUE …``: a layer, or a field of the layers that are named."""
     from ecmproto.formats.registry import FORMATS
@@ -359,6 +374,7 @@ def complete_folder(ctx: click.Context, param: click.Parameter, begun: str) -> I
 _BY_METAVAR: tuple[tuple[str, Completer], ...] = (
     (r"\[LAYER\b.*|LAYER\b.*=.*", complete_frame_word),
     (r"LAYER|FORMAT", complete_layer),
+    (r"'?TAG\b.*", complete_tag),
     (r"IF(,.*)?", complete_interface),
     (r"FILTER", complete_filter),
     (r"(\[MECHANISM:\])?\[ROLE\.\].*", complete_parameter),

@@ -93,6 +93,10 @@ def asking(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
         ("ecmproto check --explain PFC00", ["PFC001"]),
         ("ecmproto check --fail-on war", ["warning"]),
         ("ecmproto check --mechanism qcn,ec", ["qcn,ecm"]),
+        ("ecmproto edit --set vlan.pr", ["vlan.priority="]),
+        ("ecmproto edit --strip cnt", ["cntag"]),
+        ("ecmproto edit --add-tag 'vlan pr", ["vlan priority="]),
+        ("ecmproto diff --ignore cnm.qn", ["cnm.qntz_fb"]),
         ("ecmproto completion z", ["zsh"]),
     ],
 )
@@ -154,7 +158,19 @@ def _parameters() -> Iterator[tuple[str, click.Context, click.Parameter]]:
                 yield f"{path} {name}", click.Context(command), param
 
 
-_METAVARS = ("FILE", "FILTER", "FIELD", "IF", "MECHANISM", "SCENARIO", "DIR", "FOLDER", "LAYER", "KEY=VALUE")
+_METAVARS = (
+    "TAG",
+    "FILE",
+    "FILTER",
+    "FIELD",
+    "IF",
+    "MECHANISM",
+    "SCENARIO",
+    "DIR",
+    "FOLDER",
+    "LAYER",
+    "KEY=VALUE",
+)
 
 
 def test_every_option_that_takes_such_a_value_is_completed() -> None:
