@@ -231,7 +231,7 @@ def test_rules_of_ones_own_are_python(
     forgotten = own.read_text().replace("fields=('cnm.qntz_fb',), ", "")
     for spoilt in ("1/0", "import nothing_like_it", "x = 1", "RULES = []", forgotten):
         own.write_text(spoilt)
-        assert run(["check", capture, "--rules", str(own)]) == 2
+        assert run(["check", capture, "--rules", str(own), "--select", "MINE"]) == 2
         assert "my_rules.py" in capsys.readouterr().err
 
 

@@ -28,6 +28,7 @@ from ecmproto.check.rule import (
 from ecmproto.mechanisms.api.parameters import Parameters, priority_set
 
 _CNTAG = ("cntag.flow_id",)
+_TAGS_AND_LLDP = (*_CNTAG, "lldp.tlv.type")
 _CNM = "cnm.cpid"
 """A CNM has the tag of the flow that it is about, in a priority of its own."""
 _CNPV, _READY = "lldp.ieee.802_1qau.cnpv", "lldp.ieee.802_1qau.ready"
@@ -130,7 +131,9 @@ RULES = (
         clause="802.1Q 30.5, 32.1.2",
         severity="error",
         subject=SENDER,
-        on=_CNTAG,
+        # on the same fields as the rules below, so that frames are looked at once
+        on=_TAGS_AND_LLDP,
+        fields=_CNTAG,
         optional=(*PRIORITY_FIELDS, _CNM),
         parameters=("cnpv",),
         expression=_priority,
@@ -145,7 +148,7 @@ RULES = (
         clause="802.1Q 32.1.1, 33.4.1.2",
         severity="error",
         subject=PORT,
-        on=(*_CNTAG, "lldp.tlv.type"),
+        on=_TAGS_AND_LLDP,
         optional=(*PRIORITY_FIELDS, _CNPV, _READY, _CNM, "eth.src"),
         memory=_Tags,
     ),
@@ -159,7 +162,7 @@ RULES = (
         clause="802.1Q 32.1.1, 33.5.4",
         severity="warning",
         subject=PORT,
-        on=(*_CNTAG, "lldp.tlv.type"),
+        on=_TAGS_AND_LLDP,
         optional=(*PRIORITY_FIELDS, _CNPV, _READY, _CNM, "eth.src"),
         memory=_Tags,
     ),
