@@ -6,6 +6,8 @@ lengths of versions before 2.4.
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,6 +134,17 @@ class PcapParser:
         bound = max(header.snaplen, largest_frame_octets(self.interfaces[0].linktype))
         self._largest = min(bound, MAX_RECORD_OCTETS - self._header)
         self._records = RecordFormat(format="pcap", byte_order=self.byte_order, header_octets=self._header)
+
+    @property
+    def state(self) -> Hashable:
+        """Nothing: all records of a file are read alike."""
+        return None
+
+    def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> PcapParser:
+        """Return a parser of later records; see `Parser`."""
+        parser = copy.copy(self)
+        parser.frames, parser._walker = frames, Walker(0, compiled=compiled)
+        return parser
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault:
         """Return the next records as a batch, or why there are none."""

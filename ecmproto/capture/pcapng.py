@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,6 +175,13 @@ class _Numbers:
         self._store[self._used] = number
         self._used += 1
 
+    def first(self, count: int) -> _Numbers:
+        """Return those of the first ``count`` interfaces, in a store of their own."""
+        numbers = _Numbers()
+        numbers._store = np.concatenate([self._store[:count], np.zeros(16, np.int64)])
+        numbers._used = count
+        return numbers
+
 
 class _Runs:
     """The runs of frames that make a batch, each with the first interface of its section."""
@@ -215,6 +222,23 @@ class PcapngParser:
         self._clock_of = _Numbers()
         self._snaplens = _Numbers()
         self.frames_only = False
+
+    @property
+    def state(self) -> tuple[int, int, int, ByteOrder]:
+        """How many interfaces were described, the section, its first interface and its byte order."""
+        return len(self.interfaces), self._section, self._base, self.byte_order
+
+    def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> PcapngParser:
+        """Return a parser of later blocks; see `Parser`."""
+        assert isinstance(state, tuple)
+        parser = PcapngParser(Walker(0, compiled=compiled), self.batch_frames)
+        interfaces, parser._section, parser._base, parser.byte_order = state
+        parser.frames, parser.frames_only = frames, True
+        parser.interfaces = self.interfaces[:interfaces]
+        parser._clocks = dict(self._clocks)
+        parser._clock_of = self._clock_of.first(interfaces)
+        parser._snaplens = self._snaplens.first(interfaces)
+        return parser
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
         """Return the next run of frames as a batch, the next other block, or why there is none.

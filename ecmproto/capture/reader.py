@@ -21,7 +21,7 @@ import os
 import struct
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
@@ -46,6 +46,7 @@ from ecmproto.capture.source import (
     DecompressedStream,
     Fault,
     MappedSource,
+    OctetsSource,
     Parser,
     Shortage,
     Source,
@@ -101,6 +102,19 @@ def open_captures(
         reader = MergedReader(_Merging(readers))
         stack.pop_all()
     return reader
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place between the records of a capture, from which on it can be read again.
+
+    ``offset`` counts octets of the (uncompressed) capture, ``frames`` those in front; ``state`` is what the
+    capture had said there of the records to come, equal where they are read alike.
+    """
+
+    offset: int
+    frames: int
+    state: Hashable
 
 
 class CaptureReader:
@@ -185,6 +199,33 @@ class CaptureReader:
     @batch_frames.setter
     def batch_frames(self, frames: int) -> None:
         self._parser.batch_frames = frames
+
+    @property
+    def place(self) -> Place:
+        """Where the next batch starts; of a capture of one file."""
+        source = self._source
+        return Place(offset=source.base + source.position, frames=self.frames, state=self._parser.state)
+
+    @property
+    def base(self) -> int:
+        """The octet of the (uncompressed) capture with which the buffer of the last batch starts."""
+        return self._source.base
+
+    def parse(self, place: Place, octets: bytes, *, frames: int, compiled: bool = True) -> Iterator[Batch]:
+        """Yield the frames in ``octets``, the capture's from ``place`` on, ``frames`` a batch at most.
+
+        For whoever reads a place again that this reader has passed; it may be done in any thread, and moves
+        nothing here.  ``compiled`` False never waits for a compiler.  It ends where a record is not whole.
+        """
+        parser = self._parser.resumed(place.state, frames=place.frames, compiled=compiled)
+        parser.batch_frames = frames
+        source = OctetsSource(octets, base=place.offset)
+        while True:
+            item = parser.take(source)
+            if isinstance(item, Batch):
+                yield item
+            elif isinstance(item, Shortage | Fault):
+                return
 
     @property
     def octets_read(self) -> int:
@@ -388,6 +429,15 @@ class _Merging:
     def batch_frames(self, frames: int) -> None:
         for reader in self.readers:
             reader.batch_frames = frames
+
+    @property
+    def state(self) -> Hashable:
+        """Nothing: what comes is not read from one place."""
+        return None
+
+    def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
+        """Refuse: the records of several files are in none of them one behind the other."""
+        raise NotImplementedError
 
     def take(self, source: Source) -> Batch | Block | Shortage:
         """Return the next batch or block; a shortage at the end."""

@@ -25,7 +25,7 @@ import stat
 import sys
 import zlib
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
@@ -190,6 +190,32 @@ class StreamSource:
         """Close the stream if it was opened here."""
         if self._owned:
             self._stream.close()
+
+
+class OctetsSource:
+    """Octets at hand, cut out of a capture at octet ``base``: the window never grows."""
+
+    def __init__(self, octets: bytes, *, base: int) -> None:
+        self.buffer: NDArray[np.uint8] = np.frombuffer(octets, dtype=np.uint8)
+        self.base = base
+        self.position = 0
+        self.fault = ""
+        self.size_octets: int | None = len(octets)
+
+    @property
+    def octets_read(self) -> int:
+        """Octets used so far."""
+        return self.position
+
+    def extend(self, needed: int) -> bool:
+        """Return whether ``needed`` octets are there."""
+        return len(self.buffer) - self.position >= needed
+
+    def release(self) -> None:
+        """Do nothing: batches view the octets."""
+
+    def close(self) -> None:
+        """Do nothing either."""
 
 
 def _widen(stream: Any) -> None:
@@ -410,6 +436,16 @@ class Parser(Protocol):
     frames_only: bool
     """Whether only batches are asked for, so that they may go on behind blocks of other kinds."""
 
+    @property
+    def state(self) -> Hashable:
+        """What the capture said so far of the records to come; equal where they are to be read alike."""
+
+    def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
+        """Return a parser that goes on where this one had been in ``state``, after ``frames`` frames.
+
+        ``compiled`` False keeps it to interpreted walks, which never wait for a compiler.
+        """
+
     def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
         """Return the next batch or block, or why there is none; None where to go on without either."""
 
@@ -432,19 +468,21 @@ def word(source: Source, at: int, byte_order: ByteOrder) -> int:
 
 COMPILE_FROM_OCTETS = 48 << 20
 """Walking less than this interpreted takes about as long as importing the compiler."""
+_FEW_RECORDS = 1024
+"""Whoever asks for no more at a time is not made to wait for the compiler."""
 
 
 class Walker:
     """Runs walks over one capture, interpreted at first and _compiled once it turns out to be large.
 
-    ``size_octets`` is the capture's size where it is known beforehand.
+    ``size_octets`` is the capture's size where it is known beforehand; ``compiled`` False lets none compile.
     """
 
-    def __init__(self, size_octets: int | None) -> None:
+    def __init__(self, size_octets: int | None, *, compiled: bool = True) -> None:
         large = size_octets is not None and size_octets >= COMPILE_FROM_OCTETS
         # Where numba is loaded anyway, _compiled walks pay from the first frame.
-        self._large = large or "numba" in sys.modules
-        self._grows = size_octets is None
+        self._large = compiled and (large or "numba" in sys.modules)
+        self._grows = compiled and size_octets is None
         self._walked = 0
         self._room = array("q")
 
@@ -464,14 +502,14 @@ class Walker:
         # Runs may be short and many: room for the longest is made once.
         if len(self._room) < room:
             self._room = array("q", bytes(8 * room))
-        if self._large and _compiled(walk) is not walk:
+        if self._large and (room > _FEW_RECORDS or "numba" in sys.modules) and _compiled(walk) is not walk:
             positions = np.frombuffer(self._room, dtype=np.int64)
             count, after = _compiled(walk)(octets, position, stop, end, positions, room, *rest)
             return positions[:count].copy(), int(after)
         # A memoryview gives Python integers, which an interpreted loop handles several times faster.
         count, after = walk(octets.data, position, stop, end, self._room, room, *rest)
         self._walked += after - position
-        self._large = self._grows and self._walked >= COMPILE_FROM_OCTETS
+        self._large = self._large or (self._grows and self._walked >= COMPILE_FROM_OCTETS)
         return np.array(self._room[:count], dtype=np.int64), after
 
 

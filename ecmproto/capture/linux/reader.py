@@ -21,7 +21,7 @@ import select
 import struct
 import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,6 +213,15 @@ class _Live:
         self._closed = False
         self._poll = select.poll()
         self._poll.register(opened.socket, select.POLLIN | select.POLLERR)
+
+    @property
+    def state(self) -> Hashable:
+        """Nothing: what was read is gone from the ring."""
+        return None
+
+    def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
+        """Refuse: nothing can be read again."""
+        raise NotImplementedError
 
     def take(self, source: Source) -> Batch | Block | Shortage:
         """Return the next batch when there is one; a shortage at the end."""
