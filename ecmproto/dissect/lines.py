@@ -42,11 +42,12 @@ if TYPE_CHECKING:
     from ecmproto.columns.text.renderer import Renderer
 
 
-_LABEL_COLOURS = {
+KIND_STYLES = {
     cls.summary.label: cls.colour
     for cls in FORMATS
     if cls.summary.label and cls.role in ("message", "flow control") and cls.colour != "title"
 }
+"""The styles of kinds of frames that stand out."""
 ADDRESSES_WIDTH = 37
 """Two MAC addresses and an arrow."""
 NAME_WIDTH = 5
@@ -92,20 +93,24 @@ class Lines(Listing):
         return short_or_bad(batch, interfaces)
 
     def _text(self, record: Record) -> str:
+        addresses, name, told = self.parts(record)
+        label = self._labels.get(name) or self._label(name)
+        return f"{addresses} {record.original_octets:>5} {label} {told}".rstrip()
+
+    def parts(self, record: Record) -> tuple[str, str, str]:
+        """Return what a line says of a frame besides number, time and length: addresses, kind, summary."""
         frame = record.frame
         summary, layers = summary_of(frame)
         name, told = summary.text(layers)
-        label = self._labels.get(name) or self._label(name)
         if record.linktype == ETHERNET:
             addresses = self._addresses(record)
         else:
             addresses = (
                 f"{summary.addresses_text(layers) or unknown_text(record.linktype):<{ADDRESSES_WIDTH}}"
             )
-        line = f"{addresses} {record.original_octets:>5} {label} {told}"
         if frame.cut or frame.error is not None or frame.fcs:
-            line += self._remarks(record)
-        return line.rstrip()
+            told += self._remarks(record)
+        return addresses, name, told
 
     def _time(self, time_ns: int | None) -> str:
         if time_ns is None:
@@ -127,8 +132,8 @@ class Lines(Listing):
 
     def _label(self, name: str) -> str:
         label = f"{name:<{NAME_WIDTH}}"
-        if name in _LABEL_COLOURS:
-            label = self._paint(label, _LABEL_COLOURS[name])
+        if name in KIND_STYLES:
+            label = self._paint(label, KIND_STYLES[name])
         if not name.startswith("0x"):  # EtherTypes are too many to keep
             self._labels[name] = label
         return label

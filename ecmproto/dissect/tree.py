@@ -117,16 +117,37 @@ class Trees(Listing):
         return commented(batch) | short_or_bad(batch, interfaces)
 
 
-def tree_text(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> str:
-    """Return the tree of a frame; ``origin_ns`` is the time that its relative time counts from."""
-    lines = [*_about(record, paint, origin_ns), *_layers(record.frame, paint, base=0)]
-    lines += _tail(record, paint)
+class TreeLine(NamedTuple):
+    """A line of a frame's tree: ``text`` without the indent that ``depth`` stands for.
+
+    It is about octets ``start`` to ``stop`` (exclusive) of the frame; about none in particular where these
+    are equal.  ``name`` is that of a field or layer as filters know it, "" for lines that are of neither.
+    """
+
+    text: str
+    depth: int = 0
+    start: int = 0
+    stop: int = 0
+    name: str = ""
+
+
+def tree_lines(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> Iterator[TreeLine]:
+    """Yield the lines of a frame's tree; ``origin_ns`` is the time that its relative time counts from."""
+    for text in _about(record, paint, origin_ns):
+        yield TreeLine(text.removeprefix(INDENT), int(text.startswith(INDENT)))
+    yield from _layers(record.frame, paint, base=0, depth=0)
+    yield from _tail(record, paint)
     if record.cut:
         captured, original = len(record.octets), record.original_octets
-        lines.append(paint(f"[cut: {captured} of {original} octets were captured]", "dim"))
+        yield TreeLine(paint(f"[cut: {captured} of {original} octets were captured]", "dim"))
     if record.frame.error is not None:
-        lines.append(paint(f"[malformed: {record.frame.error}]", "error"))
-    return "\n".join(lines) + "\n"
+        yield TreeLine(paint(f"[malformed: {record.frame.error}]", "error"), name="frame.error")
+
+
+def tree_text(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> str:
+    """Return the tree of a frame; ``origin_ns`` is the time that its relative time counts from."""
+    lines = tree_lines(record, paint, origin_ns=origin_ns)
+    return "\n".join([INDENT * line.depth + line.text for line in lines]) + "\n"
 
 
 def _about(record: Record, paint: Paint, origin_ns: int | None) -> Iterator[str]:
@@ -159,38 +180,56 @@ def _utc(time_ns: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{ns:09d}"
 
 
-def _layers(frame: Frame, paint: Paint, *, base: int) -> Iterator[str]:
+def _layers(frame: Frame, paint: Paint, *, base: int, depth: int) -> Iterator[TreeLine]:
+    """Yield the lines of a frame's layers; it starts at octet ``base`` of the one that was captured."""
     boundaries = frame.boundaries()
+    # of a frame shown by one that is shown no filter knows a name
+    prefix = "encapsulated." if depth else ""
+    named = depth <= 2
     for index, value in enumerate(frame.layers):
-        start, stop = boundaries[index], boundaries[index + 1]
-        lines = layer_lines(value, start + base, stop + base, paint, frame)
-        yield from lines if not value.covers else _with_status(lines, frame, paint)
+        start, stop = boundaries[index] + base, boundaries[index + 1] + base
+        title, *texts = layer_lines(value, start, stop, paint, frame)
+        yield TreeLine(title, depth, start, stop, prefix + value.prefix if named else "")
+        if value.covers:
+            texts = _with_status(texts, frame, paint)
+        for text, (name, first, last) in zip(texts, _places(frame, index), strict=True):
+            yield TreeLine(text, depth + 1, first + base, last + base, prefix + name if named else "")
     inner = encapsulated(frame)
     if inner is not None:
         message = frame.layers[-1]
         shown = boundaries[-2] + message.fixed_octets + base
-        octets = boundaries[-1] + base - shown
-        yield (
-            INDENT
-            + paint("Sampled frame", "title")
-            + paint(f"  the first {octets} octets{of_message(type(message))}", "dim")
-        )
+        end = boundaries[-1] + base
+        said = paint("Sampled frame", "title")
+        said += paint(f"  the first {end - shown} octets{of_message(type(message))}", "dim")
+        yield TreeLine(said, depth + 1, shown, end, "" if depth else "encapsulated")
         if is_suspicious(frame, inner):
-            yield 2 * INDENT + paint(f"[suspicious: {SUSPICIOUS}]", "error")
-        for line in _layers(inner, paint, base=shown):
-            yield 2 * INDENT + line
-        if inner.padding or inner.trailer:
-            yield 2 * INDENT + f"rest  {_octets_text(inner.padding + inner.trailer)}"
+            yield TreeLine(paint(f"[suspicious: {SUSPICIOUS}]", "error"), depth + 2)
+        yield from _layers(inner, paint, base=shown, depth=depth + 2)
+        rest = inner.padding + inner.trailer
+        if rest:
+            yield TreeLine(f"rest  {_octets_text(rest)}", depth + 2, end - len(rest), end)
         if inner.error is not None:
-            yield 2 * INDENT + paint(f"[malformed: {inner.error}, counted in the sampled frame]", "error")
+            told = f"[malformed: {inner.error}, counted in the sampled frame]"
+            yield TreeLine(paint(told, "error"), depth + 2)
 
 
-def _with_status(lines: Iterator[str], frame: Frame, paint: Paint) -> Iterator[str]:
-    """Yield the lines of an invariant CRC, and behind the last whether it holds."""
+def _places(frame: Frame, index: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the name, the first octet and the octet behind the last of each line of a layer's fields."""
+    for placed in frame.fields_of(index):
+        if placed.value == b"":
+            continue  # has no line
+        first, last = placed.span.start, placed.span.stop
+        yield placed.field.name_for(placed.value), first, last
+        if isinstance(placed.value, int):
+            for part in placed.field.meta.parts:
+                yield part.name, first, last
+
+
+def _with_status(lines: list[str], frame: Frame, paint: Paint) -> list[str]:
+    """Return the lines of an invariant CRC, the last with whether it holds."""
     *others, last = lines
-    yield from others
     status = crc_status(frame.layers, frame.boundaries()) or UNVERIFIED
-    yield f"{last}  {paint(status, 'error') if status == BAD else status}"
+    return [*others, f"{last}  {paint(status, 'error') if status == BAD else status}"]
 
 
 def of_message(cls: type[Layer]) -> str:
@@ -199,7 +238,7 @@ def of_message(cls: type[Layer]) -> str:
 
 
 def layer_lines(value: Layer, start: int, stop: int, paint: Paint, frame: Frame) -> Iterator[str]:
-    """Yield the lines of one layer that stands in octets ``start`` to ``stop`` (exclusive)."""
+    """Yield the title of one layer, in octets ``start`` to ``stop`` (exclusive), and its fields' lines."""
     where = f"octets {start}–{stop - 1}" if stop > start else f"at octet {start}, empty"
     told = _layer_text(type(value), frame.ethertypes, paint)  # type: ignore[arg-type]  # classes can be hashed
     yield told.title + paint(f"  {where}{told.source}", "dim")
@@ -249,7 +288,7 @@ class _LayerText:
         shape = self._shapes.get(names)
         if shape is None:
             name_width = max(map(len, names), default=0)
-            padded = [f"{INDENT}{self._paint(f'{name:<{name_width}}', 'name')}" for name in names]
+            padded = [self._paint(f"{name:<{name_width}}", "name") for name in names]
             shape = _kept(self._shapes, names, (padded, max((len(row.bits) for row in rows), default=0)))
         heads, bits_width = shape
         value_width = min(MOST_VALUE_WIDTH, max((len(row.value) for row in rows), default=0))
@@ -344,19 +383,21 @@ def _octets_text(octets: bytes) -> str:
     return f"{shown}{more}  ({len(octets)} octet{'s' if len(octets) > 1 else ''})"
 
 
-def _tail(record: Record, paint: Paint) -> Iterator[str]:
+def _tail(record: Record, paint: Paint) -> Iterator[TreeLine]:
     frame = record.frame
-    end = frame.boundaries()[-1]
+    start = frame.boundaries()[-1]
     for (name, what), octets in zip(TAILS, (frame.padding, frame.trailer, frame.fcs), strict=True):
         if not octets:
             continue
-        name = name if record.is_ethernet else name.removeprefix("eth.")
-        yield paint(name, "title") + paint(f"  octets {end}–{end + len(octets) - 1}  {what}", "dim")
+        stop = start + len(octets)
+        shown = name if record.is_ethernet else name.removeprefix("eth.")
+        title = paint(shown, "title") + paint(f"  octets {start}–{stop - 1}  {what}", "dim")
+        yield TreeLine(title, 0, start, stop, name)
         verdict = ""
         if name == "eth.fcs" and len(octets) == 4 and not record.cut:
             verdict = "  good" if fcs_holds(record) else "  " + paint("bad", "error")
-        yield f"{INDENT}{_octets_text(octets)}{verdict}"
-        end += len(octets)
+        yield TreeLine(f"{_octets_text(octets)}{verdict}", 1, start, stop, name)
+        start = stop
 
 
 _LINK_BPS = 10_000_000_000
