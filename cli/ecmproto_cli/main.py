@@ -34,6 +34,7 @@ COMMANDS = {
     "check": "Hold a capture to rules: QCN, ECM, BCN, E²CM, FECN, PFC, RoCE, your own.",
     "diff": "Compare two captures frame by frame and field by field.",
     "edit": "Set fields, drop, merge and cut frames, change tags and times, fix checksums.",
+    "browse": "Look through a capture, or an interface, in a window in the terminal.",
     "live": "Be a congestion point, reaction point or edge between real interfaces.",
     "fuzz": "Try spoilt frames on these decoders, or on any program.",
     "doctor": "Say what this machine has and lacks for frames on its interfaces.",

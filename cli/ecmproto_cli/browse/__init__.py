@@ -1,0 +1,1 @@
+"""The window of ``ecmproto browse``: a terminal application over `ecmproto.browse`."""

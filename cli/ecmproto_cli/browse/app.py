@@ -1,0 +1,578 @@
+"""The window: three panes, a line to type in, what is said at the bottom."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar, Literal
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+from textual.events import Resize
+
+from ecmproto.browse.browser import Browser, Which
+from ecmproto.browse.curves import Curves
+from ecmproto.browse.rows import TIME_FORMATS
+from ecmproto.dissect import Record
+from ecmproto.errors import EcmprotoError, OutputExistsError, counted
+from ecmproto_cli.browse.keys import FINDING, MOVING, SHOWING, WINDOW, bindings
+from ecmproto_cli.browse.pages import CurvesPage, HelpPage, StatisticsPage
+from ecmproto_cli.browse.panes import FrameList, FrameTree, Octets, Pane
+from ecmproto_cli.browse.prompt import Kind, Prompt, TextLines
+
+_LOOK_S = 0.1
+_WIDE = 150
+"""From so many columns on, tree and octets stand side by side."""
+
+
+class BrowseApp(App[None]):
+    """The window onto a `Browser`."""
+
+    CSS = """
+    Screen, Container, Vertical, TextLines, Pane { background: ansi_default; color: ansi_default; }
+    #list { height: 2fr; min-height: 3; }
+    #detail { height: 3fr; layout: vertical; }
+    #treebox { height: 3fr; }
+    #octetbox { height: 2fr; }
+    .wide #list { height: 1fr; }
+    .wide #detail { layout: horizontal; height: 1fr; }
+    .wide #treebox { height: 1fr; width: 1fr; }
+    .wide #octetbox { height: 1fr; width: 80; }
+    .title { height: 1; }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", show=False),
+        *bindings(MOVING, target="focused.", priority=True),
+        *bindings((*WINDOW, *FINDING, *SHOWING), priority=True),
+    ]
+
+    def __init__(self, browser: Browser, *, follow: bool = False) -> None:
+        super().__init__(ansi_color=True)
+        self.browser = browser
+        self.frames = FrameList(browser)
+        self.frames.following = follow
+        self.detail = FrameTree()
+        self.octets = Octets()
+        self.prompt = Prompt()
+        self._head = TextLines("title")
+        self._titles = {each: TextLines("title") for each in ("frames", "tree", "octets")}
+        self._status = TextLines()
+        self._said = ""
+        self._shown: tuple[int, int] | None = None
+        self._goal: int | None = None
+        """The frame to go to once the filter has come so far."""
+        self._searching = ""
+        """What is being looked for, in words."""
+        self._steps: list[int] = []
+        """Searches that were asked for while one was under way."""
+        self._record: Record | None = None
+        self._zoomed = False
+        self._writing: _Writing | None = None
+
+    def compose(self) -> ComposeResult:
+        """Yield the panes with a title each."""
+        yield self._head
+        with Container(id="body"):
+            with Vertical(id="list"):
+                yield self._titles["frames"]
+                yield self.frames
+            with Container(id="detail"):
+                with Vertical(id="treebox"):
+                    yield self._titles["tree"]
+                    yield self.detail
+                with Vertical(id="octetbox"):
+                    yield self._titles["octets"]
+                    yield self.octets
+        yield self.prompt
+        yield self._status
+
+    def on_mount(self) -> None:
+        """Show what is there, and look for more."""
+        self.frames.focus()
+        self.look()
+        self.set_interval(_LOOK_S, self.look)
+
+    def on_resize(self, event: Resize) -> None:
+        """Lay the panes out."""
+        self.query_one("#body").set_class(event.size.width >= _WIDE, "wide")
+        self.call_after_refresh(self.look)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave keys to the line that is typed, and to the page that is open, while there is one."""
+        return not self.prompt.display and len(self.screen_stack) == 1
+
+    # what happens in the background
+
+    def look(self) -> None:
+        """Take note of what the threads have found."""
+        if not self.screen_stack:
+            return  # the window is closing
+        browser, frames = self.browser, self.frames
+        if self._goal is not None:
+            row = browser.row_of(self._goal) if browser.is_known(self._goal) else browser.count
+            frames.go(row)
+            if row < browser.count or browser.settled:
+                self._goal = None
+        frames.grew()
+        if frames.following and browser.settled:
+            frames.following = False
+        self._look_at_search()
+        if self._writing is not None and self._writing.done.is_set():
+            self._said, self._writing = self._writing.told, None
+        self._show_frame()
+        self._show_titles()
+
+    def _look_at_search(self) -> None:
+        search = self.browser.search
+        if not self._searching or search is None or not search.done.is_set():
+            return
+        what, self._searching = self._searching, ""
+        if search.error is not None:
+            self._said = f"{what}: {search.error}"
+        elif search.frame is None:
+            self._said = f"{what}: no other there"
+        else:
+            self._said = f"{what}: frame {search.frame + 1}"
+            self._go_to(search.frame)
+            if self._steps:
+                self.action_again(self._steps.pop(0))
+                return
+        self._steps.clear()
+
+    def _go_to(self, frame: int) -> None:
+        self.frames.following = False
+        self._goal = frame
+        if self.browser.is_known(frame):
+            self._goal = None
+            self.frames.go(self.browser.row_of(frame))
+        self._show_frame()
+
+    def _show_frame(self) -> None:
+        """Show the frame with the cursor in tree and octets."""
+        frame = self.frames.frame
+        key = (
+            None
+            if frame is None
+            else (frame, -1 if self.browser.reference is None else self.browser.reference)
+        )
+        if key == self._shown:
+            return
+        self._shown = key
+        self._record = None if frame is None else self.browser.record(frame)
+        self.octets.show(self._record)
+        self.detail.show([] if self._record is None else list(self.browser.tree(self._record)))
+        self._mark_octets()
+
+    def _mark_octets(self) -> None:
+        line = self.detail.chosen_line
+        self.octets.mark(*((0, 0) if line is None else (line.start, line.stop)))
+
+    def _show_titles(self) -> None:
+        browser, frames = self.browser, self.frames
+        rows, place = browser.count, f"{frames.cursor + 1:,}" if browser.count else "-"
+        of = counted(browser.pages.frames, "frame")
+        filtered = f"  {rows:,} shown by: {browser.filter_text}" if browser.run is not None else ""
+        path, most = browser.pages.path, max(20, self.size.width // 3)
+        name = path if len(path) <= most else f"…{path[1 - most :]}"
+        self._head.show([f" ecmproto browse {name}  {of}{filtered}"])
+        mark = {name: "▶" if self._pane is pane else " " for name, pane in self._panes.items()}
+        self._titles["frames"].show([mark["frames"] + frames.heading()[1:]])
+        line = self.detail.chosen_line
+        what = f"  {line.name}" if line is not None and line.name else ""
+        at = _octets_of(line.start, line.stop) if line is not None else ""
+        self._titles["tree"].show([f"{mark['tree']}── Layers and fields {'─' * 200}"])
+        self._titles["octets"].show([f"{mark['octets']}── Octets{what}{at} {'─' * 200}"])
+        told = [self._said] if self._said else []
+        if self._searching:
+            told.append(f"{self._searching} …")
+        if self._writing is not None:
+            told.append("writing …")
+        told += browser.told()
+        following = "following  " if frames.following else ""
+        state = "live  " if browser.pages.live is not None and not browser.pages.complete else ""
+        marks = f"{len(browser.marks)} marked  " if browser.marks else ""
+        right = f"{state}{following}{marks}{place}/{rows:,}  ?: keys"
+        left = " | ".join(told) or _HINT
+        width = self.size.width
+        left = left if len(left) + len(right) + 3 <= width else left[: max(0, width - len(right) - 4)] + "…"
+        self._status.show([f" {left}{right:>{max(0, width - len(left) - 2)}}"])
+
+    # panes
+
+    @property
+    def _panes(self) -> dict[str, Pane]:
+        return {"frames": self.frames, "tree": self.detail, "octets": self.octets}
+
+    @property
+    def _pane(self) -> Pane:
+        """The pane that keys go to."""
+        focused = self.focused
+        return focused if isinstance(focused, Pane) else self.frames
+
+    def on_pane_moved(self, event: Pane.Moved) -> None:
+        """Follow the cursor of a pane in the others."""
+        if event.pane is self.frames:
+            self._show_frame()
+        elif event.pane is self.detail and self._pane is not self.octets:
+            self._mark_octets()
+        self._show_titles()
+
+    def on_octets_pointed(self, event: Octets.Pointed) -> None:
+        """Show the field of an octet."""
+        self.detail.point(event.octet)
+        line = self.detail.chosen_line
+        if line is not None:
+            self.octets.start, self.octets.stop = line.start, line.stop
+            self.octets.refresh()
+        self._show_titles()
+
+    def on_descendant_focus(self) -> None:
+        """Show where keys go."""
+        self._show_titles()
+
+    def action_pane(self, steps: int) -> None:
+        """Go to the next pane."""
+        panes = list(self._panes.values())
+        pane = panes[(panes.index(self._pane) + steps) % len(panes)]
+        if self._zoomed:
+            self._zoom(pane)
+        pane.focus()
+
+    def action_zoom(self) -> None:
+        """Show one pane alone, or all again."""
+        self._zoomed = not self._zoomed
+        self._zoom(self._pane)
+
+    def _zoom(self, alone: Pane) -> None:
+        boxes = {"frames": "#list", "tree": "#treebox", "octets": "#octetbox"}
+        for name, pane in self._panes.items():
+            self.query_one(boxes[name]).display = not self._zoomed or pane is alone
+        self.query_one("#detail").display = not self._zoomed or alone is not self.frames
+
+    # prompts
+
+    def _ask(self, kind: Kind, text: str = "") -> None:
+        self._said = ""
+        self.prompt.ask(kind, text)
+
+    def on_prompt_left(self) -> None:
+        """Go back to the panes."""
+        self._leave_prompt()
+
+    def _leave_prompt(self) -> None:
+        self.screen.set_focus(self.frames)
+        self.prompt.close()
+
+    def on_prompt_given(self, event: Prompt.Given) -> None:
+        """Do what was typed; a mistake is said where it was made."""
+        try:
+            self._do(event.kind, event.text)
+        except OutputExistsError as error:
+            self.prompt.refuse(ValueError(f"{error}; a ! behind the name replaces it"))
+        except (EcmprotoError, ValueError) as error:
+            self.prompt.refuse(error)
+        else:
+            self._leave_prompt()
+            self._show_titles()
+
+    def _do(self, kind: Kind, text: str) -> None:
+        match kind:
+            case "filter":
+                self.filter(text)
+            case "search":
+                if text.strip():
+                    self._search(f"find {text}", partial(self.browser.find, text, forward=True))
+            case "goto":
+                self._go_to_number(text)
+            case "shown" | "marked":
+                self._write(text, kind)
+
+    def filter(self, text: str) -> None:
+        """Apply a filter and stay at the frame, or at the next that is shown."""
+        frame = self.frames.frame
+        goal = frame if frame is not None else self._goal
+        self.browser.apply(text)
+        self.frames.cursor = self.frames.top = 0
+        self._goal = goal
+        self._shown = None
+        self.look()
+
+    def _go_to_number(self, text: str) -> None:
+        if not text.strip():
+            return
+        frames = self.browser.pages.frames
+        if not text.strip().isdecimal() or not 1 <= int(text) <= frames:
+            raise ValueError(f"needed a number from 1 to {frames}, got {text!r}")
+        self._go_to(int(text) - 1)
+
+    def _write(self, text: str, which: Which) -> None:
+        from ecmproto.capture.writer import check_sink
+
+        force = text.endswith("!")
+        path = text.removesuffix("!").strip()
+        if not path:
+            raise ValueError("needed the name of a file, got none")
+        if path == "-":
+            raise ValueError("needed the name of a file, got - where the window is")
+        if which == "marked" and not self.browser.marks:
+            raise ValueError("no frame is marked: m marks one")
+        if self._writing is not None:
+            raise ValueError("needed one file at a time, got two")
+        check_sink(path, force=force)
+        self._writing = _Writing(partial(self.browser.write, path, which, force=force), path)
+
+    # finding
+
+    def _search(self, what: str, begin: Callable[..., object]) -> None:
+        frame = self.frames.frame
+        if frame is None:
+            self._said = "there is no frame to start from"
+            return
+        if begin(start=frame) is False:
+            self._said = "nothing was looked for: / does"
+            return
+        self._said, self._searching = "", what
+        self.set_timer(0.02, self.look)
+
+    def action_filter(self) -> None:
+        """Ask for a filter."""
+        self._ask("filter", self.browser.filter_text)
+
+    def action_filter_field(self) -> None:
+        """Ask for a filter, with the chosen field's value in it."""
+        test = self._test()
+        if not test:
+            self._said = "this line is of no field"
+            self._show_titles()
+            return
+        before = self.browser.filter_text
+        self._ask(
+            "filter",
+            f"({before}) and {test}" if " or " in before else f"{before} and {test}" if before else test,
+        )
+
+    def _test(self) -> str:
+        place = self.detail.chosen
+        if self._record is None or place is None:
+            return ""
+        return self.browser.test_of(self._record, self.detail.lines, place)
+
+    def action_search(self) -> None:
+        """Ask what to find."""
+        self._ask("search")
+
+    def action_again(self, steps: int) -> None:
+        """Find the next, or the one before."""
+        if self._searching:
+            self._steps.append(steps)
+            return
+        search = self.browser.search
+        text = search.filter.text if search is not None and len(search.filter.text) < 40 else "the same"
+        self._search(f"find {text}", partial(self.browser.find_again, forward=steps > 0))
+
+    def action_goto(self) -> None:
+        """Ask for a number."""
+        self._ask("goto")
+
+    def action_other(self, steps: int) -> None:
+        """Go from a message to a frame of its flow, or from a frame to a message on it."""
+        frame = self.frames.frame
+        flow = self.browser.flow(frame) if frame is not None else None
+        if flow is None:
+            self._said = "this frame is of no flow"
+            self._show_titles()
+            return
+        forward = (steps > 0) != flow.is_message
+        what = "frame of" if flow.is_message else "message on"
+        where = "after" if forward else "before"
+        self._search(f"{what} {flow.title}, {where}", partial(self.browser.find, flow.other, forward=forward))
+
+    def action_flow(self) -> None:
+        """Show one flow and its messages."""
+        frame = self.frames.frame
+        flow = self.browser.flow(frame) if frame is not None else None
+        self._said = "this frame is of no flow" if flow is None else f"flow {flow.title}"
+        if flow is not None:
+            self.filter(flow.both)
+        self._show_titles()
+
+    def action_mark(self) -> None:
+        """Mark the frame, or unmark it."""
+        frame = self.frames.frame
+        if frame is not None:
+            self.browser.mark(frame)
+            self.frames.refresh()
+            self._show_titles()
+
+    def action_marked(self, steps: int) -> None:
+        """Go to another marked frame."""
+        frame = self.frames.frame
+        found = self.browser.next_mark(frame, forward=steps > 0) if frame is not None else None
+        if found is None:
+            self._said = "no frame is marked: m marks one"
+            self._show_titles()
+        else:
+            self._go_to(found)
+
+    # showing
+
+    def action_time(self) -> None:
+        """Show times in the next format."""
+        place = TIME_FORMATS.index(self.frames.time_format)
+        self.frames.time_format = TIME_FORMATS[(place + 1) % len(TIME_FORMATS)]
+        self.frames.refresh()
+        self._show_titles()
+
+    def action_reference(self) -> None:
+        """Count times from this frame, or from the first again."""
+        frame = self.frames.frame
+        self.browser.reference = None if self.browser.reference == frame else frame
+        self.frames.refresh()
+        self._show_frame()
+
+    def action_follow(self) -> None:
+        """Stay at the end, or stop."""
+        self.frames.following = not self.frames.following
+        self.look()
+
+    def action_stats(self) -> None:
+        """Show statistics."""
+        counting = _Counting(self.browser)
+        self.push_screen(StatisticsPage(f"Statistics{self._of_what()}", counting.text, counting.stop))
+
+    def action_plot(self) -> None:
+        """Show curves."""
+        run = self.browser.run
+        within = None if run is None else run.found
+        curves = Curves(self.browser.pages, self.browser.ethertypes, within=within)
+        curves.start()
+        self.push_screen(CurvesPage(f"Over time{self._of_what()}", curves))
+
+    def _of_what(self) -> str:
+        return f" of: {self.browser.filter_text}" if self.browser.run is not None else ""
+
+    def action_write(self, which: Literal["shown", "marked"]) -> None:
+        """Ask where to write to."""
+        self._ask(which)
+
+    def action_copy(self) -> None:
+        """Copy what the cursor is on."""
+        pane = self._pane
+        if pane is self.detail:
+            line = self.detail.chosen_line
+            text = self._test() or ("" if line is None else line.text)
+        elif pane is self.octets:
+            text = self.octets.chosen.hex(" ")
+        else:
+            text = self.frames.line_text(self.frames.cursor) if self.frames.count else ""
+        self.copy_to_clipboard(text)
+        self._said = f"copied: {text[:60]}" + ("…" if len(text) > 60 else "")
+        self._show_titles()
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        self.push_screen(HelpPage())
+
+    def action_clear(self) -> None:
+        """Stop a search; clear what is said."""
+        if self.browser.search is not None:
+            self.browser.search.stop()
+        self._said = self._searching = ""
+        self._steps.clear()
+        self._goal = None
+        self._show_titles()
+
+    async def action_quit(self) -> None:
+        """End."""
+        if self._writing is not None:
+            self._writing.stop()
+        self.exit()
+
+
+def _octets_of(start: int, stop: int) -> str:
+    if stop <= start:
+        return ""
+    return f", octet {start}" if stop == start + 1 else f", octets {start}–{stop - 1}"
+
+
+_HINT = "& filter  / find  o other side  m mark  s stats  q quit"
+
+
+class _Writing:
+    """Frames being written to a file in a thread; ``told`` is what became of it, once it is ``done``."""
+
+    def __init__(self, write: Callable[..., int], path: str) -> None:
+        self.done = threading.Event()
+        self.told = ""
+        self._write = write
+        self._path = path
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="write", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and leave no file behind."""
+        self._stopping = True
+        self._thread.join(2)
+
+    def _run(self) -> None:
+        try:
+            frames = self._write(stopped=lambda: self._stopping)
+            self.told = f"{counted(frames, 'frame')} written to {self._path}"
+        except (EcmprotoError, OSError) as error:
+            self.told = str(error)
+        finally:
+            self.done.set()
+
+
+class _Counting:
+    """Statistics being counted in a thread."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._text = ""
+        self._stopping = False
+        threading.Thread(target=self._run, name="stats", daemon=True).start()
+
+    def text(self) -> str:
+        """Return the tables once they are there."""
+        return self._text
+
+    def stop(self) -> None:
+        """Stop counting."""
+        self._stopping = True
+
+    def _run(self) -> None:
+        from ecmproto.capture import open_capture
+        from ecmproto.stats import Accumulator
+        from ecmproto.stats.accumulator import add_all
+        from ecmproto_cli.stats_table import stats_table
+
+        browser = self._browser
+        filter = None if browser.run is None else browser.run.filter
+        try:
+            with open_capture(browser.pages.file) as reader:
+                counts = Accumulator(ethertypes=browser.ethertypes)
+                add_all(
+                    counts, reader, filter=filter, ethertypes=browser.ethertypes,
+                    watch=lambda batches: (batch for batch in batches if not self._check()),
+                )  # fmt: skip
+                found = counts.result(interfaces=reader.interfaces, problem=reader.problem)
+            shown = found.frames > 0
+            self._text = stats_table(found, browser.pages.path) if shown else "  0 frames"
+        except _StopCountingError:
+            pass
+        except EcmprotoError as error:
+            self._text = f"  {error}"
+
+    def _check(self) -> bool:
+        if self._stopping:
+            raise _StopCountingError
+        return False
+
+
+class _StopCountingError(Exception):
+    """Nobody waits for statistics any more."""

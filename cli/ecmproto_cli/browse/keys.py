@@ -1,0 +1,126 @@
+"""The keys of the window, each written down once: bindings and the help screen are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from textual.binding import Binding, BindingType
+
+
+class Key(NamedTuple):
+    """Keys, as the toolkit names them, what they call, and what that does."""
+
+    keys: str
+    action: str
+    does: str
+
+
+MOVING = (
+    Key("j,down", "move(1)", "next line"),
+    Key("k,up", "move(-1)", "line before"),
+    Key("ctrl+d,pagedown,space", "page(1)", "page down"),
+    Key("ctrl+u,pageup,b", "page(-1)", "page up"),
+    Key("g,home", "first", "first line"),
+    Key("G,end", "last", "last line"),
+    Key("h,left", "aside(-1)", "list: to the left; tree: fold; octets: octet before"),
+    Key("l,right", "aside(1)", "list: to the right; tree: unfold; octets: next octet"),
+    Key("enter", "choose", "list: to the tree; tree: fold or unfold; octets: to their field"),
+)
+"""In the list, the tree and the octets."""
+
+WINDOW = (
+    Key("tab", "pane(1)", "next pane"),
+    Key("shift+tab", "pane(-1)", "pane before"),
+    Key("z", "zoom", "this pane alone, or all three"),
+    Key("question_mark,f1", "help", "this page"),
+    Key("escape", "clear", "stop a search; clear what is said"),
+    Key("q,ctrl+c", "quit", "quit"),
+)
+FINDING = (
+    Key("ampersand,Y", "filter", "show only what a display filter selects (empty: all)"),
+    Key("equals_sign", "filter_field", "put what this field says into the filter"),
+    Key("slash", "search", "find the next frame that a display filter selects, hiding none"),
+    Key("n", "again(1)", "find the next"),
+    Key("N", "again(-1)", "find the one before"),
+    Key("colon", "goto", "go to a frame by its number"),
+    Key(
+        "o", "other(1)", "from a message back to its flow's frame, from a frame on to the next message on it"
+    ),
+    Key("O", "other(-1)", "the same in the other direction"),
+    Key("F", "flow", "show only this flow and the messages on it"),
+    Key("m", "mark", "mark this frame, or unmark it"),
+    Key("apostrophe", "marked(1)", "next marked frame"),
+    Key("quotation_mark", "marked(-1)", "marked frame before"),
+)
+SHOWING = (
+    Key("t", "time", "time: since the first, since the frame before, since the one shown before, UTC, epoch"),
+    Key("r", "reference", "count relative times from this frame, or from the first again"),
+    Key("f", "follow", "stay at the end as frames come"),
+    Key("s", "stats", "statistics of what is shown"),
+    Key("p", "plot", "queues, feedback and rates over time"),
+    Key("w", "write('shown')", "write the frames that are shown to a file"),
+    Key("W", "write('marked')", "write the marked frames to a file"),
+    Key("y", "copy", "copy the line: of a field the filter that selects its value, of octets their hex"),
+)
+PROMPT = (
+    Key("tab", "accept", "take the completion"),
+    Key("down,ctrl+n", "pick(1)", "next completion, or later line"),
+    Key("up,ctrl+p", "pick(-1)", "completion before, or earlier line"),
+    Key("enter", "submit", "do it"),
+    Key("escape,ctrl+c", "leave", "do nothing"),
+)
+PAGE = (
+    Key("q,escape,question_mark,s,p,ctrl+c", "leave", "back to the frames"),
+    Key("h,left,N", "turn(-1)", "curve before"),
+    Key("l,right,n,tab", "turn(1)", "next curve"),
+)
+_GROUPS = (
+    ("Moving", MOVING), ("Finding", FINDING), ("Showing", SHOWING), ("Window", WINDOW),
+    ("While a line is typed", PROMPT), ("On pages like this", PAGE),
+)  # fmt: skip
+
+_SHOWN = {
+    "question_mark": "?", "ampersand": "&", "equals_sign": "=", "slash": "/", "colon": ":",
+    "apostrophe": "'", "quotation_mark": '"', "pagedown": "PgDn", "pageup": "PgUp", "escape": "Esc",
+    "enter": "Enter", "down": "↓", "up": "↑", "left": "←", "right": "→", "home": "Home", "end": "End",
+    "tab": "Tab", "shift+tab": "Shift-Tab", "space": "Space", "f1": "F1",
+}  # fmt: skip
+MOUSE = (
+    ("click", "choose a frame, a field, an octet's field; the mark in front of a layer folds it"),
+    ("wheel", "move through a pane"),
+)
+_KEYS_WIDTH = 17
+
+
+def bindings(keys: Sequence[Key], *, target: str = "", priority: bool = False) -> list[BindingType]:
+    """Return keys as the toolkit binds them, to actions of ``target`` (``focused.``) where one is named.
+
+    With ``priority`` they are done in the order in which they were typed, however slow the machine is: what
+    they open gets the very next key.
+    """
+    return [
+        Binding(each.keys, target + each.action, each.does, show=False, priority=priority) for each in keys
+    ]
+
+
+def shown(keys: str) -> str:
+    """Return keys as people write them."""
+    return " ".join(
+        _SHOWN.get(key) or (f"^{key[5:].upper()}" if key.startswith("ctrl+") else key)
+        for key in keys.split(",")
+    )
+
+
+def help_lines(width: int) -> Iterator[str]:
+    """Yield the help screen, at most ``width`` characters wide."""
+    import textwrap
+
+    tables = [(title, [(shown(key.keys), key.does) for key in keys]) for title, keys in _GROUPS]
+    for title, rows in [*tables, ("Mouse", list(MOUSE))]:
+        yield title
+        for keys, does in rows:
+            first, *more = textwrap.wrap(does, max(20, width - _KEYS_WIDTH - 4)) or [""]
+            yield f"  {keys:<{_KEYS_WIDTH}} {first}".rstrip()
+            yield from (f"  {'':<{_KEYS_WIDTH}} {line}" for line in more)
+        yield ""

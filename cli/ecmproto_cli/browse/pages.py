@@ -1,0 +1,163 @@
+"""Pages over the panes: the help, statistics, curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.screen import ModalScreen
+from textual.strip import Strip
+
+from ecmproto.browse.curves import Curves, drawn
+from ecmproto_cli.browse.keys import PAGE, bindings, help_lines
+from ecmproto_cli.browse.panes import STYLES, Pane
+from ecmproto_cli.browse.prompt import TextLines
+
+_BACK = "q or Esc: back"
+
+
+class _Text(Pane):
+    """Lines that are scrolled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: Sequence[str] = ()
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return len(self.lines)
+
+    def line(self, index: int) -> Sequence[tuple[str, Style]]:
+        """Return a line; a title stands at the very left."""
+        text = self.lines[index]
+        return [(text, STYLES["title"] if text[:1].strip() else Style())]
+
+    def render_line(self, y: int) -> Strip:
+        """Return what stands in a line; no line is the cursor's."""
+        cursor, self.cursor = self.cursor, -1
+        try:
+            return super().render_line(y)
+        finally:
+            self.cursor = cursor
+
+    def action_move(self, lines: int) -> None:
+        """Scroll."""
+        self.scroll_lines(lines)
+
+    def action_choose(self) -> None:
+        """Do nothing."""
+
+
+class TextPage(ModalScreen[None]):
+    """A title and lines below it; what makes them may take a while."""
+
+    BINDINGS = bindings(PAGE)
+    CSS = "TextPage { background: ansi_default; }"
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = TextLines("title")
+        self._heading = title
+        self._text = _Text()
+
+    def compose(self) -> ComposeResult:
+        """Yield the title and the lines."""
+        yield self._title
+        yield self._text
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self._title.show([f" {self._heading}  ({_BACK})"])
+        self.update()
+        self.set_interval(0.1, self.update)
+        self._text.focus()
+
+    def lines(self) -> Sequence[str]:
+        """Return the lines as they are now."""
+        raise NotImplementedError
+
+    def update(self) -> None:
+        """Show the lines as they are now."""
+        lines = self.lines()
+        if lines != self._text.lines:
+            self._text.lines = lines
+            self._text.refresh()
+
+    def on_resize(self) -> None:
+        """Make lines anew."""
+        self.update()
+
+    def action_leave(self) -> None:
+        """Go back to the frames."""
+        self.ended()
+        self.dismiss(None)
+
+    def ended(self) -> None:
+        """Stop what makes the lines."""
+
+    def action_turn(self, steps: int) -> None:
+        """Show another of several."""
+
+
+class HelpPage(TextPage):
+    """The keys."""
+
+    def __init__(self) -> None:
+        super().__init__("Keys")
+
+    def lines(self) -> Sequence[str]:
+        """Return the keys in groups."""
+        return list(help_lines(max(40, self.app.size.width - 1)))
+
+
+class StatisticsPage(TextPage):
+    """Statistics that are counted in a thread; ``text`` gives them once they are there, before that ""."""
+
+    def __init__(self, title: str, text: Callable[[], str], stop: Callable[[], None]) -> None:
+        super().__init__(title)
+        self._get = text
+        self._cancel = stop
+
+    def lines(self) -> Sequence[str]:
+        """Return the tables."""
+        text = self._get()
+        return text.splitlines() if text else ["", "  counting …"]
+
+    def ended(self) -> None:
+        """Stop counting."""
+        self._cancel()
+
+
+class CurvesPage(TextPage):
+    """Curves, one at a time."""
+
+    def __init__(self, title: str, curves: Curves) -> None:
+        super().__init__(title)
+        self._curves = curves
+        self._at = 0
+
+    def lines(self) -> Sequence[str]:
+        """Return the curve that is to be seen."""
+        curves = self._curves
+        if curves.error is not None:
+            return ["", f"  {curves.error}"]
+        if not curves.done.is_set():
+            return ["", f"  gathering …  {100 * curves.progress:.0f} %"]
+        if not curves.curves:
+            return ["", "  no frame with a time"]
+        width, height = self.app.size.width, self.app.size.height
+        curve = curves.curves[self._at % len(curves.curves)]
+        count = len(curves.curves)
+        place = f" {self._at % count + 1} of {count}" + ("  (n, N: others)" if count > 1 else "")
+        return [place, *drawn(curve, width - 2, height - 4, curves.end_ns - curves.begin_ns)]
+
+    def ended(self) -> None:
+        """Stop gathering."""
+        self._curves.stop()
+
+    def action_turn(self, steps: int) -> None:
+        """Show the next curve, or the one before."""
+        self._at += steps
+        self.update()

@@ -1,0 +1,523 @@
+"""The three panes: the list of frames, the tree of one, its octets.
+
+Lines are made when they are seen.  Nothing is said by colour alone: the cursor's line is inverse and has a
+mark in front, the octets of the chosen field stand in brackets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ecmproto.dissect.form import Record
+from ecmproto.dissect.tree import INDENT, TreeLine
+from ecmproto.formats.registry import FORMATS
+from ecmproto_cli.browse.keys import MOVING, bindings
+
+if TYPE_CHECKING:
+    from ecmproto.browse.browser import Browser
+    from ecmproto.browse.rows import TimeFormat
+
+_PLAIN = Style()
+_CURSOR = Style(reverse=True)
+_ASIDE = Style(underline=True)
+"""The cursor's line in a pane that has no focus."""
+STYLES = {
+    "title": Style(bold=True),
+    "name": Style(color="cyan"),
+    "dim": Style(dim=True),
+    "congestion": Style(color="yellow"),
+    "pause": Style(color="magenta"),
+    "tag": Style(color="green"),
+    "error": Style(color="red", bold=True),
+}
+_WHEEL_LINES = 3
+_SIDE_STEP = 16
+
+
+def printable(text: str) -> str:
+    """Return text without what would move the terminal's cursor."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    )
+
+
+class Pane(Widget, can_focus=True):
+    """Lines with a cursor, of which only those that are seen are made."""
+
+    BINDINGS = bindings(MOVING)
+    DEFAULT_CSS = "Pane { width: 1fr; height: 1fr; }"
+
+    class Moved(Message):
+        """The cursor of a pane went to another line."""
+
+        def __init__(self, pane: Pane) -> None:
+            super().__init__()
+            self.pane = pane
+
+    cursor = 0
+    top = 0
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        raise NotImplementedError
+
+    def line(self, index: int) -> Sequence[tuple[str, Style]]:
+        """Return a line as pieces of text and their styles."""
+        raise NotImplementedError
+
+    def render_line(self, y: int) -> Strip:
+        """Return what stands in a line of the window."""
+        index, width = self.top + y, self.size.width
+        if index >= self.count:
+            return Strip.blank(width)
+        style = (_CURSOR if self.has_focus else _ASIDE) if index == self.cursor else _PLAIN
+        segments = [Segment(printable(text), own + style) for text, own in self.line(index)]
+        return Strip(segments).adjust_cell_length(width, style)
+
+    def go(self, index: int) -> None:
+        """Put the cursor on a line, into sight."""
+        index = max(0, min(index, self.count - 1))
+        height = max(1, self.size.height)
+        self.top = max(0, min(self.top, index), index - height + 1)
+        changed, self.cursor = index != self.cursor, index
+        self.refresh()
+        if changed:
+            self.changed()
+
+    def changed(self) -> None:
+        """Tell that the cursor has moved."""
+        self.post_message(self.Moved(self))
+
+    def scroll_lines(self, lines: int) -> None:
+        """Move what is seen, and the cursor no further than needed."""
+        height = max(1, self.size.height)
+        self.top = max(0, min(self.top + lines, self.count - height))
+        self.go(max(self.top, min(self.cursor, self.top + height - 1)))
+
+    def on_resize(self, event: Resize) -> None:
+        """Keep the cursor in sight."""
+        self.go(self.cursor)
+
+    def on_focus(self) -> None:
+        """Draw the cursor anew."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Draw the cursor anew."""
+        self.refresh()
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Move down by the wheel."""
+        event.stop()
+        self.scroll_lines(_WHEEL_LINES)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Move up by the wheel."""
+        event.stop()
+        self.scroll_lines(-_WHEEL_LINES)
+
+    def on_click(self, event: Click) -> None:
+        """Put the cursor where the mouse is."""
+        self.clicked(event.x, self.top + event.y)
+
+    def clicked(self, x: int, index: int) -> None:
+        """Take a click on a line."""
+        if index < self.count:
+            self.go(index)
+
+    def action_move(self, lines: int) -> None:
+        """Move by lines."""
+        self.go(self.cursor + lines)
+
+    def action_page(self, pages: int) -> None:
+        """Move by pages."""
+        step = pages * max(1, self.size.height - 1)
+        self.top = max(0, min(self.top + step, self.count - self.size.height))
+        self.go(self.cursor + step)
+
+    def action_first(self) -> None:
+        """Move to the first line."""
+        self.go(0)
+
+    def action_last(self) -> None:
+        """Move to the last line."""
+        self.go(self.count - 1)
+
+    def action_aside(self, steps: int) -> None:
+        """Move sideways."""
+
+    def action_choose(self) -> None:
+        """Do what Enter does here: go to the tree."""
+        self.screen.set_focus(self.screen.query_one(FrameTree))
+
+
+class FrameList(Pane):
+    """A frame a line: number, time, addresses as there is room, kind and summary."""
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__(id="frames")
+        self._browser = browser
+        self.time_format: TimeFormat = "relative"
+        self.shift = 0
+        """How many characters of the summaries are out of sight on the left."""
+        self.following = False
+        """Whether the cursor stays on the last line as more come."""
+
+    @property
+    def count(self) -> int:
+        """How many frames are shown."""
+        return self._browser.count
+
+    @property
+    def frame(self) -> int | None:
+        """The frame with the cursor."""
+        return self._browser.frame_at(self.cursor) if self.cursor < self.count else None
+
+    @property
+    def _number_width(self) -> int:
+        return max(5, len(str(self._browser.pages.frames)))
+
+    @property
+    def _address_width(self) -> int:
+        """Both addresses, the first alone, or none."""
+        width = self.size.width
+        return 37 if width >= 110 else 17
+
+    def heading(self) -> str:
+        """Return the names of the columns."""
+        both = self._address_width > 17
+        addresses = "Source            → Destination" if both else "Source"
+        octets = f" {'Octets':>6}" if both else ""
+        return (
+            f"  {'No.':>{self._number_width}} {_TIME_NAMES[self.time_format]:<{self._time_width}} "
+            f"{addresses:<{self._address_width}}{octets} Kind  Summary"
+        )
+
+    @property
+    def _time_width(self) -> int:
+        return 20 if self.time_format == "epoch" else 18 if self.time_format == "utc" else 13
+
+    def line(self, index: int) -> Sequence[tuple[str, Style]]:
+        """Return the line of a frame."""
+        ((frame, row),) = self._browser.rows(index, 1)
+        flags = ">" if index == self.cursor else " "
+        flags += "*" if frame in self._browser.marks else "=" if frame == self._browser.reference else " "
+        head = f"{flags}{frame + 1:>{self._number_width}} "
+        if row is None:
+            return [(f"{head}gone: the file was cut since it was opened", STYLES["error"])]
+        time = self._browser.time_of(index, frame, self.time_format)
+        both = self._address_width > 17
+        addresses = row.addresses if both else row.addresses.partition(" → ")[0].strip()
+        octets = f" {row.octets:>6}" if both else ""
+        fixed = f"{head}{time:<{self._time_width}} {addresses:<{self._address_width}}{octets} "
+        style = STYLES.get(row.style, _PLAIN)
+        return [(fixed, _PLAIN), (f"{row.kind:<5} ", style), (_shifted(row.summary, self.shift), style)]
+
+    def line_text(self, index: int) -> str:
+        """Return a frame's line with all of its summary."""
+        kept, self.shift = self.shift, 0
+        text = "".join(piece for piece, _ in self.line(index))
+        self.shift = kept
+        return text[2:].strip()
+
+    def grew(self) -> None:
+        """Take note of more rows."""
+        if self.following:
+            self.go(self.count - 1)
+        self.refresh()
+
+    def go(self, index: int) -> None:
+        """Put the cursor on a frame; going up stops following."""
+        if index < self.count - 1 and index < self.cursor:
+            self.following = False
+        super().go(index)
+
+    def action_last(self) -> None:
+        """Move to the last frame, and stay there while more are found."""
+        self.following = self.following or not self._browser.settled
+        super().action_last()
+
+    def action_aside(self, steps: int) -> None:
+        """Move the summaries."""
+        self.shift = max(0, self.shift + steps * _SIDE_STEP)
+        self.refresh()
+
+
+_TIME_NAMES = {
+    "relative": "Time", "delta": "Delta", "delta shown": "Delta shown", "utc": "Time UTC", "epoch": "Epoch",
+}  # fmt: skip
+
+
+def _shifted(text: str, characters: int) -> str:
+    return text if not characters else "«" + text[characters + 1 :]
+
+
+_FOLDED = frozenset(cls.prefix for cls in FORMATS if cls.role in ("header", "payload")) | {"frame"}
+"""Layers that are folded until somebody unfolds them: what is not of congestion management."""
+
+
+class FrameTree(Pane):
+    """The layers of a frame and their fields, a line each."""
+
+    def __init__(self) -> None:
+        super().__init__(id="tree")
+        self.lines: list[TreeLine] = []
+        """All of the frame's lines, those in folded layers too."""
+        self._seen: list[int] = []
+        self._folded: set[str] = set(_FOLDED)
+
+    @property
+    def count(self) -> int:
+        """How many lines are seen."""
+        return len(self._seen)
+
+    @property
+    def chosen(self) -> int | None:
+        """The place of the cursor's line among all."""
+        return self._seen[self.cursor] if self.cursor < len(self._seen) else None
+
+    @property
+    def chosen_line(self) -> TreeLine | None:
+        """The line with the cursor."""
+        return None if self.chosen is None else self.lines[self.chosen]
+
+    def show(self, lines: Sequence[TreeLine]) -> None:
+        """Show a frame, the cursor on the field that it was on, if there is one."""
+        before = self.chosen_line
+        self.lines = list(lines)
+        self._fold()
+        same = None
+        if before is not None:
+            same = next(
+                (at for at, place in enumerate(self._seen) if _alike(self.lines[place], before)), None
+            )
+        self.top = min(self.top, max(0, self.count - self.size.height))
+        self.cursor = -1
+        self.go(same or 0)
+
+    def _key(self, place: int) -> str:
+        """Return by what a layer is known to be folded."""
+        line = self.lines[place]
+        if line.name:
+            return line.name.removeprefix("encapsulated.")
+        return line.text.partition(" ")[0].lower()
+
+    def _is_layer(self, place: int) -> bool:
+        return place + 1 < len(self.lines) and self.lines[place + 1].depth > self.lines[place].depth
+
+    def _fold(self) -> None:
+        """Find out which lines are seen."""
+        self._seen = []
+        hidden_from: int | None = None
+        for place, line in enumerate(self.lines):
+            if hidden_from is not None and line.depth > hidden_from:
+                continue
+            hidden_from = None
+            self._seen.append(place)
+            if self._is_layer(place) and self._key(place) in self._folded:
+                hidden_from = line.depth
+
+    def line(self, index: int) -> Sequence[tuple[str, Style]]:
+        """Return a line with the sign of what it folds."""
+        place = self._seen[index]
+        line = self.lines[place]
+        sign = " "
+        if self._is_layer(place):
+            sign = "▸" if self._key(place) in self._folded else "▾"
+        cursor = ">" if index == self.cursor else " "
+        head = f"{cursor}{INDENT[2:] * line.depth}{sign} "
+        if line.text.startswith("[") or line.name == "frame.error":
+            return [(head, _PLAIN), (line.text, STYLES["error"])]
+        if sign != " ":
+            return [(head, _PLAIN), (line.text, STYLES["title"])]
+        name, gap, rest = line.text.partition("  ")
+        return [(head, _PLAIN), (name, STYLES["name"] if gap else _PLAIN), (gap + rest, _PLAIN)]
+
+    def point(self, octet: int) -> None:
+        """Put the cursor on the field that has an octet, unfolding what is around it."""
+        places = [place for place, line in enumerate(self.lines) if line.start <= octet < line.stop]
+        if not places:
+            return
+        # the narrowest, and of these the innermost
+        place = min(places, key=lambda each: (self.lines[each].stop - self.lines[each].start, -each))
+        for outer in range(place):
+            if self._is_layer(outer) and outer in self._around(place):
+                self._folded.discard(self._key(outer))
+        self._fold()
+        self.cursor = -1
+        self.go(self._seen.index(place))
+
+    def _around(self, place: int) -> list[int]:
+        """Return the lines that those stand under under which a line stands."""
+        depth, around = self.lines[place].depth, []
+        for other in range(place - 1, -1, -1):
+            if self.lines[other].depth < depth:
+                around.append(other)
+                depth = self.lines[other].depth
+        return around
+
+    def _set_folded(self, folded: bool | None) -> None:
+        place = self.chosen
+        if place is None:
+            return
+        if not self._is_layer(place):
+            around = self._around(place)
+            if folded and around:
+                self.go(self._seen.index(around[0]))
+            return
+        key = self._key(place)
+        fold = key not in self._folded if folded is None else folded
+        self._folded.add(key) if fold else self._folded.discard(key)
+        self._fold()
+        self.refresh()
+        self.go(self._seen.index(place))
+
+    def action_aside(self, steps: int) -> None:
+        """Fold or unfold; from a field go to its layer."""
+        self._set_folded(steps < 0)
+
+    def action_choose(self) -> None:
+        """Turn a layer over."""
+        self._set_folded(None)
+
+    def clicked(self, x: int, index: int) -> None:
+        """Take a click, on the sign of a layer to turn it over."""
+        if index >= self.count:
+            return
+        self.go(index)
+        sign = 1 + len(INDENT[2:]) * self.lines[self._seen[index]].depth
+        if x == sign:
+            self._set_folded(None)
+
+
+def _alike(line: TreeLine, other: TreeLine) -> bool:
+    """Return whether lines of two frames say the same thing of them."""
+    if line.name or other.name:
+        return (line.name, line.depth) == (other.name, other.depth)
+    return line.text.split()[:1] == other.text.split()[:1] and line.depth == other.depth
+
+
+ROW_OCTETS = 16
+
+
+class Octets(Pane):
+    """The octets of a frame, sixteen a line, those of the chosen field in brackets."""
+
+    def __init__(self) -> None:
+        super().__init__(id="octets")
+        self._octets = b""
+        self.start = self.stop = 0
+        self.at = 0
+        """The octet with the cursor."""
+
+    class Pointed(Message):
+        """An octet was chosen."""
+
+        def __init__(self, octet: int) -> None:
+            super().__init__()
+            self.octet = octet
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return -(-len(self._octets) // ROW_OCTETS)
+
+    @property
+    def _digits(self) -> int:
+        return max(4, len(f"{len(self._octets):x}"))
+
+    @property
+    def chosen(self) -> bytes:
+        """The octets in brackets; the one with the cursor where there are none."""
+        return self._octets[self.start : self.stop] or self._octets[self.at : self.at + 1]
+
+    def show(self, record: Record | None) -> None:
+        """Show the octets of a frame."""
+        self._octets = b"" if record is None else record.octets
+        self.mark(0, 0)
+
+    def mark(self, start: int, stop: int) -> None:
+        """Put octets ``start`` to ``stop`` (exclusive) in brackets, the first of them in sight."""
+        self.start, self.stop = start, min(stop, len(self._octets))
+        if not (self.start <= self.at < self.stop):
+            self.at = self.start
+        self.go(self.at // ROW_OCTETS)
+
+    def line(self, index: int) -> Sequence[tuple[str, Style]]:
+        """Return a line: the first octet's place, hex with brackets, text."""
+        first = index * ROW_OCTETS
+        row = self._octets[first : first + ROW_OCTETS]
+        pieces = [(f"{'>' if index == self.cursor else ' '}{first:0{self._digits}x} ", _PLAIN)]
+        marked = Style(bold=True, underline=True)
+        for place, octet in enumerate(row, first):
+            inside = self.start <= place < self.stop
+            before = (
+                "[" if place == self.start and inside else "]" if place == self.stop > self.start else " "
+            )
+            if place == first and before == "]":
+                before = " "
+            pieces.append((before, _PLAIN))
+            cursor = Style(reverse=True) if self.has_focus and place == self.at else _PLAIN
+            pieces.append((f"{octet:02x}", (marked if inside else _PLAIN) + cursor))
+        end = first + len(row)
+        closed = "]" if self.start < self.stop == end else " "
+        pad = "   " * (ROW_OCTETS - len(row))
+        pieces.append((f"{closed}{pad} ", _PLAIN))
+        for place, octet in enumerate(row, first):
+            text = chr(octet) if 32 <= octet < 127 else "."
+            pieces.append((text, marked if self.start <= place < self.stop else _PLAIN))
+        return pieces
+
+    def render_line(self, y: int) -> Strip:
+        """Return what stands in a line of the window: here octets are inverse, not lines."""
+        index, width = self.top + y, self.size.width
+        if index >= self.count:
+            return Strip.blank(width)
+        return Strip([Segment(text, style) for text, style in self.line(index)]).adjust_cell_length(width)
+
+    def _point(self, octet: int) -> None:
+        self.at = max(0, min(octet, len(self._octets) - 1))
+        self.go(self.at // ROW_OCTETS)
+        self.post_message(self.Pointed(self.at))
+
+    def action_move(self, lines: int) -> None:
+        """Move by lines."""
+        self._point(self.at + lines * ROW_OCTETS)
+
+    def action_page(self, pages: int) -> None:
+        """Move by pages."""
+        self._point(self.at + pages * ROW_OCTETS * max(1, self.size.height - 1))
+
+    def action_first(self) -> None:
+        """Move to the first octet."""
+        self._point(0)
+
+    def action_last(self) -> None:
+        """Move to the last octet."""
+        self._point(len(self._octets) - 1)
+
+    def action_aside(self, steps: int) -> None:
+        """Move by octets."""
+        self._point(self.at + steps)
+
+    def clicked(self, x: int, index: int) -> None:
+        """Choose the octet under the mouse, in hex or in text."""
+        if index >= self.count:
+            return
+        hexes = self._digits + 2
+        column = (x - hexes) // 3
+        if column >= ROW_OCTETS:
+            column = x - (hexes + 3 * ROW_OCTETS + 2)
+        if 0 <= column < ROW_OCTETS and index * ROW_OCTETS + column < len(self._octets):
+            self._point(index * ROW_OCTETS + column)

@@ -1,0 +1,271 @@
+"""The line in which filters, numbers and names of files are typed, with completion and carets on mistakes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Input
+
+from ecmproto.browse.completion import Candidate, Completion, complete
+from ecmproto.errors import FilterError
+from ecmproto_cli.browse.keys import PROMPT, bindings
+from ecmproto_cli.browse.panes import STYLES
+
+Kind = Literal["filter", "search", "goto", "shown", "marked"]
+LABELS: dict[Kind, str] = {
+    "filter": "filter: ", "search": "find: ", "goto": "frame: ", "shown": "write shown to: ",
+    "marked": "write marked to: ",
+}  # fmt: skip
+_FILTERS = ("filter", "search")
+_MOST_CANDIDATES = 6
+
+
+class TextLines(Widget):
+    """Lines of text in a style, as high as they are many."""
+
+    DEFAULT_CSS = "TextLines { width: 1fr; height: auto; }"
+
+    def __init__(self, style: str = "") -> None:
+        super().__init__()
+        self.lines: Sequence[tuple[str, Style]] = ()
+        self._style = STYLES.get(style, Style())
+
+    def show(self, lines: Sequence[str], *, chosen: int | None = None) -> None:
+        """Show lines, one of them inverse."""
+        inverse = Style(reverse=True)
+        self.lines = [(line, inverse if at == chosen else self._style) for at, line in enumerate(lines)]
+        self.styles.height = len(lines)
+        self.display = bool(lines)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Return what stands in a line of the window."""
+        width = self.size.width
+        if y >= len(self.lines):
+            return Strip.blank(width)
+        text, style = self.lines[y]
+        return Strip([Segment(text, style)]).adjust_cell_length(width)
+
+
+class _Typing(Input):
+    """The field itself; what its keys mean beyond typing, the prompt knows."""
+
+    BINDINGS = bindings(PROMPT)
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt around it."""
+        return next(each for each in self.ancestors if isinstance(each, Prompt))
+
+    def action_accept(self) -> None:
+        """Take the completion."""
+        self.prompt.accept()
+
+    def action_pick(self, steps: int) -> None:
+        """Choose another completion, or line of before."""
+        self.prompt.choose(steps)
+
+    async def action_submit(self) -> None:
+        """Do what was typed."""
+        self.prompt.submit()
+
+    def action_leave(self) -> None:
+        """Do nothing."""
+        self.prompt.leave()
+
+
+class Prompt(Vertical):
+    """A line to type in; it is there while it is asked for."""
+
+    DEFAULT_CSS = """
+    Prompt { height: auto; display: none; }
+    Prompt Horizontal { height: 1; }
+    Prompt #label { width: auto; height: 1; }
+    Prompt Input { width: 1fr; height: 1; border: none; padding: 0; }
+    Prompt Input { background: ansi_default; color: ansi_default; }
+    Prompt Input:focus { border: none; }
+    Prompt Input > .input--cursor { text-style: reverse; background: ansi_default; color: ansi_default; }
+    Prompt Input > .input--selection { text-style: reverse; background: ansi_default; }
+    """
+    history: ClassVar[dict[Kind, list[str]]] = {}
+
+    class Given(Message):
+        """A line was typed and is to be done."""
+
+        def __init__(self, kind: Kind, text: str) -> None:
+            super().__init__()
+            self.kind = kind
+            self.text = text
+
+    class Left(Message):
+        """Nothing is to be done."""
+
+    def __init__(self) -> None:
+        super().__init__(id="prompt")
+        self.kind: Kind = "filter"
+        self._candidates = TextLines()
+        self._label = TextLines("title")
+        self._label.id = "label"
+        self.field = _Typing(select_on_focus=False)
+        """Where is typed."""
+        self.field.cursor_blink = False
+        self._mistake = TextLines("error")
+        self._completion = Completion(start=0, candidates=())
+        self._chosen = 0
+        self._line: int | None = None
+
+    def compose(self) -> ComposeResult:
+        """Yield completions, the line, and what is wrong with it."""
+        yield self._candidates
+        with Horizontal():
+            yield self._label
+            yield self.field
+        yield self._mistake
+
+    def ask(self, kind: Kind, text: str = "") -> None:
+        """Begin with a text."""
+        self.kind = kind
+        self._line = None
+        label = LABELS[kind]
+        self._label.show([label])
+        self._label.styles.width = len(label)
+        self._mistake.show([])
+        self.display = True
+        self.field.value = text
+        self.field.cursor_position = len(text)
+        self._offer()
+        # at once: the next keys may be there already
+        self.screen.set_focus(self.field)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Complete, and say what is wrong so far."""
+        event.stop()
+        if self.display:
+            self._offer()
+            self._check()
+
+    def _offer(self) -> None:
+        if self.kind in _FILTERS:
+            typing = self.field
+            self._completion = complete(typing.value, typing.cursor_position)
+        elif self.kind in ("shown", "marked"):
+            self._completion = _files(self.field.value[: self.field.cursor_position])
+        else:
+            self._completion = Completion(start=0, candidates=())
+        typed = self.field.value[self._completion.start : self.field.cursor_position]
+        if [each.text for each in self._completion.candidates] == [typed]:
+            self._completion = Completion(start=0, candidates=())
+        self._chosen = 0
+        self._show_candidates()
+
+    def _show_candidates(self) -> None:
+        found = self._completion.candidates
+        first = max(0, min(self._chosen - _MOST_CANDIDATES // 2, len(found) - _MOST_CANDIDATES))
+        part = found[first : first + _MOST_CANDIDATES]
+        width = max((len(each.text) for each in part), default=0)
+        more = f"  ({len(found)} in all)" if len(found) > len(part) else ""
+        lines = [f"  {each.text:<{width}}  {each.meaning}".rstrip() for each in part]
+        if lines and more:
+            lines[-1] += more
+        self._candidates.show(lines, chosen=self._chosen - first if lines else None)
+
+    def _check(self) -> None:
+        if self.kind not in _FILTERS or not self.field.value.strip():
+            self._mistake.show([])
+            return
+        from ecmproto.filter import compile_filter
+
+        try:
+            compile_filter(self.field.value)
+        except FilterError as error:
+            # where it is being typed, a filter may be only unfinished
+            text, found = self.field.value, self._completion
+            ends = error.start >= len(text.rstrip())
+            begun = bool(found.candidates) and error.start == found.start and error.stop == len(text)
+            if begun or ends:
+                self._mistake.show([])
+            else:
+                self.refuse(error)
+        else:
+            self._mistake.show([])
+
+    def refuse(self, error: Exception) -> None:
+        """Say what is wrong, with carets under the place where it is known."""
+        if not isinstance(error, FilterError):
+            self._mistake.show([str(error)])
+            return
+        place = len(LABELS[self.kind]) + error.start
+        width = max(1, min(error.stop, len(error.filter)) - error.start)
+        told = f"needed {error.needed}, got {error.got}" + (f" ({error.hint})" if error.hint else "")
+        if place < self.size.width:
+            self._mistake.show([" " * place + "^" * width, told])
+        else:
+            self._mistake.show([f"at character {error.start + 1}: {told}"])
+
+    def accept(self) -> None:
+        """Put the chosen completion in."""
+        found = self._completion.candidates
+        if not found:
+            return
+        typing = self.field
+        before, behind = typing.value[: self._completion.start], typing.value[typing.cursor_position :]
+        text = before + found[self._chosen].text
+        typing.value = text + behind
+        typing.cursor_position = len(text)
+        self._offer()
+
+    def choose(self, steps: int) -> None:
+        """Choose another completion; without one, an earlier or later line."""
+        found = self._completion.candidates
+        if found and self._line is None:
+            self._chosen = (self._chosen + steps) % len(found)
+            self._show_candidates()
+            return
+        lines = self.history.get(self.kind, [])
+        if not lines:
+            return
+        at = len(lines) if self._line is None else self._line
+        self._line = max(0, min(at + steps, len(lines) - 1))
+        self.field.value = lines[self._line]
+        self.field.cursor_position = len(self.field.value)
+        self._completion = Completion(start=0, candidates=())
+        self._candidates.show([])
+
+    def submit(self) -> None:
+        """Hand the line over."""
+        text = self.field.value
+        lines = self.history.setdefault(self.kind, [])
+        if text.strip() and lines[-1:] != [text]:
+            lines.append(text)
+        self.post_message(self.Given(self.kind, text))
+
+    def leave(self) -> None:
+        """Be gone, with nothing done."""
+        self.post_message(self.Left())
+
+    def close(self) -> None:
+        """Be gone."""
+        self.display = False
+        self._candidates.show([])
+        self._mistake.show([])
+
+
+def _files(typed: str) -> Completion:
+    """Return the files and folders whose names begin so."""
+    folder, name = os.path.split(typed)
+    try:
+        found = sorted(os.scandir(os.path.expanduser(folder or ".")), key=lambda entry: entry.name)
+    except OSError:
+        found = []
+    wanted = [entry for entry in found if entry.name.startswith(name) and (name or entry.name[0] != ".")]
+    texts = [os.path.join(folder, entry.name) + ("/" if entry.is_dir() else "") for entry in wanted]
+    return Completion(start=0, candidates=tuple(Candidate(text=text) for text in texts if name))

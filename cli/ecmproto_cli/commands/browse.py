@@ -1,0 +1,103 @@
+"""``ecmproto browse``: a capture, or an interface, in a window in the terminal."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from ecmproto.errors import MissingDependencyError
+from ecmproto_cli.capturing import captured, interface_option
+from ecmproto_cli.errors import warn
+from ecmproto_cli.options import ethertype_option, filter_option, force_option, read_option, write_option
+from ecmproto_cli.output import check_outputs
+
+if TYPE_CHECKING:
+    from ecmproto.browse.pages import Pages
+    from ecmproto.codec import EtherTypes
+    from ecmproto.filter import Filter
+
+
+@click.command()
+@read_option(required=False)
+@interface_option("Capture on this interface instead, and show frames as they come.")
+@filter_option(
+    "Begin with this display filter. With -i the kernel leaves out other frames, which none brings back."
+)
+@write_option("With -i: write everything that was captured to this file at the end.")
+@force_option
+@ethertype_option
+def command(
+    paths: tuple[str, ...],
+    interface: str | None,
+    filter: Filter | None,
+    output: str | None,
+    force: bool,
+    ethertypes: EtherTypes,
+) -> None:
+    """Look through a capture in the terminal: list, tree, octets; ? shows the keys.
+
+    \b
+    ecmproto browse in.pcapng
+    ecmproto browse -r monday.pcap.gz -Y 'cnm or pfc'
+    ecmproto browse -i eth0
+    tcpdump -U -w - | ecmproto browse -
+    """
+    if bool(paths) == (interface is not None):
+        raise click.UsageError(f"needed a FILE or -i IF, got {'both' if paths else 'none'}")
+    if output is not None and interface is None:
+        raise click.UsageError("-w goes with -i; a file is written with the key w")
+    if not sys.stdout.isatty() or (not sys.stdin.isatty() and "-" not in paths):
+        raise click.UsageError("needed a terminal, got none: `ecmproto dissect` writes to files and pipes")
+    if importlib.util.find_spec("textual") is None:
+        raise MissingDependencyError(package="textual", extra="tui", purpose="a window in the terminal")
+    check_outputs([output], force=force)
+    pages = _opened(paths, interface, filter, ethertypes)
+    from ecmproto.browse.browser import Browser
+    from ecmproto_cli.browse.app import BrowseApp
+
+    browser = Browser(pages, ethertypes=ethertypes)
+    try:
+        pages.start(first=interface is None and paths != ("-",))
+        if filter is not None:
+            browser.apply(filter.text)
+        BrowseApp(browser, follow=interface is not None).run()
+        if output is not None:
+            browser.apply("")
+            if pages.live is not None:
+                pages.live()
+                pages.finish()
+            frames = browser.write(output, "shown", force=force)
+            click.echo(f"{frames:,} frames written to {output}", err=True)
+        problem, warnings = pages.problem, pages.warnings
+    finally:
+        browser.close()
+    for warning in warnings:
+        warn(warning)
+    if problem is not None:
+        raise problem
+
+
+def _opened(
+    paths: tuple[str, ...], interface: str | None, filter: Filter | None, ethertypes: EtherTypes
+) -> Pages:
+    from ecmproto.browse.pages import live_pages, open_pages
+
+    if interface is not None:
+        reader = captured(interface, filter=filter, ethertypes=ethertypes, idle_batches=True)
+        return live_pages(reader, reader.stop, interface)
+    return open_pages(paths, pipe=_stdin() if "-" in paths else None)
+
+
+def _stdin() -> BinaryIO:
+    """Return the pipe that stdin is, and put the terminal there, which the keys come from."""
+    pipe = os.fdopen(os.dup(0), "rb", buffering=0)
+    with suppress(OSError):
+        terminal = os.open("/dev/tty", os.O_RDWR)
+        os.dup2(terminal, 0)
+        os.close(terminal)
+    return pipe

@@ -1,0 +1,52 @@
+"""Captures for the tests of browsing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ecmproto.browse.browser import Browser
+from ecmproto.browse.pages import open_pages
+from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter
+
+PCAPS = Path(__file__).parent.parent.parent / "pcaps"
+
+
+OPENED: list[Browser] = []
+"""What is closed behind each module's tests."""
+
+
+def opened(*paths: Path | str) -> Browser:
+    """Return the browser of captures, wholly indexed."""
+    pages = open_pages([str(path) for path in paths])
+    pages.start(first=True)
+    assert pages.finish(30)
+    OPENED.append(Browser(pages))
+    return OPENED[-1]
+
+
+def frames(count: int, *, first: int = 0) -> Batch:
+    """Return frames of 60 octets and more, whose numbers stand in them."""
+    octets = [
+        bytes(12) + b"\x88\xb5" + number.to_bytes(4) + bytes(42 + number % 7)
+        for number in range(first, first + count)
+    ]
+    return Batch.from_frames(octets, time_ns=np.arange(first, first + count) * 1000, first=first)
+
+
+def write_pcap(path: Path, count: int) -> Path:
+    """Write a capture of so many frames."""
+    with PcapWriter(str(path)) as writer:
+        writer.write_batch(frames(count))
+    return path
+
+
+def write_sections(path: Path, *counts: int) -> Path:
+    """Write a pcapng capture in which an interface is described in front of each run of frames."""
+    with PcapngWriter(str(path), interfaces=[]) as writer:
+        for index, count in enumerate(counts):
+            writer.add_interface(Interface(index=index, linktype=1, name=f"port{index}"))
+            octets = list(frames(count).frames())
+            writer.write_batch(Batch.from_frames(octets, time_ns=np.arange(count), interface=index))
+    return path

@@ -1,0 +1,158 @@
+"""Frames by number: the same as read from the first to the last, whatever the capture is kept in."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from ecmproto.browse.pages import PAGE_FRAMES, Pages, open_pages
+from ecmproto.capture import open_captures
+from ecmproto.errors import CaptureError, EcmprotoError
+from tests.browse.captures import PCAPS, frames, write_pcap, write_sections
+from tests.conftest import SHARED_CAPTURES
+
+Seen = list[tuple[bytes, int, int, int]]
+
+
+def straight(*paths: Path) -> Seen:
+    with open_captures(paths) as reader:
+        return [
+            row
+            for batch in reader
+            for row in zip(
+                batch.frames(), batch.time_ns.tolist(), batch.interface.tolist(), batch.numbers.tolist(),
+                strict=True,
+            )
+        ]  # fmt: skip
+
+
+def by_page(pages: Pages) -> Seen:
+    return [
+        row
+        for page in range(pages.count)
+        for batch in pages.page(page)
+        for row in zip(
+            batch.frames(), batch.time_ns.tolist(), batch.interface.tolist(), batch.numbers.tolist(),
+            strict=True,
+        )
+    ]  # fmt: skip
+
+
+def indexed(*paths: Path | str) -> Pages:
+    pages = open_pages([str(path) for path in paths])
+    pages.start(first=True)
+    assert pages.finish(30)
+    return pages
+
+
+def test_pages_are_the_capture(tmp_path: Path) -> None:
+    plain = write_pcap(tmp_path / "a.pcap", 5 * PAGE_FRAMES + 7)
+    sections = write_sections(tmp_path / "b.pcapng", 3, 2 * PAGE_FRAMES, 1, 0, PAGE_FRAMES + 1)
+    packed = [tmp_path / "a.pcap.gz", tmp_path / "b.pcapng.zst"]
+    packed[0].write_bytes(gzip.compress(plain.read_bytes()))
+    packed[1].write_bytes(zstandard.compress(sections.read_bytes()))
+    for path in (plain, sections, *packed, PCAPS / "malformed.pcapng", PCAPS / "incast.pcap.gz"):
+        pages, wanted = indexed(path), straight(path)
+        assert by_page(pages) == wanted
+        assert pages.frames == len(wanted)
+        some = pages.page_of(len(wanted) - 1)
+        assert pages.frame(len(wanted) - 1)[0] == wanted[-1][0]  # type: ignore[index]
+        assert pages.first_of(some) <= len(wanted) - 1 < pages.first_of(some + 1)
+        together = [octets for batch in pages.batches(0, pages.count) for octets in batch]
+        assert together == [row[0] for row in wanted]
+        pages.close()
+
+
+def test_several_captures_are_one(tmp_path: Path) -> None:
+    paths = write_pcap(tmp_path / "a.pcap", 1500), write_sections(tmp_path / "b.pcapng", 40, 1200)
+    pages = indexed(*paths)
+    assert by_page(pages) == straight(*paths)
+    assert [each.name for each in pages.interfaces] == ["", "port0", "port1"]
+    pages.close()
+
+
+def test_a_pipe_is_shown_while_it_is_written(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    octets = write_pcap(tmp_path / "a.pcap", 3000).read_bytes()
+    middle = len(octets) // 2
+    more = threading.Event()
+
+    def write() -> None:
+        with open(fifo, "wb", buffering=0) as pipe:
+            pipe.write(octets[:middle])
+            more.wait(20)
+            pipe.write(octets[middle:])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    pages = open_pages([str(fifo)])
+    pages.start()
+    assert pages.wait(1000, 20)
+    assert not pages.complete
+    assert pages.frame(1000)[0] == frames(1, first=1000)[0]  # type: ignore[index]
+    more.set()
+    assert pages.finish(20)
+    writer.join()
+    assert pages.frames == 3000
+    # what was spooled can be read anew, as for statistics
+    assert len(straight(Path(pages.file))) == 3000
+    pages.close()
+
+
+def test_what_is_wrong_is_told_and_the_rest_shown(tmp_path: Path) -> None:
+    octets = write_pcap(tmp_path / "a.pcap", 2000).read_bytes()
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(octets[:-9])
+    pages = indexed(cut)
+    assert pages.frames == 1999
+    assert "needed a record of" in str(pages.problem)
+    # cut once more, under our feet
+    os.truncate(cut, len(octets) // 2)
+    assert pages.frame(10) is not None
+    assert pages.frame(1998) is None
+    pages.close()
+    cut.write_bytes(gzip.compress(octets)[:-300])
+    pages = indexed(cut)
+    assert 0 < pages.frames < 2000
+    assert "gzip" in str(pages.problem)
+    pages.close()
+
+
+def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.pcap"
+    nothing.write_bytes(b"")
+    for path in (nothing, tmp_path / "none.pcap", tmp_path, Path(__file__)):
+        with pytest.raises(CaptureError, match="needed") as refused:
+            open_pages([str(path)])
+        assert refused.value.path == str(path)
+
+
+def test_an_empty_capture_has_no_pages(tmp_path: Path) -> None:
+    pages = indexed(write_pcap(tmp_path / "a.pcap", 0))
+    assert (pages.frames, pages.count, pages.problem) == (0, 0, None)
+    pages.close()
+
+
+def test_captures_of_others() -> None:
+    paths = sorted(SHARED_CAPTURES.glob("*/*.*cap*"))
+    if not paths:
+        pytest.skip("no captures of others here: nothing to look at")
+    looked = 0
+    for path in paths[::4]:
+        try:
+            wanted = straight(path)
+        except EcmprotoError:
+            with pytest.raises(EcmprotoError):
+                open_pages([str(path)])
+            continue
+        pages = indexed(path)
+        assert by_page(pages) == wanted, path
+        pages.close()
+        looked += 1
+    assert looked
