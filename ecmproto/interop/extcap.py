@@ -224,6 +224,8 @@ def sentences(asked: str, interface: str = "", option: str = "", *, mechanisms: 
         lines += _controls(mechanisms)
     elif asked == "dlts":
         lines = [_line("dlt", number="1", name="EN10MB", display="Ethernet")]
+    elif asked == "filter":
+        lines = [f"capture filter: needed {_NO_FILTER}"]  # any answer says that it cannot be
     else:
         lines = list(_config(interface, option, mechanisms))
     return "".join(f"{line}\n" for line in lines)
@@ -284,7 +286,7 @@ def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[
 
 
 class Request(NamedTuple):
-    """What Wireshark asks for: ``asked`` is interfaces, dlts, config or capture."""
+    """What Wireshark asks for: ``asked`` is interfaces, dlts, config, filter or capture."""
 
     asked: str
     interface: str = ""
@@ -307,6 +309,9 @@ _WITH_VALUE = (
 )  # fmt: skip
 
 
+_NO_FILTER = "none: the interface's own options choose frames"
+
+
 def parse(arguments: Sequence[str]) -> Request:
     """Return what Wireshark's command line asks for; ParameterError for what it cannot be.
 
@@ -324,6 +329,8 @@ def parse(arguments: Sequence[str]) -> Request:
             raise ParameterError(name="extcap", needed="an option such as --capture", got=repr(argument))
         else:
             given[name] = value if equals else next(rest, "")
+    if not asked and "--extcap-capture-filter" in given:
+        asked = "filter"
     if not asked:
         needed = ", ".join(_FLAGS)
         raise ParameterError(name="extcap", needed=f"one of {needed}", got="none")
@@ -341,6 +348,8 @@ def parse(arguments: Sequence[str]) -> Request:
         given.get("--extcap-reload-option", "").lstrip("-"),
         options,
     )
+    if asked == "capture" and given.get("--extcap-capture-filter"):
+        raise ParameterError(name="capture filter", needed=_NO_FILTER, got=given["--extcap-capture-filter"])
     return _checked(request) if asked == "capture" else request
 
 

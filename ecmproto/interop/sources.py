@@ -440,7 +440,7 @@ def _check(interface: str, options: Mapping[str, str]) -> None:
     checks: Mapping[str, Callable[[Mapping[str, str]], object]] = {
         LAB: lambda given: _scenario(given).experiment(),
         REPLAY: _check_replay,
-        PORT: lambda given: _port(given, seed=1),
+        PORT: _check_port,
     }
     checks[interface](options)
 
@@ -603,6 +603,13 @@ def _port(options: Mapping[str, str], *, seed: int) -> Any:
         flow_control=options["flow-control"] or None,
         seed=seed,
     )
+
+
+def _check_port(options: Mapping[str, str]) -> None:
+    from ecmproto.live.device import LiveInterface
+
+    for name in _port(options, seed=1).interfaces:
+        LiveInterface(name).close()
 
 
 def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steering) -> None:

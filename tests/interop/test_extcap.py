@@ -154,6 +154,10 @@ def test_calls_of_wiresharks_start_take_a_tenth_of_a_second_and_load_nothing(lin
         ("word", "extcap: needed an option such as --capture, got 'word'"),
         ("--extcap-config --extcap-interface eth0", "--extcap-interface: needed one of ecmproto-lab"),
         (f"--capture --extcap-interface {LAB}", "--fifo: needed the name of a FIFO to write to, got none"),
+        (
+            f"--capture --extcap-interface {LAB} --fifo f --extcap-capture-filter udp",
+            "capture filter: needed none",
+        ),
         (f"--capture --extcap-interface {REPLAY} --fifo f", "--file: needed a capture of Ethernet"),
         (
             f"--capture --extcap-interface {LAB} --fifo f --speed 0",
@@ -196,6 +200,7 @@ def test_what_cannot_be_is_told_in_one_sentence(
         (f"--extcap-interface {REPLAY} --file pcaps/mixed.pcap --loop x", "--loop: needed open or closed"),
         (f"--extcap-interface {PORT} --in lo,lo --out eth0", "in: needed each interface once"),
         (f"--extcap-interface {PORT} --in lo --out eth0 --param x=1", "parameter of qcn: needed one of"),
+        (f"--extcap-interface {PORT} --in lo --out nowhere0", "nowhere0: needed"),
     ],
 )
 def test_what_cannot_run_is_told_before_the_fifo_is_opened(
@@ -209,6 +214,11 @@ def test_what_cannot_run_is_told_before_the_fifo_is_opened(
     assert shown.startswith("ecmproto: ")
     assert told in shown
     assert shown.count("\n") == 1
+
+
+def test_a_capture_filter_cannot_be_and_an_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    told = answer(capsys, f"--extcap-interface {LAB} --extcap-capture-filter udp")
+    assert told == ["capture filter: needed none: the interface's own options choose frames"]
 
 
 def test_options_of_a_wireshark_to_come_are_left_aside() -> None:
