@@ -515,7 +515,8 @@ def is_starved(waited_ns: int, elapsed_ns: int) -> bool:
 class ProcessorWait:
     """The time for which the thread that made this was ready to run but did not, and its time on a processor.
 
-    Linux counts both (``/proc/thread-self/schedstat``); where it does not, both are 0.
+    Linux counts both (``/proc/thread-self/schedstat``), and in a virtual machine the time for which the
+    hypervisor ran something else on its processors (``/proc/stat``); where it does not, they are 0.
     """
 
     def __init__(self) -> None:
@@ -523,6 +524,7 @@ class ProcessorWait:
         with suppress(OSError):
             self._file = io.FileIO("/proc/thread-self/schedstat")
         self._before = self._counts()
+        self._stolen_before_ns = _stolen_ns()
 
     def _counts(self) -> tuple[int, int]:
         if self._file is None:
@@ -534,6 +536,10 @@ class ProcessorWait:
         """Return for how long the thread was ready and did not run since this was made."""
         return self._counts()[1] - self._before[1]
 
+    def stolen_ns(self) -> int:
+        """Return for how long the hypervisor took a processor away since then, in the mean of all."""
+        return _stolen_ns() - self._stolen_before_ns
+
     def ran_ns(self) -> int:
         """Return the thread's processor time since this was made."""
         return self._counts()[0] - self._before[0]
@@ -544,6 +550,17 @@ class ProcessorWait:
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def _stolen_ns() -> int:
+    """Return for how long a hypervisor has taken a processor of this machine away, in the mean of all."""
+    with suppress(OSError, ValueError, IndexError):
+        with open("/proc/stat", encoding="ascii") as file:
+            # Of all processors together, and of each: the eighth number is the stolen time.
+            together, *lines = file.read().splitlines()
+        processors = sum(line.startswith("cpu") for line in lines)
+        return int(together.split()[8]) * (NS_PER_S // os.sysconf("SC_CLK_TCK")) // max(1, processors)
+    return 0
 
 
 def sleep_precisely() -> None:

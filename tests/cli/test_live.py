@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -153,9 +154,10 @@ class Given:
         return self.came
 
 
-def waited(ns: int) -> ProcessorWait:
+def waited(ns: int, stolen_ns: int = 0) -> ProcessorWait:
     with ProcessorWait() as made:
         made.ns = lambda: ns  # type: ignore[method-assign]
+        made.stolen_ns = lambda: stolen_ns  # type: ignore[method-assign]
         return made
 
 
@@ -183,9 +185,28 @@ def test_the_first_line_of_a_summary_says_when_the_machine_was_too_busy(
     assert first == said.format(told) if said else first.startswith("h to n, 15")
 
 
+def test_what_the_hypervisor_took_is_said_where_it_is_more(capsys: pytest.CaptureFixture[str]) -> None:
+    start_ns = time.monotonic_ns() - 15 * 10**9
+    spent = waited(200_000_000, 600_000_000)
+    Reporter(Role(name="rp", title="h to n"), Given({}), [], running(), start_ns, spent).summary()
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("The hypervisor took each processor for 0.6 of 15 s: these figures are")
+
+
+def test_stolen_time_is_the_mean_of_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    stats = iter(
+        ("cpu 9 9 9 9 9 9 9 100 0 0\ncpu0 1\ncpu1 1\nintr 1", "cpu 9 9 9 9 9 9 9 150 0 0\ncpu0 1\ncpu1 1\n")
+    )
+    monkeypatch.setattr("builtins.open", lambda *_, **__: io.StringIO(next(stats)))
+    with ProcessorWait() as waiting:
+        assert waiting.stolen_ns() == 50 * 10**9 // os.sysconf("SC_CLK_TCK") // 2
+
+
 def test_metrics_tell_of_the_time_without_a_processor() -> None:
-    reporter = Reporter(Role(name="rp", title="h to n"), Given({"probes": 3}), [], running(), 0, waited(77))
+    spent = waited(77, 88)
+    reporter = Reporter(Role(name="rp", title="h to n"), Given({"probes": 3}), [], running(), 0, spent)
     snapshot, _ = reporter.scrape()
+    assert snapshot.counters["stolen_ns"] == 88
     assert snapshot.counters["probes"] == 3
     assert snapshot.counters["waited_ns"] == 77
 

@@ -60,6 +60,7 @@ _PRIORITY = "ecmproto.vlan_priority"
 _NAMES = 13
 _INTEGRAL = "_seconds"
 """What a gauge is called that only means something to whoever takes differences."""
+_NOT_THE_MECHANISM = "these figures are this machine's and not the mechanism's"
 _LINK_FIELDS = (
     ("received", "received_frames"),
     ("sent", "sent_frames"),
@@ -331,8 +332,14 @@ class Reporter:
     def scrape(self) -> tuple[Snapshot, dict[str, Any]]:
         """Return the same, with its processor time and its wait for a processor among the counters."""
         snapshot, links = self.look()
-        times = {"processor_ns": self._processor_ns(), "waited_ns": self._waiting.ns()}
-        return dataclasses.replace(snapshot, counters={**snapshot.counters, **times}), links
+        return dataclasses.replace(snapshot, counters={**snapshot.counters, **self._times()}), links
+
+    def _times(self) -> dict[str, int]:
+        return {
+            "processor_ns": self._processor_ns(),
+            "waited_ns": self._waiting.ns(),
+            "stolen_ns": self._waiting.stolen_ns(),
+        }
 
     def _processor_ns(self) -> int:
         if self._name:
@@ -396,13 +403,16 @@ class Reporter:
         """Return a warning if the device was kept from the processor for long, else ""."""
         from ecmproto.live.device import is_starved
 
-        waited_ns = self._waiting.ns()
-        if not is_starved(waited_ns, elapsed_ns):
+        waited_ns, stolen_ns = self._waiting.ns(), self._waiting.stolen_ns()
+        if not is_starved(max(waited_ns, stolen_ns), elapsed_ns):
             return ""
+        if stolen_ns > waited_ns:
+            took = f"{stolen_ns / NS_PER_S:.2g} of {elapsed_ns / NS_PER_S:.3g} s"
+            return f"The hypervisor took each processor for {took}: {_NOT_THE_MECHANISM}."
         kept = kept_from_processor(waited_ns, elapsed_ns)
         told = f"{self._name} was {kept}" if self._name else kept.capitalize()
         advice = "" if self._realtime else "; --realtime runs it before ordinary programs"
-        return f"{told}: these figures are this machine's and not the mechanism's{advice}."
+        return f"{told}: {_NOT_THE_MECHANISM}{advice}."
 
     def _text(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> str:
         """Return the report as a line of JSON."""
@@ -413,8 +423,7 @@ class Reporter:
             "event": event,
             "time_ns": time.time_ns(),
             "elapsed_ns": now_ns - self._start_ns,
-            "processor_ns": self._processor_ns(),
-            "waited_ns": self._waiting.ns(),
+            **self._times(),
             **asdict(snapshot),
             "links": {name: asdict(counts) for name, counts in links.items()},
         }

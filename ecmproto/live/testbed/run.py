@@ -490,7 +490,8 @@ def _starved_ns(documents: list[dict[str, Any]]) -> int:
     if not documents:
         return 0
     last = documents[-1]
-    waited_ns: int = last.get("waited_ns", 0)
+    # A processor that the hypervisor takes away is one that devices do not get.
+    waited_ns: int = max(last.get("waited_ns", 0), last.get("stolen_ns", 0))
     return waited_ns if is_starved(waited_ns, last.get("elapsed_ns", NS_PER_S)) else 0
 
 
