@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -81,8 +82,9 @@ class DifferenceText:
     def _text(self, difference: Difference) -> str:
         place = difference.a or difference.b
         assert place is not None
-        # the line of `dissect` behind number and time
-        line = self._lines.record(place.record).rstrip("\n")[_BEHIND_TIME:]
+        # the line of `dissect` behind number and time, which is as wide as it may be
+        record = dataclasses.replace(place.record, number=0, time_ns=None)
+        line = self._lines.record(record).rstrip("\n")[_BEHIND_TIME:]
         a = str(difference.a.number) if difference.a is not None else ""
         b = str(difference.b.number) if difference.b is not None else ""
         arrow = _ARROW if a and b else " "

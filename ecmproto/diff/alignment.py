@@ -4,7 +4,7 @@ Frames that are the same are paired first, those that are there once on either s
 as guides; the most pairs that are in order are *kept* (a longest increasing subsequence, found over runs of
 neighbours), and then again between each two of them, where more is unique, what stands next to them is the
 same, or a run of frames is.  The same frame elsewhere has *moved*.  Of what is left, frames between the same
-kept ones that share their time, payload or header are *changed* ones; the rest is *missing* or *added*.
+kept ones that share payload, addresses, or time and length have *changed*; the rest is *missing* or *added*.
 
 All of this is arrays: a step treats all places where the captures differ at once.  Memory is a few times the
 digests'.
@@ -98,6 +98,7 @@ def align(a: Digests, b: Digests, offset_ns: int | None = None, *, moves: bool =
     for liken in (work.payload, work.inside, work.header):
         for key in (work.timed(liken), liken):
             work.liken_by(key)
+    work.liken_by(work.timed(work.length))
     ordered = work.pairs()
     is_kept = np.zeros(len(a), np.bool_)
     is_kept[kept.a] = True
@@ -258,7 +259,11 @@ class _Work:
 
     def header(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
         """Addresses, and the EtherType behind all tags."""
-        return (self._b if second else self._a).header[rows].astype(np.uint64), rows
+        return (self._b if second else self._a).header[rows].astype(np.uint64) >> np.uint64(16), rows
+
+    def length(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
+        """How long the frame is."""
+        return (self._b if second else self._a).header[rows].astype(np.uint64) & np.uint64(0xFFFF), rows
 
     def timed(self, key: Key) -> Key:
         """Return a key with the time of a frame, for those that have one."""

@@ -214,10 +214,10 @@ _SECRET = np.array(
     [*(secrets.randbits(64) for _ in range(_PARTS)), *(secrets.randbits(64) | 1 for _ in range(_PARTS))],
     np.uint64,
 )
-_DEEP_OCTETS = 20
-"""Behind so many octets of the MSDU, an IPv4 header's, what a frame carries is looked at by itself."""
+_DEEP_OCTETS = 22
+"""Behind so many octets of the MSDU, EtherType and IPv4 header, all else is looked at by itself."""
 _LEAST_OCTETS = 8
-_ADDRESSES_OCTETS, _WORD = 12, 8
+_ADDRESSES_OCTETS = 12
 
 
 @inlined
@@ -252,7 +252,7 @@ def _digest(
     payload: Uint32,
     inside: Uint32,
 ) -> None:
-    """Hash each frame, with a number ``more``; then its addresses, its MSDU, and what is deep in that."""
+    """Hash each frame, with its length and link type ``more``; then parts of it, as `Digests` has them."""
     high = np.uint64(32)
     last = secret[7]
     for i in range(len(offset)):
@@ -265,12 +265,9 @@ def _digest(
         three = _hashed(buffer, deep, stop, secret[2], secret[6])
         behind = _mixed(two, three, last)
         digest[i] = _mixed(_mixed(_mixed(secret[3], more[i], last), one, last), behind, last)
-        ends = min(start + _ADDRESSES_OCTETS, split)
-        address = _hashed(buffer, start, ends, secret[0], last)
-        kind = np.uint64(0)
-        if split - ends >= _TYPE_OCTETS:
-            kind = eight_octets(buffer, split - _WORD) & np.uint64(0xFFFF)
-        header[i] = _mixed(address, kind, last) >> high
+        flow = _hashed(buffer, start, min(start + _ADDRESSES_OCTETS, split), secret[0], last)
+        flow = _hashed(buffer, split, min(split + _TYPE_OCTETS, stop), flow, last)
+        header[i] = (flow >> high) & np.uint64(0xFFFF0000) | (more[i] >> np.uint64(16)) & np.uint64(0xFFFF)
         payload[i] = behind >> high
         inside[i] = three >> high if stop - deep >= _LEAST_OCTETS else np.uint64(0)
 
@@ -312,7 +309,7 @@ class Digests:
     digest: Uint64
     """Of the whole frame, its lengths and its link type."""
     header: Uint32
-    """Of its addresses and the EtherType of its MSDU."""
+    """Of its addresses and the EtherType of its MSDU, 16 bits; then the lowest 16 of its length."""
     payload: Uint32
     """Of its MSDU, whatever is in front."""
     inside: Uint32

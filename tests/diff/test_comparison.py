@@ -369,6 +369,34 @@ def test_every_octet_is_compared(tmp_path: Path) -> None:
     assert sum(each.kind == "changed" for each in found) >= len(frames) - 2
 
 
+def test_frames_that_changed_in_many_places_are_known_again(tmp_path: Path) -> None:
+    """As a router, a translator of addresses and a tagger that sets checksums right make them."""
+    before = captured([200, 201, 1, 202, 203])
+    mac, address = bytes.fromhex("0200000000ff"), bytes((198, 51, 100, 1))
+    for changes in (
+        {Ethernet: {"dst": mac, "src": mac}, IPv4: {"ttl": 63, "checksum": 1}},
+        {Ethernet: {"dst": mac}, IPv4: {"src": address, "checksum": 1}, UDP: {"srcport": 99, "checksum": 77}},
+        {IPv4: {"checksum": 1, "dst": address}, UDP: {"checksum": 77}, VLAN: {"id": 9, "priority": 6}},
+    ):
+        after = []
+        for frame, number in zip(before, (200, 201, 1, 202, 203), strict=True):
+            octets = octets_of(data(number), changes)  # type: ignore[arg-type]
+            after.append(dataclasses.replace(frame, octets=octets))
+        a, b = write(tmp_path / "a", before), write(tmp_path / "b", after)
+        found = told(compared(a, b))
+        assert {(kind, one, other) for kind, one, other, _ in found} == {
+            ("changed", n, n) for n in range(1, 6)
+        }
+    # a tag more, and other octets behind it
+    tagged = []
+    for frame in before:
+        spoilt = bytearray(frame.octets[:12] + bytes.fromhex("88a8002c") + frame.octets[12:])
+        spoilt[60] ^= 0xFF
+        tagged.append(Captured(frame.time_ns + 5, bytes(spoilt), len(spoilt)))
+    found = told(compared(a, write(tmp_path / "b", tagged)))
+    assert {(kind, one, other) for kind, one, other, _ in found} == {("changed", n, n) for n in range(1, 6)}
+
+
 def test_documents_are_json(tmp_path: Path) -> None:
     frames = captured([200, 201, 202])
     after = [frames[0], dataclasses.replace(frames[1], octets=octets_of(data(201), {IPv4: {"ttl": 1}}))]
