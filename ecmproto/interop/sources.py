@@ -81,6 +81,10 @@ class Pace:
         """Let it be ``time_ns`` now."""
         self._since = self._clock(), time_ns
 
+    def forget(self) -> None:
+        """Let the next frame begin it anew, whatever time has gone by until then."""
+        self._since = None
+
     def now_ns(self) -> int:
         """Return the frames' time, where it is known and not as fast as it can."""
         assert self._since is not None
@@ -156,10 +160,9 @@ class Toolbar:
         """Wait until Wireshark has told what the toolbar shows, but not for long."""
         end = time.monotonic() + _INITIAL_WAIT_S
         while self._in >= 0 and not self.initialized and time.monotonic() < end:
-            select.select([self._in], [], [], 0.05)
-            self.read()
-            if self._in < 0:
-                break
+            # one that nobody has opened yet is at its end, if one asks
+            if select.select([self._in], [], [], 0.05)[0]:
+                self.read()
 
     def tell(self, *messages: Message) -> None:
         """Send messages to the toolbar; those that find no room are lost."""
@@ -205,7 +208,7 @@ class Steering:
 
     def show(self, number: int, value: str) -> None:
         """Have a control show what holds, which setting it to changes nothing."""
-        self._seen[number] = value
+        self._seen[number] = self.toolbar.values[number] = value
         self.toolbar.tell(Message(number, SET, value))
 
     def look(self, sink: int, wait_s: float = 0.0, *others: int) -> list[int]:
@@ -281,6 +284,7 @@ class PacedWriter(PcapngWriter):
     def begin_anew(self) -> None:
         """Let the times of what follows go on from the last frame's."""
         self._anew = self.frames > 0
+        self.steering.pace.forget()
 
     def add_interface(self, interface: Interface) -> int:
         """Describe an interface, unless there is such a one; return its position."""

@@ -281,6 +281,10 @@ def test_time_goes_at_its_speed_and_is_held() -> None:
     clock.ns += 50
     assert pace.reached(1_200)
     assert not pace.reached(1_201)
+    pace.forget()
+    clock.ns += 1_000_000
+    assert pace.reached(5_000)
+    assert not pace.reached(5_001)
     pace.change(speed=None, held=False)
     assert pace.reached(10**15)
 
