@@ -27,7 +27,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCUMENTS = (
     "README.md", "docs/replay.md", "docs/filters.md", "docs/columns.md", "docs/crafting.md", "docs/stats.md",
-    "docs/diff.md", "docs/control.md", "docs/fuzz.md", "docs/extending.md", "docs/lab.md",
+    "docs/check.md", "docs/diff.md", "docs/control.md", "docs/fuzz.md", "docs/extending.md", "docs/lab.md",
     "docs/extcap.md", "docs/edit.md", "docs/wireshark.md",
 )  # fmt: skip
 

@@ -67,6 +67,10 @@ def test_feedback_follows_from_the_queue_by_w_and_qeq_that_explain_most(w: float
     assert (faults(given), given.notes, given.results[0].judged) == ([("QCN003", 25)], (), 26)
     # with parameters that others use most of them are wrong
     assert checked(seen, ["QCN003"], {"qcn.w": "2", "qcn.qeq": "9kB"}).wrong > 10
+    # and so they are where nothing fits the one that is given
+    other = checker_of(seen, ["QCN003"], {"qcn.qeq": "9kB"}).result()
+    assert other.wrong > 10
+    assert "taken as 2 and 9 kB" in other.notes[0]
 
 
 def test_cnms_beyond_those_kept_are_judged_by_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,6 +198,13 @@ class FeedbackAgainstQueue:
             if estimate is not None:
                 w, qeq = estimate
                 told = f"qcn.w = {w:g} and qcn.qeq = {exact_octets(qeq)} estimated from {told} of {name}."
+            elif self._w is not None or self._qeq is not None:
+                usual = self._parameters
+                found[cpid] = usual.weight, usual.qeq_octets
+                told = (
+                    f"What is not given of qcn.w and qcn.qeq cannot be estimated from {told} of {name}: "
+                    f"taken as {usual.weight:g} and {exact_octets(usual.qeq_octets)}."
+                )
             elif used < self._LEAST_CNMS:
                 told = f"Too few CNMs of {name} to estimate qcn.w and qcn.qeq from: {told}. QCN003 is silent."
             else:
@@ -503,11 +510,11 @@ RULES = (
         name="feedback against queue",
         sentence="A CNM's quantized feedback follows from its offset and delta.",
         why="The feedback is −Fb·63 ÷ (Qeq·(2w + 1)), rounded down and at most 63, where −Fb is w·delta − "
-        "offset. Offset and delta are cut to 64 octets, which is allowed for. Where w or Qeq is not "
-        "given, both are estimated for each congestion point as those that explain most of its CNMs, "
-        "which the output says; with fewer than 8 CNMs, or where less than two thirds of them agree, "
-        "the rule is silent. A finding means a congestion point that computes wrongly, or one whose "
-        "parameters changed.",
+        "offset. Offset and delta are cut to 64 octets, which is allowed for. What is not given of w "
+        "and Qeq is estimated for each congestion point as what explains most of its CNMs, which the "
+        "output says; with fewer than 8 CNMs, or where less than two thirds of them agree, it is "
+        "taken at its default if the other was given, else the rule is silent. A finding means a "
+        "congestion point that computes wrongly, or one whose parameters changed.",
         clause="802.1Q 30.2.1, 32.8; S001; algorithms 3",
         severity="error",
         subject=_CPID,
