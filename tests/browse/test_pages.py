@@ -5,16 +5,21 @@ from __future__ import annotations
 import gzip
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from ecmproto.browse.pages import PAGE_FRAMES, Pages, open_pages
+from ecmproto.browse.browser import Browser
+from ecmproto.browse.pages import PAGE_FRAMES, Pages, live_pages, open_pages
 from ecmproto.capture import open_captures
+from ecmproto.capture.linux.reader import open_interface
+from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import CaptureError, EcmprotoError
 from tests.browse.captures import PCAPS, frames, write_pcap, write_sections
 from tests.conftest import SHARED_CAPTURES
+from tests.namespaces import FAR, NEAR, Network
 
 Seen = list[tuple[bytes, int, int, int]]
 
@@ -139,20 +144,50 @@ def test_an_empty_capture_has_no_pages(tmp_path: Path) -> None:
     pages.close()
 
 
+def test_an_interface_is_shown_as_frames_come(veth: Network) -> None:
+    batch = frames(40)
+    reader = open_interface(FAR, idle_batches=True)
+    pages = live_pages(reader, reader.stop, FAR)
+    pages.start()
+    with FrameSender(NEAR) as sender:
+        sender.send(batch.buffer, batch.offset, batch.captured)
+    sent = set(batch.frames())
+    end = time.monotonic() + 20
+    while len(sent & {row[0] for row in by_page(pages)}) < 40:
+        assert time.monotonic() < end
+        pages.wait(pages.frames, 0.2)
+    assert not pages.complete
+    reader.stop()
+    assert pages.finish(20)
+    assert [each.name for each in pages.interfaces] == [FAR]
+    assert [row[0] for row in straight(Path(pages.file)) if row[0] in sent] == list(batch.frames())
+    pages.close()
+
+
 def test_captures_of_others() -> None:
     paths = sorted(SHARED_CAPTURES.glob("*/*.*cap*"))
     if not paths:
         pytest.skip("no captures of others here: nothing to look at")
     looked = 0
-    for path in paths[::4]:
+    for place, path in enumerate(paths):
         try:
-            wanted = straight(path)
+            pages = indexed(path)
         except EcmprotoError:
             with pytest.raises(EcmprotoError):
-                open_pages([str(path)])
+                straight(path)
             continue
-        pages = indexed(path)
-        assert by_page(pages) == wanted, path
-        pages.close()
+        if place % 8 == 0:
+            assert by_page(pages) == straight(path), path
+        browser = Browser(pages)
+        for first in (0, max(0, browser.count - 20)):
+            for frame, row in browser.rows(first, 20):
+                assert row is not None
+                assert row.number == frame + 1
+        for frame in {0, browser.count - 1} if browser.count else ():
+            record = browser.record(frame)
+            assert record is not None
+            for line in browser.tree(record):
+                assert 0 <= line.start <= line.stop <= len(record.octets), (path, line)
+        browser.close()
         looked += 1
     assert looked
