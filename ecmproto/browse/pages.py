@@ -111,8 +111,7 @@ class Pages:
 
     def start(self, *, first: bool = False) -> None:
         """Begin to index; with ``first``, the first page is there when this returns."""
-        if first and self.count == 0:
-            self._reader.batch_frames = PAGE_FRAMES
+        if first:
             self._step()
         self._thread.start()
 
@@ -313,7 +312,9 @@ def open_pages(paths: Sequence[str], *, pipe: BinaryIO | None = None) -> Pages:
             file.seek(0)
         if plain and not is_compressed(head, path):
             with file:
-                return Pages(open_capture(path), os.dup(file.fileno()), path, spooled=False)
+                # as few frames at first as do not load the compiler
+                reader = open_capture(path, batch_frames=PAGE_FRAMES)
+                return Pages(reader, os.dup(file.fileno()), path, spooled=False)
     except OSError as error:
         file.close()
         raise _unreadable(path, error) from error
@@ -349,7 +350,7 @@ def _spooled(file: BinaryIO, name: str, origin: CaptureReader | None = None) -> 
         spool = _spool()
         opened.callback(os.close, spool)
         stream = DecompressedStream(file, kind, head=head) if kind else _Headed(file, head)
-        reader = open_capture(_Tee(stream, spool, name))  # type: ignore[arg-type]  # has what is asked of it
+        reader = open_capture(_Tee(stream, spool, name), batch_frames=PAGE_FRAMES)  # type: ignore[arg-type]
         opened.pop_all()
     return Pages(reader, spool, name, spooled=True, origin=origin, stream=file)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ import zstandard
 
 from ecmproto.browse.browser import Browser
 from ecmproto.browse.pages import PAGE_FRAMES, Pages, live_pages, open_pages
-from ecmproto.capture import open_captures
+from ecmproto.capture import open_captures, source
 from ecmproto.capture.linux.reader import open_interface
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import CaptureError, EcmprotoError
@@ -142,6 +143,27 @@ def test_an_empty_capture_has_no_pages(tmp_path: Path) -> None:
     pages = indexed(write_pcap(tmp_path / "a.pcap", 0))
     assert (pages.frames, pages.count, pages.problem) == (0, 0, None)
     pages.close()
+
+
+def test_the_first_page_waits_for_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def compiled(walk: object) -> object:
+        asked.append(threading.current_thread().name)
+        return walk
+
+    monkeypatch.setattr(source, "COMPILE_FROM_OCTETS", 10_000)
+    monkeypatch.setattr(source, "_compiled", compiled)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    for path in (write_pcap(tmp_path / "a.pcap", 9000), write_sections(tmp_path / "b.pcapng", 3000, 3000)):
+        pages = open_pages([str(path)])
+        assert pages.count == 0
+        pages.start(first=True)
+        assert pages.count > 0
+        assert pages.page(0)[0][0]
+        assert pages.finish(20)
+        pages.close()
+    assert set(asked) == {"index"}
 
 
 def test_an_interface_is_shown_as_frames_come(veth: Network) -> None:
