@@ -135,6 +135,8 @@ def test_wrapped_lines_are_as_many_as_asked_for_and_hold_every_word(
 
 
 def test_a_table_of_many_runs_is_as_broad_as_the_screen() -> None:
-    runs = [replace(full_run(f"qcn{n}"), measures=(measure("x", n),)) for n in range(9)]
+    runs = [
+        Run(name=f"qcn{n}", title="qcn", duration_ns=SLOTS, measures=(measure("x", n),)) for n in range(9)
+    ]
     assert 'class="scroll broad"' in html_page(report_of(*runs))
     assert 'class="scroll broad"' not in html_page(report_of(*runs[:3]))
