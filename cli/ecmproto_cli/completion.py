@@ -348,6 +348,19 @@ def complete_rule_families(ctx: click.Context, param: click.Parameter, begun: st
     return _items(((each.name, each.title) for each in FAMILIES), last, head=f"{head}{comma}")
 
 
+def complete_rule_parameter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+    """Complete ``FAMILY.NAME=VALUE`` of rules."""
+    from ecmproto.check.registry import FAMILIES
+
+    found = {
+        f"{family.name}.{each.name}": each for family in FAMILIES for each in family.parameters.describe()
+    }
+    name, equals, value = begun.partition("=")
+    if equals:
+        return _items(_values(found[name]) if name in found else [], value, head=f"{name}=")
+    return _items(((f"{key}=", each.doc) for key, each in found.items()), begun)
+
+
 def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete ``ROLE=VALUE``."""
     import dataclasses
@@ -380,6 +393,7 @@ _BY_METAVAR: tuple[tuple[str, Completer], ...] = (
     (r"(\[MECHANISM:\])?\[ROLE\.\].*", complete_parameter),
     (r"ID(,…)?|WHAT,…", complete_rules),
     (r"NAME,…", complete_rule_families),
+    (r"NAME=VALUE", complete_rule_parameter),
     (r"'?FIGURE\b.*", complete_figure),
     (r"MECHANISM", complete_mechanism),
     (r"\[?MECHANISM\b.+", complete_mechanisms),
@@ -518,19 +532,20 @@ class Bash(_Complete):
     source_template: ClassVar[str] = """\
 # ecmproto in bash: source this, or keep it in ~/.local/share/bash-completion/completions/ecmproto
 %(complete_func)s() {
-    local kind value help only_files=1 file
+    local kind value help names=
     COMPREPLY=()
     while IFS=$'\\t' read -r kind value help; do
         case $kind in
-            file) compopt -o filenames
-                  while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -f -- "$value") ;;
-            dir)  compopt -o filenames
-                  while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -d -- "$value") ;;
+            file) names=default ;;
+            dir)  names=dirnames ;;
             open) compopt -o nospace; COMPREPLY+=("$value") ;;
             *)    COMPREPLY+=("$value") ;;
         esac
     done < <(COMP_LINE="$COMP_LINE" COMP_POINT="$COMP_POINT" COMP_WORDBREAKS="$COMP_WORDBREAKS" \\
              %(complete_var)s=bash_complete "$1" 2>/dev/null)
+    # names of files are readline's own matter, where there is nothing else
+    [[ $names && ${#COMPREPLY[@]} == 0 ]] && compopt -o "$names"
+    return 0
 }
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """

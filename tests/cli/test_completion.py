@@ -93,6 +93,7 @@ def asking(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
         ("ecmproto check --explain PFC00", ["PFC001"]),
         ("ecmproto check --fail-on war", ["warning"]),
         ("ecmproto check --mechanism qcn,ec", ["qcn,ecm"]),
+        ("ecmproto check --param qcn.w", ["qcn.w="]),
         ("ecmproto edit --set vlan.pr", ["vlan.priority="]),
         ("ecmproto edit --strip cnt", ["cntag"]),
         ("ecmproto edit --add-tag 'vlan pr", ["vlan priority="]),
@@ -279,6 +280,7 @@ def test_a_real_shell_completes_what_is_typed(shell: str, home: Path) -> None:
             ("ecmproto replay --cp qcn --param cp.qeq=\t", "cp.qeq=26kB "),
             ("ecmproto stats -Y 'cnm and ecm.q_d\t", "ecm.q_delta"),
             ("ecmproto stats -r some\t", "some\\ file.pcap "),
+            ("ecmproto stats -r ~/some\t", "~/some\\ file.pcap "),
         ):
             terminal.type(f"\x15{typed_text}", until=whole)  # control-U: away with what is there
 
