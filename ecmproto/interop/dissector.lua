@@ -174,6 +174,10 @@ end})
 
 @HEADERS@
 
+-- RoCE is Wireshark's too, but for what its packets say of congestion.
+
+@ROCE@
+
 local headers = {@BY_ETHERTYPE@}
 local behind_ip = {@BY_PROTOCOL@}
 
@@ -193,6 +197,8 @@ ecmproto.prefs.sampled = Pref.bool("Dissect sampled frames", true,
     "Dissect the frames that CNMs and the messages of the proposals show")
 ecmproto.prefs.unknown = Pref.bool("Show unknown experimental messages and tags", true,
     "Show what has the experimental EtherTypes and is of no proposal here, if nobody else's dissector has them")
+ecmproto.prefs.roce = Pref.bool("Show what RoCE says of congestion", true,
+    "Show FECN and BECN of the base transport header, and which packets are CNPs")
 ecmproto.prefs.statistics = Pref.bool("Count messages by congestion point (tshark)", false,
     "Print at the end how many messages each congestion point sent: tshark -q -o ecmproto.statistics:TRUE")
 
@@ -303,8 +309,9 @@ local function add_tail(tvb, pos, captured, tree, visible)
     if pos < captured then add(tree, trailer, range(tvb, pos, captured - pos)) end
 end
 
-local function as_rest(tvb, pos, captured, pinfo, tree)
-    if pos < captured then call(as_data, tvb_of(range(tvb, pos, captured - pos)), pinfo, tree) end
+-- Show octets of no format; without a tree there is nothing to show.
+local function as_rest(built, tvb, pos, captured, pinfo, tree)
+    if built and pos < captured then call(as_data, tvb_of(range(tvb, pos, captured - pos)), pinfo, tree) end
 end
 
 -- Whether a packet behind headers, of which the first is f, is longer than what there is of it.
@@ -357,14 +364,13 @@ local function follow(value, tvb, pos, captured, reach, pinfo, tree, wanted, bui
         end
         return
     else
-        as_rest(tvb, pos, captured, pinfo, tree)
+        as_rest(built, tvb, pos, captured, pinfo, tree)
     end
     if wanted then return hex(value), left > 0 and octets_text(left) or "" end
 end
 
 -- What a sampled frame's headers change of the message's.
-local RESTORED = {"src", "dst", "net_src", "net_dst", "src_port", "dst_port"}
-local RESTORED_BEHIND_ETHERNET = {"src", "dst", "net_src", "net_dst", "src_port", "dst_port", "dl_src", "dl_dst"}
+local RESTORED = {"src", "dst", "net_src", "net_dst", "src_port", "dst_port", "dl_src", "dl_dst"}
 
 -- Dissect the frame that a message shows; return what it says of it.
 local function add_sampled(f, tvb, pos, start, stop, pinfo, item, wanted)
@@ -382,28 +388,31 @@ local function add_sampled(f, tvb, pos, start, stop, pinfo, item, wanted)
         of = of .. "→ " .. mac(octets_of(tvb, pos + f.shown_to, 6), 1)
     end
     if not ecmproto.prefs.sampled then return of end
-    local outer, kept = scope, {}
-    local names = f.shows == "eth" and RESTORED_BEHIND_ETHERNET or RESTORED
-    for _, name in ipairs(names) do kept[name] = pinfo[name] end
-    if wanted then
-        pinfo.cols.protocol = ""
-        pinfo.cols.info = ""
+    local starts_with, outer = formats[f.shows], scope
+    local is_whole = not is_cut(starts_with, shown)
+    local kept = {}
+    if is_whole then
+        for _, name in ipairs(RESTORED) do kept[name] = pinfo[name] end
+        if wanted then
+            pinfo.cols.protocol = ""
+            pinfo.cols.info = ""
+        end
     end
-    local starts_with = formats[f.shows]
-    scope = {shown = true, base = offset(shown), cut = is_cut(starts_with, shown)}
-    if scope.cut or f.shows ~= "eth" then
+    scope = {shown = true, base = offset(shown), cut = not is_whole, wanted = wanted}
+    if not is_whole or f.shows ~= "eth" then
         pcall(walk, starts_with, shown, pinfo, item, true)
     elseif as_ethernet and depth < MOST_NESTED then
         depth = depth + 1
         pcall(call, as_ethernet, shown, pinfo, item)
         depth = depth - 1
     end
+    local said = scope.said
     scope = outer
-    for _, name in ipairs(names) do pinfo[name] = kept[name] end
-    if wanted then
-        local said = tostring(pinfo.cols.info):gsub(" | ", ", ")
-        return format("%s %s %s", of, tostring(pinfo.cols.protocol), said)
+    if is_whole then
+        for _, name in ipairs(RESTORED) do pinfo[name] = kept[name] end
+        said = wanted and tostring(pinfo.cols.protocol) .. " " .. tostring(pinfo.cols.info)
     end
+    return said and of .. " " .. said:gsub(" | ", ", ") or of
 end
 
 -- Return what tags say, but those of which a message has told.
@@ -428,8 +437,10 @@ end
 function walk(f, tvb, pinfo, tree, inside)
     local captured = len(tvb)
     local reach = scope.shown and UNBOUNDED or reported_len(tvb)
-    local info = pinfo.cols.info
-    local wanted = tostring(info) ~= "(info)"
+    -- of a sampled frame that is cut off no more than a text is wanted
+    local info = not (scope.shown and scope.cut) and pinfo.cols.info or nil
+    local wanted
+    if info then wanted = tostring(info) ~= "(info)" else wanted = scope.wanted end
     local visible = tree.visible
     local built = visible or tree.text ~= nil
     local pos = 0
@@ -448,14 +459,14 @@ function walk(f, tvb, pinfo, tree, inside)
                     break
                 end
                 if pos == 0 and not inside then return 0 end
-                as_rest(tvb, pos, captured, pinfo, tree)
+                as_rest(built, tvb, pos, captured, pinfo, tree)
                 break
             end
         elseif f.otherwise and cannot_be(f, s, left, reach - pos) then
             f = formats[f.otherwise]
             if not f then
                 if pos == 0 and not inside then return 0 end
-                as_rest(tvb, pos, captured, pinfo, tree)
+                as_rest(built, tvb, pos, captured, pinfo, tree)
                 break
             end
         end
@@ -467,7 +478,7 @@ function walk(f, tvb, pinfo, tree, inside)
             end
             local item = add(tree, ecmproto, range(tvb, pos, left), f.title)
             flag(item, bad and malformed or cut, bad or format("%d of %d octets", left, f.octets))
-            as_rest(tvb, pos, captured, pinfo, tree)
+            as_rest(built, tvb, pos, captured, pinfo, tree)
             if not detail then kind, text = scope.kind, octets_text(left) end
             break
         end
@@ -525,7 +536,7 @@ function walk(f, tvb, pinfo, tree, inside)
             }
         end
         if ended and stop < captured then
-            as_rest(tvb, stop, captured, pinfo, tree)
+            as_rest(built, tvb, stop, captured, pinfo, tree)
             if not detail then kind, text = scope.kind, octets_text(captured - stop) end
             break
         elseif f.shows and size > 0 then
@@ -537,7 +548,7 @@ function walk(f, tvb, pinfo, tree, inside)
             if not ended and built then add_tail(tvb, stop, captured, tree, visible) end
             break
         elseif f.follows == "data" then
-            as_rest(tvb, stop, captured, pinfo, tree)
+            as_rest(built, tvb, stop, captured, pinfo, tree)
             break
         end
         pos = stop
@@ -545,7 +556,7 @@ function walk(f, tvb, pinfo, tree, inside)
             if not scope.shown then show_addresses(f, tvb, stop - f.octets - size, pinfo) end
             f = not (f.fragment and f.fragment(s) ~= 0) and behind_ip[f.protocol(s)]
             if not f then
-                as_rest(tvb, pos, captured, pinfo, tree)
+                as_rest(built, tvb, pos, captured, pinfo, tree)
                 break
             end
         else
@@ -560,6 +571,13 @@ function walk(f, tvb, pinfo, tree, inside)
     end
     if wanted then
         told = told and joined(told)
+        if not info then
+            local said = detail or told
+            if detail and told then said = tags_first and told .. " | " .. detail or detail .. " | " .. told end
+            if text and text ~= "" then said = said and said .. " | " .. text or text end
+            scope.said = format("%s %s", kind or "", said or "")
+            return captured
+        end
         if detail then
             scope.message = not tags_first
             pinfo.cols.protocol = kind
@@ -648,6 +666,55 @@ for _, each in ipairs(announcements) do
     register(each)
 end
 
+-- Let Wireshark dissect RoCE, and add what it leaves out; the base transport header is at an octet.
+local function enter_roce(before, at, tvb, pinfo, tree)
+    local used = call(before, tvb, pinfo, tree)
+    local visible = tree.visible
+    if used == 0 or not (visible or tree.text) then return used end
+    local captured, f = len(tvb), formats.bth
+    local left = captured - at
+    if left < f.octets then return used end
+    local s = octets_of(tvb, at, f.octets)
+    if cannot_be(f, s, left, reported_len(tvb) - at) then return used end
+    local stop = at + f.octets
+    if byte(s, 1) == @CNP_OPCODE@ then
+        f = formats.cnp
+        stop = math.min(captured, stop + f.variable[1][2](s, captured))
+    end
+    add_layer(f, s, tvb, at, stop, captured, tree, visible)
+    return used
+end
+
+-- Each has a table of Wireshark, what announces RoCE in it, and the octet of the base transport header.
+local roce = {@ROCE_TABLES@}
+
+local function register_roce()
+    for n, each in ipairs(roce) do
+        local in_table = DissectorTable.get(each[1])
+        local before = in_table:get_dissector(each[2])
+        if before then
+            local proto = n == 1 and formats.bth.proto or formats.cnp.proto
+            local at = each[3]
+            function proto.dissector(tvb, pinfo, tree) return enter_roce(before, at, tvb, pinfo, tree) end
+            in_table:add(each[2], proto)
+            each.proto, each.before = proto, before
+        end
+    end
+end
+
+local function unregister_roce()
+    for _, each in ipairs(roce) do
+        if each.proto then
+            local in_table = DissectorTable.get(each[1])
+            in_table:remove(each[2], each.proto)
+            in_table:add(each[2], each.before)
+            each.proto = nil
+        end
+    end
+end
+
+if ecmproto.prefs.roce then register_roce() end
+
 local counting
 local start_counting
 
@@ -662,6 +729,9 @@ function ecmproto.prefs_changed()
     -- all are removed before any is added: two of them may have changed places
     for _, each in ipairs(changed) do unregister(each) end
     for _, each in ipairs(changed) do register(each) end
+    if ecmproto.prefs.roce ~= (roce[1].proto ~= nil) then
+        if ecmproto.prefs.roce then register_roce() else unregister_roce() end
+    end
     if ecmproto.prefs.statistics and not counting then counting = start_counting(print) end
     if counting and not ecmproto.prefs.statistics then
         counting:remove()

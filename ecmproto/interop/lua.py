@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ecmproto._version import __version__
@@ -29,6 +29,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import VLAN, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT, OFF
 from ecmproto.formats.experimental import MOST_OCTETS, Proposed, UnknownMessage, UnknownTag
+from ecmproto.formats.infiniband import BTH, CNP, CNP_OPCODE, GRH, ROCE_ETHERTYPE, ROCE_PORT
 from ecmproto.formats.ip import TCP, UDP, IPv4, IPv6
 from ecmproto.formats.registry import BY_PREFIX, FORMATS, announcement
 from ecmproto.formats.schema import Field
@@ -51,6 +52,12 @@ HEADERS: tuple[type[Layer], ...] = (Ethernet, VLAN, STag, ITag, IPv4, IPv6, UDP,
 Wireshark gives no plugin a way to say so to its own dissectors, which would call such a packet malformed.
 """
 
+IN_PART: tuple[type[Layer], ...] = (BTH, CNP)
+_LACKING = frozenset((
+    "infiniband.bth.fecn", "infiniband.bth.becn", "infiniband.bth.reserved6", "infiniband.cnp.reserved",
+))  # fmt: skip
+"""The formats of which Wireshark shows all fields but these."""
+
 _TEMPLATE = Path(__file__).with_name("dissector.lua")
 _BLANK = "    "
 _MOST_ENUMERATED = 8
@@ -68,6 +75,11 @@ def dissector(formats: Iterable[type[Layer]] = FORMATS) -> str:
         "ETHERTYPES": value_string(_ETHERTYPE_NAMES),
         "FORMATS": "\n\n".join(_Source(cls, names).text() for cls in lacked),
         "HEADERS": "\n\n".join(_Source(cls, names).text() for cls in HEADERS),
+        "ROCE": "\n\n".join(_Source(cls, names, only=_LACKING).text() for cls in IN_PART),
+        "CNP_OPCODE": str(CNP_OPCODE),
+        "ROCE_TABLES": (
+            f'{{"udp.port", {ROCE_PORT}, 0}}, {{"ethertype", {ROCE_ETHERTYPE:#06x}, {GRH.fixed_octets}}}'
+        ),
         "BY_ETHERTYPE": ", ".join(f"[{value:#06x}] = formats.{name}" for value, name in _header_types()),
         "BY_PROTOCOL": ", ".join(
             f"[{cls.ip_protocol}] = formats.{cls.prefix}" for cls in HEADERS if cls.ip_protocol is not None
@@ -111,12 +123,13 @@ def format_source(cls: type[Layer]) -> str:
 class _Source:
     """The Lua source of one format."""
 
-    def __init__(self, cls: type[Layer], names: set[str]) -> None:
+    def __init__(self, cls: type[Layer], names: set[str], only: Collection[str] = ()) -> None:
         self._cls = cls
         self._names = names
+        layout = [field for field in cls.layout if not only or field.name in only]
         moving = cls.moving or tuple(field for field in cls.layout if field.bits is None)
-        self._fixed = [field for field in cls.layout if field not in moving]
-        self._moving = moving
+        self._fixed = [field for field in layout if field not in moving]
+        self._moving = [field for field in layout if field in moving]
 
     def text(self) -> str:
         """Return the definition."""

@@ -28,6 +28,7 @@ from ecmproto.codec import (
 from ecmproto.codec.frame import decode_lax, encapsulated
 from ecmproto.dissect.lines import CompiledSummary
 from ecmproto.formats.base import Layer, layer
+from ecmproto.formats.infiniband import BTH, CNP, GRH, ICRC
 from ecmproto.formats.schema import uint
 from ecmproto.fuzz.checks.tshark import Sample, write_pcap
 from ecmproto.interop.lua import dissector
@@ -212,6 +213,26 @@ def test_experimental_ethertypes_are_others_too(shown: Shown) -> None:
     fields = "-T fields -e ecm.version -e expmsg.protocol -e data.len"
     assert shown(foreign, options=fields) == "\t7\t\n"
     assert shown(foreign, options=f"{fields} -o ecmproto.unknown:FALSE") == "\t\t62\n"
+
+
+def test_roce_has_what_wireshark_leaves_out(shown: Shown) -> None:
+    network = (IPv4(src="192.0.2.1", dst="192.0.2.2", proto=17), UDP(srcport=50000, dstport=4791))
+    cnp = encode(TO_STATION, *network, CNP(qp=0x118, reserved=bytes(15) + b"\7"), ICRC())
+    data = encode(
+        TO_STATION, CNTag(flow_id=1), *network, BTH(fecn=1, reserved6=5), Data(data=bytes(8)), ICRC()
+    )
+    old = encode(TO_STATION, GRH(), CNP(qp=2), ICRC())
+    names = ("fecn", "becn", "reserved6", "destqp")
+    fields = (
+        "-T fields" + "".join(f" -e infiniband.bth.{name}" for name in names) + " -e infiniband.cnp.reserved"
+    )
+    assert shown(cnp, data, old, options=fields).splitlines() == [
+        f"0\t1\t0x00\t0x000118\t{'00' * 15}07",
+        "1\t0\t0x05\t0x000000\t",
+        f"0\t1\t0x00\t0x000002\t{'00' * 16}",
+    ]
+    assert shown(cnp, data, options="-Y cnp -T fields -e frame.number") == "1\n"
+    assert shown(cnp, data, options="-Y cnp||bth -o ecmproto.roce:FALSE") == ""
 
 
 def test_messages_are_counted_by_congestion_point(shown: Shown) -> None:
