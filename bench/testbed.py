@@ -117,7 +117,7 @@ def _longest_s(folder: Path, name: str) -> float:
     return max(times) / NS_PER_S
 
 
-_WIDTHS = {"queue": 18, "Jain": 10, "victim": 9, "drops": 12}
+_WIDTHS = {"queue": 20, "Jain": 12, "victim": 11, "drops": 12}
 
 
 def run(words: Sequence[str] = ()) -> None:

@@ -470,13 +470,13 @@ class _CompiledLoop:
             self._links[int(state.interface)].fail(int(state.error))
 
     def _attach(self) -> None:
-        """Use the sockets of the interfaces: one that came back has others, and perhaps another MTU."""
+        """Use the sockets of the interfaces: one that came back has others."""
         # An interface that came back may have the descriptors that it had before, and is another yet.
         attached = [(link.opened, link.descriptors) for link in self._links]
         if attached != self._attached:
             descriptors = [each for _, each in attached]
-            frame_octets = max(link.frame_octets for link in self._links)
-            self._sockets = Sockets(len(self._links), frame_octets=frame_octets)
+            # Frames stand in the interfaces' rings.
+            self._sockets = Sockets(len(self._links), frame_octets=0)
             self._sockets.wires.state.spin_ns = self._spin_ns
             receiving, sending = zip(*descriptors, strict=True)
             self._sockets.attach(receiving, sending, self._bell, [link.ring for link in self._links])

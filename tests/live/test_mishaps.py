@@ -43,7 +43,7 @@ def switched(wired: Wires) -> Wires:
 
 def test_an_interface_that_vanishes_under_a_sender_is_not_used_any_more(veth: Network) -> None:
     link = LiveInterface(NEAR)
-    sockets = Sockets(1, frame_octets=link.frame_octets)
+    sockets = Sockets(1, frame_octets=0)
     receiving, sending = link.descriptors
     sockets.attach([receiving], [sending], -1)
     link.count_with(sockets.wires, 0)
