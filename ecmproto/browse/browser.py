@@ -231,8 +231,9 @@ class Browser:
         pages, told = self.pages, []
         if self.run is not None and self.run.error is not None:
             told.append(f"filter: {self.run.error}")
-        if pages.problem is not None:
-            told.append(str(pages.problem))
+        wrong = pages.problem or pages.defect
+        if wrong is not None:
+            told.append(str(wrong))
         if not pages.complete and pages.live is None:
             told.append(f"indexing, {counted(pages.frames, 'frame')}")
         if self.run is not None and not self.settled and self.run.found.scanned < pages.frames:

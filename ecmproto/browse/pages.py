@@ -60,6 +60,8 @@ class Pages:
         """Whether the whole capture is indexed: no frame will come."""
         self.live: Callable[[], None] | None = None
         """Ends a capture of an interface; None for others."""
+        self.defect: Exception | None = None
+        """What ended the indexing that never should: a mistake of ours."""
         self._reader = reader
         self._origin = origin or reader
         """Who read it first, and knows what was wrong."""
@@ -76,7 +78,6 @@ class Pages:
         self._cached_octets = 0
         self._batches = iter(reader)
         self._thread = threading.Thread(target=self._index, name="index", daemon=True)
-        self._defect: BaseException | None = None
 
     @property
     def frames(self) -> int:
@@ -147,9 +148,8 @@ class Pages:
         try:
             while not self._stopping and self._step():
                 pass
-        except BaseException as error:
-            self._defect = error
-            raise
+        except Exception as error:
+            self.defect = error
         finally:
             with self._grew:
                 self.complete = True

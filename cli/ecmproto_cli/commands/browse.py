@@ -73,7 +73,7 @@ def command(
                 pages.finish()
             frames = browser.write(output, "shown", force=force)
             click.echo(f"{frames:,} frames written to {output}", err=True)
-        problem, warnings = pages.problem, pages.warnings
+        problem, warnings = pages.defect or pages.problem, pages.warnings
     finally:
         browser.close()
     for warning in warnings:
