@@ -21,7 +21,6 @@ import click
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
 
 if TYPE_CHECKING:
-    from ecmproto.filter.fields import FilterField
     from ecmproto.mechanisms.api.mechanism import Mechanism
     from ecmproto.mechanisms.api.parameters import Parameter
 
@@ -50,12 +49,6 @@ def _described() -> Mapping[str, str]:
     from ecmproto.formats.registry import catalogue
 
     return {entry.name: entry.doc for entry in catalogue()}
-
-
-def _known() -> Mapping[str, FilterField]:
-    from ecmproto.filter.fields import known
-
-    return known()
 
 
 _INNER = "encapsulated."
@@ -91,45 +84,21 @@ def complete_assigned_field(ctx: click.Context, param: click.Parameter, begun: s
     ]
 
 
-_TOKEN = re.compile(r"[A-Za-z_][\w.]*$")
-_COMPARED = re.compile(r"(?:==|!=|<=|>=|<|>|&|\b(?:eq|ne|lt|le|gt|ge|contains|matches|in))\s*$")
-_OPERATORS = {
-    "==": "is", "!=": "is not", ">": "is greater than", "<": "is less than", ">=": "", "<=": "",
-    "in {": "is one of", "contains": "has these octets or letters in it", "matches": "a regular expression",
-}  # fmt: skip
-_JOINED = {"and": "", "or": ""}
-
-
 def complete_filter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete the last word of a display filter: fields and layers, operators behind them, and, or, not."""
-    match = _TOKEN.search(begun)
-    word = match.group() if match else ""
-    head = begun.removesuffix(word) if word else begun
-    before = head.rstrip()
-    if _COMPARED.search(before) or before.count('"') % 2:
-        return []
-    fields = _known()
-    last = _TOKEN.search(before)
-    if word == "" and last and last.group() in fields and before != head:
-        return _spaced({**_OPERATORS, **_JOINED}, head)
-    if (
-        before
-        and not before.endswith(("(", "!", "&&", "||"))
-        and not re.search(r"\b(and|or|not|xor)$", before)
-    ):
-        return _spaced(_JOINED, head, word)
-    found = list(_names(word, fields, _described()))
-    words = [(name, "a layer") for name in sorted(fields) if "." not in name and name.startswith(word)]
-    items = _items([*words, *found], word, head=head, kind=OPEN)
-    if len(items) == 1 and not items[0].value.endswith("."):
+    from ecmproto.filter.completion import complete, relations
+    from ecmproto.filter.fields import find
+
+    found = complete(begun, len(begun))
+    head, word = begun[: found.start], begun[found.start :]
+    behind = " " if found.operators else ""
+    texts = [(f"{each.text}{behind}", each.meaning or each.text) for each in found.candidates]
+    items = _items(texts, word, head=head, kind=OPEN)
+    if len(items) == 1 and find(items[0].value.removeprefix(head)) is not None:
         # what is whole goes on: with one candidate alone a shell ends the quotes around the filter
-        items += _spaced(_OPERATORS, f"{items[0].value} ")
+        more = [(f"{each.text} ", each.meaning or each.text) for each in relations()]
+        items += _items(more, "", head=f"{items[0].value} ", kind=OPEN)
     return items
-
-
-def _spaced(words: Mapping[str, str], head: str, begun: str = "") -> Items:
-    found = [(f"{word} ", help or word) for word, help in words.items()]
-    return _items(found, begun, head=head, kind=OPEN)
 
 
 # Mechanisms and their parameters --------------------------------------------------------------------------

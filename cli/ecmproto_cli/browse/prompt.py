@@ -15,8 +15,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-from ecmproto.browse.completion import Candidate, Completion, complete
 from ecmproto.errors import FilterError
+from ecmproto.filter.completion import Candidate, Completion, complete
 from ecmproto_cli.browse.keys import PROMPT, bindings
 from ecmproto_cli.browse.panes import STYLES
 

@@ -10,11 +10,18 @@ from ecmproto.filter.fields import INNER, FilterField, find, known
 from ecmproto.formats.registry import catalogue
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*$")
-_FIELD_BEHIND = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)(\[[^\]]*\])?\s+$")
-_RELATION_BEHIND = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)\s*(?:[=!<>]=?=?|eq|ne|gt|ge|lt|le)\s*$")
-_JOINS = ("and", "or")
+_OPERATOR = r"(?:[=!<>]=?=?|~|&|\b(?:eq|ne|gt|ge|lt|le|contains|matches|in))\s*$"
+_COMPARED = re.compile(_OPERATOR)
+_FIELD_COMPARED = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)\s*" + _OPERATOR)
+_FIELD_BEHIND = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)(?:\[[^\]]*\])?\s+$")
+_OPEN = re.compile(r"(?:^|[(!]|&&|\|\||\b(?:and|or|not|all|any))\s*$")
+"""Behind this a test begins."""
+_JOINS = {"and": "", "or": ""}
 _OPENING = ("not", "all")
-_RELATIONS = ("==", "!=", ">", ">=", "<", "<=", "in {", "contains", "matches")
+_RELATIONS = {
+    "==": "is", "!=": "is not", ">": "is greater than", "<": "is less than", ">=": "", "<=": "",
+    "in {": "is one of", "contains": "has these octets or letters in it", "matches": "a regular expression",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +34,14 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What may stand at a place: ``candidates`` replace the characters from ``start`` to the cursor."""
+    """What may stand at a place: ``candidates`` replace the characters from ``start`` to the cursor.
+
+    ``operators`` says that they are words between tests or values, behind which goes more.
+    """
 
     start: int
     candidates: tuple[Candidate, ...]
+    operators: bool = False
 
 
 def complete(text: str, cursor: int) -> Completion:
@@ -39,21 +50,25 @@ def complete(text: str, cursor: int) -> Completion:
     word = _WORD.search(before)
     start = word.start() if word else cursor
     typed, front = before[start:], before[:start]
-    compared = _RELATION_BEHIND.search(front)
-    if compared:
-        field = find(compared[1])
+    if front.count('"') % 2:
+        return Completion(start=start, candidates=())
+    if _COMPARED.search(front):
+        compared = _FIELD_COMPARED.search(front)
+        field = find(compared[1]) if compared else None
         return Completion(start=start, candidates=_values(field, typed) if field else ())
+    if _OPEN.search(front):
+        return Completion(start=start, candidates=_names(typed) if typed else ())
     behind = _FIELD_BEHIND.search(front)
-    if behind and find(behind[1]) is not None:
-        words = _JOINS if find(behind[1]).kind == "layer" else (*_RELATIONS, *_JOINS)  # type: ignore[union-attr]
-        return Completion(start=start, candidates=_starting(words, typed))
-    if front.rstrip().endswith((")", "}", '"')) or re.search(r"[0-9]\s+$", front):
-        return Completion(start=start, candidates=_starting(_JOINS, typed))
-    return Completion(start=start, candidates=_names(typed) if typed else ())
+    field = find(behind[1]) if behind else None
+    words = _JOINS if field is None or field.kind == "layer" else {**_RELATIONS, **_JOINS}
+    found = [Candidate(text=each, meaning=means) for each, means in words.items() if each.startswith(typed)]
+    spaced = front != front.rstrip() or front.endswith((")", "}", '"'))
+    return Completion(start=start, candidates=tuple(found) if spaced else (), operators=True)
 
 
-def _starting(words: tuple[str, ...], typed: str) -> tuple[Candidate, ...]:
-    return tuple(Candidate(text=word) for word in words if word.startswith(typed))
+def relations() -> tuple[Candidate, ...]:
+    """Return the relations that may stand behind a field."""
+    return tuple(Candidate(text=each, meaning=means) for each, means in _RELATIONS.items())
 
 
 def _values(field: FilterField, typed: str) -> tuple[Candidate, ...]:
