@@ -7,6 +7,7 @@ runs, with SIGTERM or SIGINT, and when whoever reads the FIFO closes it.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import fnmatch
 import os
@@ -672,19 +673,21 @@ class _Taps:
 
         self._writer = writer
         self._receivers = {}
+        self._early: list[tuple[int, int, int, bytes]] = []
+        """Frames before which others may have come: time, interface, length, octets."""
         for name in names:
             receiver = FrameReceiver(name, outgoing=True)
-            speed_bps = Interface(index=0, linktype=ETHERNET, name=name)
-            self._receivers[receiver.fileno()] = receiver, writer.add_interface(speed_bps)
+            described = Interface(index=0, linktype=ETHERNET, name=name)
+            self._receivers[receiver.fileno()] = receiver, writer.add_interface(described)
 
     def take(self, steering: Steering) -> None:
         """Wait for frames, and write those that are there in the order of their times."""
-        ready = steering.look(self._writer.descriptor, _LONGEST_WAIT_S, *self._receivers)
-        frames: list[tuple[int, int, int, bytes]] = []
-        for descriptor in ready:
-            receiver, interface = self._receivers[descriptor]
-            batch = receiver.receive()
-            if batch is not None:
+        steering.look(self._writer.descriptor, 0 if self._early else _LONGEST_WAIT_S, *self._receivers)
+        # each of them has, until now, what came before; later frames of one may be behind those of another
+        now_ns = time.time_ns()
+        frames = self._early
+        for receiver, interface in self._receivers.values():
+            while (batch := receiver.receive()) is not None:
                 frames += zip(
                     batch.time_ns.tolist(),
                     [interface] * len(batch),
@@ -692,9 +695,13 @@ class _Taps:
                     list(batch),
                     strict=True,
                 )
+                if batch.time_ns[-1] > now_ns:
+                    break
+        frames.sort(key=lambda frame: frame[0])
+        end = bisect.bisect_right(frames, now_ns, key=lambda frame: frame[0])
+        frames, self._early = frames[:end], frames[end:]
         if not frames or steering.pace.held:
             return  # what goes through while it is held is forwarded, and not shown
-        frames.sort(key=lambda frame: frame[0])
         times_ns, interfaces, originals, octets = zip(*frames, strict=True)
         self._writer.write_batch(
             Batch.from_frames(octets, time_ns=times_ns, original=originals, interface=interfaces)

@@ -544,6 +544,7 @@ def test_a_port_shows_what_it_forwards_and_a_signal_ends_it(
     os.close(running.fifo)
     names, batch = frames_in(running.octets, tmp_path)
     assert names == ["in0", NEAR]
+    assert (np.diff(batch.time_ns) >= 0).all()
     ours = [
         (int(on), octets[14])
         for octets, on in zip(batch, batch.interface, strict=True)
