@@ -453,9 +453,10 @@ function walk(f, tvb, pinfo, tree, inside)
             f = left < 2 and group.short or group.by[group.select(s)] or group.other
             if f and f.otherwise and cannot_be(f, s, left, reach - pos) then f = formats[f.otherwise] end
             if not f or f == group.other and (group.before or not ecmproto.prefs.unknown) then
-                if group.before and pos == 0 then return call(group.before, tvb, pinfo, tree) end
                 if group.before then
-                    pcall(call, group.before, tvb_of(range(tvb, pos, left)), pinfo, tree)
+                    local rest = pos == 0 and tvb or tvb_of(range(tvb, pos, left))
+                    local done, used = pcall(call, group.before, rest, pinfo, tree)
+                    if pos == 0 then return done and used or captured end
                     break
                 end
                 if pos == 0 and not inside then return 0 end
@@ -668,7 +669,8 @@ end
 
 -- Let Wireshark dissect RoCE, and add what it leaves out; the base transport header is at an octet.
 local function enter_roce(before, at, tvb, pinfo, tree)
-    local used = call(before, tvb, pinfo, tree)
+    local done, used = pcall(call, before, tvb, pinfo, tree)
+    if not done then return len(tvb) end  -- Wireshark has shown what is malformed
     local visible = tree.visible
     if used == 0 or not (visible or tree.text) then return used end
     local captured, f = len(tvb), formats.bth
@@ -715,8 +717,9 @@ end
 
 if ecmproto.prefs.roce then register_roce() end
 
-local counting
-local start_counting
+local counting                  -- tshark's
+local counters = 0              -- it, and windows
+local start_counting, stop_counting
 
 function ecmproto.prefs_changed()
     handles = {}
@@ -734,7 +737,7 @@ function ecmproto.prefs_changed()
     end
     if ecmproto.prefs.statistics and not counting then counting = start_counting(print) end
     if counting and not ecmproto.prefs.statistics then
-        counting:remove()
+        stop_counting(counting)
         counting = nil
     end
 end
@@ -766,7 +769,7 @@ function start_counting(tell)
         end
     end
 
-    tapped = {}
+    tapped, counters = tapped or {}, counters + 1
     function listener.packet(pinfo)
         if tapped.number == pinfo.number then
             for _, message in ipairs(tapped) do count(message, tonumber(tostring(pinfo.rel_ts))) end
@@ -795,11 +798,17 @@ function start_counting(tell)
     return listener
 end
 
+function stop_counting(listener)
+    listener:remove()
+    counters = counters - 1
+    if counters == 0 then tapped = nil end
+end
+
 if gui_enabled() then
     register_menu("ecmproto/Messages by congestion point", function()
         local window = TextWindow.new("Messages by congestion point")
         local listener = start_counting(function(text) window:set(text) end)
-        window:set_atclose(function() listener:remove() end)
+        window:set_atclose(function() stop_counting(listener) end)
         retap_packets()
     end, MENU_STAT_UNSORTED)
 end

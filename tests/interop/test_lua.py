@@ -103,6 +103,7 @@ def test_tshark_has_the_codecs_fields_of_bundled_crafted_cut_and_spoilt_frames(
     write_pcap(capture, samples)
     found = theirs(tshark, plugin, capture)
     assert list(differences(samples, found)) == []
+    tshark_output(tshark, plugin, capture, "-2", "-V")
     seen = {name for fields in found for name in fields}
     assert {field.name for cls in OURS for field in cls.layout} <= seen
 
