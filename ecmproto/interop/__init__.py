@@ -1,1 +1,1 @@
-"""At home in other programs: Wireshark's dissector, captures that it takes from here, and where its files go."""
+"""At home in other programs: a dissector and captures for Wireshark, and where its files go."""
