@@ -140,8 +140,12 @@ def tree_lines(record: Record, paint: Paint = plain, *, origin_ns: int | None = 
     if record.cut:
         captured, original = len(record.octets), record.original_octets
         yield TreeLine(paint(f"[cut: {captured} of {original} octets were captured]", "dim"))
-    if record.frame.error is not None:
-        yield TreeLine(paint(f"[malformed: {record.frame.error}]", "error"), name="frame.error")
+    error = record.frame.error
+    if error is not None:
+        stop = len(record.octets)
+        yield TreeLine(
+            paint(f"[malformed: {error}]", "error"), 0, min(error.offset, stop), stop, "frame.error"
+        )
 
 
 def tree_text(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> str:

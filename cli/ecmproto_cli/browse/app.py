@@ -295,7 +295,7 @@ class BrowseApp(App[None]):
         frame = self.frames.frame
         goal = frame if frame is not None else self._goal
         self.browser.apply(text)
-        self.frames.cursor = self.frames.top = 0
+        self.frames.renew()
         self._goal = goal
         self._shown = None
         self.look()

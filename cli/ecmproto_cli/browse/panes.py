@@ -66,6 +66,8 @@ class Pane(Widget, can_focus=True):
 
     cursor = 0
     top = 0
+    _drawn = -1
+    """The first line when it was last drawn."""
 
     @property
     def count(self) -> int:
@@ -90,8 +92,11 @@ class Pane(Widget, can_focus=True):
         index = max(0, min(index, self.count - 1))
         height = max(1, self.size.height)
         self.top = max(0, min(self.top, index), index - height + 1)
+        before = self.cursor, self._drawn
         changed, self.cursor = index != self.cursor, index
-        self.refresh()
+        self._drawn = self.top
+        if before != (self.cursor, self.top):
+            self.refresh()
         if changed:
             self.changed()
 
@@ -173,6 +178,8 @@ class FrameList(Pane):
         """How many characters of the summaries are out of sight on the left."""
         self.following = False
         """Whether the cursor stays on the last line as more come."""
+        self._known = (-1, 0)
+        """How many lines there were when they were last drawn, and how wide their numbers."""
 
     @property
     def count(self) -> int:
@@ -231,11 +238,20 @@ class FrameList(Pane):
         self.shift = kept
         return text[2:].strip()
 
+    def renew(self) -> None:
+        """Begin anew: other frames are shown."""
+        self.cursor = self.top = 0
+        self._known = (-1, 0)
+        self.refresh()
+
     def grew(self) -> None:
         """Take note of more rows."""
         if self.following:
             self.go(self.count - 1)
-        self.refresh()
+        known = self.count, self._number_width
+        if known != self._known:
+            self._known = known
+            self.refresh()
 
     def go(self, index: int) -> None:
         """Put the cursor on a frame; going up stops following."""
@@ -453,6 +469,7 @@ class Octets(Pane):
         if not (self.start <= self.at < self.stop):
             self.at = self.start
         self.go(self.at // ROW_OCTETS)
+        self.refresh()
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
         """Return a line: the first octet's place, hex with brackets, text."""
@@ -489,6 +506,7 @@ class Octets(Pane):
     def _point(self, octet: int) -> None:
         self.at = max(0, min(octet, len(self._octets) - 1))
         self.go(self.at // ROW_OCTETS)
+        self.refresh()
         self.post_message(self.Pointed(self.at))
 
     def action_move(self, lines: int) -> None:

@@ -36,13 +36,16 @@ class TextLines(Widget):
 
     def __init__(self, style: str = "") -> None:
         super().__init__()
-        self.lines: Sequence[tuple[str, Style]] = ()
+        self.lines: list[tuple[str, Style]] | None = None
         self._style = STYLES.get(style, Style())
 
     def show(self, lines: Sequence[str], *, chosen: int | None = None) -> None:
         """Show lines, one of them inverse."""
         inverse = Style(reverse=True)
-        self.lines = [(line, inverse if at == chosen else self._style) for at, line in enumerate(lines)]
+        styled = [(line, inverse if at == chosen else self._style) for at, line in enumerate(lines)]
+        if styled == self.lines:
+            return  # nothing is laid out and drawn anew while nothing happens
+        self.lines = styled
         self.styles.height = len(lines)
         self.display = bool(lines)
         self.refresh()
@@ -50,9 +53,10 @@ class TextLines(Widget):
     def render_line(self, y: int) -> Strip:
         """Return what stands in a line of the window."""
         width = self.size.width
-        if y >= len(self.lines):
+        lines = self.lines or []
+        if y >= len(lines):
             return Strip.blank(width)
-        text, style = self.lines[y]
+        text, style = lines[y]
         return Strip([Segment(text, style)]).adjust_cell_length(width)
 
 
