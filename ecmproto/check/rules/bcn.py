@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from ecmproto.check.rule import SENDER, Family, Judged, Rows, Rule, congestion_point
-from ecmproto.check.rules import drafts
+from ecmproto.check.rule import SENDER, Family, Judged, Mask, Rows, Rule, congestion_point
+from ecmproto.check.rules import drafts, reactions
 from ecmproto.check.rules.ecm import LARGEST_QEQ
-from ecmproto.mechanisms.api.parameters import Parameters, octets, redeclared
+from ecmproto.mechanisms.api.parameters import octets, redeclared
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters
 
 _ON = ("bcn.cpid",)
@@ -20,7 +20,7 @@ _STOP = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BCNRules(Parameters):
+class BCNRules(reactions.Closed):
     """What the congestion points of a capture are set to."""
 
     qeq_octets: int = octets(
@@ -43,6 +43,17 @@ def _feedback(rows: Rows, parameters: BCNRules) -> Judged:
 
 def _capacity(rows: Rows, parameters: BCNRules) -> Judged:
     return Judged(rows["bcn.capacity"] == 0, "a link of no capacity", 0, "kb/s above 0")
+
+
+class _Silence(reactions.Reactions):
+    """Holds what flows send behind messages that stop them against what they sent before."""
+
+    RULE, MESSAGE, PARAMETERS = "BCN007", "bcn.cpid", BCNRules
+
+    def strong(self, rows: Rows) -> Mask:
+        """Return the STOP messages."""
+        stop: Mask = rows["bcn.type"] == _STOP
+        return stop
 
 
 RULES = (
@@ -122,6 +133,23 @@ RULES = (
         on=(),
         optional=drafts.ASSOCIATION_FIELDS,
         memory=drafts.Associations,
+    ),
+    Rule(
+        id="BCN007",
+        name="silence",
+        sentence="A flow is silent behind a STOP message.",
+        why="The source stops for a drawn time and restarts at a hundredth of its rate or so. Compared "
+        "are the octets that the flow sends in the 0.2 ms before such a message with those of the 0.2 "
+        "ms that begin 0.1 ms behind it, summed over all of them: it is not even a tenth less in a "
+        "finding. Judged are flows with three or more, in captures in which another flow stops (an "
+        "open loop has none), or with --param bcn.closed=yes.",
+        clause="S004 III; algorithms 2",
+        severity="error",
+        subject=SENDER,
+        on=(),
+        optional=reactions.FIELDS,
+        parameters=("closed",),
+        memory=_Silence,
     ),
 )
 

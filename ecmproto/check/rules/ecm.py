@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from ecmproto.check.rule import SENDER, Family, Rule, congestion_point
-from ecmproto.check.rules import drafts
+from ecmproto.check.rule import SENDER, Family, Mask, Rows, Rule, congestion_point
+from ecmproto.check.rules import drafts, reactions
 from ecmproto.mechanisms.aimd.parameters import AIMDCongestionPointParameters
-from ecmproto.mechanisms.api.parameters import Parameters, octets, redeclared
+from ecmproto.mechanisms.api.parameters import octets, redeclared
 
 _ON = ("ecm.cpid",)
 _CPID = congestion_point("ecm.cpid")
@@ -17,7 +17,7 @@ LARGEST_QEQ = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ECMRules(Parameters):
+class ECMRules(reactions.Closed):
     """What the congestion points of a capture are set to."""
 
     qeq_octets: int = octets(
@@ -25,6 +25,17 @@ class ECMRules(Parameters):
         doc="queue length that the congestion points steer to; 0: not known, any that a field can hold",
     )  # fmt: skip
     qscale: float = redeclared(AIMDCongestionPointParameters, "qscale")
+
+
+class _Silence(reactions.Reactions):
+    """Holds what flows send behind messages that stop them against what they sent before."""
+
+    RULE, MESSAGE, PARAMETERS = "ECM008", "ecm.cpid", ECMRules
+
+    def strong(self, rows: Rows) -> Mask:
+        """Return the ECM(0,0), which stop their flows."""
+        stop: Mask = (rows["ecm.q_off"] == 0) & (rows["ecm.q_delta"] == 0)
+        return stop
 
 
 RULES = (
@@ -127,6 +138,23 @@ RULES = (
         on=(),
         optional=drafts.ASSOCIATION_FIELDS,
         memory=drafts.Associations,
+    ),
+    Rule(
+        id="ECM008",
+        name="silence",
+        sentence="A flow is silent behind ECM(0,0).",
+        why="The source stops for a drawn time and restarts at a hundredth of its rate or so. Compared "
+        "are the octets that the flow sends in the 0.2 ms before such a message with those of the 0.2 "
+        "ms that begin 0.1 ms behind it, summed over all of them: it is not even a tenth less in a "
+        "finding. Judged are flows with three or more, in captures in which another flow stops (an "
+        "open loop has none), or with --param ecm.closed=yes.",
+        clause="S000 3.3; algorithms 1",
+        severity="error",
+        subject=SENDER,
+        on=(),
+        optional=reactions.FIELDS,
+        parameters=("closed",),
+        memory=_Silence,
     ),
 )
 

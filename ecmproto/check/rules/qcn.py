@@ -18,18 +18,21 @@ from ecmproto.check.rule import (
     Family,
     Int64,
     Judged,
+    Mask,
     Rows,
     Rule,
     Settings,
     Shift,
+    Subject,
     Where,
     congestion_point,
     cpid_of_key,
     mac_of_key,
 )
+from ecmproto.check.rules import reactions
 from ecmproto.columns.column import Stretches
 from ecmproto.errors import counted
-from ecmproto.mechanisms.api.parameters import Parameters, flag, ratio, redeclared
+from ecmproto.mechanisms.api.parameters import flag, ratio, redeclared
 from ecmproto.mechanisms.qcn.parameters import (
     SAMPLE_OCTETS,
     QCNCongestionPointParameters,
@@ -44,7 +47,7 @@ _LINK_LOCAL = 0x0180C2000000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QCNRules(Parameters):
+class QCNRules(reactions.Closed):
     """What the congestion points of a capture are set to."""
 
     qeq_octets: int = redeclared(QCNCongestionPointParameters, "qeq_octets")
@@ -477,6 +480,41 @@ class SamplingIntervals:
             )  # fmt: skip
 
 
+_STRONG_FB = 32
+"""Takes a quarter of the rate."""
+
+
+def _told_flow(rows: Rows) -> Int64:
+    return rows["eth.dst"] << 16 | rows["cntag.flow_id"]
+
+
+def _flow_text(key: int) -> str:
+    return f"{mac_of_key(key >> 16)} flow {key & 0xFFFF}"
+
+
+_FLOW = Subject(name="flow", fields=("eth.dst", "cntag.flow_id"), key=_told_flow, text=_flow_text)
+
+
+class Reactions(reactions.Reactions):
+    """Holds what flows send behind strong CNMs against what they sent before: QCN011."""
+
+    RULE, MESSAGE, LEAST, PARAMETERS = "QCN011", "cnm.qntz_fb", 10, QCNRules
+
+    def strong(self, rows: Rows) -> Mask:
+        """Return the CNMs that take a quarter of the rate or more."""
+        strong: Mask = rows["cnm.qntz_fb"] >= _STRONG_FB
+        return strong
+
+    def told(self, rows: Rows) -> tuple[Int64, Int64]:
+        """Return the station and flow that each CNM goes to, which are the subject too."""
+        flow = _told_flow(rows)
+        return flow, flow
+
+    def sent(self, rows: Rows, at: Int64) -> Int64:
+        """Return the sources and flows of the data frames at some rows."""
+        return rows["eth.src"][at] << 16 | rows["cntag.flow_id"][at]
+
+
 _FLOWS = ("eth.src", "cntag.flow_id", "cnm.cpid", "eth.dst", "ieee8021ah.csrc")
 
 RULES = (
@@ -618,6 +656,24 @@ RULES = (
         optional=(*_CNM, "cnm.encap_prio", "cnm.qntz_fb", "cnm.q_offset", *PRIORITY_FIELDS),
         parameters=("sample_base", "jitter", "has_all", "enough"),
         memory=SamplingIntervals,
+    ),
+    Rule(
+        id="QCN011",
+        name="reaction",
+        sentence="A flow that gets strong CNMs sends less behind them than before.",
+        why="Feedback of 32 takes a quarter of the rate, and 63 half of it. Compared are the octets that "
+        "the flow sends in the 0.2 ms before such a CNM with those of the 0.2 ms that begin 0.1 ms "
+        "behind it, summed over all of them; judged are flows with ten or more, in captures in which "
+        "another flow reacts (an open loop has none), or with --param qcn.closed=yes. A finding, at "
+        "the flow's first such CNM, is a source without a reaction point, or one that does not find "
+        "its limiter.",
+        clause="802.1Q 30.3, 32.15; S001; algorithms 3",
+        severity="warning",
+        subject=_FLOW,
+        on=(),
+        optional=reactions.FIELDS,
+        parameters=("closed",),
+        memory=Reactions,
     ),
 )
 
