@@ -44,6 +44,9 @@ class Alignment:
     added: Rows
     ordered: Pairs
     """Those kept and those changed."""
+    end_a: int
+    """How many frames are settled."""
+    end_b: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,43 +73,50 @@ def rows_where(mask: Mask) -> Rows:
     return np.flatnonzero(mask).astype(np.int32)
 
 
-def align(a: Digests, b: Digests, offset_ns: int | None = None, *, moves: bool = True) -> Alignment:
-    """Align frames; ``offset_ns`` is what times of ``b`` are ahead, None: as the frames themselves say.
+def align(a: Digests, b: Digests, *, reach: int | None = None, moves: bool = True) -> Alignment:
+    """Align frames.
 
-    With ``moves`` False the same frame elsewhere is missing and added.
+    With a ``reach`` more frames follow: those behind the last that is in both are left out, unless they are
+    more than that.  With ``moves`` False the same frame elsewhere is missing and added.
     """
     if len(a) == len(b) and bool((a.digest == b.digest).all()):
         rows = np.arange(len(a), dtype=np.int32)
         both = Pairs(a=rows, b=rows)
         return Alignment(
-            kept=both, moved=_NO_PAIRS, changed=_NO_PAIRS, missing=_NO_ROWS, added=_NO_ROWS, ordered=both
-        )
+            kept=both, moved=_NO_PAIRS, changed=_NO_PAIRS, missing=_NO_ROWS, added=_NO_ROWS, ordered=both,
+            end_a=len(a), end_b=len(b),
+        )  # fmt: skip
     work = _Work(a, b)
-    first, last = _same_ends(a, b)
-    for pairs in (
-        Pairs(a=np.arange(first, dtype=np.int32), b=np.arange(first, dtype=np.int32)),
-        Pairs(
-            a=np.arange(len(a) - last, len(a), dtype=np.int32),
-            b=np.arange(len(b) - last, len(b), dtype=np.int32),
-        ),
-    ):
-        work.keep(pairs)
-    work.guide(offset_ns)
+    work.keep_ends()
+    elsewhere = work.guide()
     work.extend()
     kept = work.pairs()
-    moved = work.moved() if moves else _NO_PAIRS
-    for liken in (work.payload, work.inside, work.header):
-        for key in (work.timed(liken), liken):
-            work.liken_by(key)
-    work.liken_by(work.timed(work.length))
+    end_a, end_b = (len(a), len(b)) if reach is None else _ends(kept, len(a), len(b), reach)
+    work.leave_out(end_a, end_b)
+    moved = [work.moved(elsewhere)] if moves else []
+    likeness = (work.payload, work.inside, work.header)
+    for key in (*likeness, work.length):
+        work.liken_by(work.timed(key))
+    if moves:
+        moved += [work.moved_by(work.timed(work.digest)), work.moved_by(work.digest)]
+    for key in likeness:
+        work.liken_by(key)
     ordered = work.pairs()
     is_kept = np.zeros(len(a), np.bool_)
     is_kept[kept.a] = True
     missing, added = work.left()
     return Alignment(
-        kept=kept, moved=moved, changed=ordered.select(~is_kept[ordered.a]), missing=missing, added=added,
-        ordered=ordered,
+        kept=kept, moved=_by_rows(moved, len(a)), changed=ordered.select(~is_kept[ordered.a]),
+        missing=missing, added=added, ordered=ordered, end_a=end_a, end_b=end_b,
     )  # fmt: skip
+
+
+def _ends(kept: Pairs, frames_a: int, frames_b: int, reach: int) -> tuple[int, int]:
+    """Return how many frames of each capture are settled where more follow."""
+    if not len(kept):
+        return frames_a, frames_b
+    end_a, end_b = int(kept.a[-1]) + 1, int(kept.b[-1]) + 1
+    return (frames_a, frames_b) if max(frames_a - end_a, frames_b - end_b) > reach else (end_a, end_b)
 
 
 def _same_ends(a: Digests, b: Digests) -> tuple[int, int]:
@@ -145,11 +155,15 @@ def matched(keys_a: Uint64, keys_b: Uint64, *, unique: bool) -> Pairs:
     at = at[hit]
     if unique:
         return Pairs(a=runs_a.row[hit], b=runs_b.row[at])
+    first_a, first_b = runs_a.start[hit], runs_b.start[at]
     count = np.minimum(runs_a.count[hit], runs_b.count[at])
-    nth = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    if not len(count) or count.max() == 1:
+        return Pairs(a=runs_a.row[first_a], b=runs_b.row[first_b])
+    nth = np.arange(int(count.sum()), dtype=np.int32)
+    nth -= np.repeat((np.cumsum(count) - count).astype(np.int32), count)
     return Pairs(
-        a=runs_a.row[np.repeat(runs_a.start[hit], count) + nth],
-        b=runs_b.row[np.repeat(runs_b.start[at], count) + nth],
+        a=runs_a.row[np.repeat(first_a, count) + nth],
+        b=runs_b.row[np.repeat(first_b, count) + nth],
     )
 
 
@@ -194,6 +208,8 @@ Key = Callable[[bool, Rows], "tuple[Uint64, Rows]"]
 """Gives, of one capture (True: the second) and rows of it, the keys of those that have one, and these."""
 
 _ROUNDS = 64
+_FIRST_A, _FIRST_B = 512, 4096
+"""Among how many of the first frames that differ it is looked for how far times are apart."""
 _CONTEXT = 8
 """How many frames in a row tell places apart where each of them is there many times."""
 
@@ -281,15 +297,26 @@ class _Work:
 
     # Steps.
 
-    def guide(self, offset_ns: int | None) -> None:
-        """Keep frames that are there once, and others at the same time, as far as they are in order."""
+    def keep_ends(self) -> None:
+        """Keep the same frames at the same times at the start and at the end."""
+        first, last = _same_ends(self._a, self._b)
+        rows = np.arange(first, dtype=np.int32)
+        self.keep(Pairs(a=rows, b=rows))
+        rows = np.arange(-last, 0, dtype=np.int32)
+        self.keep(Pairs(a=rows + np.int32(len(self._a)), b=rows + np.int32(len(self._b))))
+
+    def guide(self) -> Pairs:
+        """Keep frames that are there once, and others at the same time, as far as they are in order.
+
+        Return the pairs of frames that are there once and in another order.
+        """
         rest_a, rest_b = self.left()
         unique = matched(self._a.digest[rest_a], self._b.digest[rest_b], unique=True)
         unique = Pairs(a=rest_a[unique.a], b=rest_b[unique.b])
+        offset_ns = self._usual_offset(rest_a[:_FIRST_A], rest_b[:_FIRST_B])
         if offset_ns is None:
-            times_a, times_b = self._a.time_ns[unique.a], self._b.time_ns[unique.b]
-            offset_ns = median_offset(times_a, times_b) or 0
-        self._offset_ns = offset_ns
+            offset_ns = median_offset(self._a.time_ns[unique.a], self._b.time_ns[unique.b])
+        self._offset_ns = offset_ns or 0
         found = [unique]
         others = np.ones(len(self._a), np.bool_), np.ones(len(self._b), np.bool_)
         others[0][unique.a] = False
@@ -298,6 +325,22 @@ class _Work:
         if len(rest_a) and len(rest_b):
             found.append(self._matched(self.timed(self.digest), rest_a, rest_b))
         self.keep(in_order(found, len(self._a)))
+        return unique.select(self._free_a[unique.a])
+
+    def leave_out(self, end_a: int, end_b: int) -> None:
+        """Leave out the frames from two rows on."""
+        self._free_a[end_a:] = False
+        self._free_b[end_b:] = False
+
+    def _usual_offset(self, rows_a: Rows, rows_b: Rows) -> int | None:
+        """Return by how much the same frames are apart, if more than half of some are so by exactly that."""
+        one, other = np.nonzero(self._a.digest[rows_a][:, None] == self._b.digest[rows_b])
+        times_a, times_b = self._a.time_ns[rows_a[one]], self._b.time_ns[rows_b[other]]
+        timed = (times_a != NO_TIME) & (times_b != NO_TIME)
+        apart, frames = np.unique(times_b[timed] - times_a[timed], return_counts=True)
+        if not len(apart) or 2 * frames.max() <= len(rows_a):
+            return None
+        return int(apart[np.argmax(frames)])
 
     def _matched(self, key: Key, rest_a: Rows, rest_b: Rows) -> Pairs:
         """Return pairs of frames with the same key, the n-th of each."""
@@ -316,7 +359,9 @@ class _Work:
             if len(neighbours):
                 self.keep(neighbours)
                 continue
-            steps = ((self.digest, True), (self.context, True), (self.digest, False))
+            steps = (
+                (self.digest, True), (self.context, True), (self.context, False), (self.digest, False)
+            )  # fmt: skip
             if not any(self._pair(key, rest, unique=unique) for key, unique in steps):
                 return
 
@@ -383,15 +428,18 @@ class _Work:
         unbroken: Mask = broken == np.repeat(base, np.diff(heads, append=len(gap)))
         return unbroken
 
-    def moved(self) -> Pairs:
-        """Pair the same frames that are left, wherever they are: at the same time, then one by one."""
-        found = []
-        for key in (self.timed(self.digest), self.digest):
-            rest_a, rest_b = self.left()
-            if len(rest_a) and len(rest_b):
-                found.append(self._matched(key, rest_a, rest_b))
-                self._use(found[-1])
-        return _by_rows(found, len(self._a))
+    def moved(self, pairs: Pairs) -> Pairs:
+        """Take pairs that are in another order, if they are still left; return those."""
+        taken = pairs.select(self._free_a[pairs.a] & self._free_b[pairs.b])
+        self._use(taken)
+        return taken
+
+    def moved_by(self, key: Key) -> Pairs:
+        """Pair frames left that share a key, wherever they are."""
+        rest_a, rest_b = self.left()
+        if not len(rest_a) or not len(rest_b):
+            return _NO_PAIRS
+        return self.moved(self._matched(key, rest_a, rest_b))
 
 
 class _Rest(NamedTuple):

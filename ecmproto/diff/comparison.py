@@ -40,7 +40,7 @@ the first capture alone, and those in the second alone."""
 _SAME = len(KINDS)
 _CHANGED, _RETIMED, _MOVED, _MISSING, _ADDED = range(_SAME)
 
-WINDOW_FRAMES = 4_000_000
+WINDOW_FRAMES = 3_000_000
 """How many frames of each capture are aligned at a time."""
 _PAIRS_AT_ONCE = 1 << 20
 _AT_ONCE = 4096
@@ -286,28 +286,16 @@ class Comparison:
 
     def _compared(self, a: Digests, b: Digests, *, done: bool) -> Iterator[Difference]:
         """Compare two windows; what is behind their last common frame is given back unless all was read."""
-        alignment = align(a, b, self._clock.offset_ns if self._clock and self._clock.offset_ns else None)
-        end_a, end_b = len(a), len(b)
+        alignment = align(a, b, reach=None if done else self._window)
         if not done:
-            end_a, end_b = self._ends(alignment.kept, len(a), len(b))
-            alignment = _cut(alignment, end_a, end_b)
-            self._digests[0].give_back(a.part(end_a, len(a)))
-            self._digests[1].give_back(b.part(end_b, len(b)))
+            self._digests[0].give_back(a.part(alignment.end_a, len(a)))
+            self._digests[1].give_back(b.part(alignment.end_b, len(b)))
         kinds = self._judged(a, b, alignment)
-        events = self._events(alignment, kinds, end_a, end_b)
+        events = self._events(alignment, kinds)
         self._count(a, b, alignment, kinds)
         for start in range(0, len(events.kind), _AT_ONCE):
             some = events.part(start, start + _AT_ONCE)
             yield from self._differences(a, b, some)
-
-    def _ends(self, kept: Pairs, frames_a: int, frames_b: int) -> tuple[int, int]:
-        """Return how many frames of each side are settled."""
-        if not len(kept):
-            return frames_a, frames_b
-        end_a, end_b = int(kept.a[-1]) + 1, int(kept.b[-1]) + 1
-        if max(frames_a - end_a, frames_b - end_b) > self._window:
-            return frames_a, frames_b
-        return end_a, end_b
 
     def _judged(self, a: Digests, b: Digests, alignment: Alignment) -> NDArray[np.uint8]:
         """Return the kind of each of the ordered pairs, and take note of their times."""
@@ -350,9 +338,7 @@ class Comparison:
         beyond: Mask = np.where(timed, np.abs(apart) > tolerance, times_a != times_b)
         return beyond
 
-    def _events(
-        self, alignment: Alignment, kinds: NDArray[np.uint8], frames_a: int, frames_b: int
-    ) -> _Events:
+    def _events(self, alignment: Alignment, kinds: NDArray[np.uint8]) -> _Events:
         """Return the differences in order; in one place, what is missing comes before what was added."""
         ordered = alignment.ordered
         listed = kinds != _SAME
@@ -372,7 +358,7 @@ class Comparison:
         a, b, kind = a[order], b[order], kind[order]
         # what was added goes in front of the next frame that both have
         behind = np.searchsorted(ordered.b, alignment.added)
-        place = np.full(len(behind), frames_a)
+        place = np.full(len(behind), alignment.end_a)
         some_behind = behind < len(ordered)
         place[some_behind] = ordered.a[behind[some_behind]]
         at = np.searchsorted(a, place)
@@ -497,23 +483,6 @@ def _common(change: ChangedField, pairs: Sequence[int]) -> FieldChange | None:
     if all(change.a[pair] == a and change.b[pair] == b for pair in pairs):
         return FieldChange(name=change.name, a=tuple(a), b=tuple(b))
     return None
-
-
-def _cut(alignment: Alignment, end_a: int, end_b: int) -> Alignment:
-    """Return the alignment of the frames in front of two ends; one that moved across them is not paired."""
-
-    def inside(pairs: Pairs) -> Pairs:
-        return pairs.select((pairs.a < end_a) & (pairs.b < end_b))
-
-    moved = alignment.moved
-    lost_a = moved.a[(moved.a < end_a) & (moved.b >= end_b)]
-    lost_b = moved.b[(moved.b < end_b) & (moved.a >= end_a)]
-    missing = np.concatenate([alignment.missing[alignment.missing < end_a], lost_a])
-    added = np.concatenate([alignment.added[alignment.added < end_b], lost_b])
-    return Alignment(
-        kept=inside(alignment.kept), moved=inside(moved), changed=inside(alignment.changed),
-        missing=np.sort(missing), added=np.sort(added), ordered=inside(alignment.ordered),
-    )  # fmt: skip
 
 
 def _apart(a: Numbers, b: Numbers, pairs: Pairs, tolerance: Tolerance) -> Mask:

@@ -15,7 +15,7 @@ from ecmproto.diff import alignment
 from ecmproto.diff.alignment import Pairs, align, in_order
 from ecmproto.diff.digests import Digests
 
-MOST_OCTETS = 100
+MOST_OCTETS = 120
 """Of memory a frame of either capture, beside what its digest takes."""
 
 
@@ -66,6 +66,20 @@ def test_one_of_many_that_are_the_same() -> None:
         assert (found.missing.tolist(), len(found.kept), len(found.moved)) == ([gone], 199, 0)
         later = align(digests(contents), digests(contents[kept], kept * 1000 + 5_000_333))
         assert (len(later.missing), len(later.kept), len(later.added)) == (1, 199, 0)
+
+
+def test_many_frames_none_of_which_is_there_once() -> None:
+    """Of contents that repeat as a whole, with a clock ahead, and with one that is not quite as exact."""
+    rng = np.random.default_rng(5)
+    contents = np.tile(rng.integers(1, 60, 500), 20)
+    kept = np.delete(np.arange(10_000), np.arange(7, 10_000, 100))
+    for jitter in (0, 40):
+        times = kept * 1000 + 1500 + rng.integers(0, jitter + 1, len(kept))
+        found = align(digests(contents), digests(contents[kept], times))
+        assert len(found.kept) == len(kept)
+        assert (len(found.missing), len(found.moved), len(found.added)) == (100, 0, 0)
+        if not jitter:
+            assert found.missing.tolist() == list(range(7, 10_000, 100))
 
 
 def test_a_block_that_moved_is_what_has_moved() -> None:

@@ -143,6 +143,29 @@ def test_windows_see_what_is_told_at_once(tmp_path: Path, window: int) -> None:
     assert found == {("missing", place + 1, 0, ()) for place in range(20, 400, 50)}
 
 
+def test_frames_that_are_there_often_are_told_apart_across_windows(tmp_path: Path) -> None:
+    """Neither what a window ends with, nor the same frames elsewhere, take the place of what was changed."""
+    before = captured([100 + place % 40 for place in range(600)])
+    after, expected = [], set()
+    for place, frame in enumerate(before):
+        now = dataclasses.replace(frame, time_ns=frame.time_ns + 1500)
+        if place % 50 == 20:
+            expected.add(("missing", place + 1, 0, ()))
+            continue
+        if place % 70 == 33:
+            changed = octets_of(data(100 + place % 40), {VLAN: {"id": 9}})
+            now = dataclasses.replace(now, octets=changed)
+            expected.add(("changed", place + 1, len(after) + 1, ("frame.time_epoch", "vlan.id")))
+        after.append(now)
+    a, b = write(tmp_path / "a", before), write(tmp_path / "b", after)
+    for window in (150, 5000):
+        with Comparison(a, b, window=window) as comparison:
+            for digests in comparison._digests:
+                assert digests._reader is not None
+                digests._reader.batch_frames = 50
+            assert told(comparison) == expected
+
+
 def test_times_by_a_clock_of_their_own(tmp_path: Path) -> None:
     before = captured([100 + place for place in range(200)])
     a = write(tmp_path / "a", before)

@@ -70,7 +70,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 )  # fmt: skip
 @click.option(
     "--window", metavar="N", type=click.IntRange(min=_LEAST_WINDOW, max=_MOST_WINDOW),
-    help="Align so many frames of each at a time, in some 100 octets of memory each.  [default: 4000000]",
+    help="Align so many frames of each at a time, in some 100 octets of memory each.  [default: 3000000]",
 )  # fmt: skip
 @ethertype_option
 @color_option
