@@ -146,7 +146,8 @@ def test_windows_see_what_is_told_at_once(tmp_path: Path, window: int) -> None:
 def test_frames_that_are_there_often_are_told_apart_across_windows(tmp_path: Path) -> None:
     """Neither what a window ends with, nor the same frames elsewhere, take the place of what was changed."""
     before = captured([100 + place % 40 for place in range(600)])
-    after, expected = [], set()
+    after: list[Captured] = []
+    expected: set[tuple[str, int, int, tuple[str, ...]]] = set()
     for place, frame in enumerate(before):
         now = dataclasses.replace(frame, time_ns=frame.time_ns + 1500)
         if place % 50 == 20:
