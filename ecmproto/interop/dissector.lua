@@ -128,7 +128,8 @@ end
 
 -- A format has, beside its name and title:
 --   octets       of its fixed part
---   fields       {field, octet, octets, [what its value means], [its bits with names], [field for a length]}
+--   fields       {field, octet, octets, [what its value means], [its bits with names], [field for a length],
+--                [function that returns its value, where a mask is too short]}
 --   variable     {field, function that returns how many octets it should have}
 --   zeros        {function that returns a value that should be 0, name}
 --   limits       {function that returns a value, lowest, highest, what is needed, octet}
@@ -245,8 +246,14 @@ local function short_sample(f, s, tvb, pos, left, reach)
     end
 end
 
-local function add_value(item, each, at, visible)
-    local own = add(item, each[1], at)
+local function add_value(item, each, s, at, visible)
+    local value = each[7] and each[7](s)
+    local own
+    if value then
+        own = add(item, each[1], at, UInt64.new(value % 4294967296, floor(value / 4294967296)))
+    else
+        own = add(item, each[1], at)
+    end
     local meaning = each[4]
     if meaning and visible then
         local said = meaning(at)
@@ -279,7 +286,7 @@ local function add_layer(f, s, tvb, pos, stop, captured, tree, visible)
                 add(item, known, at)
             end
         elseif visible or referenced(item, each[1]) or part_referenced(item, each) then
-            add_value(item, each, range(tvb, pos + each[2], each[3]), visible)
+            add_value(item, each, s, range(tvb, pos + each[2], each[3]), visible)
         end
     end
     if f.variable then

@@ -157,7 +157,10 @@ class _Source:
         if field.meta.length_name and field.key == self._cls.next_key:
             named = f'{quoted(field.meta.length_name)}, "Length", {_unit("octets")}, nil'
             length = f'ProtoField.uint16({named}, "802.3 length of what follows")'
-        more = [_meaning(self._cls, field) or "nil", f"{{{parts}}}" if parts else "nil", length or "nil"]
+        is_wide = octets > _MASKED_OCTETS and (field.bits or 0) % 8
+        value = f"function(s) return {number_source(field)} end" if is_wide else "nil"
+        meaning = _meaning(self._cls, field) or "nil"
+        more = [meaning, f"{{{parts}}}" if parts else "nil", length or "nil", value]
         while more and more[-1] == "nil":
             more.pop()
         return f"{{{', '.join(row + more)}}}"
@@ -384,10 +387,14 @@ def proto_field(field: Field) -> str:
     return f"ProtoField.{maker}({name}, {label}, {shown}, {mask}, {blurb})"
 
 
+_MASKED_OCTETS = 4
+"""Wireshark takes a mask of Lua's for 32 bits: the value of a wider field is handed over."""
+
+
 def _mask(field: Field) -> str:
     first, octets = _octets_of(field)
     bits = field.bits or 0
-    if bits == 8 * octets:
+    if bits == 8 * octets or octets > _MASKED_OCTETS:
         return "nil"
     low = 8 * (first + octets) - field.bit_offset - bits
     return f"0x{(1 << bits) - 1 << low:0{2 * octets}x}"

@@ -28,8 +28,9 @@ from ecmproto.codec import (
 from ecmproto.codec.frame import decode_lax, encapsulated
 from ecmproto.dissect.lines import CompiledSummary
 from ecmproto.formats.base import Layer, layer
+from ecmproto.formats.experimental import DEFAULT_CPID, Sampling, selector
 from ecmproto.formats.infiniband import BTH, CNP, GRH, ICRC
-from ecmproto.formats.schema import uint
+from ecmproto.formats.schema import CPID, REST, Count, octets, uint
 from ecmproto.fuzz.checks.tshark import Sample, write_pcap
 from ecmproto.interop.lua import dissector
 from tests.conftest import REPOSITORY
@@ -49,7 +50,7 @@ MESSAGE = encode(
 OF_WIRESHARK = {
     "base", "Column", "Dissector", "DissectorTable", "expert", "gui_enabled", "Listener",
     "MENU_STAT_UNSORTED", "Pref", "Proto", "ProtoExpert", "ProtoField", "register_menu", "report_failure",
-    "retap_packets", "TextWindow", "TreeItem", "Tvb", "TvbRange",
+    "retap_packets", "TextWindow", "TreeItem", "Tvb", "TvbRange", "UInt64",
 }  # fmt: skip
 OF_LUA = {"error", "ipairs", "math", "pairs", "pcall", "print", "string", "table", "tonumber", "tostring"}
 
@@ -251,22 +252,47 @@ def test_headers_without_end_are_no_error(shown: Shown) -> None:
     shown(encode(TO_STATION, *[CNTag(flow_id=1), VLAN(id=1)] * 150, IPv4()), options="-V")
 
 
-def test_a_format_in_one_file_is_in_the_dissector(tshark: str, tmp_path: Path) -> None:
-    @layer("toy", title="Toy message", source="nobody")
-    class Toy(Layer):
+def test_formats_in_one_file_are_in_the_dissector(tshark: str, tmp_path: Path) -> None:
+    @layer("toytag", title="Toy tag", source="nobody")
+    class ToyTag(Layer):
         colour_of: int = uint(4, default=0, doc="which", source="nobody", names={3: "blue"})
         rest: int = uint(12, default=0, doc="how much", source="nobody", unit="kb/s")
+        etype: int = uint(16, default=0, base="hex", doc="next", source="nobody", length_name="toytag.len")
         announced_by = 0x1234
-        role = "message"
+        next_key = "etype"
+
+    @layer("toy", title="Toy message", source="nobody", protocol=5)
+    class Toy(Sampling):
+        cpid: CPID = uint(64, default=DEFAULT_CPID, kind="cpid", base="hex", doc="where", source="nobody")
+        wide: int = uint(37, default=0, base="hex", doc="bits over octets", source="nobody")
+        low: int = uint(3, default=0, doc="the last of them", source="nobody")
+        payload: bytes = octets(REST, default=b"", doc="the sampled frame", source="nobody")
+        announced_by = "message"
+        selected_by = (selector(5, 0),)
+        showing = (0,)
+
+    @layer("toyudp", title="Toy datagram", source="nobody")
+    class ToyDatagram(Layer):
+        size: int = uint(8, default=0, doc="of the body", source="nobody")
+        body: bytes = octets(Count(key="size"), default=b"", doc="some octets", source="nobody")
+        udp_ports = (7777,)
 
     plugin = tmp_path / "toy.lua"
-    plugin.write_text(dissector([*OURS, Toy]), encoding="utf-8")
+    plugin.write_text(dissector([*OURS, ToyTag, Toy, ToyDatagram]), encoding="utf-8")
     show = Shown(tshark, plugin, tmp_path)
-    frame = header(0x1234) + bytes.fromhex("3007") + bytes(44)
-    assert show(frame, options="-T fields -e toy.colour_of -e toy.rest -e _ws.col.Info") == (
-        "3\t7\tcolour_of 3 rest 7\n"
+    udp = UDP(srcport=1, dstport=7777, length=12).build() + ToyDatagram(size=3, body=b"abc").build()
+    packet = IPv4(len=20 + len(udp), proto=17, ttl=9).build() + udp
+    tagged = header(0x1234) + bytes.fromhex("30070800") + packet
+    sampled = DATA[6:12] + bytes.fromhex(STATION.replace(":", "")) + DATA[12:]
+    message = header(0x88B5) + Toy(wide=0x123456789A, low=5, payload=sampled).build()
+    fields = "-e toytag.rest -e toyudp.body -e toy.wide -e toy.low -e cntag.flow_id -e _ws.col.Info"
+    first, second = (
+        line.split("\t") for line in show(tagged, message, options=f"-T fields {fields}").splitlines()
     )
-    assert "Colour of: blue (3)" in show(frame, options="-V")
+    assert first == ["7", "616263", "", "", "", "toytag colour_of 3 rest 7 | body 3 octets"]
+    assert second[:5] == ["", "", "0x000000123456789a", "5", "7"]
+    assert second[5].startswith("q 0 protocol 5 type 0 CPID 02:00:00:00:00:01/1 wide")
+    assert "Colour of: blue (3)" in show(tagged, options="-V")
 
 
 def test_the_dissector_is_lua_of_all_versions_and_uses_only_what_wireshark_has(
