@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from textwrap import indent
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,25 +133,53 @@ class TreeLine(NamedTuple):
 
 def tree_lines(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> Iterator[TreeLine]:
     """Yield the lines of a frame's tree; ``origin_ns`` is the time that its relative time counts from."""
-    for text in _about(record, paint, origin_ns):
-        yield TreeLine(text.removeprefix(INDENT), int(text.startswith(INDENT)))
-    yield from _layers(record.frame, paint, base=0, depth=0)
-    yield from _tail(record, paint)
-    if record.cut:
-        captured, original = len(record.octets), record.original_octets
-        yield TreeLine(paint(f"[cut: {captured} of {original} octets were captured]", "dim"))
-    error = record.frame.error
-    if error is not None:
-        stop = len(record.octets)
-        yield TreeLine(
-            paint(f"[malformed: {error}]", "error"), 0, min(error.offset, stop), stop, "frame.error"
-        )
+    for depth, title, texts, start, stop, name, frame, index in _blocks(record, paint, origin_ns):
+        yield TreeLine(title, depth, start, stop, name)
+        if frame is None:
+            continue
+        # of a frame shown by one that is shown no filter knows a name
+        prefix = "encapsulated." if depth else ""
+        base = start - frame.boundaries()[index]
+        for text, (name, first, last) in zip(texts, _places(frame, index), strict=True):
+            yield TreeLine(text, depth + 1, first + base, last + base, prefix + name if depth <= 2 else "")
 
 
 def tree_text(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> str:
     """Return the tree of a frame; ``origin_ns`` is the time that its relative time counts from."""
-    lines = tree_lines(record, paint, origin_ns=origin_ns)
-    return "\n".join([INDENT * line.depth + line.text for line in lines]) + "\n"
+    lines: list[str] = []
+    for depth, title, texts, *_ in _blocks(record, paint, origin_ns):
+        lines.append(INDENT * depth + title)
+        if texts:
+            indent = INDENT * (depth + 1)
+            lines += [indent + text for text in texts]
+    return "\n".join(lines) + "\n"
+
+
+_Block: TypeAlias = "tuple[int, str, Sequence[str], int, int, str, Frame | None, int]"
+"""A line: depth, text, lines of fields below it, first octet, octet behind the last, name; and the layer that
+the fields are of, by its frame and place there, or None.  Where these fields stand is found out for those
+alone who ask: that takes longer than all their text.
+"""
+
+
+def _line(depth: int, text: str, start: int = 0, stop: int = 0, name: str = "") -> _Block:
+    return depth, text, (), start, stop, name, None, 0
+
+
+def _blocks(record: Record, paint: Paint, origin_ns: int | None) -> Iterator[_Block]:
+    """Yield the lines of a frame's tree, those of a layer's fields together."""
+    for text in _about(record, paint, origin_ns):
+        yield _line(int(text.startswith(INDENT)), text.removeprefix(INDENT))
+    yield from _layers(record.frame, paint, base=0, depth=0)
+    yield from _tail(record, paint)
+    if record.cut:
+        captured, original = len(record.octets), record.original_octets
+        yield _line(0, paint(f"[cut: {captured} of {original} octets were captured]", "dim"))
+    error = record.frame.error
+    if error is not None:
+        stop = len(record.octets)
+        told = paint(f"[malformed: {error}]", "error")
+        yield _line(0, told, min(error.offset, stop), stop, "frame.error")
 
 
 def _about(record: Record, paint: Paint, origin_ns: int | None) -> Iterator[str]:
@@ -184,20 +212,16 @@ def _utc(time_ns: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{ns:09d}"
 
 
-def _layers(frame: Frame, paint: Paint, *, base: int, depth: int) -> Iterator[TreeLine]:
+def _layers(frame: Frame, paint: Paint, *, base: int, depth: int) -> Iterator[_Block]:
     """Yield the lines of a frame's layers; it starts at octet ``base`` of the one that was captured."""
     boundaries = frame.boundaries()
-    # of a frame shown by one that is shown no filter knows a name
     prefix = "encapsulated." if depth else ""
-    named = depth <= 2
     for index, value in enumerate(frame.layers):
         start, stop = boundaries[index] + base, boundaries[index + 1] + base
-        title, *texts = layer_lines(value, start, stop, paint, frame)
-        yield TreeLine(title, depth, start, stop, prefix + value.prefix if named else "")
+        title, texts = layer_lines(value, start, stop, paint, frame)
         if value.covers:
             texts = _with_status(texts, frame, paint)
-        for text, (name, first, last) in zip(texts, _places(frame, index), strict=True):
-            yield TreeLine(text, depth + 1, first + base, last + base, prefix + name if named else "")
+        yield depth, title, texts, start, stop, prefix + value.prefix if depth <= 2 else "", frame, index
     inner = encapsulated(frame)
     if inner is not None:
         message = frame.layers[-1]
@@ -205,16 +229,16 @@ def _layers(frame: Frame, paint: Paint, *, base: int, depth: int) -> Iterator[Tr
         end = boundaries[-1] + base
         said = paint("Sampled frame", "title")
         said += paint(f"  the first {end - shown} octets{of_message(type(message))}", "dim")
-        yield TreeLine(said, depth + 1, shown, end, "" if depth else "encapsulated")
+        yield _line(depth + 1, said, shown, end, "" if depth else "encapsulated")
         if is_suspicious(frame, inner):
-            yield TreeLine(paint(f"[suspicious: {SUSPICIOUS}]", "error"), depth + 2)
+            yield _line(depth + 2, paint(f"[suspicious: {SUSPICIOUS}]", "error"))
         yield from _layers(inner, paint, base=shown, depth=depth + 2)
         rest = inner.padding + inner.trailer
         if rest:
-            yield TreeLine(f"rest  {_octets_text(rest)}", depth + 2, end - len(rest), end)
+            yield _line(depth + 2, f"rest  {_octets_text(rest)}", end - len(rest), end)
         if inner.error is not None:
             told = f"[malformed: {inner.error}, counted in the sampled frame]"
-            yield TreeLine(paint(told, "error"), depth + 2)
+            yield _line(depth + 2, paint(told, "error"))
 
 
 def _places(frame: Frame, index: int) -> Iterator[tuple[str, int, int]]:
@@ -229,7 +253,7 @@ def _places(frame: Frame, index: int) -> Iterator[tuple[str, int, int]]:
                 yield part.name, first, last
 
 
-def _with_status(lines: list[str], frame: Frame, paint: Paint) -> list[str]:
+def _with_status(lines: Sequence[str], frame: Frame, paint: Paint) -> list[str]:
     """Return the lines of an invariant CRC, the last with whether it holds."""
     *others, last = lines
     status = crc_status(frame.layers, frame.boundaries()) or UNVERIFIED
@@ -241,12 +265,11 @@ def of_message(cls: type[Layer]) -> str:
     return " of its MSDU" if cls.shows is MSDU else ""
 
 
-def layer_lines(value: Layer, start: int, stop: int, paint: Paint, frame: Frame) -> Iterator[str]:
-    """Yield the title of one layer, in octets ``start`` to ``stop`` (exclusive), and its fields' lines."""
+def layer_lines(value: Layer, start: int, stop: int, paint: Paint, frame: Frame) -> tuple[str, Sequence[str]]:
+    """Return the title of one layer, in octets ``start`` to ``stop`` (exclusive), and its fields' lines."""
     where = f"octets {start}–{stop - 1}" if stop > start else f"at octet {start}, empty"
     told = _layer_text(type(value), frame.ethertypes, paint)  # type: ignore[arg-type]  # classes can be hashed
-    yield told.title + paint(f"  {where}{told.source}", "dim")
-    yield from told.lines(value)
+    return told.title + paint(f"  {where}{told.source}", "dim"), told.lines(value)
 
 
 class _LayerText:
@@ -387,7 +410,7 @@ def _octets_text(octets: bytes) -> str:
     return f"{shown}{more}  ({len(octets)} octet{'s' if len(octets) > 1 else ''})"
 
 
-def _tail(record: Record, paint: Paint) -> Iterator[TreeLine]:
+def _tail(record: Record, paint: Paint) -> Iterator[_Block]:
     frame = record.frame
     start = frame.boundaries()[-1]
     for (name, what), octets in zip(TAILS, (frame.padding, frame.trailer, frame.fcs), strict=True):
@@ -396,11 +419,11 @@ def _tail(record: Record, paint: Paint) -> Iterator[TreeLine]:
         stop = start + len(octets)
         shown = name if record.is_ethernet else name.removeprefix("eth.")
         title = paint(shown, "title") + paint(f"  octets {start}–{stop - 1}  {what}", "dim")
-        yield TreeLine(title, 0, start, stop, name)
+        yield _line(0, title, start, stop, name)
         verdict = ""
         if name == "eth.fcs" and len(octets) == 4 and not record.cut:
             verdict = "  good" if fcs_holds(record) else "  " + paint("bad", "error")
-        yield TreeLine(f"{_octets_text(octets)}{verdict}", 1, start, stop, name)
+        yield _line(1, f"{_octets_text(octets)}{verdict}", start, stop, name)
         start = stop
 
 
