@@ -52,6 +52,15 @@ _TIME_NS = {
 }  # fmt: skip
 
 
+def elapsed_ns(time_ns: int, since_ns: int) -> int:
+    """Return a time less another; of each, what 64 bits cannot hold is the nearest that they can."""
+    return _in_64_bits(_in_64_bits(time_ns) - _in_64_bits(since_ns))
+
+
+def _in_64_bits(number: int) -> int:
+    return min(max(number, -(1 << 63)), (1 << 63) - 1)
+
+
 def parse_rate(text: str) -> int:
     """Return the bit/s that ``text`` names: ``10G``, ``2.5Gb/s``, ``800b/s``; 0 needs no unit."""
     return _scaled(text, _RATE, _PREFIX, "rate", "a rate such as 10G, 2.5Gb/s or 100Mbps")

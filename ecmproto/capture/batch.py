@@ -7,15 +7,94 @@ that pcap and pcapng headers use, plus the DLT_ values for raw IP that some plat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecmproto.units import elapsed_ns
+
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 _FEW_INTERFACES = 64
+
+
+class Displayed:
+    """The time of the last frame of a capture that was displayed so far, None before there is one.
+
+    Who shows frames one by one, in order, says so here; who shows batches calls `Batch.displayed`.
+    """
+
+    __slots__ = ("last_ns",)
+
+    def __init__(self) -> None:
+        self.last_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Timeline:
+    """The times of all frames that a reader gave with a batch, whatever was selected of it since.
+
+    ``first_ns`` is the time of the capture's first frame, ``before_ns`` that of the last one in front of the
+    batch; ``timed`` as in `Batch`.  Frames without a time do not count.
+    """
+
+    first_ns: int | None
+    before_ns: int | None
+    time_ns: Int64
+    timed: NDArray[np.bool_] | None
+    displayed: Displayed
+
+    @property
+    def last_ns(self) -> int | None:
+        """The time of the last frame up to the batch's end."""
+        times = self.time_ns if self.timed is None else self.time_ns[self.timed]
+        return int(times[-1]) if len(times) else self.before_ns
+
+    @property
+    def previous_ns(self) -> Int64:
+        """For each frame the time of the one before it; of the first one its own."""
+        before_ns = self.first_ns if self.before_ns is None else self.before_ns
+        times = np.concatenate([[before_ns or 0], self.time_ns])
+        if self.timed is not None:
+            there = np.concatenate([[True], self.timed])
+            times = times[np.maximum.accumulate(np.where(there, np.arange(len(times)), 0))]
+        previous: Int64 = times[:-1]
+        return previous
+
+
+def timeline_of(
+    time_ns: Int64,
+    timed: NDArray[np.bool_] | None = None,
+    *,
+    before: Timeline | None = None,
+    displayed: Displayed | None = None,
+) -> Timeline:
+    """Return the timeline of frames that follow those of ``before``."""
+    first_ns = None if before is None else before.first_ns
+    if first_ns is None:
+        times = time_ns if timed is None else time_ns[timed]
+        first_ns = int(times[0]) if len(times) else None
+    return Timeline(
+        first_ns=first_ns, before_ns=None if before is None else before.last_ns, time_ns=time_ns, timed=timed,
+        displayed=displayed or Displayed(),
+    )  # fmt: skip
+
+
+_SAFE_NS = 1 << 61
+
+
+def _apart(time_ns: Int64, since_ns: ArrayLike) -> Int64:
+    """Return times less others; what 64 bits cannot hold is the most that they can."""
+    since = np.broadcast_to(np.asarray(since_ns, np.int64), time_ns.shape)
+    if not len(time_ns):
+        return time_ns
+    ends = [int(each) for array in (time_ns, since) for each in (array.min(), array.max())]
+    if max(map(abs, ends)) < _SAFE_NS:
+        return time_ns - since
+    pairs = zip(time_ns.tolist(), since.tolist(), strict=True)
+    return np.array([elapsed_ns(one, other) for one, other in pairs], np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,6 +122,10 @@ class Batch:
     picked: Int64 | None = None
     timed: NDArray[np.bool_] | None = None
     records: RecordFormat | None = None
+    timeline: Timeline | None = None
+    """What times are counted from; None: from the batch's own."""
+    displayed_before_ns: Int64 | None = None
+    """For each frame the time of the one displayed before it, where all are displayed; see `displayed`."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -96,6 +179,45 @@ class Batch:
         for start, end in zip(self.offset.tolist(), ends, strict=True):
             yield bytes(view[start:end])
 
+    def since_first_ns(self) -> Int64:
+        """Return the times since the capture's first frame; 0 of frames without a time."""
+        return self._timed(_apart(self.time_ns, self._timeline().first_ns or 0))
+
+    def since_previous_ns(self) -> Int64:
+        """Return the times since the frame before each in the capture; 0 of frames without a time."""
+        previous = self._timeline().previous_ns
+        if self.timeline is not None and self.picked is not None:
+            previous = previous[self.picked]
+        return self._timed(_apart(self.time_ns, previous))
+
+    def since_displayed_ns(self) -> Int64:
+        """Return the times since the frame displayed before each; 0 of frames without a time.
+
+        Unless `displayed` has said otherwise, all frames of the batch are displayed, and no others.
+        """
+        batch = self if self.displayed_before_ns is not None else self.displayed(told=False)
+        assert batch.displayed_before_ns is not None
+        return self._timed(_apart(self.time_ns, batch.displayed_before_ns))
+
+    def displayed(self, *, told: bool = True) -> Batch:
+        """Return the batch as one whose frames are displayed, behind those of the capture that were before.
+
+        ``told`` False leaves it at that: what is displayed later does not follow these.
+        """
+        timeline = self._timeline()
+        if not len(self):
+            return replace(self, displayed_before_ns=self.time_ns)
+        own = replace(timeline_of(self.time_ns, self.timed), before_ns=timeline.displayed.last_ns)
+        if told:
+            timeline.displayed.last_ns = own.last_ns
+        return replace(self, displayed_before_ns=own.previous_ns)
+
+    def _timed(self, times: Int64) -> Int64:
+        return times if self.timed is None else np.where(self.timed, times, 0)
+
+    def _timeline(self) -> Timeline:
+        return self.timeline or timeline_of(self.time_ns, self.timed)
+
     def select(self, mask: ArrayLike) -> Batch:
         """Return the frames that ``mask`` picks: booleans, one a frame, or positions in the batch."""
         picks = np.asarray(mask)
@@ -113,6 +235,10 @@ class Batch:
             picked=picks if self.picked is None else self.picked[picks],
             timed=None if self.timed is None else self.timed[picks],
             records=self.records,
+            timeline=self.timeline or (None if self.picked is not None else self._timeline()),
+            displayed_before_ns=(
+                None if self.displayed_before_ns is None else self.displayed_before_ns[picks]
+            ),
         )
 
     @classmethod

@@ -34,10 +34,13 @@ from ecmproto.capture.batch import (
     Batch,
     Block,
     ByteOrder,
+    Displayed,
     Format,
     Int64,
     Interface,
     RecordFormat,
+    Timeline,
+    timeline_of,
 )
 from ecmproto.capture.pcap import HEADER_OCTETS, PcapHeader, PcapParser, byte_order_of, parse_header
 from ecmproto.capture.pcapng import SECTION_MAGIC, PcapngParser
@@ -127,10 +130,13 @@ class CaptureReader:
 
     def __init__(self, source: Source, path: str, *, batch_frames: int) -> None:
         self.path = path
+        self.displayed = Displayed()
+        """The last frame that was displayed, for who shows frames one by one."""
         self.problem: CaptureError | None = None
         self.header: PcapHeader | None = None
         """The header of a pcap file; None for pcapng, whose first block is its section header."""
         self._source = source
+        self._timeline: Timeline | None = None
         self._pending: list[Block] = []
         source.extend(HEADER_OCTETS)
         self._parser = self._parser_for(source, Walker(_plain_size(source)), batch_frames)
@@ -257,8 +263,15 @@ class CaptureReader:
                 self.problem = self._error(self._source, item.at, self.frames, item.needed, item.got)
             else:
                 if item is not None:
-                    yield item
+                    yield self._followed(item) if isinstance(item, Batch) else item
                 self._source.release()
+
+    def _followed(self, batch: Batch) -> Batch:
+        """Return a batch that knows the times of the frames before it."""
+        self._timeline = timeline_of(
+            batch.time_ns, batch.timed, before=self._timeline, displayed=self.displayed
+        )
+        return dataclasses.replace(batch, timeline=self._timeline)
 
     def _end(self, shortage: Shortage) -> None:
         source = self._source

@@ -3,7 +3,8 @@
 A field that a frame may have several times (a VLAN tag's, a TLV's) is a list of values, or with ``repeated``
 "first" its outermost value.  A frame without the field has null.  Numbers have the least type that holds
 them, MAC, IPv4 and IPv6 addresses and CPIDs are text, octet strings binary, what takes few words is
-dictionary-encoded text, ``frame.time_epoch`` a timestamp in ns.  With ``addresses`` "octets", addresses are
+dictionary-encoded text, ``frame.time_epoch`` a timestamp in ns, times
+since another frame are durations.  With ``addresses`` "octets", addresses are
 fixed-size binary and CPIDs ``uint64``, of which pandas makes floats and loses digits where frames have none;
 ``as_text`` makes text of them.  A field's metadata hold its unit, meaning and source.
 """
@@ -100,7 +101,7 @@ def _value_type(field: FilterField, addresses: Addresses) -> Any:
         case "octets":
             return pa.binary()
         case "time":
-            return pa.timestamp("ns")
+            return pa.timestamp("ns") if field.name == "frame.time_epoch" else pa.duration("ns")
     if field.origin == "record":
         return pa.type_for_alias(_RECORD_TYPES[field.name])
     empty = empty_of(field)
@@ -233,7 +234,7 @@ def _flat(column: Column, kind: Any, there: _There) -> Any:
 def _plain(values: NDArray[Any], kind: Any, there: _There) -> Any:
     """Return an array of fixed-width values over numpy's memory."""
     pa = arrow()
-    if values.ndim == 1 and not pa.types.is_timestamp(kind):
+    if values.ndim == 1 and not pa.types.is_temporal(kind):
         values = values.astype(kind.to_pandas_dtype(), copy=False)
     return pa.Array.from_buffers(kind, len(values), [there.bits, pa.py_buffer(np.ascontiguousarray(values))])
 

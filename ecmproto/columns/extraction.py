@@ -8,7 +8,7 @@ shared by two threads where there are frames enough.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,7 +22,7 @@ from ecmproto.columns.gathering import WORD, Collected, Want, empty_values, how_
 from ecmproto.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.columns.layout_cache import FCS, PADDING, TRAILER
 from ecmproto.columns.parse_tables import field_of
-from ecmproto.filter.fields import FieldSource, FilterField
+from ecmproto.filter.fields import DISPLAYED, FieldSource, FilterField
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.formats.infiniband import CRC_STATUS
 
@@ -197,6 +197,9 @@ def _of_record(
             if batch.picked is None:
                 return every, np.arange(batch.first + 1, batch.first + 1 + len(batch), dtype=np.int64)
             return every, batch.numbers + 1
+        case "frame.time_relative" | "frame.time_delta" | "frame.time_delta_displayed":
+            times = _TIMES[name](batch)
+            return (every, times) if batch.timed is None else (every[batch.timed], times[batch.timed])
         case "frame.len":
             return every, batch.original
         case "frame.cap_len":
@@ -210,6 +213,13 @@ def _of_record(
     if batch.timed is None or batch.timed.all():
         return every, batch.time_ns
     return every[batch.timed], batch.time_ns[batch.timed]
+
+
+_TIMES: Mapping[str, Callable[[Batch], NDArray[np.int64]]] = {
+    "frame.time_relative": Batch.since_first_ns,
+    "frame.time_delta": Batch.since_previous_ns,
+    DISPLAYED: Batch.since_displayed_ns,
+}
 
 
 @functools.lru_cache(maxsize=4)

@@ -19,7 +19,7 @@ from ecmproto.columns.arrow import Addresses, Repeated, arrow, record_batch_of, 
 from ecmproto.columns.column import asked
 from ecmproto.columns.extraction import Columns, extract
 from ecmproto.columns.threads import ahead, in_order
-from ecmproto.filter.fields import FilterField
+from ecmproto.filter.fields import DISPLAYED, FilterField
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -51,7 +51,13 @@ def column_batches(
     """
     names = tuple(field.name for field in asked(fields))
     works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes)
-    return in_order(works, threads)
+    return in_order(works, 1 if _in_turn(names, filter) else threads)
+
+
+def _in_turn(names: Iterable[str], filter: Filter | str | None) -> bool:
+    """Return whether what a batch gives depends on what was displayed before it."""
+    wanted = _compiled(filter) if isinstance(filter, str) else filter
+    return DISPLAYED in names or (wanted is not None and DISPLAYED in wanted.fields)
 
 
 def batch_works(
@@ -83,7 +89,7 @@ def _columns_of(
         from ecmproto.columns.selection import selected
 
         batch = batch.select(selected(batch, filter, interfaces=interfaces, ethertypes=ethertypes))
-    return extract(batch, names(), interfaces=interfaces, ethertypes=ethertypes)
+    return extract(batch.displayed(), names(), interfaces=interfaces, ethertypes=ethertypes)
 
 
 def record_batches(
@@ -108,7 +114,7 @@ def record_batches(
             partial(_record_batch_of, columns, schema)
             for columns in batch_works(reader, lambda: names, filter=filter, ethertypes=ethertypes)
         )
-        yield from in_order(works, threads)
+        yield from in_order(works, 1 if _in_turn(names, filter) else threads)
         if reader.problem is not None:
             raise reader.problem
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ecmproto.capture import open_capture
 from ecmproto.capture.batch import Batch, Interface
+from ecmproto.codec.frame import Frame
 from ecmproto.columns.column import Column, Int64, Octets, Stretches, Texts, Values
 from ecmproto.columns.extraction import SHARED_FRAMES, extract
 from ecmproto.columns.files import CapturePath
@@ -37,9 +38,11 @@ from ecmproto.columns.relations import (
     stretches_of,
     within,
 )
+from ecmproto.columns.walk import decoded_frame
 from ecmproto.filter import Filter, compile_filter
-from ecmproto.filter.evaluation import cut, fields_of
+from ecmproto.filter.evaluation import Captured, cut, fields_of
 from ecmproto.filter.fields import (
+    DISPLAYED,
     INNER,
     And,
     Comparison,
@@ -79,7 +82,21 @@ def selected(
     ``interfaces`` are the capture's, as for `ecmproto.columns.extract`; ``pool`` is a thread that
     shares the work.
     """
-    return _holds(filter.test, Scope(batch, interfaces, ethertypes, pool))
+    scope = Scope(batch, interfaces, ethertypes, pool)
+    return _in_turn(filter, scope) if DISPLAYED in filter.fields else _holds(filter.test, scope)
+
+
+def _in_turn(filter: Filter, scope: Scope) -> Mask:
+    """Return which frames a filter selects that depends on what it selected before, frame by frame.
+
+    What it asks beside that is asked of all frames at once, where both must hold.
+    """
+    tests = filter.test.tests if isinstance(filter.test, And) else (filter.test,)
+    other = [test for test in tests if all(field.name != DISPLAYED for field in fields_of(test))]
+    mask = _all(other, scope)
+    rows = np.flatnonzero(mask)
+    mask[rows] = [filter.matches(record) for record in scope.records(rows)]
+    return mask
 
 
 def count(
@@ -228,6 +245,21 @@ class FrameValues:
         return FrameValues(rows=self.rows[picks], values=picked)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A frame by itself: `ecmproto.filter.evaluation.Captured`."""
+
+    number: int
+    time_ns: int | None
+    since_first_ns: int | None
+    since_previous_ns: int | None
+    since_displayed_ns: int | None
+    octets: bytes
+    original_octets: int
+    interface_id: int
+    frame: Frame
+
+
 class Scope:
     """The fields of a batch's frames, each computed once and kept."""
 
@@ -250,6 +282,30 @@ class Scope:
     def narrowed(self, rows: NDArray[np.intp]) -> Scope:
         """Return the frames at ``rows`` only."""
         return Scope(self._batch.select(rows), self._interfaces, self._ethertypes, self._pool)
+
+    def records(self, rows: NDArray[np.intp]) -> Iterator[Captured]:
+        """Yield some frames one by one."""
+        batch = self._batch.select(rows)
+        frames = frames_of(batch, self._interfaces)
+        names = (
+            "frame.number",
+            "frame.time_epoch",
+            "frame.time_relative",
+            "frame.time_delta",
+            "frame.interface_id",
+        )
+        columns = extract(batch, names, interfaces=self._interfaces)
+        listed = (columns[name].lists() for name in names)
+        for row, (number, time_ns, since_first_ns, since_previous_ns, interface_id) in enumerate(
+            zip(*listed, strict=True)
+        ):
+            yield _Row(
+                number=number[0], time_ns=next(iter(time_ns), None), interface_id=interface_id[0],
+                since_first_ns=next(iter(since_first_ns), None),
+                since_previous_ns=next(iter(since_previous_ns), None), since_displayed_ns=None,
+                octets=batch.frame(row), original_octets=int(batch.original[row]),
+                frame=decoded_frame(frames, self._ethertypes, row),
+            )  # fmt: skip
 
     def prepare(self, fields: Iterable[FilterField]) -> None:
         """Find the values of ``fields``, and where a layer is, in one walk over the frames."""

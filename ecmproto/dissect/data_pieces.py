@@ -202,6 +202,9 @@ def _scaled_time(cls: type[Layer]) -> Callable[[int, int], str]:
 _OF_RECORD: dict[str, Piece] = {
     "frame.number": Decimal(RecordNumber.NUMBER),
     "frame.time_epoch": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.TIME_NS)]),
+    "frame.time_relative": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_FIRST_NS)]),
+    "frame.time_delta": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_PREVIOUS_NS)]),
+    "frame.time_delta_displayed": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_DISPLAYED_NS)]),
     "frame.len": Decimal(RecordNumber.ORIGINAL),
     "frame.cap_len": Decimal(RecordNumber.CAPTURED),
     "frame.interface_id": Decimal(RecordNumber.INTERFACE_ID),

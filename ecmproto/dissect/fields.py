@@ -20,7 +20,7 @@ from ecmproto.errors import SpecError
 from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import Layer
 from ecmproto.formats.infiniband import CRC_STATUS, crc_status
-from ecmproto.formats.registry import FORMATS, catalogue
+from ecmproto.formats.registry import ALIASES, FORMATS, catalogue
 from ecmproto.formats.schema import BitPart, Field
 from ecmproto.formats.text import text_of
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _OF_RECORD: dict[str, Callable[[Record], str]] = {
     "frame.number": lambda record: str(record.number),
     "frame.time_epoch": lambda record: "" if record.time_ns is None else seconds_text(record.time_ns),
+    "frame.time_relative": lambda record: _since(record, record.since_first_ns),
+    "frame.time_delta": lambda record: _since(record, record.since_previous_ns),
+    "frame.time_delta_displayed": lambda record: _since(record, record.since_displayed_ns),
     "frame.len": lambda record: str(record.original_octets),
     "frame.cap_len": lambda record: str(len(record.octets)),
     "frame.interface_id": lambda record: str(record.interface_id),
@@ -43,6 +46,10 @@ _OF_FRAME: dict[str, Callable[[Frame], str]] = {
     CRC_STATUS: lambda frame: crc_status(frame.layers, frame.boundaries()) or "",
 }
 _INNER = "encapsulated."
+
+
+def _since(record: Record, since_ns: int | None) -> str:
+    return "" if record.time_ns is None or since_ns is None else seconds_text(since_ns)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,6 +159,7 @@ def _hint(name: str, known: list[str]) -> str:
 
 
 def _parts(name: str) -> Iterator[Part]:
+    name = ALIASES.get(name, name)
     for cls in FORMATS:
         for field in cls.layout:
             meta = field.meta

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.beginnings import first_format
 from ecmproto.capture import Batch, CaptureReader, Interface, comments, exact_times
-from ecmproto.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, SIMPLE_PACKET
+from ecmproto.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, SIMPLE_PACKET, Displayed
 from ecmproto.capture.pcapng import COMMENT, END_OF_OPTIONS
 from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.units import NS_PER_S
+from ecmproto.units import NS_PER_S, elapsed_ns
 
 if TYPE_CHECKING:
     from ecmproto.columns.text.renderer import Renderer
@@ -100,6 +100,7 @@ class Listing(ABC):
             self.origin_ns = next(iter(exact_times(batch.select(timed[:1]), interfaces)), None)
         if shown is not None:
             batch = batch.select(shown)
+        batch = batch.displayed()
 
         def single(part: Batch) -> Iterator[str]:
             each = records(part, interfaces, ethertypes=ethertypes, commented=self.commented)
@@ -157,6 +158,10 @@ class Record:
     frame: Frame
     comments: tuple[str, ...] = ()
     interface_id: int = 0
+    since_first_ns: int | None = 0
+    since_previous_ns: int | None = 0
+    since_displayed_ns: int | None = 0
+    """Times since the capture's first frame, the frame before, and the one displayed before it."""
 
     @property
     def is_ethernet(self) -> bool:
@@ -175,10 +180,12 @@ def records(
     *,
     ethertypes: EtherTypes = DEFAULT,
     commented: bool = False,
+    displayed: Displayed | None = None,
 ) -> Iterator[Record]:
     """Yield the frames of ``batch`` one by one, with their comments when ``commented``.
 
     ``interfaces`` are the capture's: they say which link type a frame has, and whether it ends in an FCS.
+    Who displays some of them says so in ``displayed``, which is the reader's, before the next is asked for.
     """
     times: Sequence[int | None] = exact_times(batch, interfaces)
     if batch.timed is not None:
@@ -188,9 +195,13 @@ def records(
     linked = [(each.linktype, each.fcs_octets, each.local_index) for each in links]
     rows = zip(
         batch.numbers.tolist(), times, batch.original.tolist(), batch.interface.tolist(), used.tolist(),
-        batch.frames(), strict=True,
+        batch.since_first_ns().tolist(), batch.since_previous_ns().tolist(),
+        batch.since_displayed_ns().tolist(), batch.frames(), strict=True,
     )  # fmt: skip
-    for index, (number, time_ns, original, interface, link, octets) in enumerate(rows):
+    for index, row in enumerate(rows):
+        number, time_ns, original, interface, link, since_first, since_previous, since_displayed, octets = row
+        if displayed is not None and time_ns is not None:
+            since_displayed = elapsed_ns(time_ns, time_ns if displayed.last_ns is None else displayed.last_ns)
         linktype, fcs_octets, interface_id = linked[link]
         if linktype == ETHERNET:
             whole = original == len(octets) <= _REPEATED_OCTETS
@@ -212,6 +223,9 @@ def records(
             frame=frame,
             comments=comments(batch, index) if commented else (),
             interface_id=interface_id,
+            since_first_ns=since_first,
+            since_previous_ns=since_previous,
+            since_displayed_ns=since_displayed,
         )
 
 

@@ -204,6 +204,15 @@ class Written(NamedTuple):
     before: Octets
     after: Octets
 
+    @property
+    def differs(self) -> NDArray[np.bool_]:
+        """For each whether the octets are others now."""
+        differs = np.zeros(len(self.row), np.bool_)
+        # a row is short: column by column is quicker
+        for column in range(self.before.shape[1]):
+            differs |= self.before[:, column] != self.after[:, column]
+        return differs
+
 
 def kinds_wanted(assignments: Iterable[Assignment]) -> dict[int, Want]:
     """Return what is to be collected of the layers of frames for `places_of`."""

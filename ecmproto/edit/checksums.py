@@ -210,7 +210,7 @@ def _renew_crc(
     for each in written:
         at, row = each.start, each.row
         covered = (packets.crc[row] > at) & (packets.network[row] <= at)
-        touched[row[covered & (each.before != each.after).any(axis=1)]] = True
+        touched[row[covered & each.differs]] = True
     rows = np.flatnonzero(touched & (packets.bth >= 0) & (packets.network >= 0))
     rows = rows[~_is_fragment(packets, buffer, rows)]
     if not len(rows):

@@ -389,7 +389,7 @@ def _written(places: Sequence[Places], buffer: Octets, low: int, frames: int) ->
             each.assignment, (np.zeros(frames, np.bool_), np.zeros(frames, np.bool_))
         )
         had[written.row] = True
-        differs[written.row[(written.before != written.after).any(axis=1)]] = True
+        differs[written.row[written.differs]] = True
         changed |= differs
     counts = {each: (int(had.sum()), int(differs.sum())) for each, (had, differs) in masks.items()}
     return _Outcome(done, changed, counts)

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.errors import DecodeError
 from ecmproto.filter.fields import (
+    DISPLAYED,
     And,
     Comparison,
     Constant,
@@ -42,6 +43,7 @@ from ecmproto.filter.literals import expression
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.infiniband import CRC_STATUS, crc_status
+from ecmproto.units import elapsed_ns
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +67,43 @@ class Filter:
 def compile_filter(text: str) -> Filter:
     """Return the filter that ``text`` writes; FilterError, which points at the place, when it is none."""
     test = checked(text, parse(text))
-    names = dict.fromkeys(field.name for field in fields_of(test))
-    return Filter(text=text, test=test, fields=tuple(names), matches=predicate(test))
+    names = tuple(dict.fromkeys(field.name for field in fields_of(test)))
+    matches = _in_turn(test) if DISPLAYED in names else predicate(test)
+    return Filter(text=text, test=test, fields=names, matches=matches)
+
+
+def _in_turn(test: Test) -> Predicate:
+    """Return the function that tells of frames in order whether ``test`` holds, which remembers what it
+    selected; it starts anew where numbers do."""
+    number, last_ns = 0, None
+
+    @dataclasses.dataclass(slots=True)
+    class InTurn:
+        """A frame, and when one was selected before it."""
+
+        captured: Captured
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.captured, name)
+
+        @property
+        def since_displayed_ns(self) -> int | None:
+            time_ns = self.captured.time_ns
+            return None if time_ns is None else elapsed_ns(time_ns, time_ns if last_ns is None else last_ns)
+
+    holds = predicate(test)
+
+    def matches(captured: Captured) -> bool:
+        nonlocal number, last_ns
+        if captured.number <= number:
+            last_ns = None
+        number = captured.number
+        found = holds(InTurn(captured))  # what it has not itself, the frame has
+        if found and captured.time_ns is not None:
+            last_ns = captured.time_ns
+        return found
+
+    return matches
 
 
 class Captured(Protocol):
@@ -79,6 +116,18 @@ class Captured(Protocol):
     @property
     def time_ns(self) -> int | None:
         """Time of capture since 1970; None where the capture has none."""
+
+    @property
+    def since_first_ns(self) -> int | None:
+        """Time since the capture's first frame; None where there is no time."""
+
+    @property
+    def since_previous_ns(self) -> int | None:
+        """Time since the frame before it in the capture."""
+
+    @property
+    def since_displayed_ns(self) -> int | None:
+        """Time since the frame displayed before it."""
 
     @property
     def octets(self) -> bytes:
@@ -105,6 +154,9 @@ _OF_RECORD: dict[str, Reader] = {
     "frame": lambda captured: (captured.octets,),
     "frame.number": lambda captured: (captured.number,),
     "frame.time_epoch": lambda captured: () if captured.time_ns is None else (captured.time_ns,),
+    "frame.time_relative": lambda captured: _timed(captured, captured.since_first_ns),
+    "frame.time_delta": lambda captured: _timed(captured, captured.since_previous_ns),
+    DISPLAYED: lambda captured: _timed(captured, captured.since_displayed_ns),
     "frame.len": lambda captured: (captured.original_octets,),
     "frame.cap_len": lambda captured: (len(captured.octets),),
     "frame.interface_id": lambda captured: (captured.interface_id,),
@@ -117,6 +169,10 @@ _OF_FRAME: dict[str, FrameReader] = {
     "eth.trailer": lambda frame: (frame.trailer,) if frame.trailer else (),
     "eth.fcs": lambda frame: (frame.fcs,) if frame.fcs else (),
 }
+
+
+def _timed(captured: Captured, since_ns: int | None) -> Sequence[Value]:
+    return () if captured.time_ns is None or since_ns is None else (since_ns,)
 
 
 def protocols(frame: Frame) -> str:

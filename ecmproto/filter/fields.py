@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from ecmproto.codec.document import nearest
 from ecmproto.formats.base import Layer
-from ecmproto.formats.registry import FORMATS, catalogue
+from ecmproto.formats.registry import ALIASES, FORMATS, catalogue
 from ecmproto.formats.schema import Field as WireField
 
 Kind = Literal["number", "mac", "ipv4", "ipv6", "cpid", "octets", "text", "time", "layer"]
@@ -102,6 +102,8 @@ def known() -> Mapping[str, FilterField]:
     for name, ends in BOTH_ENDS.items():
         sources = [source for end in ends for source in fields[end].sources]
         fields[name] = dataclasses.replace(fields[ends[0]], name=name, sources=tuple(sources))
+    for alias, name in ALIASES.items():
+        fields[alias] = dataclasses.replace(fields[name], name=alias)
     return fields
 
 
@@ -123,8 +125,18 @@ def _layers() -> Iterator[FilterField]:
         yield FilterField(name=name, kind="layer", formats=tuple(classes))
 
 
-_CAPTURE_KINDS: dict[str, Kind] = {"uint": "number", "time": "time", "text": "text", "octets": "octets"}
-_RECORD = ("frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_id")
+_CAPTURE_KINDS: dict[str, Kind] = {
+    "uint": "number",
+    "time": "time",
+    "duration": "time",
+    "text": "text",
+    "octets": "octets",
+}
+DISPLAYED = "frame.time_delta_displayed"
+"""The field that depends on which frames are displayed: of a filter, on those that it selected before."""
+IN_SEQUENCE = ("frame.number", "frame.time_relative", "frame.time_delta", DISPLAYED)
+"""Fields that say something of the frames before it."""
+_RECORD = (*IN_SEQUENCE, "frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_id")
 
 
 def _of_capture() -> Iterator[FilterField]:

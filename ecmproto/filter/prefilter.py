@@ -30,6 +30,7 @@ from ecmproto.capture.linux.bpf import (
 )
 from ecmproto.filter.evaluation import Filter
 from ecmproto.filter.fields import (
+    IN_SEQUENCE,
     And,
     Comparison,
     Constant,
@@ -78,10 +79,10 @@ def prefilter(
     """Return the program by which the kernel takes at least what ``filter`` selects on an interface.
 
     Empty, which takes everything, where nothing can be left out: other links than Ethernet, a snap length
-    within the Ethernet header, and filters that ask how many frames there were (frame.number).
+    within the Ethernet header, and filters that ask how many frames there were, or when (frame.number).
     """
     seen = snap_octets is None or snap_octets >= _HEADER_OCTETS
-    if linktype != ETHERNET or not seen or "frame.number" in filter.fields:
+    if linktype != ETHERNET or not seen or not set(IN_SEQUENCE).isdisjoint(filter.fields):
         return ()
     return program_of(_Translator(ethertypes).at_least(filter.test))
 

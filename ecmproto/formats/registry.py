@@ -313,6 +313,9 @@ class Entry:
 _FRAME = (
     ("frame.number", "uint", "", "number of the frame in the capture, from 1"),
     ("frame.time_epoch", "time", "s", "time of capture in seconds since 1970, nine decimal places"),
+    ("frame.time_relative", "duration", "s", "time since the first frame of the capture"),
+    ("frame.time_delta", "duration", "s", "time since the frame before it in the capture"),
+    ("frame.time_delta_displayed", "duration", "s", "time since the frame displayed before it"),
     ("frame.len", "uint", "octets", "length on the wire"),
     ("frame.cap_len", "uint", "octets", "octets captured"),
     ("frame.interface_id", "uint", "", "interface of its section of the capture, from 0"),
@@ -328,6 +331,13 @@ _FRAME = (
     ("eth.trailer", "octets", "", "other octets behind the last layer"),
     ("eth.fcs", "octets", "", "frame check sequence, where the capture has it"),
 )
+
+
+ALIASES = {
+    **{f"pfc.prio{n}": f"macc.cbfc.pause_time.c{n}" for n in range(8)},
+    **{f"pfc.enabled.{n}": f"macc.cbfc.enbv.c{n}" for n in range(8)},
+}
+"""Short names of fields, which are taken wherever one is asked for by name."""
 
 
 @functools.cache

@@ -34,7 +34,7 @@ def _told(path: Path) -> dict[str, list[list[Any]]]:
 
 
 def _as_lists(column: Any) -> list[list[Any]]:
-    if pa.types.is_timestamp(column.type):
+    if pa.types.is_temporal(column.type):
         column = column.cast(pa.int64())
     values = column.to_pylist()
     if pa.types.is_list(column.type):

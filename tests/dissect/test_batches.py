@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface, open_capture
+from ecmproto.capture.batch import Displayed, timeline_of
 from ecmproto.codec.frame import frame_check_sequence
 from ecmproto.columns.text import renderer
 from ecmproto.dissect import Csv, Json, Lines, NdJson, Tabs, Trees, records
@@ -61,14 +63,27 @@ def _programs_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
 def one_by_one(
     form: Listing, batch: Batch, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT
 ) -> bytes:
-    each = records(batch, interfaces, ethertypes=ethertypes, commented=form.commented)
-    return "".join(form.record(record) for record in each).encode()
+    displayed = batch.timeline.displayed if batch.timeline is not None else Displayed()
+    text = ""
+    for record in records(
+        batch, interfaces, ethertypes=ethertypes, commented=form.commented, displayed=displayed
+    ):
+        text += form.record(record)
+        displayed.last_ns = displayed.last_ns if record.time_ns is None else record.time_ns
+    return text.encode()
 
 
 def at_once(
     form: Listing, batch: Batch, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT
 ) -> bytes:
     return b"".join(bytes(text) for text in form.batch(batch, interfaces, ethertypes=ethertypes))
+
+
+def _afresh(batch: Batch) -> Batch:
+    """Return a batch in front of which nothing was displayed."""
+    if batch.timeline is None:
+        return batch
+    return dataclasses.replace(batch, timeline=dataclasses.replace(batch.timeline, displayed=Displayed()))
 
 
 def assert_same(
@@ -78,8 +93,8 @@ def assert_same(
     ethertypes: EtherTypes = DEFAULT,
     form: Listing | None = None,
 ) -> None:
-    expected = one_by_one(FORMS[name](), batch, interfaces, ethertypes).split(b"\n")
-    got = at_once(form or FORMS[name](), batch, interfaces, ethertypes).split(b"\n")
+    expected = one_by_one(FORMS[name](), _afresh(batch), interfaces, ethertypes).split(b"\n")
+    got = at_once(form or FORMS[name](), _afresh(batch), interfaces, ethertypes).split(b"\n")
     for index, (line, wanted) in enumerate(zip(got, expected, strict=False)):
         assert line == wanted, f"frame {index}"
     assert len(got) == len(expected)
@@ -213,6 +228,7 @@ def test_the_way_may_change_from_batch_to_batch(name: str) -> None:
     for offset in (0, 1):
         form = FORMS[name]()
         ways = (one_by_one, at_once)
+        batch = dataclasses.replace(batch, timeline=timeline_of(batch.time_ns))
         parts = [ways[(i + offset) % 2](form, part, interfaces) for i, part in enumerate(_parts(batch, 3))]
         assert b"".join(parts) == expected
 
@@ -222,10 +238,11 @@ def test_only_frames_that_are_shown(name: str) -> None:
     batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)))
     interfaces = [Interface(index=0, linktype=1)]
     for shown in (np.arange(len(batch)) % 3 == 1, np.zeros(len(batch), np.bool_)):
-        expected, form = "", FORMS[name]()
-        for record, wanted in zip(records(batch, interfaces), shown, strict=True):
+        expected, form, displayed = "", FORMS[name](), Displayed()
+        for record, wanted in zip(records(batch, interfaces, displayed=displayed), shown, strict=True):
             if wanted:
                 expected += form.record(record)
+                displayed.last_ns = record.time_ns
             else:
                 form.passed(record)
         form = FORMS[name]()

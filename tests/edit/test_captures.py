@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter, comments, open_capture
 from ecmproto.codec import VLAN, CNTag, Data, Ethernet, decode, encode
@@ -85,6 +85,7 @@ def test_without_an_edit_every_octet_stays(path: Path, tmp_path: Path) -> None:
     assert (report.written, report.changed) == (report.read, 0)
 
 
+@settings(max_examples=25)
 @given(capture=captures())
 def test_an_edit_of_nothing_changes_no_octet(
     capture: DrawnCapture, tmp_path_factory: pytest.TempPathFactory

@@ -24,6 +24,9 @@ class Seen:
     time_ns: int | None = 0
     original_octets: int = 0
     interface_id: int = 0
+    since_first_ns: int | None = 0
+    since_previous_ns: int | None = 0
+    since_displayed_ns: int | None = 0
 
 
 def seen(*layers: Layer, number: int = 1, time_ns: int | None = 0, interface_id: int = 0) -> Seen:

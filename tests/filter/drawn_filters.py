@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from ecmproto.filter.fields import FilterField, Value, find
+from ecmproto.filter.literals import string_text
 
 Pool = Mapping[str, Sequence[Value]]
 """The values that each field has somewhere."""
@@ -161,7 +162,8 @@ class Drawer:
             if field.kind in ("ipv4", "ipv6"):
                 return str(ipaddress.ip_address(value))
             return self._random.choice((value.hex(":"), value.hex("-"), value.hex(".", 2)))
-        assert isinstance(value, int)
+        if isinstance(value, str):
+            return string_text(value.encode())
         if field.kind == "time":
             return f"{value // 10**9}.{value % 10**9:09d}"
         if field.bits == 1:

@@ -415,11 +415,16 @@ class Output:
         from ecmproto.dissect import records
 
         interfaces, ethertypes = self._reader.interfaces, self._ethertypes
-        return records(batch, interfaces, ethertypes=ethertypes, commented=self._commented)
+        return records(
+            batch, interfaces, ethertypes=ethertypes, commented=self._commented,
+            displayed=self._reader.displayed,
+        )  # fmt: skip
 
     def _show(self, record: Record, held: Interrupt) -> bool:
         """Show a frame if the filter selects it; return whether it does."""
         selected = self._filter is None or self._filter.matches(record)
+        if selected and record.time_ns is not None:
+            self._reader.displayed.last_ns = record.time_ns
         if self._form is not None and selected:
             self._stdout.write(self._form.record(record))
         elif self._form is not None:

@@ -20,19 +20,22 @@ from ecmproto_cli.output import paint
 def command(pattern: str, form: str) -> None:
     """List the fields whose name or description holds PATTERN (a regular expression)."""
     from ecmproto.filter.literals import expression
-    from ecmproto.formats.registry import catalogue
+    from ecmproto.formats.registry import ALIASES, catalogue
 
     try:
         holds = expression(os.fsencode(pattern))
     except SpecError as error:
         raise click.BadParameter(f"PATTERN: needed {error.needed}, got {error.got}") from None
     entries = [e for e in catalogue() if holds(e.name.encode()) or holds(e.doc.encode())]
-    if not entries:
+    short = {alias: name for alias, name in ALIASES.items() if holds(alias.encode())}
+    if not entries and not short:
         raise CommandError(f"no field matches {pattern!r}", exit_code=FINDINGS, help="ecmproto fields")
     if form == "json":
         rows = [entry.as_dict() for entry in entries]
         click.echo(json.dumps({"schema": "ecmproto/fields/1", "fields": rows}, indent=2, ensure_ascii=False))
         return
-    width = max(len(entry.name) for entry in entries)
+    width = max(len(name) for name in (*short, *(entry.name for entry in entries)))
     for entry in entries:
         click.echo(f"{paint(entry.name.ljust(width), 'name')}  {entry.type:<8} {entry.doc}")
+    for alias, name in short.items():
+        click.echo(f"{paint(alias.ljust(width), 'name')}  {'':<8} short for {name}")

@@ -60,6 +60,8 @@ def unpacked(target: Target, array: Any) -> Any:
         return _strings(array, np.int64 if pa.types.is_large_binary(kind) else np.int32)
     if pa.types.is_timestamp(kind):
         return np.asarray(array.cast(pa.timestamp("ns")).view(pa.int64()))
+    if pa.types.is_duration(kind):
+        return np.asarray(array.cast(pa.duration("ns")).view(pa.int64()))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return array.to_numpy(zero_copy_only=False)
     raise target.error("numbers, octets or text", f"Arrow values of type {kind}")

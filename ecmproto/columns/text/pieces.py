@@ -40,6 +40,10 @@ class RecordNumber(enum.IntEnum):
     """Which text says what is malformed, from 1; 0 where nothing is, or where no program is to tell."""
     FLAWED = 11
     """Whether the frame is cut off or malformed: 0 or 1."""
+    SINCE_FIRST_NS = 12
+    SINCE_PREVIOUS_NS = 13
+    SINCE_DISPLAYED_NS = 14
+    """Times since the capture's first frame, the frame before, and the one displayed before it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

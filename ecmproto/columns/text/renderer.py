@@ -574,6 +574,13 @@ def _record(batch: Batch, interfaces: Sequence[Interface], origin_ns: int) -> tu
     if near.any():  # else the origin may be more than 64 bits hold
         since_ns[near] = batch.time_ns[near] - origin_ns
     record[RecordNumber.SINCE_NS] = since_ns
+    for number, times in (
+        (RecordNumber.SINCE_FIRST_NS, batch.since_first_ns()),
+        (RecordNumber.SINCE_PREVIOUS_NS, batch.since_previous_ns()),
+        (RecordNumber.SINCE_DISPLAYED_NS, batch.since_displayed_ns()),
+    ):
+        far |= np.abs(times.astype(np.float64)) > _FAR_NS
+        record[number] = times
     record[RecordNumber.ORIGINAL] = batch.original
     record[RecordNumber.CAPTURED] = batch.captured
     record[RecordNumber.CUT] = np.maximum(0, batch.original - batch.captured)
