@@ -40,6 +40,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ecmproto"))
 
 
 THOROUGH = (
+    "check/test_clean.py",
     "cli/test_fuzz_send.py",
     "cli/test_send_storm.py",
     "codec/test_tshark_oracle.py",

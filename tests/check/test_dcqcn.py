@@ -60,7 +60,8 @@ def test_cnps_of_one_queue_pair_that_come_too_often_are_found() -> None:
 
 def test_marks_that_nobody_answers_are_found() -> None:
     marked: list[Event] = [(turn * MS, data(3, turn)) for turn in range(4)]
-    result = dcqcn([*marked, (4 * MS, BACK)])
+    assert faults(dcqcn([*marked, (4 * MS, BACK)])) == []  # nobody sends a CNP: an open loop
+    result = dcqcn([*marked, (4 * MS, BACK)], closed="yes")
     assert faults(result) == [("CNP004", None)]
     assert result.findings[0].what == "no CNP goes from 10.0.0.2 to 10.0.0.1"
     assert result.findings[0].measured == "4 CE-marked frames"

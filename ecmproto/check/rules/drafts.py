@@ -104,18 +104,20 @@ def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
 
 
 def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that Qoff of 0 or less is told to flows with a tag of this congestion point alone."""
-    q_off, q_delta = rows[f"{prefix}.q_off"], rows[f"{prefix}.q_delta"]
+    """Judge that a Qoff below 0 is told to flows with a tag of this congestion point alone.
+
+    0 may be a Qoff of up to 63 octets above it.
+    """
     cpid, shown = rows[f"{prefix}.cpid"], rows[f"{SHOWN}cmtag.cpid"]
     tagged = rows.has(f"{SHOWN}cmtag.cpid")
-    told = is_feedback(prefix, rows) & (q_off <= 0) & ((q_off != 0) | (q_delta != 0))
+    told = is_feedback(prefix, rows) & (rows[f"{prefix}.q_off"] < 0)
     about = told & (tagged | (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS))
 
     def found(row: int) -> str:
         return cpid_of_key(int(shown[row])) if tagged[row] else "no CM-Tag"
 
     return Judged(
-        ~tagged | (shown != cpid), "Qoff of 0 or less, told to a flow that is not limited for this point",
+        ~tagged | (shown != cpid), "Qoff below 0, told to a flow that is not limited for this point",
         found, lambda row: f"CM-Tag {cpid_of_key(int(cpid[row]))}", about=about,
     )  # fmt: skip
 

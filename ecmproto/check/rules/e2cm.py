@@ -330,7 +330,7 @@ RULES = (
     Rule(
         id="E2CM005",
         name="suppression",
-        sentence="Qoff of 0 or less is told only to flows whose CM-Tag has this congestion point's CPID.",
+        sentence="A Qoff below 0 is told only to flows whose CM-Tag has this congestion point's CPID.",
         why="Where the queue is short there is nothing to tell to a source that is not limited, or "
         "limited for another congestion point. Judged where the message shows enough of the sampled "
         "frame for its tag to be seen.",
@@ -338,7 +338,7 @@ RULES = (
         severity="error",
         subject=_CPID,
         on=_ON,
-        fields=("e2cm.type", "e2cm.q_off", "e2cm.q_delta", f"{drafts.SHOWN}eth.type"),
+        fields=("e2cm.type", "e2cm.q_off", f"{drafts.SHOWN}eth.type"),
         optional=("e2cm.payload", f"{drafts.SHOWN}cmtag.cpid"),
         expression=partial(drafts.suppressed, "e2cm"),
     ),

@@ -95,15 +95,16 @@ RULES = (
     Rule(
         id="ECM005",
         name="suppression",
-        sentence="Qoff of 0 or less is told only to flows whose CM-Tag has this congestion point's CPID.",
+        sentence="A Qoff below 0 is told only to flows whose CM-Tag has this congestion point's CPID.",
         why="Where the queue is short there is nothing to tell to a source that is not limited, or "
         "limited for another congestion point. Judged where the message shows enough of the sampled "
-        "frame for its tag to be seen; ECM(0,0) stands for severe congestion and is not meant.",
+        "frame for its tag to be seen; an offset of 0 may be one of up to 63 octets, and is not "
+        "judged.",
         clause="S000 3.2; algorithms 1",
         severity="error",
         subject=_CPID,
         on=_ON,
-        fields=("ecm.q_off", "ecm.q_delta", f"{drafts.SHOWN}eth.type"),
+        fields=("ecm.q_off", f"{drafts.SHOWN}eth.type"),
         optional=("ecm.payload", f"{drafts.SHOWN}cmtag.cpid"),
         expression=partial(drafts.suppressed, "ecm"),
     ),

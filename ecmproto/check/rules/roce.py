@@ -24,9 +24,10 @@ from ecmproto.check.rule import (
     Where,
     value_of,
 )
+from ecmproto.check.rules.reactions import Closed
 from ecmproto.columns import Stretches
 from ecmproto.formats.ip import CE
-from ecmproto.mechanisms.api.parameters import Parameters, duration, redeclared
+from ecmproto.mechanisms.api.parameters import duration, redeclared
 from ecmproto.mechanisms.dcqcn.parameters import DCQCNEdgeParameters
 from ecmproto.stats.roce import MOST_QUEUE_PAIRS, ROCE_FIELDS, RoceCounts, network_ends
 from ecmproto.stats.tally import Timeline, counted_batch
@@ -42,7 +43,7 @@ _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DCQCNRules(Parameters):
+class DCQCNRules(Closed):
     """What the notification points of a capture are set to."""
 
     interval_ns: int = redeclared(DCQCNEdgeParameters, "interval_ns")
@@ -150,6 +151,7 @@ class _Answers:
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._answer_ns = settings.of(DCQCNRules).answer_ns
+        self._closed = settings.of(DCQCNRules).closed
         self._timeline = Timeline()
         self._last_ns = NO_TIME
         self._counts = RoceCounts(self._timeline)
@@ -176,6 +178,8 @@ class _Answers:
         if traffic is None:
             return
         answered = {(each.destination, each.source) for each in traffic.queue_pairs if each.cnps}
+        if not answered and not self._closed:
+            return
         marked = [
             each
             for each in traffic.queue_pairs
@@ -216,8 +220,8 @@ RULES = (
         id="CNP002",
         name="CNPs that are marked",
         sentence="A CNP is not CE-marked itself.",
-        why="It came through a congested queue, behind the frames that it is to slow down: CNPs belong into "
-        "a priority of their own, and are not of an ECN-capable transport.",
+        why="It came through a congested queue, behind the frames that it is to slow down: CNPs belong "
+        "into a priority of their own, and are not of an ECN-capable transport.",
         clause=_CLAUSE,
         severity="warning",
         subject=_QUEUE_PAIR,
@@ -246,22 +250,23 @@ RULES = (
         name="marks without a CNP",
         sentence="A queue pair whose frames are CE-marked is answered by CNPs.",
         why="The receiver does not notify, or CNPs are lost or dropped on the way: the sender goes on at "
-        "full rate, and PFC has to stop it. Judged where the capture has frames of the way back and goes on "
-        "for dcqcn.answer after the first mark; between two addresses any CNP counts.",
+        "full rate, and PFC has to stop it. Judged where the capture has frames of the way back and "
+        "goes on for dcqcn.answer after the first mark, and has CNPs of other addresses (an open loop "
+        "has none), or with --param dcqcn.closed=yes; between two addresses any CNP counts.",
         clause="lossless 2",
         severity="warning",
         subject=_QUEUE_PAIR,
         on=_BTH,
         optional=ROCE_FIELDS,
-        parameters=("answer",),
+        parameters=("answer", "closed"),
         memory=_Answers,
     ),
     Rule(
         id="ROCE001",
         name="invariant CRC",
         sentence="The invariant CRC of a RoCE packet holds.",
-        why="Some device changed what it must not change, and did not say so in the Ethernet FCS: receivers "
-        "drop the packet. Packets that are cut are not judged.",
+        why="Some device changed what it must not change, and did not say so in the Ethernet FCS: "
+        "receivers drop the packet. Packets that are cut are not judged.",
         clause="lossless 1",
         severity="error",
         subject=_QUEUE_PAIR,
