@@ -91,14 +91,17 @@ def align(a: Digests, b: Digests, *, reach: int | None = None, moves: bool = Tru
     elsewhere = work.guide()
     work.extend()
     kept = work.pairs()
-    end_a, end_b = (len(a), len(b)) if reach is None else _ends(kept, len(a), len(b), reach)
-    work.leave_out(end_a, end_b)
-    moved = [work.moved(elsewhere)] if moves else []
+    moved = work.moved(elsewhere) if moves else _NO_PAIRS
     likeness = (work.payload, work.inside, work.header)
     for key in (*likeness, work.length):
         work.liken_by(work.timed(key))
+    end_a, end_b = len(a), len(b)
+    if reach is not None:
+        end_a, end_b = _ends(work.pairs(), end_a, end_b, reach)
+        moved = work.leave_out(end_a, end_b, moved)
+    parts = [moved]
     if moves:
-        moved += [work.moved_by(work.timed(work.digest)), work.moved_by(work.digest)]
+        parts += [work.moved_by(work.timed(work.digest)), work.moved_by(work.digest)]
     for key in likeness:
         work.liken_by(key)
     ordered = work.pairs()
@@ -106,16 +109,16 @@ def align(a: Digests, b: Digests, *, reach: int | None = None, moves: bool = Tru
     is_kept[kept.a] = True
     missing, added = work.left()
     return Alignment(
-        kept=kept, moved=_by_rows(moved, len(a)), changed=ordered.select(~is_kept[ordered.a]),
+        kept=kept, moved=_by_rows(parts, len(a)), changed=ordered.select(~is_kept[ordered.a]),
         missing=missing, added=added, ordered=ordered, end_a=end_a, end_b=end_b,
     )  # fmt: skip
 
 
-def _ends(kept: Pairs, frames_a: int, frames_b: int, reach: int) -> tuple[int, int]:
+def _ends(ordered: Pairs, frames_a: int, frames_b: int, reach: int) -> tuple[int, int]:
     """Return how many frames of each capture are settled where more follow."""
-    if not len(kept):
+    if not len(ordered):
         return frames_a, frames_b
-    end_a, end_b = int(kept.a[-1]) + 1, int(kept.b[-1]) + 1
+    end_a, end_b = int(ordered.a[-1]) + 1, int(ordered.b[-1]) + 1
     return (frames_a, frames_b) if max(frames_a - end_a, frames_b - end_b) > reach else (end_a, end_b)
 
 
@@ -327,10 +330,14 @@ class _Work:
         self.keep(in_order(found, len(self._a)))
         return unique.select(self._free_a[unique.a])
 
-    def leave_out(self, end_a: int, end_b: int) -> None:
-        """Leave out the frames from two rows on."""
+    def leave_out(self, end_a: int, end_b: int, moved: Pairs) -> Pairs:
+        """Leave out the frames from two rows on; return those of ``moved`` that are not left out."""
+        inside = (moved.a < end_a) & (moved.b < end_b)
+        self._free_a[moved.a[~inside]] = True
+        self._free_b[moved.b[~inside]] = True
         self._free_a[end_a:] = False
         self._free_b[end_b:] = False
+        return moved.select(inside)
 
     def _usual_offset(self, rows_a: Rows, rows_b: Rows) -> int | None:
         """Return by how much the same frames are apart, if more than half of some are so by exactly that."""

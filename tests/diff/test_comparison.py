@@ -167,6 +167,24 @@ def test_frames_that_are_there_often_are_told_apart_across_windows(tmp_path: Pat
             assert told(comparison) == expected
 
 
+def test_windows_in_which_every_frame_has_changed(tmp_path: Path) -> None:
+    before = captured([100 + place for place in range(400)])
+    after: list[Captured] = []
+    expected: set[tuple[str, int, int, tuple[str, ...]]] = set()
+    for place, frame in enumerate(before):
+        if place % 50 == 20:
+            expected.add(("missing", place + 1, 0, ()))
+            continue
+        octets = octets_of(data(100 + place), {VLAN: {"id": 9}})
+        after.append(dataclasses.replace(frame, octets=octets))
+        expected.add(("changed", place + 1, len(after), ("vlan.id",)))
+    with Comparison(write(tmp_path / "a", before), write(tmp_path / "b", after), window=90) as comparison:
+        for digests in comparison._digests:
+            assert digests._reader is not None
+            digests._reader.batch_frames = 30
+        assert told(comparison) == expected
+
+
 def test_times_by_a_clock_of_their_own(tmp_path: Path) -> None:
     before = captured([100 + place for place in range(200)])
     a = write(tmp_path / "a", before)

@@ -98,7 +98,7 @@ def command(
     \b
     ecmproto diff before.pcap after.pcapng.gz
     ecmproto diff in.pcap out.pcapng --ignore cntag --tolerance frame.time_epoch=1us
-    ecmproto diff port1.pcap port2.pcap --ignore eth --ignore ip.ttl --align-time drift
+    ecmproto diff port1.pcap port2.pcap --ignore eth --align-time drift
     """
     if a == b == "-":
         raise click.UsageError("stdin can be read once: needed - once, got it twice")
