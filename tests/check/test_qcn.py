@@ -84,6 +84,16 @@ def test_cnms_beyond_those_kept_are_judged_by_the_estimate(monkeypatch: pytest.M
         assert (faults(result), result.results[0].judged) == ([("QCN003", 4), ("QCN003", 21)], 24)
 
 
+def test_congestion_points_beyond_those_followed_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FeedbackAgainstQueue, "_MOST_POINTS", 1)
+    seen: list[Event] = []
+    for at, (offset, delta) in enumerate(QUEUES):
+        fb = feedback(offset, delta, 2, 26_000)
+        seen += [(2 * at, cnm(fb, offset, delta, cpid=f"02:00:00:00:00:9{point}/1")) for point in (1, 0)]
+    (rule,) = checker_of(seen, ["QCN003"], at_once=3).result().results
+    assert [(case.subject, case.judged) for case in rule.cases] == [("02:00:00:00:00:91/1", 8)]
+
+
 def test_no_parameters_fit_feedback_that_is_drawn() -> None:
     drawn = Random(1)
     seen: list[Event] = [

@@ -136,6 +136,7 @@ class FeedbackAgainstQueue:
     """
 
     _KEPT = 1 << 16
+    _MOST_POINTS = 256
     _ESTIMATED_FROM = 1 << 12
     _LEAST_CNMS = 8
     _LEAST_SHARE = 2 / 3
@@ -147,6 +148,7 @@ class FeedbackAgainstQueue:
         self._report = report
         self._kept: list[Int64] = []
         self._kept_rows = 0
+        self._followed: set[int] = set()
         self._estimates: dict[int, tuple[float, int] | None] = {}
 
     def add(self, cnms: Rows) -> None:
@@ -155,7 +157,17 @@ class FeedbackAgainstQueue:
             cnms.number, cnms.time_ns, cnms.interface, cnms["cnm.cpid"], cnms["cnm.qntz_fb"],
             cnms["cnm.q_offset"], cnms["cnm.q_delta"],
         )  # fmt: skip
-        self._take(seen[(cnms["cnm.q_offset"] > _LEAST) & cnms.have(("cnm.qntz_fb", "cnm.q_delta"))])
+        usable = (cnms["cnm.q_offset"] > _LEAST) & cnms.have(("cnm.qntz_fb", "cnm.q_delta"))
+        self._take(self._of_followed(seen[usable]))
+
+    def _of_followed(self, seen: Int64) -> Int64:
+        """Return the CNMs of the congestion points that came first, up to `_MOST_POINTS`."""
+        if len(self._followed) < self._MOST_POINTS:
+            points, first = np.unique(seen[:, 3], return_index=True)
+            for point in points[np.argsort(first)].tolist():
+                if len(self._followed) < self._MOST_POINTS:
+                    self._followed.add(point)
+        return seen[np.isin(seen[:, 3], list(self._followed))]
 
     def _take(self, seen: Int64) -> None:
         known = np.isin(seen[:, 3], list(self._estimates))
@@ -177,9 +189,11 @@ class FeedbackAgainstQueue:
             moved = part.copy()
             moved[:, 0] += shift.frames
             moved[:, 2] += shift.interfaces
-            self._take(moved)
+            self._take(self._of_followed(moved))
         for cpid, estimate in later._estimates.items():
-            self._estimates.setdefault(cpid, estimate)
+            if cpid in self._followed or len(self._followed) < self._MOST_POINTS:
+                self._followed.add(cpid)
+                self._estimates.setdefault(cpid, estimate)
 
     def end(self, report: Report) -> None:
         """Judge what is kept."""
