@@ -18,7 +18,7 @@ from ecmproto.capture import Batch, CaptureReader, open_capture
 from ecmproto.capture.batch import Interface
 from ecmproto.check.registry import FAMILIES, families_of, settings_of
 from ecmproto.check.report import MOST_LISTED, Case, Finding, Report
-from ecmproto.check.rule import Family, Mask, Memory, Rows, Rule, Shift
+from ecmproto.check.rule import PORT, Family, Mask, Memory, Rows, Rule, Shift
 from ecmproto.columns import Texts, extract
 from ecmproto.errors import CaptureError, EcmprotoError, ParameterError, SpecError
 from ecmproto.filter import Filter
@@ -236,17 +236,40 @@ class Checker:
         report = self._report.copy()
         for memory in self._memories:
             memory.end(report)
+        known = tuple(self._interfaces if interfaces is None else interfaces)
         return Checked(
             frames=self._frames,
             first_ns=self._first_ns,
             results=tuple(
-                RuleResult(rule=rule, cases=report.cases(rule.id), findings=report.findings(rule.id))
+                _named(
+                    RuleResult(rule=rule, cases=report.cases(rule.id), findings=report.findings(rule.id)),
+                    known,
+                )
                 for rule in self.rules
             ),
-            interfaces=tuple(self._interfaces if interfaces is None else interfaces),
+            interfaces=known,
             notes=tuple(report.notes.values()),
             problem=problem,
         )
+
+
+def _named(result: RuleResult, interfaces: Sequence[Interface]) -> RuleResult:
+    """Return a result whose subjects are called as their interfaces are, where these are the subjects."""
+    if result.rule.subject.name != PORT.name:
+        return result
+    names = {
+        PORT.text(index): f"{PORT.name} {each.name}" for index, each in enumerate(interfaces) if each.name
+    }
+    return dataclasses.replace(
+        result,
+        cases=tuple(
+            dataclasses.replace(each, subject=names.get(each.subject, each.subject)) for each in result.cases
+        ),
+        findings=tuple(
+            dataclasses.replace(each, subject=names.get(each.subject, each.subject))
+            for each in result.findings
+        ),
+    )
 
 
 @contextlib.contextmanager

@@ -341,9 +341,7 @@ def _of_finding(finding: Finding, checked: Checked, path: str) -> Iterator[str]:
         place += f"  {(finding.time_ns - (checked.first_ns or 0)) / 10**9:.9f}"
     subject = finding.subject
     name = interface_name(checked.interfaces, finding.interface)
-    if subject == PORT.text(finding.interface or 0):
-        subject = f"interface {name}"
-    elif len(checked.interfaces) > 1 and name is not None:
+    if len(checked.interfaces) > 1 and name is not None and subject != f"{PORT.name} {name}":
         subject += f" on {name}"
     yield f"  {paint(place, 'dim')}  {subject}"
     yield from textwrap.wrap(sentence_of(finding), _WIDTH, initial_indent="    ", subsequent_indent="    ")
