@@ -400,7 +400,7 @@ class SamplingIntervals:
         self._largest = 0
         self._chain = Chain(self._MOST_POINTS, 4)
         self._points: dict[int, list[int]] = {}
-        """For each CPID octets counted and needed, intervals, and those too short."""
+        """For each CPID octets counted and needed, and intervals."""
         self._short: list[Int64] = []
 
     def add(self, rows: Rows) -> None:
@@ -435,7 +435,7 @@ class SamplingIntervals:
         counted_octets = pairs.now[:, 3] - pairs.before[:, 3] + np.maximum(grown, 0)
         for cpid in np.unique(pairs.low).tolist():
             mine = pairs.low == cpid
-            sums = self._points.setdefault(cpid, [0, 0, 0, 0])
+            sums = self._points.setdefault(cpid, [0, 0, 0])
             sums[0] += int(counted_octets[mine].sum())
             sums[1] += int(needed[mine].sum())
             sums[2] += int(mine.sum())
@@ -460,7 +460,7 @@ class SamplingIntervals:
         across = self._chain.join(later._chain, shift, change)
         self._take(across)
         for cpid, sums in later._points.items():
-            here = self._points.setdefault(cpid, [0, 0, 0, 0])
+            here = self._points.setdefault(cpid, [0, 0, 0])
             here[:] = [one + other for one, other in zip(here, sums, strict=True)]
         for part in later._short:
             moved = part.copy()
@@ -475,7 +475,7 @@ class SamplingIntervals:
         short = np.concatenate([np.zeros((0, 6), np.int64), *self._short])
         # a frame may stand in the capture before or behind the CNM that it caused
         short = short[short[:, 4] + 2 * self._largest < short[:, 5]]
-        for cpid, (have, need, intervals, _) in self._points.items():
+        for cpid, (have, need, intervals) in self._points.items():
             rows = short[short[:, 3] == cpid]
             enough = have >= self._parameters.enough * need and len(rows) <= self._FEW * intervals
             if not enough and not self._parameters.has_all:
