@@ -364,6 +364,7 @@ def test_a_truncated_file_of_a_capture_walk_broke_every_run(
     capture = next(iter(sorted((repository / "pcaps").rglob("*.pcap"))))
     code = (
         "import sys\n"
+        "import numba\n"  # without it so few records are walked interpreted
         "from ecmproto.capture import open_capture, source\n"
         "source.COMPILE_FROM_OCTETS = 0\n"
         "with open_capture(sys.argv[1]) as reader: print(sum(map(len, reader)))\n"

@@ -51,6 +51,8 @@ EXERCISED_NS = 10 * NS_PER_S
 _PR_SET_TIMERSLACK = 29
 _FINE_NS = 1
 _COUNTS_OCTETS = 100
+_MACHINE_COUNTS_OCTETS = 1 << 16
+"""More than the lines of all processors, which come first."""
 _STARVED = 50
 """A fiftieth of the time: in 20 ms of a second 50 Mb/s are 125 kB, more than any set point for that rate."""
 Send = Callable[[int, NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]], None]
@@ -520,11 +522,11 @@ class ProcessorWait:
     """
 
     def __init__(self) -> None:
-        self._file: io.FileIO | None = None
-        with suppress(OSError):
-            self._file = io.FileIO("/proc/thread-self/schedstat")
+        # Opened once: nothing is where a device gives up root.
+        self._file = _opened("/proc/thread-self/schedstat")
+        self._machine_file = _opened("/proc/stat")
         self._before = self._counts()
-        self._stolen_before_ns = _stolen_ns()
+        self._stolen_before_ns = _stolen_ns(self._machine_file)
 
     def _counts(self) -> tuple[int, int]:
         if self._file is None:
@@ -538,7 +540,7 @@ class ProcessorWait:
 
     def stolen_ns(self) -> int:
         """Return for how long the hypervisor took a processor away since then, in the mean of all."""
-        return _stolen_ns() - self._stolen_before_ns
+        return _stolen_ns(self._machine_file) - self._stolen_before_ns
 
     def ran_ns(self) -> int:
         """Return the thread's processor time since this was made."""
@@ -548,17 +550,25 @@ class ProcessorWait:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+        for file in (self._file, self._machine_file):
+            if file is not None:
+                file.close()
 
 
-def _stolen_ns() -> int:
+def _opened(path: str) -> io.FileIO | None:
+    with suppress(OSError):
+        return io.FileIO(path)
+    return None
+
+
+def _stolen_ns(file: io.FileIO | None) -> int:
     """Return for how long a hypervisor has taken a processor of this machine away, in the mean of all."""
+    if file is None:
+        return 0
     with suppress(OSError, ValueError, IndexError):
-        with open("/proc/stat", encoding="ascii") as file:
-            # Of all processors together, and of each: the eighth number is the stolen time.
-            together, *lines = file.read().splitlines()
-        processors = sum(line.startswith("cpu") for line in lines)
+        # Of all processors together, and of each: the eighth number is the stolen time.
+        together, *lines = os.pread(file.fileno(), _MACHINE_COUNTS_OCTETS, 0).splitlines()
+        processors = sum(line.startswith(b"cpu") for line in lines)
         return int(together.split()[8]) * (NS_PER_S // os.sysconf("SC_CLK_TCK")) // max(1, processors)
     return 0
 
