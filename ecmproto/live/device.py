@@ -50,6 +50,7 @@ EXERCISED_NS = 10 * NS_PER_S
 """The time at which `exercise` ends, for devices that start at 0."""
 _PR_SET_TIMERSLACK = 29
 _FINE_NS = 1
+MACHINE_COUNTS = "/proc/stat"
 _COUNTS_OCTETS = 100
 _MACHINE_COUNTS_OCTETS = 1 << 16
 """More than the lines of all processors, which come first."""
@@ -524,7 +525,7 @@ class ProcessorWait:
     def __init__(self) -> None:
         # Opened once: nothing is where a device gives up root.
         self._file = _opened("/proc/thread-self/schedstat")
-        self._machine_file = _opened("/proc/stat")
+        self._machine_file = _opened(MACHINE_COUNTS)
         self._before = self._counts()
         self._stolen_before_ns = _stolen_ns(self._machine_file)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -193,12 +193,12 @@ def test_what_the_hypervisor_took_is_said_where_it_is_more(capsys: pytest.Captur
     assert first.startswith("The hypervisor took each processor for 0.6 of 15 s: these figures are")
 
 
-def test_stolen_time_is_the_mean_of_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    stats = iter(
-        ("cpu 9 9 9 9 9 9 9 100 0 0\ncpu0 1\ncpu1 1\nintr 1", "cpu 9 9 9 9 9 9 9 150 0 0\ncpu0 1\ncpu1 1\n")
-    )
-    monkeypatch.setattr("builtins.open", lambda *_, **__: io.StringIO(next(stats)))
+def test_stolen_time_is_the_mean_of_the_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text("cpu 9 9 9 9 9 9 9 100 0 0\ncpu0 1\ncpu1 1\nintr 1", encoding="ascii")
+    monkeypatch.setattr("ecmproto.live.device.MACHINE_COUNTS", str(stat))
     with ProcessorWait() as waiting:
+        stat.write_text("cpu 9 9 9 9 9 9 9 150 0 0\ncpu0 1\ncpu1 1\n", encoding="ascii")
         assert waiting.stolen_ns() == 50 * 10**9 // os.sysconf("SC_CLK_TCK") // 2
 
 
