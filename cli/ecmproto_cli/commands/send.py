@@ -162,7 +162,8 @@ def command(
     from ecmproto.capture.linux.sender import Sendable
 
     options = taken_options(line)
-    keeping = Keeping(even=pacing == "even", spin_ns=parse_time(spin), many=loop or (count or 0) >= _MANY)
+    many = "max" not in (rate, speed) and (loop or (count or 0) >= _MANY)
+    keeping = Keeping(even=pacing == "even", spin_ns=parse_time(spin), many=many)
     paths = captures_named(read, required=False)
     others = {"count": count, "rate": rate, "speed": speed, "read": paths or None, "spec": spec}
     others["pacing"] = None if pacing == "rate" else pacing

@@ -188,7 +188,8 @@ class Transmission:
         first = next(batches, None)
         if first is None:
             return
-        self._prepare(self._many or len(first) >= MANY_FRAMES)
+        # As fast as possible, the interpreter has one step for a thousand frames: no gain in loading more.
+        self._prepare(self._many or (self._paced and len(first) >= MANY_FRAMES))
         chunks = self._chunks(_again(first, batches))
         for chunk in chunks if self._line is None else _ahead(chunks, self._check):
             self._leave(chunk)
