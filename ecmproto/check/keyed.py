@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ecmproto.check.rule import Int64, Mask, Shift
+from ecmproto.check.rule import NO_TIME, Int64, Mask, Rows, Shift
+
+if TYPE_CHECKING:
+    from ecmproto.stats.tally import CountedBatch
 
 NO_NUMBER = -1
 """As in `ecmproto.stats.tally`, which is imported when a chain is made, as listing rules needs no loops."""
@@ -101,6 +104,34 @@ class Chain:
     def _none(width: int) -> Pairs:
         none = np.zeros(0, np.int64)
         return Pairs(none, none, np.zeros((0, width), np.int64), np.zeros((0, width), np.int64))
+
+
+class CountedTimes:
+    """Frames as the accumulators of `ecmproto.stats` take them, with a timeline over all of their times."""
+
+    def __init__(self) -> None:
+        from ecmproto.stats.tally import Timeline
+
+        self.timeline = Timeline()
+        self.last_ns = NO_TIME
+        """The latest time, NO_TIME without any."""
+
+    def counted(self, rows: Rows) -> CountedBatch:
+        """Return the rows of a batch, the timeline extended to their times."""
+        from ecmproto.stats.tally import counted_batch
+
+        timed = rows.time_ns != NO_TIME
+        times_ns = rows.time_ns[timed]
+        if len(times_ns):
+            self.timeline.cover(int(times_ns.min()), int(times_ns.max()))
+            self.last_ns = max(self.last_ns, int(times_ns.max()))
+        return counted_batch(rows.batch, rows.columns, self.timeline.slots(times_ns), timed)
+
+    def join(self, later: CountedTimes) -> None:
+        """Extend the timeline to the times of a later part: before what it counted is joined."""
+        if later.last_ns != NO_TIME:
+            self.timeline.cover(later.timeline.start_ns, later.last_ns)
+            self.last_ns = max(self.last_ns, later.last_ns)
 
 
 def events(number: Int64, time_ns: Int64, interface: Int64, *values: Int64) -> Int64:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ecmproto.check.keyed import INTERFACE, NUMBER, TIME, Chain, Pairs, events
+from ecmproto.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, Pairs, events
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     NO_TIME,
@@ -35,7 +35,6 @@ from ecmproto.stats.pauses import (
 )
 from ecmproto.stats.pfc_faults import PFC_FIELDS, pfc_faults
 from ecmproto.stats.statistics import PFC_FAULTS
-from ecmproto.stats.tally import Timeline, counted_batch
 from ecmproto.units import NS_PER_S, QUANTUM_BITS, format_rate, format_time
 
 _PFC = ("macc.cbfc.enbv",)
@@ -199,32 +198,22 @@ class _Storms:
 
     def __init__(self, settings: Settings, report: Report) -> None:
         parameters = settings.of(PFCRules)
-        self._timeline = Timeline()
-        self._last_ns = NO_TIME
+        self._times = CountedTimes()
         rule = storm_rule(parameters.detect_ns, parameters.restore_ns)
-        self._pauses = PauseCounts(self._timeline, parameters.rate_bps, rule)
+        self._pauses = PauseCounts(self._times.timeline, parameters.rate_bps, rule)
 
     def add(self, rows: Rows) -> None:
         """Count the pauses of a batch."""
-        timed = rows.time_ns != NO_TIME
-        times_ns = rows.time_ns[timed]
-        if len(times_ns):
-            self._timeline.cover(int(times_ns.min()), int(times_ns.max()))
-            self._last_ns = max(self._last_ns, int(times_ns.max()))
-        slots = self._timeline.slots(times_ns)
-        self._pauses.add(counted_batch(rows.batch, rows.columns, slots, timed), rows.interfaces)
+        self._pauses.add(self._times.counted(rows), rows.interfaces)
 
     def join(self, later: _Storms, shift: Shift) -> None:
         """Add the pauses of a later part."""
-        if later._last_ns != NO_TIME:
-            start_ns, width_ns = later._timeline.start_ns, later._timeline.width_ns
-            self._timeline.cover(start_ns, start_ns + later._timeline.used * width_ns - 1)
-        self._last_ns = max(self._last_ns, later._last_ns)
+        self._times.join(later._times)
         self._pauses.join(later._pauses, shift.interfaces)
 
     def end(self, report: Report) -> None:
         """Tell of each storm, and of the senders without one."""
-        times = self._pauses.times(self._last_ns)
+        times = self._pauses.times(self._times.last_ns)
         if times is None:
             return
         senders = times.senders

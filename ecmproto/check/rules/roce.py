@@ -9,7 +9,7 @@ import numpy as np
 
 from ecmproto.batch.roce import BAD, UNVERIFIED, packets_of
 from ecmproto.capture.batch import ETHERNET
-from ecmproto.check.keyed import INTERFACE, NUMBER, TIME, Chain, Pairs, events
+from ecmproto.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, Pairs, events
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     NO_TIME,
@@ -30,7 +30,7 @@ from ecmproto.formats.ip import CE
 from ecmproto.mechanisms.api.parameters import duration, redeclared
 from ecmproto.mechanisms.dcqcn.parameters import DCQCNEdgeParameters
 from ecmproto.stats.roce import MOST_QUEUE_PAIRS, ROCE_FIELDS, RoceCounts, network_ends
-from ecmproto.stats.tally import Timeline, counted_batch
+from ecmproto.stats.tally import counted_batch
 from ecmproto.units import format_time
 
 _CNP = ("infiniband.cnp.reserved",)
@@ -152,24 +152,16 @@ class _Answers:
     def __init__(self, settings: Settings, report: Report) -> None:
         self._answer_ns = settings.of(DCQCNRules).answer_ns
         self._closed = settings.of(DCQCNRules).closed
-        self._timeline = Timeline()
-        self._last_ns = NO_TIME
-        self._counts = RoceCounts(self._timeline)
+        self._times = CountedTimes()
+        self._counts = RoceCounts(self._times.timeline)
 
     def add(self, rows: Rows) -> None:
         """Count the RoCE frames of a batch."""
-        timed = rows.time_ns != NO_TIME
-        times_ns = rows.time_ns[timed]
-        if len(times_ns):
-            self._timeline.cover(int(times_ns.min()), int(times_ns.max()))
-            self._last_ns = max(self._last_ns, int(times_ns.max()))
-        self._counts.add(counted_batch(rows.batch, rows.columns, self._timeline.slots(times_ns), timed))
+        self._counts.add(self._times.counted(rows))
 
     def join(self, later: _Answers, shift: Shift) -> None:
         """Add the frames of a later part."""
-        if later._last_ns != NO_TIME:
-            self._timeline.cover(later._timeline.start_ns, later._last_ns)
-        self._last_ns = max(self._last_ns, later._last_ns)
+        self._times.join(later._times)
         self._counts.join(later._counts)
 
     def end(self, report: Report) -> None:
@@ -185,7 +177,7 @@ class _Answers:
             for each in traffic.queue_pairs
             if each.first_ce_ns is not None
             and each.other_direction
-            and self._last_ns - each.first_ce_ns >= self._answer_ns
+            and self._times.last_ns - each.first_ce_ns >= self._answer_ns
         ]
         table = np.array([(0, each.first_ce_ns, 0, each.queue_pair) for each in marked], np.int64)
         report.tell(
