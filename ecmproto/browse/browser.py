@@ -149,7 +149,7 @@ class Browser:
             self.search.stop()
         within = None if self.run is None else self.run.found
         self.search = Search(self.pages, filter, self.ethertypes, start=start, forward=forward, within=within)
-        self.search.begin()
+        self.search.start()
 
     def flow(self, frame: int) -> FlowFilters | None:
         """Return the flow that a frame belongs to, or that it tells of as a message; None without one."""

@@ -7,12 +7,12 @@ messages there are.
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.browse.background import Background
 from ecmproto.browse.matches import FrameSet, many
 from ecmproto.browse.pages import Pages
 from ecmproto.capture import Batch
@@ -82,7 +82,7 @@ class Curve:
         self.values += len(values)
 
 
-class Curves:
+class Curves(Background):
     """The curves of a capture's frames, or of some of them, gathered in a thread.
 
     ``curves`` are there once ``done`` is set, the rate of frames first; times go from ``begin_ns`` to
@@ -90,9 +90,8 @@ class Curves:
     """
 
     def __init__(self, pages: Pages, ethertypes: EtherTypes, *, within: FrameSet | None = None) -> None:
+        super().__init__("curves")
         self.begin_ns = self.end_ns = 0
-        self.done = threading.Event()
-        self.error: Exception | None = None
         self.curves: list[Curve] = []
         self.progress = 0.0
         self._pages = pages
@@ -100,26 +99,8 @@ class Curves:
         self._within = within
         self._octets = np.zeros(BINS)
         self._found: dict[tuple[str, int], Curve] = {}
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="curves", daemon=True)
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End soon."""
-        self._stopping = True
-
-    def _run(self) -> None:
-        try:
-            self._gather()
-        except Exception as error:
-            self.error = error
-        finally:
-            self.done.set()
-
-    def _gather(self) -> None:
+    def _work(self) -> None:
         pages = self._pages
         frames, count = pages.frames, pages.count
         if not frames:

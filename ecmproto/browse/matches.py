@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.browse.background import Background
 from ecmproto.browse.pages import Pages
 from ecmproto.capture import Batch
 from ecmproto.codec import EtherTypes
@@ -129,7 +130,7 @@ def many(frames: int) -> bool:
     return frames >= (_LOADED_FRAMES if "numba" in sys.modules else _MANY_FRAMES)
 
 
-class FilterRun:
+class FilterRun(Background):
     """A filter applied to all frames of a capture from the first on, in a thread, as they come.
 
     ``found`` grows; ``done`` is set when all frames of a complete capture were looked at, or it was stopped.
@@ -137,32 +138,13 @@ class FilterRun:
     """
 
     def __init__(self, pages: Pages, filter: Filter, ethertypes: EtherTypes) -> None:
+        super().__init__("filter")
         self.filter = filter
         self.found = FrameSet()
-        self.done = threading.Event()
-        self.error: Exception | None = None
         self._pages = pages
         self._tester = Tester(filter, pages, ethertypes)
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="filter", daemon=True)
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End soon."""
-        self._stopping = True
-
-    def _run(self) -> None:
-        try:
-            self._scan()
-        except Exception as error:
-            self.error = error
-        finally:
-            self.done.set()
-
-    def _scan(self) -> None:
+    def _work(self) -> None:
         pages, found = self._pages, self.found
         while not self._stopping:
             if found.scanned == pages.frames:
@@ -194,7 +176,7 @@ def _from(batch: Batch, frame: int) -> Batch:
     return batch if frame <= batch.first else batch.select(np.arange(frame - batch.first, len(batch)))
 
 
-class Search:
+class Search(Background):
     """The search for the next frame that a filter selects, in a thread.
 
     ``frame`` is it (from 0), None when there is none; that is known once ``done`` is set.
@@ -210,10 +192,9 @@ class Search:
         forward: bool,
         within: FrameSet | None = None,
     ) -> None:
+        super().__init__("search")
         self.filter = filter
         self.frame: int | None = None
-        self.done = threading.Event()
-        self.error: Exception | None = None
         self.at = start
         """How far it has come."""
         self._pages = pages
@@ -221,24 +202,9 @@ class Search:
         self._start = start
         self._forward = forward
         self._within = within
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="search", daemon=True)
 
-    def begin(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End soon."""
-        self._stopping = True
-
-    def _run(self) -> None:
-        try:
-            self.frame = self._find()
-        except Exception as error:
-            self.error = error
-        finally:
-            self.done.set()
+    def _work(self) -> None:
+        self.frame = self._find()
 
     def _find(self) -> int | None:
         looked = 0

@@ -59,7 +59,7 @@ def test_a_filter_selects_the_same_either_way(
         search = Search(
             pages, compile_filter("frame[17] == 7"), EtherTypes(), start=start, forward=forward, within=within
         )
-        search.begin()
+        search.start()
         assert search.done.wait(60)
         assert search.error is None
         return search.frame

@@ -1,0 +1,37 @@
+"""Work in a thread that a window starts, watches and ends."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Background:
+    """Work in a thread called ``name``: what a class derived from this one does in `_work`.
+
+    ``done`` is set when it has ended, ``error`` is what ended it otherwise.  It looks at ``_stopping`` often.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.done = threading.Event()
+        self.error: Exception | None = None
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End soon."""
+        self._stopping = True
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:
+            self.error = error
+        finally:
+            self.done.set()
+
+    def _work(self) -> None:
+        raise NotImplementedError
