@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "ecmproto/send/1"
 _NAMES = 9
-_MANY = 2000
-"""Frames for which the compiled loop is loaded."""
 _SHORT = 0.995
 """A rate that is reached to less than this is said to have been missed."""
 
@@ -160,9 +158,10 @@ def command(
     """
     from ecmproto.capture.linux.schedule import schedule_of
     from ecmproto.capture.linux.sender import Sendable
+    from ecmproto.capture.linux.transmission import MANY_FRAMES
 
     options = taken_options(line)
-    many = "max" not in (rate, speed) and (loop or (count or 0) >= _MANY)
+    many = "max" not in (rate, speed) and (loop or (count or 0) >= MANY_FRAMES)
     keeping = Keeping(even=pacing == "even", spin_ns=parse_time(spin), many=many)
     paths = captures_named(read, required=False)
     others = {"count": count, "rate": rate, "speed": speed, "read": paths or None, "spec": spec}
