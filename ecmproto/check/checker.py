@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO
 
@@ -24,6 +24,7 @@ from ecmproto.errors import CaptureError, EcmprotoError, ParameterError, SpecErr
 from ecmproto.filter import Filter
 from ecmproto.filter.fields import find
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.stats.accumulator import add_all
 from ecmproto.stats.tally import usable_times
 
 _PROTOCOLS = "frame.protocols"
@@ -317,31 +318,5 @@ def check_capture(
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
         checker = Checker(rules, parameters, most=most, ethertypes=ethertypes, pool=pool)
         reader = source if isinstance(source, CaptureReader) else stack.enter_context(open_capture(source))
-        check_all(checker, reader, filter=filter, limit=limit, ethertypes=ethertypes, pool=pool)
+        add_all(checker, reader, filter=filter, limit=limit, ethertypes=ethertypes, pool=pool)
         return checker.result(interfaces=reader.interfaces, problem=reader.problem)
-
-
-def check_all(
-    checker: Checker,
-    reader: CaptureReader,
-    *,
-    filter: Filter | None = None,
-    limit: int | None = None,
-    ethertypes: EtherTypes = DEFAULT,
-    pool: ThreadPoolExecutor | None = None,
-    watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
-) -> None:
-    """Check a reader's frames, up to ``limit``; ``watch`` sees the batches go by, ``pool`` helps."""
-    left = limit
-    for batch in watch(reader):
-        part = batch if left is None or len(batch) <= left else batch.select(range(left))
-        mask = None
-        if filter is not None:
-            from ecmproto.columns.selection import selected
-
-            mask = selected(part, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
-        checker.add(part, interfaces=reader.interfaces, selected=mask)
-        if left is not None:
-            left -= len(part)
-            if left <= 0:
-                return

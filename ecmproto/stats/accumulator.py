@@ -335,8 +335,16 @@ def capture_stats(
         return counts.result(interfaces=reader.interfaces, problem=reader.problem)
 
 
+class _Taker(Protocol):
+    """Takes batches: an `Accumulator`, or what else looks at all frames of a capture."""
+
+    def add(
+        self, batch: Batch, *, interfaces: Sequence[Interface] = (), selected: NDArray[np.bool_] | None = None
+    ) -> None: ...
+
+
 def add_all(
-    counts: Accumulator,
+    counts: _Taker,
     reader: CaptureReader,
     *,
     filter: Filter | None = None,

@@ -246,7 +246,8 @@ def _check(
     from concurrent.futures import ThreadPoolExecutor
 
     from ecmproto.capture import open_captures
-    from ecmproto.check.checker import Checker, check_all
+    from ecmproto.check.checker import Checker
+    from ecmproto.stats.accumulator import add_all
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1))
@@ -261,7 +262,7 @@ def _check(
                         yield batch
                         held.check()
 
-                check_all(
+                add_all(
                     checker, reader, filter=filter, limit=limit_frames, ethertypes=ethertypes, pool=pool,
                     watch=watch,
                 )  # fmt: skip
