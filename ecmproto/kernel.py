@@ -133,7 +133,7 @@ class _Compiled(CPUDispatcher):
 
 
 def _typing_key(value: Any) -> Any:
-    """Return what the type of an argument depends on, None where only numba can tell.
+    """Return the key of an argument's type; None where only numba can tell the type.
 
     Objects that kernels take by the type of their class have it as ``_typing_key``.
     """

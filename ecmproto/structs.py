@@ -308,7 +308,7 @@ class RowType(types.Type):
         return "row", self.element.key
 
     def pointer(self, value: Any) -> Any:
-        """Return what has the address of ``value`` as the row needs it."""
+        """Return ``value``, or its interface, with the address that the row holds."""
         return (
             as_interface(value, self.element.protocol) if isinstance(self.element, InterfaceType) else value
         )

@@ -45,7 +45,7 @@ def _items(found: Iterable[tuple[str, str]], begun: str, *, head: str = "", kind
 
 
 def _described() -> Mapping[str, str]:
-    """Return what each field is, by its name."""
+    """Return the meaning of each field, by its name."""
     from ecmproto.formats.registry import catalogue
 
     return {entry.name: entry.doc for entry in catalogue()}
@@ -451,7 +451,7 @@ class _Complete(ShellComplete):
     """What is typed, as it was asked for last."""
 
     def typed(self) -> Typed:
-        """Return what is typed; from COMP_WORDS, a word a line, and COMP_WORD."""
+        """Return the typed words, from COMP_WORDS, a word a line, and COMP_WORD."""
         words = os.environ.get("COMP_WORDS", "").split("\n")
         return Typed(words=tuple(words), last=os.environ.get("COMP_WORD", ""))
 
@@ -520,7 +520,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
     def typed(self) -> Typed:
-        """Return what is typed, from the line and the cursor."""
+        """Return the typed words, from the line and the cursor."""
         line = os.environ.get("COMP_LINE", "")
         point = int(os.environ.get("COMP_POINT", len(line)))
         return typed(line[:point], os.environ.get("COMP_WORDBREAKS", _WORD_BREAKS))
@@ -589,7 +589,7 @@ complete --command %(prog_name)s --no-files --keep-order --arguments '(%(complet
 """
 
     def typed(self) -> Typed:
-        """Return what is typed; the last word comes with its quoting."""
+        """Return the typed words; the last one comes with its quoting."""
         found = super().typed()
         return Typed(words=found.words, last=typed(found.last).last)
 

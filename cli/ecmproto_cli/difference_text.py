@@ -65,7 +65,7 @@ class DifferenceText:
         return before + self._text(difference)
 
     def rest(self) -> str:
-        """Return what was held back."""
+        """Return the lines that were held back."""
         moved, self._moved = self._moved, []
         if len(moved) < 2:
             return "".join(map(self._text, moved))

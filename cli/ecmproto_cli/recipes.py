@@ -133,7 +133,7 @@ def spec_frames(path: str, reading: Reading, side: Side) -> Iterator[Recipe | Ch
 
 
 def spec_expectations(path: str) -> list[Expectation]:
-    """Return what a .toml specification expects."""
+    """Return the expectations of a .toml specification."""
     from ecmproto.craft.spec import read_expectations
 
     with open(path, "rb") as stream:
@@ -217,7 +217,7 @@ def sequence_steps(words: tuple[str, ...], line: Mapping[str, Any], **read: Any)
 
 
 def sequence_expectations(words: tuple[str, ...], line: Mapping[str, Any], **read: Any) -> list[Expectation]:
-    """Return what is expected of a sequence as a whole; arguments and errors as `sequence_steps`."""
+    """Return the expectations of a sequence as a whole; arguments and errors as `sequence_steps`."""
     sequence, given = _sequence(words, line)
     return sequence.expected(given, **read)
 

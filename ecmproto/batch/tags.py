@@ -427,7 +427,7 @@ def tag_splice(
     only: NDArray[np.bool_] | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Splice:
-    """Return what puts ``tags``, a row of octets a frame, into the frames of a batch.
+    """Return the splice that puts ``tags``, a row of octets a frame, into the frames of a batch.
 
     Each takes the place of the tags of ``kind`` that are there.  ``only`` says which frames get one (None:
     all); one whose header was cut off there gets none.  The rows end with the EtherType of what follows,
@@ -468,7 +468,7 @@ def without_tags(
 def _removal(
     batch: Batch, found: FrameTags, kind: TagFormat, changed: NDArray[np.bool_], ethertypes: EtherTypes
 ) -> Splice:
-    """Return what takes the tags of ``kind`` out of the frames that are ``changed``."""
+    """Return the splice that takes the tags of ``kind`` out of the frames that are ``changed``."""
     where = (batch.buffer, batch.offset, batch.captured)
     more = older_tags(*where, found, kind, ethertypes=ethertypes)
     kept = changed[more.frame]

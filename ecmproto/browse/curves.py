@@ -41,7 +41,7 @@ class _Measure:
 
 
 def _measures() -> tuple[_Measure, ...]:
-    """Return what messages tell of queues, by the names of their formats' fields."""
+    """Return the fields of messages that tell of queues, from the formats."""
     found = []
     for cls in FORMATS:
         keys = {field.key for field in cls.layout}

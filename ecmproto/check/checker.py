@@ -229,7 +229,7 @@ class Checker:
     def result(
         self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
     ) -> Checked:
-        """Return what came of the batches so far.
+        """Return the findings in the batches so far.
 
         ``interfaces`` are those known by now (None: those of the last batch), ``problem`` is what kept there
         from being more.
@@ -308,7 +308,7 @@ def check_capture(
     limit: int | None = None,
     threads: int = 2,
 ) -> Checked:
-    """Return what rules (None: all) say of a capture: a path, ``-``, a file object, or a reader.
+    """Check a capture (a path, ``-``, a file object or a reader) against rules (None: all).
 
     ``parameters`` are texts by whole names; ``filter`` selects frames, ``limit`` is how many are read,
     ``threads`` 1 keeps to the calling thread.  What kept the capture from being read to its end is in

@@ -25,7 +25,7 @@ _SHOWN_IN_CASE = 10
 
 
 def sentence_of(finding: Finding) -> str:
-    """Return what a finding says: what is wrong, what was measured, what is allowed."""
+    """Return a finding in one sentence: what is wrong, what was measured, what is allowed."""
     told = finding.what
     if finding.measured is not None:
         told += f": {finding.measured}"
@@ -59,7 +59,7 @@ def finding_document(finding: Finding, checked: Checked, path: str) -> dict[str,
 
 
 def summary_document(checked: Checked, path: str) -> dict[str, Any]:
-    """Return what came of all rules for JSON: cases and their counts."""
+    """Return the cases of all rules, and their counts, for JSON."""
     return {
         "schema": SUMMARY_SCHEMA,
         "capture": path,
@@ -222,7 +222,7 @@ def _uri(path: str) -> str:
 
 
 def baseline_document(checked: Checked) -> dict[str, Any]:
-    """Return what is wrong now, to be known later: how many findings each rule has about each subject."""
+    """Return a baseline: how many findings each rule has about each subject now."""
     return {
         "schema": BASELINE_SCHEMA,
         "known": [
@@ -264,7 +264,7 @@ def _listed(given: object, name: str) -> list[dict[str, Any]]:
 
 
 def without_known(checked: Checked, baseline: Baseline) -> Checked:
-    """Return what a baseline does not know.
+    """Return the findings that a baseline does not know.
 
     A subject with more findings of a rule than were known keeps all of them: which are new is not known.
     """

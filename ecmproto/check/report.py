@@ -198,7 +198,7 @@ class Report:
 
 
 def _told(told: Told, row: int) -> Value:
-    """Return what is told of one row."""
+    """Return the value for one row."""
     if isinstance(told, np.ndarray):
         value: Value = told[row].item()
         return value

@@ -133,7 +133,7 @@ def _written(bounds: tuple[_T, _T | None], text: Callable[[_T], str]) -> str:
 
 
 def _bounds(given: str, read: Callable[[str], _T]) -> tuple[_T, _T | None]:
-    """Return what ``a``, ``a..`` or ``a..b`` names; ValueError and ParameterError where it names nothing."""
+    """Parse ``a``, ``a..`` or ``a..b``, each end by ``read``; ValueError or ParameterError for others."""
     first, dots, last = given.partition("..")
     least = read(first.strip())
     most = (read(last.strip()) if last.strip() else None) if dots else least

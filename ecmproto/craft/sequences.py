@@ -99,7 +99,7 @@ class Sequence:
         return list(self.make(self._values(given), ethertypes))
 
     def expected(self, given: Mapping[str, str], *, ethertypes: EtherTypes = DEFAULT) -> list[Expectation]:
-        """Return what is expected for the given parameters; errors as `steps`."""
+        """Return the expectations for the given parameters; errors as `steps`."""
         if self.expectations is not None:
             return self.expectations(self._values(given), ethertypes)
         if not self.expects:

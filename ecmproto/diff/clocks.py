@@ -82,7 +82,7 @@ class TimeSample:
         self._apart.append(apart[::step])
 
     def clock(self, align_time: Alignment) -> Clock:
-        """Return what is to be taken off the second capture's times."""
+        """Return the offset and drift to take off the second capture's times."""
         if align_time == "none" or not self.pairs:
             return Clock()
         times, apart = np.concatenate(self._times), np.concatenate(self._apart)
@@ -92,7 +92,7 @@ class TimeSample:
         return Clock(offset_ns=offset, drift=0.0 if np.isnan(drift) else drift, origin_ns=origin)
 
     def difference(self) -> TimeDifference | None:
-        """Return what is known of the pairs so far; None without any."""
+        """Return how the times of the pairs so far differ; None without any pair."""
         if not self.pairs:
             return None
         times, apart = np.concatenate(self._times), np.concatenate(self._apart)

@@ -275,7 +275,7 @@ class Comparison:
             yield from self._compared(a.at(rows_a), b.at(rows_b), done=True)
 
     def _interface_names(self) -> tuple[list[str], list[str]]:
-        """Return what the interfaces are called: by name, or all by number where one has no name."""
+        """Return the interfaces' names, or the numbers of all of them if one has no name."""
         a, b = (each.interfaces for each in self._digests)
         named = all(each.name for each in (*a, *b))
 

@@ -58,7 +58,7 @@ def _field(change: FieldChange) -> dict[str, Json]:
 
 
 def summary_document(comparison: Comparison) -> dict[str, Json]:
-    """Return what the differences of a comparison so far come to, and by which rules, as plain data."""
+    """Return the sums of a comparison so far, and its rules, as plain data."""
     summary, rules = comparison.summary, comparison.rules
     times = summary.times
     document: dict[str, Json] = {

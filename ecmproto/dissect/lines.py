@@ -98,7 +98,7 @@ class Lines(Listing):
         return f"{addresses} {record.original_octets:>5} {label} {told}".rstrip()
 
     def parts(self, record: Record) -> tuple[str, str, str]:
-        """Return what a line says of a frame besides number, time and length: addresses, kind, summary."""
+        """Return the parts of a line besides number, time and length: addresses, kind, summary."""
         frame = record.frame
         summary, layers = summary_of(frame)
         name, told = summary.text(layers)

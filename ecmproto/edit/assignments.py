@@ -113,7 +113,7 @@ def _assignment(text: str) -> Assignment:
 
 
 def _writings(field: FilterField, text: str, where: str) -> tuple[Writing, ...]:
-    """Return what is written of a field in the formats whose field can have the value."""
+    """Return one writing for each format whose field can hold the value."""
     writings, errors = [], []
     for source in field.sources:
         try:
@@ -215,7 +215,7 @@ class Written(NamedTuple):
 
 
 def kinds_wanted(assignments: Iterable[Assignment]) -> dict[int, Want]:
-    """Return what is to be collected of the layers of frames for `places_of`."""
+    """Return the kinds of layers whose places `places_of` needs."""
     return {writing.kind: Want(places=True) for each in assignments for writing in each.writings}
 
 

@@ -45,7 +45,7 @@ class Completion:
 
 
 def complete(text: str, cursor: int) -> Completion:
-    """Return what may stand at the cursor of a filter that is being typed, the nearest first."""
+    """Return the words that fit at the cursor of a filter that is being typed, the nearest first."""
     before = text[:cursor]
     word = _WORD.search(before)
     start = word.start() if word else cursor
@@ -101,7 +101,7 @@ def _names(typed: str) -> tuple[Candidate, ...]:
 
 @functools.cache
 def _meanings() -> dict[str, str]:
-    """Return what fields and layers mean, by name."""
+    """Return the meaning of each field and layer, by name."""
     told = dict.fromkeys(known(), "")
     for name, field in known().items():
         if field.kind == "layer" and field.formats:

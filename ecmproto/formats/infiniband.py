@@ -92,7 +92,7 @@ _START = zlib.crc32(b"\xff" * 8)
 
 
 def coverage(layers: Sequence[Layer], starts: Sequence[int]) -> Coverage | None:
-    """Return what the invariant CRC behind ``layers`` covers; None where it cannot be told.
+    """Return the octets that the invariant CRC behind ``layers`` covers; None where that cannot be told.
 
     ``starts`` says where each of the layers starts in the frame, then where the last one ends.
     """
@@ -147,7 +147,7 @@ class ICRC(Layer):
 
     @classmethod
     def covering(cls, layers: Sequence[Layer], starts: Sequence[int]) -> Callable[[bytes], int] | None:
-        """Return what computes the CRC of the packet."""
+        """Return the function that computes the CRC of the packet; None where that cannot be told."""
         covered = coverage(layers, starts)
         return None if covered is None else covered.crc
 
@@ -245,7 +245,7 @@ _ACK, _RNR, _NAK = 0, 1, 3
 
 
 def syndrome_text(syndrome: int) -> str:
-    """Return what an acknowledgment says: credits, how long to wait, or why it is a negative one."""
+    """Return the text of a syndrome: an acknowledgment, how long to wait, or why it is a negative one."""
     kind, value = syndrome >> 5, syndrome & 0x1F
     if kind == _ACK:
         return "ACK"

@@ -313,7 +313,7 @@ _NO_FILTER = "none: the interface's own options choose frames"
 
 
 def parse(arguments: Sequence[str]) -> Request:
-    """Return what Wireshark's command line asks for; ParameterError for what it cannot be.
+    """Parse the command line that Wireshark calls with; ParameterError for a value that does not fit.
 
     Options of another interface, or of a Wireshark to come, are left aside.
     """

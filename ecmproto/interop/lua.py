@@ -252,7 +252,7 @@ class _Source:
         return facts
 
     def _info(self) -> list[str]:
-        """Return what writes the format's part of the Info column."""
+        """Return the lines of Lua that write the format's part of the Info column."""
         summary = self._cls.summary
         if not (summary.detail or summary.told_by or summary.tag):
             return []
@@ -322,7 +322,7 @@ def _octets_of(field: Field) -> tuple[int, int]:
 
 
 def number_source(field: Field, bits: tuple[int, int] | None = None, octets: str = "s") -> str:
-    """Return what reads a number, or some bits of any field, of a layer's octets, as Lua."""
+    """Return the Lua expression for a number, or some bits of any field, in a layer's octets."""
     start, stop = bits or (0, field.bits or 0)
     first, last = field.bit_offset + start, field.bit_offset + stop
     octet, count = first // 8, -(-last // 8) - first // 8
@@ -479,7 +479,7 @@ class _Text:
         return f"({value} >= {low} and {value} <= {high})"
 
     def _is_source(self, choice: Choice) -> str:
-        """Return what compares six octets with the frame's source, where the choice is no more than that."""
+        """Return Lua that compares six octets with the frame's source; "" if the choice asks for more."""
         terms = dict(choice.value.terms)
         if set(terms) != {1, -1} or (choice.low, choice.high, choice.value.more) != (0, 0, 0):
             return ""
@@ -493,7 +493,7 @@ class _Text:
         return f"is_source(tvb, pos + {(field.bit_offset + bits[0]) // 8}, pinfo)"
 
     def _octets(self, reference: Reference) -> str:
-        """Return what holds the octets of a layer's fixed part."""
+        """Return the Lua variable that holds the octets of a layer's fixed part."""
         if reference.layer == len(self._chain) - 1:
             return "s"
         if not reference.layer:

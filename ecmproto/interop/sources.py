@@ -321,7 +321,7 @@ class PacedWriter(PcapngWriter):
             done = until
 
     def _shift(self, first_ns: int) -> int:
-        """Return what is added to times, of which ``first_ns`` may be the first after a new beginning."""
+        """Return the shift of times from ``first_ns`` on, which may be the first after a new beginning."""
         if self._anew:
             self._shift_ns = self._last_ns + 1 - first_ns
             self._anew = False

@@ -87,7 +87,7 @@ class Panels(Generic[Shown]):
         return ""
 
     def across(self) -> str:
-        """Return what goes across, with its unit, where that is not time."""
+        """Return the label of the horizontal axis, with its unit; nothing for time."""
         return ""
 
     def height_px(self, run: Shown) -> float:

@@ -356,7 +356,7 @@ class PhasePanels(Panels[Run]):
         return self._rates.unit
 
     def across(self) -> str:
-        """Return what goes across."""
+        """Return the label of the horizontal axis."""
         return f"queue less its set point ({self._octets.unit})"
 
     def height_px(self, run: Run) -> float:

@@ -35,7 +35,7 @@ class _Text(Pane):
         return [(text, STYLES["title"] if text[:1].strip() else Style())]
 
     def render_line(self, y: int) -> Strip:
-        """Return what stands in a line; no line is the cursor's."""
+        """Render a line of the window; no line is the cursor's."""
         cursor, self.cursor = self.cursor, -1
         try:
             return super().render_line(y)

@@ -79,7 +79,7 @@ class Pane(Widget, can_focus=True):
         raise NotImplementedError
 
     def render_line(self, y: int) -> Strip:
-        """Return what stands in a line of the window."""
+        """Render a line of the window."""
         index, width = self.top + y, self.size.width
         if index >= self.count:
             return Strip.blank(width)
@@ -497,7 +497,7 @@ class Octets(Pane):
         return pieces
 
     def render_line(self, y: int) -> Strip:
-        """Return what stands in a line of the window: here octets are inverse, not lines."""
+        """Render a line of the window, where octets are inverse, not lines."""
         index, width = self.top + y, self.size.width
         if index >= self.count:
             return Strip.blank(width)

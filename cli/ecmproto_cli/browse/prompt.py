@@ -51,7 +51,7 @@ class TextLines(Widget):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return what stands in a line of the window."""
+        """Render a line of the window."""
         width = self.size.width
         lines = self.lines or []
         if y >= len(lines):

@@ -33,7 +33,7 @@ _WIDTH = 80
 
 
 def _words(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what several options, each with commas, name."""
+    """Return the words of an option that is given several times, each with commas."""
     return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
 
 
@@ -242,7 +242,7 @@ def _check(
     limit_frames: int | None,
     ethertypes: EtherTypes,
 ) -> tuple[Checked, bool]:
-    """Return what came of the captures, and whether reading them was interrupted."""
+    """Return the findings in the captures, and whether reading them was interrupted."""
     from concurrent.futures import ThreadPoolExecutor
 
     from ecmproto.capture import open_captures

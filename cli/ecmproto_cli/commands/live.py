@@ -377,7 +377,7 @@ class Reporter:
         click.echo(told)
 
     def closing(self) -> tuple[str, str]:
-        """Return what comes first in a summary, "" for nothing, and the summary of the whole run."""
+        """Return the first lines of a summary, "" for none, and the summary of the whole run."""
         now_ns = time.monotonic_ns()
         snapshot, links = self.look()
         self._warn(snapshot)

@@ -140,7 +140,7 @@ class _Net:
             yield links
 
     def _scrape(self, name: str, stop: Stop) -> Look:
-        """Return what looks at a device for metrics, in its own thread."""
+        """Return the function that reads a device's metrics in the device's own thread."""
         return lambda: stop.call(self._reporters[name].scrape)
 
     def _part(self, named: NetDevice, links: list[LiveInterface], start_ns: int) -> Part:

@@ -345,7 +345,7 @@ class Keeping:
     def transmission(
         self, sender: FrameSender, schedule: Schedule, check: Callable[[], None]
     ) -> Transmission:
-        """Return what sends by a schedule."""
+        """Return the transmission that sends by a schedule."""
         from ecmproto.capture.linux.transmission import Transmission
 
         work.at(lambda: "send")

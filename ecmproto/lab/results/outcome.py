@@ -107,7 +107,7 @@ class FigureRow:
         return band_text(self.band) if self.band is not None else ""
 
     def published_text(self) -> str:
-        """Return what documents print."""
+        """Return the published values, with commas between."""
         return ", ".join(each.value for each in self.published)
 
     def verdict_text(self) -> str:
@@ -160,7 +160,7 @@ def _percent(part: float) -> str:
 
 
 def band_text(band: Band) -> str:
-    """Return what a band says for a person: ``20 kB … 30 kB``, ``≥ 0.95``."""
+    """Return a band for a person to read: ``20 kB … 30 kB``, ``≥ 0.95``."""
     show = parse_figure(band.figure).show
     if band.low is None:
         text = f"≤ {show(band.high)}" if band.high is not None else ""

@@ -99,7 +99,7 @@ def run_entry(point: Point) -> Row:
 
 
 def named_run(scenario: Scenario, name: str) -> Scenario:
-    """Return what a scenario's figures call ``@name``: one of its variants, or another mechanism."""
+    """Return the run that figures call ``@name``: a variant of the scenario, or another mechanism in it."""
     base, _, _ = scenario.name.partition(":")
     if name in scenario.variants:
         return load_scenario(base).with_variant(name)

@@ -734,7 +734,7 @@ def _limit(text: str) -> list[tuple[Dimension, float]] | None:
 
 
 def _value(number: str, unit: str) -> tuple[Dimension, float] | None:
-    """Return what a number with a unit is worth; None for an unknown unit."""
+    """Return the dimension and the value in base units of a number with a unit; None for an unknown unit."""
     value = float(number)
     if not unit or unit == "%":
         return NUMBER, value / 100 if unit else value

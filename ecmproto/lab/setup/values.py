@@ -37,7 +37,7 @@ class Kind:
 
 
 def read_value(kind: Kind, value: object, where: str, within: tuple[float, float] | None = None) -> Any:
-    """Return what ``value`` from a document or a command line is, checked against a range of plain numbers.
+    """Parse ``value`` from a document or a command line, and check it against a range of plain numbers.
 
     SpecError with ``where`` for what is none.
     """

@@ -193,7 +193,7 @@ def value_of(number: int) -> int:
 
 
 def kinds_and_values(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return what `kind_of` and `value_of` say of each of many frames' numbers."""
+    """Return `kind_of` and `value_of` for each of many frames' numbers."""
     return numbers & _KINDS, numbers >> _VALUE_AT
 
 

@@ -412,7 +412,7 @@ class Machine:
         return ParsedFeedback({**fields, "priority": priority}, about)
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
-        """Return what whoever reads the result should know of how ``point`` fared."""
+        """Return remarks on how ``point`` fared, for whoever reads the result."""
         return ()
 
     def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
@@ -423,7 +423,7 @@ class Machine:
         return None
 
     def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
-        """Return what the port ``port`` with the address ``place.cp_mac`` does as an edge, if anything."""
+        """Return the duties of ``port`` as an edge of the domain, if any; its address is ``place.cp_mac``."""
         return None
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
@@ -578,11 +578,11 @@ class StackedMachine(Machine):
         return self._upper.parse_probe(octets, place, refusals)
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
-        """Return what is to be known of the upper mechanism's congestion point."""
+        """Return the remarks on the upper mechanism's congestion point."""
         return self._upper.remarks(point.first) if isinstance(point, StackedCongestionPoint) else ()
 
     def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
-        """Return what the upper mechanism's domain asks of its edge."""
+        """Return the duties of an edge of the upper mechanism's domain."""
         return self._upper.domain_edge(place, port)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:

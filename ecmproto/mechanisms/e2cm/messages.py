@@ -365,7 +365,7 @@ class E2CMMachine(AIMDMachine):
         return layer.type in BCN_TYPES
 
     def fields_shown(self, tag: CMTag | None) -> dict[str, int]:
-        """Return what the CM-Tag says that the payload shows: the message itself has no timestamp."""
+        """Return the timestamp of the CM-Tag in the payload: the message itself has none."""
         if tag is None:
             return {"timestamp": 0, "unit": 0, "tagged": 0}
         return {"timestamp": tag.timestamp, "unit": tag.unit, "tagged": 1}
