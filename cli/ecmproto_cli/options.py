@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -173,3 +173,33 @@ def _ethertypes(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
         except ValueError:
             raise click.BadParameter(f"{role}: needed a number such as 0x88b7, got {value!r}") from None
     return dataclasses.replace(DEFAULT, **changes)
+
+
+def options_as(function: F, options: Sequence[Callable[[F], F]], kind: type[Any], name: str) -> F:
+    """Give ``function`` options whose values come as one ``kind``, as the argument ``name``."""
+
+    @functools.wraps(function)
+    def wrapped(**given: Any) -> Any:
+        own = {key: given.pop(key) for key in kind.__dataclass_fields__}
+        return function(**given, **{name: kind(**own)})
+
+    decorated: Any = wrapped
+    for option in reversed(options):
+        decorated = option(decorated)
+    return cast("F", decorated)
+
+
+def split_words(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of an option that is given several times, each with commas."""
+    return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
+
+
+def split_assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """Return the names and values of an option that is given several times, as NAME=VALUE."""
+    assigned = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise click.BadParameter(f"needed NAME=VALUE, such as qcn.w=2, got {each!r}")
+        assigned[name.strip()] = text.strip()
+    return assigned

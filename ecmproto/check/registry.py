@@ -47,6 +47,19 @@ def chosen(
     )
 
 
+def of_families(
+    rules: tuple[Rule, ...], names: Iterable[str], families: Sequence[Family] = FAMILIES
+) -> tuple[Rule, ...]:
+    """Return the rules of the families called so (none: all); ParameterError for a name that none has."""
+    named = {family.name: family for family in families}
+    wanted = tuple(names)
+    for name in wanted:
+        if name not in named:
+            raise unknown_name(name, sorted(named), kind="mechanism")
+    kept = {rule.id for name in wanted for rule in named[name].rules}
+    return tuple(rule for rule in rules if rule.id in kept) if wanted else rules
+
+
 def settings_of(
     parameters: Mapping[str, str], rules: Iterable[Rule], families: Sequence[Family] = FAMILIES
 ) -> Settings:

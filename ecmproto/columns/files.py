@@ -42,15 +42,16 @@ def column_batches(
     limit: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
     threads: int = THREADS,
+    watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> Iterator[Columns]:
     """Yield the columns ``fields`` (None: all) of a capture, a batch at a time.
 
     ``filter`` leaves frames out, and none is read behind ``limit``; ``threads`` 1 keeps to the calling
-    thread.  Memory does not grow with the capture; what kept it from being read to its end is in
-    ``reader.problem`` afterwards, as ever.
+    thread.  ``watch`` sees the batches go by before they are filtered.  Memory does not grow with the
+    capture; what kept it from being read to its end is in ``reader.problem`` afterwards, as ever.
     """
     names = tuple(field.name for field in asked(fields))
-    works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes)
+    works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes, watch=watch)
     return in_order(works, 1 if _in_turn(names, filter) else threads)
 
 
@@ -67,13 +68,14 @@ def batch_works(
     filter: Filter | str | None = None,
     limit: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
+    watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> Iterator[Callable[[], Columns]]:
     """Yield a task that makes the columns of each batch; any thread can run it, in any order.
 
     ``names`` is asked for the columns when it is done; the other arguments are those of `column_batches`.
     """
     wanted = _compiled(filter) if isinstance(filter, str) else filter
-    for batch in _up_to(limit, reader):
+    for batch in watch(_up_to(limit, reader)):
         # more may be described while this is done: they are added behind those that matter here
         yield partial(_columns_of, batch, reader.interfaces, names, wanted, ethertypes)
 
@@ -247,14 +249,20 @@ def write_columns(
         return frames
 
 
-def write_batches(columns: Iterable[Columns], schema: pa.Schema, sink: Sink, form: Form) -> int:
-    """Write the columns of batches to ``sink``, with a schema of `schema_of`; return how many frames."""
+def write_batches(
+    columns: Iterable[Columns], schema: pa.Schema, sink: Sink, form: Form, *, threads: int = THREADS
+) -> int:
+    """Write the columns of batches to ``sink``, with a schema of `schema_of`; return how many frames.
+
+    ``threads`` 1 keeps to the calling thread.
+    """
     frames = 0
     # an address is made text, and hashed by the encoder, once a row group: most repeat
     written = with_words(schema) if form == "parquet" else schema
     batches = (record_batch_of(each, written) for each in columns)
     with _writer(written, sink, form) as writer:
-        for table in ahead(_row_groups(batches, written, ROW_GROUP_FRAMES if form == "parquet" else 1)):
+        tables = _row_groups(batches, written, ROW_GROUP_FRAMES if form == "parquet" else 1)
+        for table in tables if threads == 1 else ahead(tables):
             writer.write_table(table)
             frames += table.num_rows
         if form == "parquet":

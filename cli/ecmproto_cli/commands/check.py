@@ -12,7 +12,15 @@ import click
 from ecmproto.errors import counted
 from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.errors import FINDINGS, warn
-from ecmproto_cli.options import color_option, ethertype_option, filter_option, force_option, read_option
+from ecmproto_cli.options import (
+    color_option,
+    ethertype_option,
+    filter_option,
+    force_option,
+    read_option,
+    split_assignments,
+    split_words,
+)
 from ecmproto_cli.output import Stdout, check_outputs, paint
 from ecmproto_cli.progress import watched
 
@@ -32,31 +40,16 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 _WIDTH = 80
 
 
-def _words(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of an option that is given several times, each with commas."""
-    return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
-
-
-def _assigned(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    assigned = {}
-    for each in given:
-        name, equals, text = each.partition("=")
-        if not equals:
-            raise click.BadParameter(f"needed NAME=VALUE, such as qcn.w=2, got {each!r}")
-        assigned[name.strip()] = text.strip()
-    return assigned
-
-
 @click.command()
 @read_option(required=False)
 @filter_option("Check only frames that this display filter selects, as if there were no others.")
 @click.option(
-    "--select", metavar="ID,…", multiple=True, callback=_words,
+    "--select", metavar="ID,…", multiple=True, callback=split_words,
     help="Only rules whose id begins so, as QCN or QCN003.",
 )  # fmt: skip
-@click.option("--ignore", metavar="ID,…", multiple=True, callback=_words, help="All rules but these.")
+@click.option("--ignore", metavar="ID,…", multiple=True, callback=split_words, help="All rules but these.")
 @click.option(
-    "--mechanism", metavar="NAME,…", multiple=True, callback=_words,
+    "--mechanism", metavar="NAME,…", multiple=True, callback=split_words,
     help="Only rules of these families, as qcn (see --rules list).",
 )  # fmt: skip
 @click.option(
@@ -65,7 +58,7 @@ def _assigned(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]
 )  # fmt: skip
 @click.option("--explain", metavar="ID", help="Say what a rule means, and leave.")
 @click.option(
-    "--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=_assigned,
+    "--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=split_assignments,
     help="A parameter of rules, as qcn.w=2; others are estimated, which is said, or at their defaults.",
 )  # fmt: skip
 @click.option(
@@ -79,7 +72,7 @@ def _assigned(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]
     help="Findings of each rule that text shows; 0: all that are kept, which are 1000.",
 )  # fmt: skip
 @click.option(
-    "--fail-on", metavar="WHAT,…", multiple=True, callback=_words,
+    "--fail-on", metavar="WHAT,…", multiple=True, callback=split_words,
     help="Exit with 1 on findings of these: note (and worse), warning (and worse), error, never, or ids. "
     " [default: note]",
 )  # fmt: skip
@@ -119,7 +112,7 @@ def command(
     ecmproto check --explain QCN003
     """
     from ecmproto.check.own import own_family
-    from ecmproto.check.registry import FAMILIES, chosen, families_of, find_rule
+    from ecmproto.check.registry import FAMILIES, chosen, families_of, find_rule, of_families
 
     families = (*FAMILIES, *(own_family(path) for path in rules if path != _LIST))
     _check_ids(families)
@@ -129,7 +122,7 @@ def command(
         rule = find_rule(explain, families)
         click.echo(as_text(rule, families_of(families)[rule.id], width=_WIDTH))
         return 0
-    wanted = _of_mechanisms(chosen(select, ignore, families), mechanism, families)
+    wanted = of_families(chosen(select, ignore, families), mechanism, families)
     if _LIST in rules:
         click.echo(_listed(wanted, families_of(families)))
         return 0
@@ -172,22 +165,6 @@ def _check_ids(families: Sequence[Family]) -> None:
                     got=f"{rule.id}, of {seen[rule.id]}",
                 )
             seen[rule.id] = family.title
-
-
-def _of_mechanisms(
-    rules: tuple[Rule, ...], mechanisms: tuple[str, ...], families: Sequence[Family]
-) -> tuple[Rule, ...]:
-    """Return the rules of families called so; no name is all."""
-    if not mechanisms:
-        return rules
-    from ecmproto.mechanisms.api.parameters import unknown_name
-
-    named = {family.name: family for family in families}
-    for name in mechanisms:
-        if name not in named:
-            raise unknown_name(name, sorted(named), kind="mechanism")
-    kept = {rule.id for name in mechanisms for rule in named[name].rules}
-    return tuple(rule for rule in rules if rule.id in kept)
 
 
 def _failing(given: tuple[str, ...], families: Sequence[Family]) -> frozenset[str]:

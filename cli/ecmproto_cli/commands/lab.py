@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import signal
 import sys
@@ -14,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from ecmproto.errors import counted
 from ecmproto_cli.main import LazyGroup
-from ecmproto_cli.options import F, color_option, force_option
+from ecmproto_cli.options import F, color_option, force_option, options_as
 from ecmproto_cli.output import paint, pairs
 from ecmproto_cli.progress import is_wanted, work
 
@@ -138,20 +137,6 @@ class Seeding:
         text = f"seed {first}" if len(seeds) == 1 else f"seeds {first} to {seeds[-1]}"
         click.echo(f"ecmproto: {text}", err=True)
         return seeds
-
-
-def options_as(function: F, options: Sequence[Callable[[F], F]], kind: type[Any], name: str) -> F:
-    """Give ``function`` options whose values come as one ``kind``, as the argument ``name``."""
-
-    @functools.wraps(function)
-    def wrapped(**given: Any) -> Any:
-        own = {key: given.pop(key) for key in kind.__dataclass_fields__}
-        return function(**given, **{name: kind(**own)})
-
-    decorated: Any = wrapped
-    for option in reversed(options):
-        decorated = option(decorated)
-    return cast("F", decorated)
 
 
 scenario_argument = click.argument("scenario")
