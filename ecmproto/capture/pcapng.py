@@ -154,6 +154,7 @@ _LEAST_OCTETS = {
 }
 _NO_LIMIT = int(np.iinfo(np.int64).max)
 _MAJOR = 1
+_MOST_DESCRIBED_OCTETS = 1 << 20
 
 
 class _Numbers:
@@ -222,11 +223,18 @@ class PcapngParser:
         self._clock_of = _Numbers()
         self._snaplens = _Numbers()
         self.frames_only = False
+        self._descriptions: list[bytes] = []
+        self._described_octets = 0
 
     @property
     def state(self) -> tuple[int, int, int, ByteOrder]:
         """How many interfaces were described, the section, its first interface and its byte order."""
         return len(self.interfaces), self._section, self._base, self.byte_order
+
+    @property
+    def described(self) -> bytes | None:
+        """The section headers and interface descriptions so far; None where they are too many to carry."""
+        return None if self._described_octets > _MOST_DESCRIBED_OCTETS else b"".join(self._descriptions)
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> PcapngParser:
         """Return a parser of later blocks; see `Parser`."""
@@ -472,7 +480,15 @@ class PcapngParser:
         needed = f"one of the {len(self.interfaces) - self._base} interfaces described so far in the section"
         return Fault(at=at + 8, needed=needed, got=f"interface {interface}")
 
+    def _describe(self, block: Block) -> None:
+        self._described_octets += len(block.octets)
+        if self._described_octets <= _MOST_DESCRIBED_OCTETS:
+            self._descriptions.append(block.octets)
+        else:
+            self._descriptions.clear()
+
     def _start_section(self, block: Block) -> None:
+        self._describe(block)
         self._section += 1
         self.byte_order = block.byte_order
         self._base = len(self.interfaces)
@@ -481,6 +497,7 @@ class PcapngParser:
             self._warn(f"pcapng version {_MAJOR}.{minor} in section {self._section} is not 1.0")
 
     def _add_interface(self, block: Block) -> None:
+        self._describe(block)
         interface, clock, whole = parse_interface(
             block, index=len(self.interfaces), local_index=len(self.interfaces) - self._base
         )

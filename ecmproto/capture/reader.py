@@ -46,6 +46,7 @@ from ecmproto.capture.pcap import HEADER_OCTETS, PcapHeader, PcapParser, byte_or
 from ecmproto.capture.pcapng import SECTION_MAGIC, PcapngParser
 from ecmproto.capture.source import (
     CHUNK_OCTETS,
+    BoundedSource,
     DecompressedStream,
     Fault,
     MappedSource,
@@ -78,12 +79,12 @@ def open_capture(
     False; all else is read ``chunk_octets`` at a time.  A mapped file must not be cut while it is read.
     Raises CaptureError when the file cannot be read or does not start like a capture.
     """
-    file, name, owned = _opened(path)
+    file, name, owned = opened_file(path)
     try:
-        source = _source(file, name, owned, mapped, chunk_octets)
+        source = source_of(file, name, owned, mapped=mapped, chunk_octets=chunk_octets)
         return CaptureReader(source, name, batch_frames=max(1, batch_frames))
     except OSError as error:
-        raise _unreadable(name, error) from error
+        raise unreadable(name, error) from error
     except CaptureError:
         if owned:
             file.close()
@@ -138,10 +139,10 @@ class CaptureReader:
         self._source = source
         self._timeline: Timeline | None = None
         self._pending: list[Block] = []
-        source.extend(HEADER_OCTETS)
         self._parser = self._parser_for(source, Walker(_plain_size(source)), batch_frames)
 
     def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:
+        source.extend(HEADER_OCTETS)
         head = source.buffer[source.position : source.position + HEADER_OCTETS].tobytes()
         if byte_order_of(head):
             self.header = parse_header(head, self.path)
@@ -309,7 +310,8 @@ _FOREIGN = {
 }
 
 
-def _opened(path: str | os.PathLike[str] | BinaryIO) -> tuple[Any, str, bool]:
+def opened_file(path: str | os.PathLike[str] | BinaryIO) -> tuple[Any, str, bool]:
+    """Return a capture's file, its name, and whether it was opened here."""
     if not isinstance(path, str | os.PathLike):
         return path, str(getattr(path, "name", "<stream>")), False
     name = os.fspath(path)
@@ -318,10 +320,13 @@ def _opened(path: str | os.PathLike[str] | BinaryIO) -> tuple[Any, str, bool]:
     try:
         return open(name, "rb", buffering=0), name, True
     except (OSError, ValueError) as error:
-        raise _unreadable(name, error) from error
+        raise unreadable(name, error) from error
 
 
-def _source(file: Any, name: str, owned: bool, mapped: bool, chunk_octets: int) -> Source:
+def source_of(
+    file: Any, name: str, owned: bool, *, mapped: bool, chunk_octets: int = CHUNK_OCTETS, start: int = 0
+) -> Source:
+    """Return the octets of an opened file, decompressed, or of a plain regular one from ``start`` on."""
     size = regular_size(file)
     head = _peek(file, size)
     if not head:
@@ -332,11 +337,15 @@ def _source(file: Any, name: str, owned: bool, mapped: bool, chunk_octets: int) 
         return StreamSource(stream, size=size, owned=True, chunk_octets=chunk_octets)
     if size is not None and mapped:
         try:
-            return MappedSource(file, size, owned=owned)
+            mapped_file = MappedSource(file, size, owned=owned)
+            mapped_file.position = min(start, size)
+            return mapped_file
         except (OSError, ValueError):
             pass  # a file system that maps nothing: read it
     source = StreamSource(file, size=size, owned=owned, chunk_octets=chunk_octets)
     source.preload(b"" if size is not None else head)
+    if start:
+        source.base = file.seek(start)
     return source
 
 
@@ -354,7 +363,7 @@ def _peek(file: Any, size: int | None) -> bytes:
 
 
 def _plain_size(source: Source) -> int | None:
-    return source.size_octets if isinstance(source, MappedSource) else None
+    return source.size_octets if isinstance(source, MappedSource | BoundedSource) else None
 
 
 def _foreign(head: bytes) -> str:
@@ -362,7 +371,8 @@ def _foreign(head: bytes) -> str:
     return known or f"a file that starts with {head[:8].hex(' ')}"
 
 
-def _unreadable(name: str, error: Exception) -> CaptureError:
+def unreadable(name: str, error: Exception) -> CaptureError:
+    """Return what is said of a file that cannot be read."""
     got = getattr(error, "strerror", None) or str(error)
     return CaptureError(path=name, offset=0, frame=0, needed="a readable capture file", got=got)
 

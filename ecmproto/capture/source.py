@@ -41,17 +41,29 @@ _RELEASE_OCTETS = 4 << 20
 _KEPT_OCTETS = 64 << 20
 """So many octets of a mapped file that were used last are kept: batches read ahead are looked at later."""
 _READ_OCTETS = 1 << 20
+_NO_STOP = 1 << 62
 
 
 class Source(Protocol):
     """A window onto a capture's octets."""
 
-    buffer: NDArray[np.uint8]
-    base: int
     position: int
-    fault: str
-    """Why the octets ended before the capture did (a read error, a broken compressed stream), or empty."""
-    size_octets: int | None
+
+    @property
+    def buffer(self) -> NDArray[np.uint8]:
+        """The octets at hand."""
+
+    @property
+    def base(self) -> int:
+        """The octet of the capture with which these begin."""
+
+    @property
+    def fault(self) -> str:
+        """Why the octets end before the capture does (a read error, a broken compressed stream), or empty."""
+
+    @property
+    def size_octets(self) -> int | None:
+        """The file's size; None where it is not known."""
 
     @property
     def octets_read(self) -> int:
@@ -216,6 +228,76 @@ class OctetsSource:
 
     def close(self) -> None:
         """Do nothing either."""
+
+
+class BoundedSource:
+    """The records of a source, from its position on, that begin before octet ``stop`` (None: all).
+
+    Nothing behind ``stop`` is shown but the rest of the last of them.
+    """
+
+    def __init__(self, source: Source, stop: int | None) -> None:
+        self._source = source
+        self._start = source.base + source.position
+        self._stop = _NO_STOP if stop is None else stop
+        self._end = self._stop
+
+    @property
+    def buffer(self) -> NDArray[np.uint8]:
+        """The window, up to the end of the last record that was asked for."""
+        return self._source.buffer[: max(0, self._end - self._source.base)]
+
+    @property
+    def base(self) -> int:
+        """The octet of the capture with which the window begins."""
+        return self._source.base
+
+    @property
+    def position(self) -> int:
+        """How far the window has been used."""
+        return self._source.position
+
+    @position.setter
+    def position(self, position: int) -> None:
+        self._source.position = position
+
+    @property
+    def _is_over(self) -> bool:
+        return self.base + self.position >= self._stop
+
+    @property
+    def fault(self) -> str:
+        """Why the octets ended before the records did."""
+        return "" if self._is_over else self._source.fault
+
+    @property
+    def size_octets(self) -> int | None:
+        """How much there is to be read, as far as that is known."""
+        size = self._source.size_octets
+        return None if size is None else max(0, min(size, self._stop) - self._start)
+
+    @property
+    def octets_read(self) -> int:
+        """Octets used so far."""
+        return self.base + self.position - self._start
+
+    def extend(self, needed: int) -> bool:
+        """Bring ``needed`` octets into the window, unless they are of a record behind the last one."""
+        if self._is_over:
+            return False
+        there = self._source.extend(needed)
+        at = self.base + self.position + needed
+        # what there is of a record that is not whole is told of
+        self._end = max(self._end, at if there else _NO_STOP)
+        return there
+
+    def release(self) -> None:
+        """Release what was used."""
+        self._source.release()
+
+    def close(self) -> None:
+        """Close the source."""
+        self._source.close()
 
 
 def _widen(stream: Any) -> None:
