@@ -110,9 +110,10 @@ class CompiledDevice(Device, Protocol):
 class InterfaceCounts:
     """Counters of an interface, frames without FCS: all only grow but for ``down`` and ``gone``.
 
-    ``overflow_frames`` the kernel dropped before they were read, ``unsent_frames`` found no room, the
-    interface down or an other end that takes no frames so long, ``refused_frames`` were too long for its own
-    MTU.  ``lost`` counts how often it vanished.
+    ``received_frames`` were handed on to the device.  ``overflow_frames`` the kernel dropped before they were
+    read, or they waited unread when that was over; ``unsent_frames`` found no room, the interface down or an
+    other end that takes no frames so long, ``refused_frames`` were too long for its own MTU.  ``lost`` counts
+    how often it vanished.
     """
 
     received_frames: int
@@ -263,13 +264,16 @@ class LiveInterface:
             return False
         return True
 
-    def counts(self) -> InterfaceCounts:
-        """Return the counters of the interface, also of its time before it vanished."""
+    def counts(self, *, last: bool = False) -> InterfaceCounts:
+        """Return the counters of the interface, also of its time before it vanished.
+
+        ``last``: nobody receives from now on, so that what waits unread has overflowed.
+        """
         with self._closing:
             with suppress(InterfaceError):  # one that has vanished: `receive` finds out
                 if self._receiver is not None:
                     self._receiver.look()
-            received, overflow, sent, octets, refused = self._totals()
+            received, overflow, sent, octets, refused = self._totals(last=last)
             return InterfaceCounts(
                 received_frames=received,
                 overflow_frames=overflow,
@@ -282,24 +286,25 @@ class LiveInterface:
                 gone=self._receiver is None,
             )
 
-    def _totals(self) -> tuple[int, int, int, int, int]:
+    def _totals(self, *, last: bool) -> tuple[int, int, int, int, int]:
         now = (0, 0, 0, 0, 0)
         if self._receiver is not None and self._sender is not None:
             kernel, sender = self._receiver.counts(), self._sender
             sent, octets = self._sent_by_wires()
             now = (
-                kernel.received, kernel.dropped, sender.sent + sent, sender.octets + octets, sender.refused
-            )  # fmt: skip
+                kernel.received - kernel.unread,
+                kernel.dropped + (kernel.unread if last else 0),
+                sender.sent + sent,
+                sender.octets + octets,
+                sender.refused,
+            )
         one, two, three, four, five = (a + b for a, b in zip(self._before, now, strict=True))
         return one, two, three, four, five
 
     def _lose(self) -> None:
         """Close the sockets of an interface that has vanished, and keep its counters."""
         with self._closing:
-            received, overflow, sent, octets, refused = self._totals()
-            # What nobody has read until now nobody will.
-            unread = self._receiver.unread if self._receiver is not None else 0
-            self._before = (received - unread, overflow + unread, sent, octets, refused)
+            self._before = self._totals(last=True)
             if self._wires is not None:
                 detach(*self._wires)
             self._wires = None

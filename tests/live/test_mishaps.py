@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecmproto.capture.batch import Batch
+from ecmproto.capture.linux.receiver import FRAMES
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.capture.linux.wires import Sockets
 from ecmproto.live.device import LiveInterface
@@ -63,6 +65,36 @@ def test_an_interface_that_vanishes_under_a_sender_is_not_used_any_more(veth: Ne
     link.fail(errno.EBADF)
     assert link.counts().lost == 1
     assert link.counts().unsent_frames == 1
+
+
+def test_what_nobody_has_read_when_a_device_ends_has_overflowed(veth: Network) -> None:
+    few = Batch.from_frames([frame(1, RECEIVER, number=n) for n in range(FRAMES + 44)])
+    link = LiveInterface(NEAR)
+    with FrameSender(FAR) as other:
+        assert other.send(few.buffer, few.offset, few.captured) == len(few)
+    taken = link.receive()
+    assert taken is not None
+    assert len(taken) == FRAMES
+    counts, last = link.counts(), link.counts(last=True)
+    assert (counts.received_frames, counts.overflow_frames) == (FRAMES, 0)
+    assert (last.received_frames, last.overflow_frames) == (FRAMES, 44)
+    link.close()
+
+
+def test_a_device_that_ends_amid_frames_has_received_those_that_it_has_counted(switched: Wires) -> None:
+    program = switched.start(*CP, "--rate", "1G")
+    sent = 3000
+    with switched.socket("a-far") as one:
+        program.send_signal(signal.SIGSTOP)
+        for number in range(sent):
+            one.send(frame(1, RECEIVER, number=number))
+        program.send_signal(signal.SIGTERM)
+        program.send_signal(signal.SIGCONT)
+        output, _ = program.communicate(timeout=PATIENCE_S)
+    summary = json.loads(output.splitlines()[-1])
+    link, counters = summary["links"]["a"], summary["counters"]
+    assert link["received_frames"] == counters["queued_frames"] + counters["dropped_frames"] < sent
+    assert link["received_frames"] + link["overflow_frames"] == sent
 
 
 def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switched: Wires) -> None:

@@ -320,10 +320,10 @@ class Reporter:
         every = running.stats_interval or ("1s" if running.form == "ndjson" else None)
         self.every_ns = parse_time(every) if every else 0
 
-    def look(self) -> tuple[Snapshot, dict[str, Any]]:
-        """Return the device's state and its interfaces'."""
+    def look(self, *, last: bool = False) -> tuple[Snapshot, dict[str, Any]]:
+        """Return the device's state and its interfaces'; ``last``: it runs no more."""
         snapshot = self._device.snapshot(time.monotonic_ns())
-        return snapshot, {link.name: link.counts() for link in self._links}
+        return snapshot, {link.name: link.counts(last=last) for link in self._links}
 
     def count_thread(self, waiting: ProcessorWait) -> None:
         """Count this thread's processor time and waits from now on, and no other's."""
@@ -379,7 +379,7 @@ class Reporter:
     def closing(self) -> tuple[str, str]:
         """Return the first lines of a summary, "" for none, and the summary of the whole run."""
         now_ns = time.monotonic_ns()
-        snapshot, links = self.look()
+        snapshot, links = self.look(last=True)
         self._warn(snapshot)
         if self._unread:
             warn(f"{counted(self._unread, 'report')} left out: nobody read those before")

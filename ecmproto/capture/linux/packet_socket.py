@@ -119,10 +119,14 @@ REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCounts:
-    """Frames that the kernel had for a socket: delivered, and dropped for want of room."""
+    """Frames that the kernel had for a socket: delivered, and dropped for want of room.
+
+    Of those delivered, ``unread`` are in a ring and were not received yet.
+    """
 
     received: int = 0
     dropped: int = 0
+    unread: int = 0
 
 
 class PacketSocket:

@@ -6,6 +6,7 @@ takes less time a frame and delays each by up to tens of milliseconds.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import mmap
 import socket
@@ -116,15 +117,6 @@ class FrameReceiver:
         """Return the descriptor to wait at: readable when there are frames, in error when it went down."""
         return self._socket.socket.fileno()
 
-    @property
-    def unread(self) -> int:
-        """Return how many frames are in the ring that were not received yet."""
-        facts, words = self.ring.facts, self.ring.words
-        if not facts.slots:
-            return 0
-        filled = words[_SLOT_STATUS :: facts.slot_octets // 4] & TP_STATUS_USER
-        return int(np.count_nonzero(filled)) - int(facts.taken)
-
     def receive(self) -> Batch | None:
         """Return the frames that are there, tags put back; None without any, at once.
 
@@ -178,8 +170,11 @@ class FrameReceiver:
         return self.down
 
     def counts(self) -> KernelCounts:
-        """Return how many frames the kernel delivered and how many it dropped for want of room."""
-        return self._socket.counts()
+        """Return how many frames the kernel delivered, how many it dropped, and how many wait in the ring."""
+        kernel, facts = self._socket.counts(), self.ring.facts
+        if not facts.slots:
+            return kernel
+        return dataclasses.replace(kernel, unread=kernel.received - int(facts.frames))
 
     def close(self) -> None:
         """Stop receiving."""
@@ -249,6 +244,8 @@ class RingFacts:
     """The slot that the kernel fills next, or has filled first …"""
     taken: int
     """… and how many before that one are still in use."""
+    frames: int
+    """How many have been taken since the ring was made."""
 
 
 class Ring(Struct):
@@ -398,6 +395,7 @@ def take_slots(ring: Ring, room: int, offset: Int64, captured: Int64, original: 
             original[i] += TAG_OCTETS
     facts.first += count
     facts.taken = count
+    facts.frames += count
     return count
 
 

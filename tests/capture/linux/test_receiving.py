@@ -398,4 +398,4 @@ def test_frames_that_come_while_a_ring_is_made_are_in_it_or_not_counted(
     monkeypatch.setattr(ring_module, "_new_ring", sent_meanwhile)
     with FrameSender(NEAR) as sender, FrameReceiver(FAR, in_ring=True) as opened:
         assert sender.send(batch.buffer, batch.offset, batch.captured) == 5
-        assert opened.unread == opened.counts().received == 5
+        assert opened.counts().unread == opened.counts().received == 5
