@@ -141,6 +141,24 @@ class InterfaceError(EcmprotoError):
         return f"{self.interface}: needed {self.needed}, got {self.got}{tail}"
 
 
+class ExecutorError(EcmprotoError):
+    """Processes, or a cluster, that cannot be worked with.
+
+    ``where`` names what was asked, ``needed`` and ``got`` as in the other errors, ``remedy`` is what would
+    help, or empty.
+    """
+
+    def __init__(self, *, where: str, needed: str, got: str, remedy: str = "") -> None:
+        super().__init__(where, needed, got, remedy)
+        self.where = where
+        self.needed = needed
+        self.got = got
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.where}: needed {self.needed}, got {self.got}"
+
+
 _LONGEST_SHOWN = 120
 
 

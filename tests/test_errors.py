@@ -13,6 +13,7 @@ from ecmproto.errors import (
     DecodeError,
     EcmprotoError,
     EncodeError,
+    ExecutorError,
     InterfaceError,
     MissingDependencyError,
     OutputError,
@@ -43,6 +44,10 @@ ERRORS: list[tuple[EcmprotoError, str]] = [
     (
         InterfaceError(interface="eht0", needed="a network interface", got="none of that name"),
         "eht0: needed a network interface, got none of that name",
+    ),
+    (
+        ExecutorError(where="tcp://a:1", needed="a scheduler that answers", got="none"),
+        "tcp://a:1: needed a scheduler that answers, got none",
     ),
     (ParameterError(name="qeq", needed="100 B to 4 GB", got="5 B"), "qeq: needed 100 B to 4 GB, got 5 B"),
     (

@@ -9,6 +9,7 @@ import click
 from ecmproto.errors import (
     CaptureError,
     EcmprotoError,
+    ExecutorError,
     InterfaceError,
     InterfaceGoneError,
     MissingDependencyError,
@@ -35,7 +36,7 @@ class CommandError(Exception):
 
 def exit_code_of(error: Exception) -> int | None:
     """Return the exit code of an error that is the user's or the input's, None for a defect of ours."""
-    if isinstance(error, InterfaceError | InterfaceGoneError):
+    if isinstance(error, InterfaceError | InterfaceGoneError | ExecutorError):
         return PERMISSION
     if isinstance(error.__cause__ or error, PermissionError):
         return PERMISSION
@@ -67,7 +68,7 @@ def report(error: Exception, command: str = "") -> None:
         sentence, help = str(error), error.remedy
     elif isinstance(error, OutputExistsError):
         sentence, help = str(error), "another name, or --force to replace the file"
-    elif isinstance(error, InterfaceError):
+    elif isinstance(error, InterfaceError | ExecutorError):
         sentence, help = str(error), error.remedy or help
     elif isinstance(error, OSError) and error.errno in _NO_ROOM:
         # files have their own error, which names them

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,6 +16,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 if TYPE_CHECKING:
+    from ecmproto.executors.protocol import Executor, Shard
+
     _TextType = click.ParamType[str]
 else:
     _TextType = click.ParamType  # generic since click 8.3 only
@@ -203,3 +206,67 @@ def split_assignments(ctx: click.Context, param: click.Parameter, given: tuple[s
             raise click.BadParameter(f"needed NAME=VALUE, such as qcn.w=2, got {each!r}")
         assigned[name.strip()] = text.strip()
     return assigned
+
+
+# Who does the work ----------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """Who does a command's work: processes of this machine, or a cluster; `execution_options`."""
+
+    jobs: int | None
+    scheduler: str | None
+    ca_file: str | None
+    certificate: str | None
+    key: str | None
+
+    def __post_init__(self) -> None:
+        if self.scheduler is not None and self.jobs is not None:
+            raise click.UsageError("needed --jobs or --scheduler, which has its own workers; got both")
+        if self.scheduler is None and (self.ca_file or self.certificate or self.key):
+            raise click.UsageError("--tls-… is for --scheduler tls://HOST:PORT")
+
+    def executor(self, tasks: int, tell: Callable[[str], None]) -> Executor:
+        """Return who runs that many tasks; ``tell`` is called with what there is to say of workers."""
+        if self.scheduler is not None:
+            from ecmproto.executors.cluster import Cluster
+
+            return Cluster(
+                address=self.scheduler, tell=tell,
+                ca_file=self.ca_file, certificate=self.certificate, key=self.key,
+            )  # fmt: skip
+        from ecmproto.executors.processes import Processes
+
+        return Processes(min(self.jobs or len(os.sched_getaffinity(0)), max(1, tasks)), tell=tell)
+
+
+def execution_options(function: F) -> F:
+    """``--jobs``, ``--scheduler`` and ``--tls-…``; the command gets ``execution``, an `Execution`."""
+    options = [
+        click.option(
+            "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: one a core]"
+        ),
+        click.option(
+            "--scheduler", metavar="ADDRESS",
+            help="Have a Dask cluster do it: tcp://HOST:PORT, tls://HOST:PORT, or local:4 for one of four "
+            "processes; needs ecmproto[cluster].",
+        ),
+        click.option("--tls-ca-file", "ca_file", metavar="FILE", help="For tls://: its authority."),
+        click.option("--tls-cert", "certificate", metavar="FILE", help="For tls://: a certificate."),
+        click.option("--tls-key", "key", metavar="FILE", help="For tls://: its key."),
+    ]  # fmt: skip
+    return options_as(function, options, Execution, "execution")
+
+
+def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> Shard:
+    from ecmproto.executors.protocol import Shard, parse_shard
+
+    return Shard() if text is None else parse_shard(text)
+
+
+def shard_option(function: F) -> F:
+    """``--shard I/N``; the command gets ``shard``, a `Shard`."""
+    return click.option(
+        "--shard", metavar="I/N", callback=_shard, help="Do only the I-th of N parts, as 3/40."
+    )(function)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -17,8 +18,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from ecmproto.errors import counted
+from ecmproto_cli.errors import warn
+
 if TYPE_CHECKING:
     import threading
+    from types import TracebackType
+
+    from ecmproto.executors.running import Tally
 
 T = TypeVar("T")
 
@@ -26,6 +33,9 @@ SWITCH = "ECMPROTO_PROGRESS"
 PATIENCE_S = 2.0
 _COMPILING_PATIENCE_S = 1.0
 _COMPILER = "numba.core.compiler"
+_LINE_S, _LINES_S = 0.5, 60.0
+"""How often the line on a terminal is written anew, and how often a line elsewhere."""
+_MOST_FAILURES = 10
 _WORTH_OCTETS = 4 << 20
 """Below this a bar would only flash."""
 
@@ -166,3 +176,98 @@ def told_when_compiling() -> Iterator[None]:
 def _tell_of_compiling() -> None:
     if is_wanted():
         click.echo("compiling for large captures, once...", err=True)
+
+
+class TaskProgress:
+    """How far an executor's tasks are: a line kept up to date on a terminal, elsewhere one a minute.
+
+    ``kept_in`` names the file that finished tasks stand in; ``shown`` is whether anything is to be written.
+    """
+
+    def __init__(self, tally: Tally, *, kept_in: str | None, shown: bool = True) -> None:
+        self.tally = tally
+        self._kept_in = kept_in
+        self._shown = shown and is_wanted()
+        self._told_s = time.monotonic()
+        self._line = False
+
+    def __enter__(self) -> TaskProgress:
+        if self._shown:
+            work.at(self.text)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clear()
+
+    def text(self) -> str:
+        """Return what is done, how fast, and what there is to do."""
+        tally = self.tally
+        parts = [f"{tally.finished:,} of {counted(tally.total, tally.noun)}"]
+        if tally.known:
+            parts[0] += f" ({tally.known:,} before)"
+        if tally.failures:
+            parts.append(f"{len(tally.failures):,} failed")
+        if tally.to_go_s is not None:
+            parts.append(f"{_figure(tally.rate)} {tally.unit or tally.noun + 's'}/s")
+            parts.append(f"{_duration(tally.to_go_s)} to go")
+        parts.append(counted(tally.workers, "worker"))
+        return ", ".join(parts)
+
+    def show(self, tally: Tally) -> None:
+        """Take that a task is done."""
+        if not self._shown:
+            return
+        terminal = sys.stderr.isatty()
+        now_s = time.monotonic()
+        if now_s < self._told_s + (_LINE_S if terminal else _LINES_S):
+            return
+        self._told_s = now_s
+        work.end()
+        before, self._line = ("\r\x1b[K" if terminal else "ecmproto: "), terminal
+        click.echo(f"{before}{self.text()}", err=True, nl=not terminal)
+
+    def _clear(self) -> None:
+        """Take the line away."""
+        work.end()
+        if self._line:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._line = False
+
+    def tell_interrupted(self) -> None:
+        """Say what there is after a Ctrl-C, and how to go on."""
+        tally = self.tally
+        done = f"{tally.known + tally.done:,} of {counted(tally.total, tally.noun)} done"
+        where = (
+            f"kept in {self._kept_in}: the same command goes on there" if self._kept_in else "none is kept"
+        )
+        click.echo(f"ecmproto: interrupted: {done}, {where}", err=True)
+
+    def tell(self, sentence: str) -> None:
+        """Say something of a worker."""
+        self._clear()
+        if self._shown:
+            click.echo(f"ecmproto: {sentence}", err=True)
+
+
+def _figure(rate: float) -> str:
+    return f"{rate:.1f}" if rate < 100 else f"{rate:,.0f}" if rate < 1e6 else f"{rate / 1e6:.1f} million"
+
+
+def _duration(seconds: float) -> str:
+    minutes, hours = round(seconds / 60), seconds / 3600
+    return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{hours:.1f} h"
+
+
+def tell_failures(tally: Tally) -> bool:
+    """Name tasks that failed, and those that were set aside, on stderr; return whether there are any."""
+    for result in tally.failures[:_MOST_FAILURES]:
+        failure = result.failure
+        if failure is not None:
+            error = "" if failure.error in failure.sentence else f"{failure.error}: "
+            warn(f"{result.task.name}: {error}{failure.sentence}")
+    more = len(tally.failures) - _MOST_FAILURES
+    if more > 0:
+        warn(f"{more:,} more failed")
+    return bool(tally.failures)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ecmproto.errors import ParameterError
-from ecmproto.lab.results.sweeps import Axis, Row, cells
+from ecmproto.executors.rows import Row
+from ecmproto.lab.results.sweeps import Axis, cells
 from ecmproto.lab.setup.figures import parse_figure
 from ecmproto.report.html import form_of
 from ecmproto.report.sheet import INK, MUTED, QUEUE, WIDE, Sheet, drawn_png, drawn_svg, standalone_svg

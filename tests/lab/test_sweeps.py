@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,23 +10,25 @@ from pathlib import Path
 import pytest
 
 from ecmproto.errors import ParameterError, SpecError
+from ecmproto.executors.processes import Processes
+from ecmproto.executors.protocol import Shard
+from ecmproto.executors.rows import Row, RowStore
+from ecmproto.lab.model import Experiment
 from ecmproto.lab.results.sweeps import (
     Axis,
-    LocalExecutor,
     Point,
-    ResultFile,
-    Row,
-    Shard,
-    code_digest,
     effects,
     full_factorial,
+    in_order,
     listed_points,
     parse_axis,
-    parse_shard,
-    point_digest,
     run_sweep,
     seeds_of,
+    sweep_call,
 )
+from ecmproto.lab.setup.scenario import read_scenario
+from ecmproto.lab.simulation import simulate as simulation
+from tests.lab import synthetic
 
 RU = Axis(path="rp.ru", values=("4Mb/s", "8Mb/s"))
 PM = Axis(path="cp.pm", values=("0.01", "0.05", "0.1"))
@@ -63,33 +65,6 @@ def test_points_can_be_listed_line_by_line() -> None:
         listed_points(["rp.ru=1", "rp.ru"], [7])
 
 
-def test_shards_are_all_points_and_none_twice() -> None:
-    points = full_factorial([RU, PM], [1, 2, 3])
-    parts = [parse_shard(f"{number}/4").of(points) for number in range(1, 5)]
-    assert sorted((point for part in parts for point in part), key=points.index) == points
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-
-@pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "1/0", "a/b"])
-def test_what_is_no_shard_is_refused(text: str) -> None:
-    with pytest.raises(ParameterError, match="3/40"):
-        parse_shard(text)
-
-
-def test_a_digest_depends_on_scenario_point_seed_and_code() -> None:
-    point = Point(settings=(("a", "1"),), seed=1)
-    given = ("text", point, "code")
-    others = [
-        ("text2", point, "code"),
-        ("text", Point(settings=(("a", "2"),), seed=1), "code"),
-        ("text", Point(settings=(("a", "1"),), seed=2), "code"),
-        ("text", point, "code2"),
-    ]
-    assert len({point_digest(*each) for each in [given, *others]}) == 5
-    assert point_digest(*given) == point_digest(*given)
-    assert code_digest() == code_digest()
-
-
 def test_seeds_are_the_words_of_a_digest() -> None:
     """From sha256sum of ``qcn-baseline-1abc``."""
     assert seeds_of("qcn-baseline-1", "abc", 2) == seeds_of("qcn-baseline-1", "abc", 20)[:2]
@@ -98,47 +73,99 @@ def test_seeds_are_the_words_of_a_digest() -> None:
     assert seeds_of("a", "b", 1) == (0xFB8E20FC,)  # SHA-256("ab") = fb8e20fc 2e4c3f24 …
 
 
-def squared(point: Point, *, calls: Path) -> Row:
-    """Run a point: the square of what is set."""
-    with calls.open("a") as file:
-        file.write(f"{point.seed}\n")
-    return {"figures": {"y": [float(dict(point.settings)["x"]) ** 2 + point.seed]}}
+# Runs -----------------------------------------------------------------------------------------------------
+
+SCENARIO = """
+[scenario]
+name = "two-into-one"
+title = "Two hosts into one"
+duration = "20ms"
+topology = "dumbbell sources=2 destinations=1 rate=10G buffer=150kB"
+
+[[flow]]
+name = "r1..r2"
+from = "s1..s2"
+to = "d1"
+pattern = "saturating"
+
+[control]
+mechanism = "qcn"
+
+[measure]
+port = "left>right"
+"""
+QEQ = Axis(path="control.qeq", values=("26kB", "33kB"))
 
 
-X = Axis(path="x", values=("1", "2", "3"))
+@pytest.fixture
+def seeds_run(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seeds of the runs, which are made up."""
+    seeds: list[int] = []
+
+    def simulate(experiment: Experiment, *, seed: int) -> object:
+        seeds.append(seed)
+        if seed == 13:
+            raise ValueError("thirteen")
+        return synthetic.simulate(experiment, seed=seed)
+
+    monkeypatch.setattr(simulation, "simulate", simulate)
+    return seeds
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_sweep_goes_on_where_it_ended(tmp_path: Path, jobs: int) -> None:
-    calls = tmp_path / "calls"
-    work = functools.partial(squared, calls=calls)
+def swept(
+    path: Path | None, points: Sequence[Point], text: str = SCENARIO, figures: Sequence[str] = ("drops",)
+) -> list[Row]:
+    call = sweep_call(read_scenario(io.BytesIO(text.encode())), figures)
+    store = RowStore(path) if path is not None else None
+    rows = list(run_sweep(points, call, executor=Processes(1), store=store))
+    if store is not None:
+        store.close()
+    return in_order(rows, points)
+
+
+def test_a_sweep_goes_on_where_it_ended(tmp_path: Path, seeds_run: list[int]) -> None:
     path = tmp_path / "rows.ndjson"
-    points = full_factorial([X], [1, 2])
-
-    def run(some: Sequence[Point], code: str = "c") -> list[Row]:
-        executor = LocalExecutor(jobs)
-        return run_sweep(some, work, scenario="s", file=ResultFile(path), executor=executor, code=code)
-
-    first = run(points[:3])
+    points = full_factorial([QEQ], [1, 2])
+    first = swept(path, points[:3])
     with path.open("a") as file:
         file.write('{"digest": "cut sho')
-    rows = run(points)
+    rows = swept(path, points)
     assert rows[:3] == first
-    assert [row["figures"]["y"][0] for row in rows] == [2, 3, 5, 6, 10, 11]
-    assert len(calls.read_text().split()) == 6
-    assert run(points) == rows
-    assert len(calls.read_text().split()) == 6
-    run(points, code="other")
-    assert len(calls.read_text().split()) == 12
-    assert len(ResultFile(path).rows) == 12
+    assert [(row["settings"], row["seed"]) for row in rows] == [
+        ({"control.qeq": qeq}, seed) for qeq in QEQ.values for seed in (1, 2)
+    ]
+    assert seeds_run == [1, 2, 1, 2]
+    assert swept(path, points) == rows
+    assert len(seeds_run) == 4
+    swept(path, points, figures=["drops", "queue.p50"])
+    assert len(seeds_run) == 8
+    swept(path, points, SCENARIO.replace("20ms", "30ms"))
+    assert len(seeds_run) == 12
+    assert len(RowStore(path)) == 12
 
 
-def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("buy milk\n")
-    with pytest.raises(SpecError, match="line 1"):
-        ResultFile(path)
-    assert path.read_text() == "buy milk\n"
+def test_shards_joined_are_the_whole_sweep(tmp_path: Path, seeds_run: list[int]) -> None:
+    points = full_factorial([QEQ], [1, 2, 3])
+    for number in (1, 2, 3):
+        swept(tmp_path / str(number), Shard(number, 3).of(points))
+    joined = tmp_path / "joined"
+    joined.write_bytes(b"".join((tmp_path / name).read_bytes() for name in "213"))
+    assert len(seeds_run) == 6
+    rows = swept(joined, points)
+    assert len(seeds_run) == 6
+    assert [row["figures"] for row in rows] == [row["figures"] for row in swept(None, points)]
+
+
+def test_a_point_that_fails_is_named_and_tried_again(tmp_path: Path, seeds_run: list[int]) -> None:
+    path = tmp_path / "rows.ndjson"
+    points = full_factorial([QEQ], [12, 13])
+    failed = [row for row in swept(path, points) if "failure" in row]
+    assert [(row["settings"], row["seed"]) for row in failed] == [
+        ({"control.qeq": qeq}, 13) for qeq in QEQ.values
+    ]
+    assert failed[0]["failure"] == {"kind": "failed", "error": "ValueError", "sentence": "thirteen"}
+    swept(path, points)
+    assert seeds_run == [12, 13, 12, 13, 13, 13]
 
 
 # Effects --------------------------------------------------------------------------------------------------
@@ -188,8 +215,3 @@ def test_effects_need_two_values_and_a_number_everywhere() -> None:
         effects([], [PM], "y")
     with pytest.raises(ParameterError, match="everywhere"):
         effects(design({("0", "0"): [1]}), [A, B], "y")
-
-
-def test_one_part_is_the_whole() -> None:
-    points = full_factorial([PM], [1])
-    assert Shard().of(points) == points

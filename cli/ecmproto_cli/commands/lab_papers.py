@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
-from ecmproto_cli.progress import is_wanted, work
+from ecmproto_cli.options import Execution, execution_options
+from ecmproto_cli.progress import TaskProgress, tell_failures, work
 
 if TYPE_CHECKING:
-    from ecmproto.lab.results.papers import Entry
     from ecmproto.lab.setup.scenario import Scenario
 
 
@@ -24,19 +23,19 @@ if TYPE_CHECKING:
     help="Seeds of each scenario: words of SHA-256(its name + the commit).",
 )  # fmt: skip
 @click.option("--commit", metavar="TEXT", help="What seeds follow from.  [default: the checkout's]")
-@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: one a core]")
 @click.option(
     "--rows", "file", metavar="FILE",
     help="Add each finished run to this file, and skip those that it has: a line of JSON each.",
 )  # fmt: skip
+@execution_options
 @click.option("--no-pictures", is_flag=True, help="Leave pictures out; they need ecmproto[report].")
 def command(
     documents: tuple[str, ...],
     out: str,
     seeds: int,
     commit: str | None,
-    jobs: int | None,
     file: str | None,
+    execution: Execution,
     no_pictures: bool,
 ) -> int:
     """Run every published experiment and write a page for each DOCUMENT, S000 to S004, all by default.
@@ -44,9 +43,10 @@ def command(
     Each published figure stands beside ours, with seeds, band and verdict. Exits with 1 where a band is
     missed on more than one seed of ten.
     """
+    from ecmproto.executors.rows import RowStore
+    from ecmproto.executors.running import Tally, run_tasks
     from ecmproto.lab.results import papers
     from ecmproto.lab.results.running import commit_of_code
-    from ecmproto.lab.results.sweeps import LocalExecutor, ResultFile, code_digest, run_sweep
 
     for name in documents:
         if name not in papers.DOCUMENTS:
@@ -58,34 +58,49 @@ def command(
     given = commit or commit_of_code()
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    known = ResultFile(file) if file else None
-    code = code_digest()
-    executor = LocalExecutor(jobs or os.cpu_count() or 1)
-    every: dict[str, list[Entry]] = {}
+    scenarios = {name: list(papers.entries_of(name)) for name in documents or papers.DOCUMENTS}
+    tasks = {
+        scenario.name: papers.tasks_of(scenario, given, seeds)
+        for each in scenarios.values()
+        for scenario in each
+    }
+    every_task = [task for each in tasks.values() for task in each]
+    progress = TaskProgress(Tally(total=len(every_task), noun="run"), kept_in=file)
+    rows: dict[str, dict[str, Any]] = {}
+    store = RowStore(file) if file else None
     try:
-        for document in documents or papers.DOCUMENTS:
-            entries = []
-            pictures: dict[str, str] = {}
-            for scenario in papers.entries_of(document):
-                _tell(scenario.name)
-                points = papers.points_of(scenario, given, seeds)
-                rows = run_sweep(
-                    points,
-                    papers.run_entry,
-                    scenario=scenario.toml(),
-                    file=known,
-                    executor=executor,
-                    code=code,
-                )
-                entries.append(papers.entry_of(scenario, rows))
-                if not no_pictures and not scenario.variant:
-                    pictures[scenario.name] = _picture(scenario, points[0].seed, folder)
-            if entries:
-                every[document] = entries
-                text = papers.page(document, entries, commit=given, pictures=pictures)
-                (folder / papers.page_name(document)).write_text(text, encoding="utf-8")
+        with progress:
+            for result in run_tasks(
+                every_task,
+                papers.CALL,
+                executor=execution.executor(len(every_task), progress.tell),
+                store=store,
+                tally=progress.tally,
+                progress=progress.show,
+            ):
+                rows[result.task.key] = dict(result.row)
     except KeyboardInterrupt:
+        progress.tell_interrupted()
         return INTERRUPTED
+    finally:
+        if store is not None:
+            store.close()
+    if tell_failures(progress.tally):
+        return FINDINGS
+    every = {}
+    for document, each in scenarios.items():
+        entries = []
+        pictures: dict[str, str] = {}
+        for scenario in each:
+            own = tasks[scenario.name]
+            entries.append(papers.entry_of(scenario, [rows[task.key] for task in own]))
+            if not no_pictures and not scenario.variant:
+                work.at(f"lab papers {scenario.name}")
+                pictures[scenario.name] = _picture(scenario, own[0].data["seed"], folder)
+        if entries:
+            every[document] = entries
+            text = papers.page(document, entries, commit=given, pictures=pictures)
+            (folder / papers.page_name(document)).write_text(text, encoding="utf-8")
     work.end()
     if not documents:
         (folder / "README.md").write_text(papers.index(every), encoding="utf-8")
@@ -98,12 +113,6 @@ def command(
     for line in missed:
         click.echo(f"missed: {line}")
     return FINDINGS if missed else 0
-
-
-def _tell(name: str) -> None:
-    work.at(f"lab papers {name}")
-    if is_wanted():
-        click.echo(f"ecmproto: {name}", err=True)
 
 
 def _picture(scenario: Scenario, seed: int, folder: Path) -> str:

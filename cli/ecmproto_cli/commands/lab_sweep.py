@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-import functools
+import itertools
 import json
 import math
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,18 +14,21 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto_cli.commands.lab import Setup, scenario_argument, setting_options
-from ecmproto_cli.errors import INTERRUPTED
-from ecmproto_cli.options import color_option, force_option
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED
+from ecmproto_cli.options import Execution, color_option, execution_options, force_option, shard_option
 from ecmproto_cli.output import check_outputs, columns_of, paint
-from ecmproto_cli.progress import is_wanted, work
+from ecmproto_cli.progress import TaskProgress, tell_failures
 
 if TYPE_CHECKING:
+    from ecmproto.executors.protocol import Shard
+    from ecmproto.executors.rows import Row
     from ecmproto.lab.model import Experiment
-    from ecmproto.lab.results.sweeps import Axis, Effect, Point, Row
-    from ecmproto.lab.setup.scenario import Scenario
+    from ecmproto.lab.results.sweeps import Axis, Effect, Point
 
 FIGURES = ("queue.mean", "queue.peak", "throughput", "utilisation", "drops")
 """What is swept for unless figures are named: the scenario's own, and these."""
+CHECKED = 1000
+"""Points that are looked at before any is run; what is wrong with others is said when it is their turn."""
 
 
 @click.command()
@@ -43,8 +45,8 @@ FIGURES = ("queue.mean", "queue.peak", "throughput", "utilisation", "drops")
     "--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="K",
     help="Run each point with K seeds.",
 )  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: one a core]")
-@click.option("--shard", metavar="I/N", help="Run only the I-th of N parts, as 3/40.")
+@execution_options
+@shard_option
 @click.option(
     "--out", metavar="FILE",
     help="Add each finished point to this file, and skip those that it has: a line of JSON each.",
@@ -68,8 +70,8 @@ def command(
     figures: tuple[str, ...],
     seed: int | None,
     seeds: int,
-    jobs: int | None,
-    shard: str | None,
+    execution: Execution,
+    shard: Shard,
     out: str | None,
     figure: str | None,
     force: bool,
@@ -86,16 +88,16 @@ def command(
         --seeds 3 --effects --out bcn.ndjson
     ecmproto lab sweep fecn-symmetric --sweep control.rp.n0=20,40,80,100 --shard 1/4 --out part-1.ndjson
     """
+    from ecmproto.executors.rows import RowStore
+    from ecmproto.executors.running import Tally
     from ecmproto.lab.results.sweeps import (
-        LocalExecutor,
-        ResultFile,
-        Shard,
-        code_digest,
         full_factorial,
+        in_order,
         listed_points,
         parse_axis,
-        parse_shard,
         run_sweep,
+        sweep_call,
+        with_settings,
     )
     from ecmproto.lab.setup.figures import parse_figure
 
@@ -110,34 +112,43 @@ def command(
     first = found.seed if seed is None else seed
     numbers = range(first, first + seeds)
     every = full_factorial(parsed, numbers) if axes else listed_points(_lines(points or "-"), numbers)
-    part = (parse_shard(shard) if shard else Shard()).of(every)
-    for point in dict.fromkeys(point.settings for point in part):
-        with_settings(found, point).experiment()
+    part = shard.of(every)
+    for settings in itertools.islice(dict.fromkeys(point.settings for point in part), CHECKED):
+        with_settings(found, settings).experiment()
     own = found.experiment()
     texts = list(figures) or _figures(own)
     for text in texts:
         parse_figure(text)
-    file = ResultFile(out) if out else None
-    task = functools.partial(run_point, scenario=found, figures=tuple(texts))
-    executor = LocalExecutor(min(jobs or os.cpu_count() or 1, max(1, len(part))))
-    teller = _Teller(len(part), form == "ndjson")
+    store = RowStore(out) if out else None
+    progress = TaskProgress(
+        Tally(noun="point"), kept_in=out, shown=form != "ndjson" or not sys.stdout.isatty()
+    )
+    executor = execution.executor(len(part), progress.tell)
+    rows: list[Row] = []
+    stopped = False
     try:
-        rows = run_sweep(
-            part,
-            task,
-            scenario=json.dumps([found.toml(), texts]),
-            file=file,
-            executor=executor,
-            code=code_digest(),
-            done=teller.done,
-        )
-        stopped = False
+        with progress:
+            for row in run_sweep(
+                part, sweep_call(found, texts), executor=executor, store=store, tally=progress.tally,
+                progress=progress.show,
+            ):  # fmt: skip
+                if form == "ndjson":
+                    click.echo(json.dumps(row))
+                else:
+                    rows.append(row)
     except KeyboardInterrupt:
-        rows, stopped = teller.rows, True
-    work.end()
-    found_effects = _effects(rows, parsed, texts) if effects and not stopped else {}
+        stopped = True
+        progress.tell_interrupted()
+    finally:
+        if store is not None:
+            store.close()
+    failed = [row for row in rows if "failure" in row]
+    rows = in_order((row for row in rows if "failure" not in row), part)
+    found_effects = _effects(rows, parsed, texts) if effects and not (stopped or failed) else {}
     if form == "json":
         document: dict[str, object] = {"schema": "ecmproto/lab-sweep/1", "rows": rows}
+        if failed:
+            document["failed"] = failed
         if found_effects:
             document["effects"] = _effects_as_dict(found_effects)
         click.echo(json.dumps(document, indent=2))
@@ -148,7 +159,8 @@ def command(
             click.echo(f"\n{_effects_table(text, each)}")
     if figure:
         _draw(figure, force, f"{found.name}: {own.title}", rows, parsed or _axes_of(part), texts)
-    return INTERRUPTED if stopped else 0
+    has_failed = tell_failures(progress.tally)
+    return INTERRUPTED if stopped else FINDINGS if has_failed else 0
 
 
 def _check_figure(path: str, force: bool) -> None:
@@ -170,28 +182,6 @@ def _draw(
         sink.write(content)
 
 
-def run_point(point: Point, *, scenario: Scenario, figures: Sequence[str]) -> Row:
-    """Run a point of a scenario and return its figures."""
-    from ecmproto.lab.results.measurements import RunFigures
-    from ecmproto.lab.setup.figures import parse_figure
-    from ecmproto.lab.simulation.simulate import simulate
-
-    result = simulate(with_settings(scenario, point.settings).experiment(), seed=point.seed)
-    run = RunFigures(result)
-    values = {text: parse_figure(text).evaluate(run) for text in figures}
-    finite = {
-        text: [value if math.isfinite(value) else None for value in each] for text, each in values.items()
-    }
-    return {"figures": finite, "events": result.events, "elapsed_s": round(result.elapsed_s, 3)}
-
-
-def with_settings(scenario: Scenario, settings: Sequence[tuple[str, str]]) -> Scenario:
-    """Return a scenario at a point of the sweep; SpecError for a key or a value that it cannot have."""
-    for path, value in settings:
-        scenario = scenario.with_value(path, value)
-    return scenario
-
-
 def _lines(path: str) -> list[str]:
     if path == "-":
         return sys.stdin.readlines()
@@ -205,29 +195,6 @@ def _figures(experiment: Experiment) -> list[str]:
     measure = experiment.measure
     own = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published)]
     return [text for text in dict.fromkeys((*own, *FIGURES)) if not parse_figure(text).runs]
-
-
-class _Teller:
-    """Says which points are done."""
-
-    def __init__(self, points: int, as_json: bool) -> None:
-        self.rows: list[Row] = []
-        self._points = points
-        self._as_json = as_json
-        self._known = 0
-
-    def done(self, row: Row, was_known: bool) -> None:
-        """Take a finished row."""
-        self.rows.append(row)
-        self._known += was_known
-        if self._as_json:
-            click.echo(json.dumps(row))
-        elif is_wanted() and not was_known:
-            work.end()
-            settings = ", ".join(f"{key}={value}" for key, value in row["settings"].items())
-            known = f", {self._known} of them before" if self._known else ""
-            text = f"{len(self.rows)} of {self._points} done{known}: {settings}, seed {row['seed']}"
-            click.echo(f"ecmproto: {text}", err=True)
 
 
 def _axes_of(points: Sequence[Point]) -> list[Axis]:

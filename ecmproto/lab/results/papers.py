@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ecmproto.errors import counted
+from ecmproto.executors.protocol import Call, Task
+from ecmproto.executors.rows import Row
+from ecmproto.executors.running import task_key
 from ecmproto.lab.model import Experiment
 from ecmproto.lab.results.measurements import RunFigures
 from ecmproto.lab.results.outcome import FigureRow, control_text, explanations, figure_rows, problems
 from ecmproto.lab.results.running import runs_named
-from ecmproto.lab.results.sweeps import Point, Row, seeds_of
+from ecmproto.lab.results.sweeps import seeds_of
 from ecmproto.lab.setup.figures import parse_figure
 from ecmproto.lab.setup.scenario import Scenario, load_scenario, scenario_names
 from ecmproto.lab.simulation.simulate import simulate
@@ -25,9 +29,6 @@ DOCUMENTS: Mapping[str, str] = {
     "S004": "J. Jiang, R. Jain: Analysis of Backward Congestion Notification (2008)",
 }
 """The documents, by what scenarios call them."""
-
-SCENARIO = "scenario"
-"""What the only setting of a page's point is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,32 +71,43 @@ def entries_of(document: str) -> Iterator[Scenario]:
                 yield scenario.with_variant(variant)
 
 
-def points_of(scenario: Scenario, commit: str, seeds: int) -> list[Point]:
-    """Return the points of a scenario's entry: its seeds follow from its name and the commit."""
-    name = scenario.name
-    return [Point(settings=((SCENARIO, name),), seed=seed) for seed in seeds_of(name, commit, seeds)]
+def tasks_of(scenario: Scenario, commit: str, seeds: int) -> list[Task]:
+    """Return the tasks of a scenario's entry: its seeds follow from its name and the commit."""
+    found = []
+    for seed in seeds_of(scenario.name, commit, seeds):
+        data = {"scenario": scenario.name, "seed": seed}
+        key = task_key(CALL, scenario.toml(), data)
+        found.append(Task(key=key, data=data, name=f"{scenario.name}, seed {seed}"))
+    return found
 
 
-def run_entry(point: Point) -> Row:
+def run_entry(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     """Run a scenario, and those that its figures are compared with, on one seed; return figures and lines."""
-    scenario = load_scenario(dict(point.settings)[SCENARIO])
+    scenario = load_scenario(data["scenario"])
     experiment = scenario.experiment()
-    run = RunFigures(simulate(experiment, seed=point.seed))
+    seed = data["seed"]
+    run = RunFigures(simulate(experiment, seed=seed))
     others = {}
     for name in runs_named(experiment):
         other = named_run(scenario, name)
-        others[name] = RunFigures(simulate(other.experiment(), seed=point.seed))
+        others[name] = RunFigures(simulate(other.experiment(), seed=seed))
     figures = {}
     for text in texts_of(experiment):
         values = parse_figure(text).evaluate(run, others)
         figures[text] = [_kept(value) for value in values]
     return {
+        "scenario": scenario.name,
+        "seed": seed,
         "figures": figures,
         "problems": list(problems([run])),
         "explanations": list(explanations([run])),
         "events": run.result.events,
         "elapsed_s": round(run.result.elapsed_s, 3),
     }
+
+
+CALL = Call(f"{__name__}:{run_entry.__name__}")
+"""What is done with each task of an entry."""
 
 
 def named_run(scenario: Scenario, name: str) -> Scenario:

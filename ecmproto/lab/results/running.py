@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,6 @@ from ecmproto._version import __version__
 from ecmproto.capture import PcapngWriter
 from ecmproto.lab.model import Experiment
 from ecmproto.lab.results.measurements import RunFigures
-from ecmproto.lab.results.sweeps import ignore_interrupts
 from ecmproto.lab.setup.figures import Expectation, parse_figure
 from ecmproto.lab.simulation.series import RunResult, Watch
 from ecmproto.lab.simulation.simulate import simulate
@@ -67,8 +67,13 @@ class Runs:
             yield name, simulate(experiment, seed=seed, watch=watch, trace=trace)
         if left := tasks[len(here) :]:
             context = multiprocessing.get_context("spawn")
-            with context.Pool(min(self.jobs, len(left)), initializer=ignore_interrupts) as pool:
+            with context.Pool(min(self.jobs, len(left)), initializer=_ignore_interrupts) as pool:
                 yield from pool.imap(_run_task, left)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run_task(task: tuple[str, Experiment, int]) -> tuple[str, RunResult]:

@@ -1,24 +1,28 @@
-"""Sweeps: many points of an experiment's parameters, with seeds, on all cores, that go on where they ended.
+"""Sweeps: many points of an experiment's parameters, with seeds, that go on where they ended.
 
-A point is settings (``path=value``) and a seed.  An executor hands out points and takes rows; each row is a
-line of the result file, under a digest of the scenario, the point, the seed and the code.  Points whose
-digest stands there are done.
+A point is settings (``path=value``) and a seed.  Its row, of figures, is a line of the result file, under a
+digest of the scenario, the figures, the point, the seed and the code (`ecmproto.executors.running`).
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import io
 import itertools
-import json
 import math
-import os
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.executors.protocol import Call, Executor, Task, TaskResult
+from ecmproto.executors.rows import Row, RowStore
+from ecmproto.executors.running import Tally, run_tasks, task_key
+
+if TYPE_CHECKING:
+    from ecmproto.lab.setup.scenario import Scenario
 
 MOST_POINTS = 1_000_000
 
@@ -96,47 +100,6 @@ def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
     return points
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """The ``number``-th of ``count`` parts of a sweep, from 1 on."""
-
-    number: int = 1
-    count: int = 1
-
-    def of(self, points: Sequence[Point]) -> Sequence[Point]:
-        """Return the points of this part: every ``count``-th."""
-        return points[self.number - 1 :: self.count]
-
-
-def parse_shard(text: str) -> Shard:
-    """Return the part that ``3/40`` is."""
-    number, slash, count = text.partition("/")
-    if not (
-        slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= MOST_POINTS
-    ):
-        raise ParameterError(name="shard", needed="a part and how many there are, as 3/40", got=shown(text))
-    return Shard(int(number), int(count))
-
-
-# Digests --------------------------------------------------------------------------------------------------
-
-
-def code_digest() -> str:
-    """Return a digest of the package's own code, which decides what a run gives."""
-    root = Path(__file__).resolve().parents[2]
-    whole = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        whole.update(path.relative_to(root).as_posix().encode())
-        whole.update(hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()[:16]
-
-
-def point_digest(scenario: str, point: Point, code: str) -> str:
-    """Return the key of a point's row: of the scenario's text, the point, its seed and the code."""
-    given = json.dumps([scenario, point.settings, point.seed, code])
-    return hashlib.sha256(given.encode()).hexdigest()[:24]
-
-
 def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
     """Return seeds that nobody chose: the words of 32 bits of SHA-256(``name`` + ``commit``), from the front.
 
@@ -151,141 +114,89 @@ def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
     raise AssertionError  # itertools.count does not end
 
 
-# Rows -----------------------------------------------------------------------------------------------------
-
-Row = dict[str, Any]
-"""A point's line: digest, scenario, settings, seed, figures by their text, each with its values."""
+# Runs -----------------------------------------------------------------------------------------------------
 
 
-class ResultFile:
-    """Rows as lines of JSON in a file that grows; a last line that was cut short is done again."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self.rows: dict[str, Row] = {}
-        whole = 0
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            content = b""
-        for number, line in enumerate(content.splitlines(keepends=True), 1):
-            if not line.endswith(b"\n"):
-                break
-            self._take(line, number)
-            whole += len(line)
-        if whole < len(content):
-            with self.path.open("r+b") as file:
-                file.truncate(whole)
-
-    def _take(self, line: bytes, number: int) -> None:
-        try:
-            row = json.loads(line)
-            self.rows[row["digest"]] = row
-        except (ValueError, KeyError, TypeError):
-            where = f"{self.path}, line {number}"
-            raise SpecError(
-                where=where, needed="a row of a sweep", got=shown(line.decode(errors="replace")[:60])
-            ) from None
-
-    def add(self, row: Row) -> None:
-        """Append a row, whole, so that another process may append to the same file."""
-        self.rows[row["digest"]] = row
-        line = json.dumps(row, allow_nan=False).encode() + b"\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
+def sweep_call(scenario: Scenario, figures: Sequence[str]) -> Call:
+    """Return what is done with each point of a sweep: `run_point`."""
+    options = {"scenario": scenario.toml(), "figures": list(figures)}
+    return Call(f"{__name__}:{run_point.__name__}", options)
 
 
-Work = Callable[[Point], Row]
-"""Runs a point; it must be a function of a module, or a partial of one, that can be sent to a process."""
+def run_point(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Run a point of a scenario and return its figures, those that have no finite value as None."""
+    from ecmproto.lab.results.measurements import RunFigures
+    from ecmproto.lab.setup.figures import parse_figure
+    from ecmproto.lab.simulation.simulate import simulate
+
+    scenario = with_settings(_scenario(options["scenario"]), data["settings"])
+    result = simulate(scenario.experiment(), seed=data["seed"])
+    run = RunFigures(result)
+    values = {text: parse_figure(text).evaluate(run) for text in options["figures"]}
+    finite = {
+        text: [value if math.isfinite(value) else None for value in each] for text, each in values.items()
+    }
+    given = {"settings": dict(data["settings"]), "seed": data["seed"]}
+    return {**given, "figures": finite, "events": result.events, "elapsed_s": round(result.elapsed_s, 3)}
 
 
-class Executor(Protocol):
-    """Hands out points and takes rows: here the cores of this machine, elsewhere a cluster."""
+@functools.lru_cache(maxsize=4)
+def _scenario(toml: str) -> Scenario:
+    from ecmproto.lab.setup.scenario import read_scenario
 
-    def run(self, points: Sequence[Point], work: Work) -> Iterator[tuple[Point, Row]]:
-        """Yield each point with its row as it is done, in any order.
-
-        Whoever closes the iterator stops the rest.
-        """
+    return read_scenario(io.BytesIO(toml.encode()))
 
 
-@dataclass(frozen=True, slots=True)
-class LocalExecutor:
-    """Processes of this machine, ``jobs`` of them; with 1 this process itself."""
-
-    jobs: int = 1
-
-    def run(self, points: Sequence[Point], work: Work) -> Iterator[tuple[Point, Row]]:
-        """Yield each point with its row as it is done.
-
-        The first point is run in this process, so that kernels are compiled, and stored, once.
-        """
-        first = points if self.jobs == 1 else points[:1]
-        for point in first:
-            yield point, work(point)
-        if len(first) == len(points):
-            return
-        import multiprocessing
-
-        context = multiprocessing.get_context("spawn")
-        with context.Pool(min(self.jobs, len(points) - 1), initializer=ignore_interrupts) as pool:
-            yield from pool.imap_unordered(_Numbered(work), points[1:])
+def with_settings(scenario: Scenario, settings: Iterable[Sequence[str]]) -> Scenario:
+    """Return a scenario at a point of the sweep; SpecError for a key or a value that it cannot have."""
+    for path, value in settings:
+        scenario = scenario.with_value(path, value)
+    return scenario
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbered:
-    """Work that returns its point too."""
-
-    work: Work
-
-    def __call__(self, point: Point) -> tuple[Point, Row]:
-        return point, self.work(point)
+def point_task(point: Point, call: Call) -> Task:
+    """Return the task that a point is."""
+    data = {"settings": [list(each) for each in point.settings], "seed": point.seed}
+    return Task(key=task_key(call, data), data=data, name=f"{point.text}, seed {point.seed}")
 
 
-def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that started this one."""
-    import signal
+def row_of(result: TaskResult) -> Row:
+    """Return the row of a point; where it has no figures, its settings, its seed and ``failure``."""
+    failure = result.failure
+    if failure is None:
+        return dict(result.row)
+    data = result.task.data
+    return {
+        "digest": result.task.key,
+        "settings": dict(data["settings"]),
+        "seed": data["seed"],
+        "failure": {"kind": failure.kind, "error": failure.error, "sentence": failure.sentence},
+    }
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+def in_order(rows: Iterable[Row], points: Iterable[Point]) -> list[Row]:
+    """Return rows in the order of their points."""
+    places = {(tuple(dict(point.settings).items()), point.seed): place for place, point in enumerate(points)}
+    return sorted(rows, key=lambda row: places[tuple(row["settings"].items()), row["seed"]])
 
 
 def run_sweep(
-    points: Sequence[Point],
-    work: Work,
+    points: Iterable[Point],
+    call: Call,
     *,
-    scenario: str,
-    file: ResultFile | None,
     executor: Executor,
-    code: str,
-    done: Callable[[Row, bool], None] = lambda row, was_known: None,
-) -> list[Row]:
-    """Run the points that the file does not have yet and return the rows of all, in the points' order.
-
-    ``done`` is called with each row, and whether it stood in the file.
-    """
-    digests = {point: point_digest(scenario, point, code) for point in points}
-    rows: dict[Point, Row] = {}
-    known = file.rows if file is not None else {}
-    for point in points:
-        if digests[point] in known:
-            rows[point] = known[digests[point]]
-            done(rows[point], True)
-    left = [point for point in points if point not in rows]
-    for point, figures in executor.run(left, work) if left else ():
-        row: Row = {
-            "digest": digests[point],
-            "settings": dict(point.settings),
-            "seed": point.seed,
-            **figures,
-        }
-        rows[point] = row
-        if file is not None:
-            file.add(row)
-        done(row, False)
-    return [rows[point] for point in points]
+    store: RowStore | None = None,
+    tally: Tally | None = None,
+    progress: Callable[[Tally], None] = lambda tally: None,
+) -> Iterator[Row]:
+    """Yield the row of each point, as it is done: those first that the store has; `row_of`, `run_tasks`."""
+    tasks = {task.key: task for task in (point_task(point, call) for point in points)}
+    told = tally if tally is not None else Tally()
+    told.total = len(tasks)
+    for result in run_tasks(
+        tasks.values(), call, executor=executor, store=store, tally=told, progress=progress
+    ):
+        yield row_of(result)
 
 
 # Tables ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,153 @@
+"""Tasks run by an executor, but for those that are done: what is finished is kept, and told as it comes."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import time
+from collections.abc import Callable, Container, Iterable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ecmproto._version import __version__
+from ecmproto.executors.protocol import Call, Executor, Results, Task, TaskResult
+from ecmproto.executors.rows import RowStore, pack
+
+_PLUGINS = ("ecmproto.mechanisms", "ecmproto.formats")
+
+
+@functools.cache
+def code_digest() -> str:
+    """Return a digest of the code that decides what a task gives: this package's, and who extends it."""
+    from importlib.metadata import entry_points
+
+    root = Path(__file__).resolve().parents[1]
+    whole = hashlib.sha256(__version__.encode())
+    for path in sorted(root.rglob("*.py")):
+        whole.update(path.relative_to(root).as_posix().encode())
+        whole.update(hashlib.sha256(path.read_bytes()).digest())
+    for group in _PLUGINS:
+        for entry in sorted(entry_points(group=group)):
+            version = entry.dist.version if entry.dist is not None else ""
+            whole.update(f"\n{group} {entry.name} {entry.value} {version}".encode())
+    return whole.hexdigest()[:16]
+
+
+@functools.cache
+def _source_digest(module: str) -> str:
+    """Return the digest of a module that is not this package's, of which `code_digest` knows nothing."""
+    if module.partition(".")[0] == "ecmproto":
+        return ""
+    with suppress(ImportError, ValueError, OSError):
+        found = importlib.util.find_spec(module)
+        if found is not None and found.origin is not None:
+            return hashlib.sha256(Path(found.origin).read_bytes()).hexdigest()
+    return ""
+
+
+def task_key(call: Call, *parts: object) -> str:
+    """Return the key of a task: a digest of its ``parts``, plain data, of the call and of the code."""
+    options = {name: call.options[name] for name in sorted(call.options) if name not in call.outside}
+    code = [code_digest(), _source_digest(call.function.partition(":")[0])]
+    given = pack({"function": call.function, "options": options, "parts": list(parts), "code": code})
+    return hashlib.sha256(given).hexdigest()[:24]
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """How far a run is: tasks, and how much they were, in frames say."""
+
+    total: int = 0
+    """Tasks in all."""
+    noun: str = "task"
+    """What a person calls one."""
+    unit: str = ""
+    """What ``amount_of`` counts; empty for tasks themselves."""
+    amount_of: Callable[[TaskResult], float] = lambda result: 1.0
+    """How much a result is, in that unit."""
+    known: int = 0
+    """Tasks that an earlier run has done."""
+    done: int = 0
+    """Tasks that this run has done."""
+    failures: list[TaskResult] = field(default_factory=list)
+    """Results without a row."""
+    amount: float = 0.0
+    """How much this run has done."""
+    workers: int = 0
+    """Processes at work."""
+    begun_s: float = field(default_factory=time.monotonic)
+
+    def take(self, result: TaskResult) -> None:
+        """Count a result."""
+        if result.failure is not None:
+            self.failures.append(result)
+        elif result.was_known:
+            self.known += 1
+        else:
+            self.done += 1
+            self.amount += self.amount_of(result)
+
+    @property
+    def finished(self) -> int:
+        """Tasks of which there is nothing more to come."""
+        return self.known + self.done + len(self.failures)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Time since the run began."""
+        return time.monotonic() - self.begun_s
+
+    @property
+    def rate(self) -> float:
+        """What is done in a second, in ``unit``s."""
+        return self.amount / max(self.elapsed_s, 1e-9)
+
+    @property
+    def to_go_s(self) -> float | None:
+        """Return the time that the rest will take; None while nothing is known of it."""
+        run = self.done + len(self.failures)
+        return self.elapsed_s * (self.total - self.finished) / run if run else None
+
+
+def _nothing(tally: Tally) -> None:
+    """Tell nobody."""
+
+
+def run_tasks(
+    tasks: Iterable[Task],
+    call: Call,
+    *,
+    executor: Executor,
+    store: RowStore | None = None,
+    tally: Tally | None = None,
+    progress: Callable[[Tally], None] = _nothing,
+    again: Container[str] = (),
+) -> Results:
+    """Yield the result of each task, in any order: from the store where it is done, else run and kept there.
+
+    ``tally`` says how many tasks there are, and counts; ``progress`` is called with it after each result.
+    Failures are not kept, and what is in ``again`` is run although the store has it.
+    """
+    told = tally if tally is not None else Tally()
+
+    def taken(result: TaskResult) -> TaskResult:
+        told.take(result)
+        told.workers = executor.workers
+        progress(told)
+        return result
+
+    missing = []
+    for task in tasks:
+        if store is not None and task.key in store and task.key not in again:
+            yield taken(TaskResult(task=task, row=store[task.key], was_known=True))
+        else:
+            missing.append(task)
+    if not missing:
+        return
+    with closing(executor.run(missing, call, expected=len(missing))) as results:
+        for result in results:
+            if store is not None and result.failure is None:
+                store.add(result.task.key, result.packed)
+            yield taken(result)

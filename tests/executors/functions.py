@@ -1,0 +1,53 @@
+"""What workers are given to do in these tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def squared(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Square x, and note that it was done."""
+    if "calls" in options:
+        with Path(options["calls"]).open("a") as file:
+            file.write(f"{data['x']}\n")
+    return {"y": data["x"] ** 2}
+
+
+def arrays(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return more of the kind that was given."""
+    return {
+        "whole": data["array"] * 2,
+        "text": data["text"],
+        "octets": data["octets"] * 2,
+        "pid": os.getpid(),
+    }
+
+
+def mishaps(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Fail, die always, die once, or take its time, as ``what`` says."""
+    what = data.get("what", "")
+    if what == "fail":
+        raise ValueError(f"no {data['x']}")
+    if what == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "die once":
+        mark = Path(options["folder"], f"died-{data['x']}")
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+    if what == "no row":
+        return {"y": {1: float("nan")}}
+    time.sleep(options.get("takes_s", 0))
+    if "folder" in options:
+        Path(options["folder"], f"done-{data['x']}").touch()
+    return {"y": data["x"] ** 2, "array": np.arange(data["x"])}
+
+
+no_function = 7
