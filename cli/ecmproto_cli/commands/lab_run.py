@@ -16,13 +16,12 @@ import click
 from ecmproto_cli.commands.lab import (
     Seeding,
     Setup,
-    options_as,
     run_experiments,
     seed_options,
     setting_options,
 )
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
-from ecmproto_cli.options import F, color_option, force_option, write_option
+from ecmproto_cli.options import F, color_option, force_option, options_as, write_option
 from ecmproto_cli.output import check_outputs, paint
 from ecmproto_cli.progress import work
 
