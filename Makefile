@@ -9,7 +9,7 @@ FUZZ_TIME ?= 60s
 KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms lab \
 	cli/test_dissect_large.py cli/test_dissect_columns.py test_kernel.py test_kernel_cache.py)
 
-.PHONY: demo test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs papers pcaps clean
+.PHONY: demo test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs papers pcaps release oldest newest clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,7 +22,7 @@ $(VENV)/ready-dev: $(VENV)/ready
 	touch $@
 
 demo: $(VENV)/ready  ## the main job on the bundled captures
-	@BIN=$(BIN) sh docs/demo.sh
+	@$(RUN) demo
 
 test: lint unit  ## what a newcomer runs: some five minutes on two cores
 
@@ -71,11 +71,12 @@ fuzz: $(VENV)/ready-dev  ## FUZZ_TIME each of what is spoilt, then of what cover
 		echo '*** NOT DONE: what coverage guides to needs atheris, which is not installed here' >&2; \
 	fi
 
-docs: $(VENV)/ready-dev  ## the field, parameter and scenario references, from the declarations
+docs: $(VENV)/ready-dev  ## the references of fields, parameters, scenarios, rules and licences, from what they describe
 	$(BIN)/python -m docs.reference
 	$(BIN)/python -m docs.parameter_reference
 	$(BIN)/python -m docs.scenario_reference
 	$(BIN)/python -m docs.rule_reference
+	$(BIN)/python -m docs.licences
 
 papers: $(VENV)/ready-dev  ## docs/papers: every published experiment beside ours; goes on where it ended
 	$(RUN) lab papers --out docs/papers --rows .papers.ndjson
@@ -83,5 +84,15 @@ papers: $(VENV)/ready-dev  ## docs/papers: every published experiment beside our
 pcaps: $(VENV)/ready-dev  ## the bundled captures, from their manifest
 	$(BIN)/python -m pcaps
 
+release: $(VENV)/ready-release  ## dist/: sdist and wheels, built twice, installed where nothing else is, with their bill of materials
+	$(BIN)/python .ci/release.py
+
+$(VENV)/ready-release: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group release
+	touch $@
+
+oldest newest: $(VENV)/ready-release  ## some tests with the oldest, and the newest, dependencies that are allowed
+	$(BIN)/python .ci/bounds.py $@ .venv-$@
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-newest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

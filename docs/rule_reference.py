@@ -1,9 +1,10 @@
-"""Writes ``docs/rules/``, a page for each rule of `ecmproto check`, from the rules: ``make docs``."""
+"""Writes ``docs/rules/``, a page for each rule of `ecmproto check`, and the list of them: ``make docs``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from ecmproto.check import listed
 from ecmproto.check.reference import as_markdown
 from ecmproto.check.registry import FAMILIES
 
@@ -38,4 +39,5 @@ if __name__ == "__main__":
             path.unlink()
     for name, text in made.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
+    listed.PATH.write_text(listed.as_json(), encoding="utf-8")
     print(f"{FOLDER.name}/: {len(made) - 1} rules")

@@ -66,6 +66,7 @@ THOROUGH = (
     "live/test_testbed.py",
     "mechanisms/test_parameter_effects.py",
     "pcaps/test_manifest.py",
+    "release/test_artifacts.py",
     "test_kernel_cache.py",
 )
 """Files of tests that take long: `make test-all` runs them, `make test` does not."""

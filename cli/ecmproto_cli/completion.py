@@ -2,7 +2,7 @@
 
 What an option takes is known by its metavar (``IF``, ``FIELD``, ``FILTER``, ``MECHANISM``, ``FILE`` …), or
 by its name where it has none, so that a command needs to say nothing; one that knows better gives
-``shell_complete=`` as click has it.  Nothing here loads what is slow to load, but for rules.
+``shell_complete=`` as click has it.  Nothing here loads what is slow to load.
 
 The scripts ask ``ecmproto`` itself, and are answered with a line for each candidate: its kind, its value
 and what it is, tabs between them.  ``plain`` values are whole words, behind ``open`` ones goes more, and
@@ -185,7 +185,11 @@ def _values(parameter: Parameter) -> list[tuple[str, str]]:
 
     default = UNITS[parameter.unit].format(parameter.default).replace(" ", "")
     choices = parameter.choices or (("yes", "no") if parameter.unit == "flag" else (default,))
-    return [(choice, f"{parameter.range_text}{' (default)' * (choice == default)}") for choice in choices]
+    return _told_values(choices, default, parameter.range_text)
+
+
+def _told_values(values: Iterable[str], default: str, within: str) -> list[tuple[str, str]]:
+    return [(value, f"{within}{' (default)' * (value == default)}") for value in values]
 
 
 # Interfaces, formats, scenarios ---------------------------------------------------------------------------
@@ -298,12 +302,11 @@ def complete_figure(ctx: click.Context, param: click.Parameter, begun: str) -> I
 
 def complete_rules(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete the id of a rule, the last of several, or what ``--fail-on`` takes besides."""
-    # the one answer that takes numba's time: rules are made of compiled code
-    from ecmproto.check.registry import FAMILIES
+    from ecmproto.check.listed import listed_families
 
     head, comma, last = begun.rpartition(",")
     levels = [("note", "and worse"), ("warning", "and worse"), ("error", ""), ("never", "")]
-    found = [(rule.id, rule.name) for family in FAMILIES for rule in family.rules]
+    found = [(rule.id, rule.name) for family in listed_families() for rule in family.rules]
     found += levels if param.name == "fail_on" else []
     head += comma
     return _items(found, last, head=head) or _items(found, last.upper(), head=head)
@@ -311,22 +314,24 @@ def complete_rules(ctx: click.Context, param: click.Parameter, begun: str) -> It
 
 def complete_rule_families(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete the name of a family of rules, the last of several."""
-    from ecmproto.check.registry import FAMILIES
+    from ecmproto.check.listed import listed_families
 
     head, comma, last = begun.rpartition(",")
-    return _items(((each.name, each.title) for each in FAMILIES), last, head=f"{head}{comma}")
+    return _items(((each.name, each.title) for each in listed_families()), last, head=f"{head}{comma}")
 
 
 def complete_rule_parameter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete ``FAMILY.NAME=VALUE`` of rules."""
-    from ecmproto.check.registry import FAMILIES
+    from ecmproto.check.listed import listed_families
 
-    found = {
-        f"{family.name}.{each.name}": each for family in FAMILIES for each in family.parameters.describe()
-    }
+    found = {f"{family.name}.{each.name}": each for family in listed_families() for each in family.parameters}
     name, equals, value = begun.partition("=")
     if equals:
-        return _items(_values(found[name]) if name in found else [], value, head=f"{name}=")
+        if name not in found:
+            return []
+        each = found[name]
+        default = each.default.replace(" ", "")
+        return _items(_told_values(each.choices or (default,), default, each.within), value, head=f"{name}=")
     return _items(((f"{key}=", each.doc) for key, each in found.items()), begun)
 
 

@@ -42,6 +42,8 @@ COMMANDS = {
     "schema": "Draw the bit layout of a frame format.",
     "fields": "List the fields that can be asked for by name.",
     "wireshark": "Print or install the dissector for Wireshark and tshark.",
+    "help": "Find commands, options, fields, formats, parameters and rules by a word.",
+    "demo": "Show what ecmproto does, on captures that come with it.",
     "completion": "Print the shell completion script for bash, zsh or fish.",
 }
 
@@ -136,10 +138,10 @@ def completion(shell: str) -> None:
     """
     from ecmproto_cli.completion import SHELLS
 
-    click.echo(SHELLS[shell](cli, {}, "ecmproto", _COMPLETE).source(), nl=False)
+    click.echo(SHELLS[shell](cli, {}, "ecmproto", COMPLETE).source(), nl=False)
 
 
-_COMPLETE = "_ECMPROTO_COMPLETE"
+COMPLETE = "_ECMPROTO_COMPLETE"
 """The variable in which a shell's script asks for candidates."""
 
 
@@ -200,7 +202,7 @@ def _show(
 def run(args: list[str]) -> int:
     """Run the command line with ``args`` and return the exit code; errors are one sentence on stderr."""
     command = args[0] if args and args[0] in COMMANDS else ""
-    if _COMPLETE in os.environ:
+    if COMPLETE in os.environ:
         from ecmproto_cli.completion import register
 
         register()

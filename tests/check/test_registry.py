@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs.rule_reference import FOLDER, pages
-from ecmproto.check import FAMILIES, Checker, Family, Rule, find_rule
+from ecmproto.check import FAMILIES, Checker, Family, Rule, find_rule, listed
 from ecmproto.columns.column import asked
 
 RULES = [(family, rule) for family in FAMILIES for rule in family.rules]
@@ -48,3 +48,9 @@ def test_all_rules_are_of_one_checker() -> None:
 def test_the_pages_of_rules_are_up_to_date() -> None:
     made = pages()
     assert {path.name: path.read_text() for path in FOLDER.glob("*.md")} == made, "make docs"
+
+
+def test_the_list_of_rules_is_up_to_date() -> None:
+    assert listed.PATH.read_text(encoding="utf-8") == listed.as_json(), "make docs"
+    names = [rule.id for family in listed.listed_families() for rule in family.rules]
+    assert names == [rule.id for _, rule in RULES]

@@ -187,7 +187,14 @@ def test_every_option_that_takes_such_a_value_is_completed() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["ecmproto di", "ecmproto dissect -e cnm.q", "ecmproto replay --cp qcn --param q", "ecmproto send -i "],
+    [
+        "ecmproto di",
+        "ecmproto dissect -e cnm.q",
+        "ecmproto replay --cp qcn --param q",
+        "ecmproto send -i ",
+        "ecmproto check --select QC",
+        "ecmproto check --param qcn.",
+    ],
 )
 def test_completing_loads_nothing_heavy(line: str) -> None:
     code = (

@@ -21,6 +21,7 @@ LARGEST_PICTURE_OCTETS = 300_000
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 WHOLE_CAPTURE = re.compile("replay|incast")
+OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "docs/sources.md", "docs/wire-formats.md")
 LINKED = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -66,7 +67,17 @@ def test_a_failing_command_is_an_error(text: str) -> None:
         brought_up_to_date(text)
 
 
-@pytest.mark.parametrize("name", [*DOCUMENTS, "CONTRIBUTING.md", "docs/sources.md", "docs/wire-formats.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *DOCUMENTS,
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "docs/figures.md",
+        "docs/sources.md",
+        "docs/wire-formats.md",
+    ],
+)
 def test_links_lead_somewhere(name: str) -> None:
     document = REPOSITORY / name
     for target in LINKED.findall(document.read_text(encoding="utf-8")):

@@ -1,0 +1,94 @@
+"""``ecmproto demo``: what it does, one command after another, on the captures that come along."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+import ecmproto
+import ecmproto_cli
+from ecmproto_cli.options import color_option, force_option
+from ecmproto_cli.output import check_outputs, paint
+
+STEPS = (
+    ("One frame of every congestion management protocol, a line each", "dissect -r pcaps/mixed.pcap"),
+    (
+        "The congestion notification message, field by field and octet by octet",
+        "dissect -r pcaps/qcn_cp.pcapng -c 1 -V -x",
+    ),
+    ("A message of your own", "craft cnm qntz_fb=40 flow_id=7 --vlan 5 --prio 3"),
+    (
+        "A capture of a hot spot through a software QCN congestion point",
+        "replay -r pcaps/hotspot.pcap.gz --cp qcn --seed 1 -w replayed.pcapng",
+    ),
+    ("The first messages it sent, in the capture it wrote", "dissect -r replayed.pcapng -c 2200 -Y cnm"),
+    ("What is in that capture, in numbers", "stats -r replayed.pcapng -Y cnm"),
+    (
+        "Four 10 Gb/s sources into one port, with QCN's reaction points",
+        "replay -r pcaps/incast.pcap.gz --cp qcn --rp qcn --seed 1",
+    ),
+)
+"""What is said of a command, and the command."""
+
+
+def captures_folder() -> Path:
+    """Return the folder of the captures that come along: in the package, or in the sources."""
+    packed = Path(__file__).parents[1] / "captures"
+    return packed if packed.is_dir() else Path(__file__).parents[3] / "pcaps"
+
+
+@click.command()
+@click.option("--captures", "folder", metavar="DIR", help="Copy the captures into DIR, and leave.")
+@force_option
+@color_option
+def command(folder: str | None, force: bool) -> int:
+    """Show what ecmproto does, one command after another, on captures that come with it.
+
+    What it writes goes into a temporary folder.
+
+    \b
+    ecmproto demo
+    ecmproto demo --captures pcaps
+    """
+    if folder is not None:
+        _copy(Path(folder), force=force)
+        return 0
+    with tempfile.TemporaryDirectory() as path:
+        Path(path, "pcaps").symlink_to(captures_folder())
+        for sentence, words in STEPS:
+            click.echo(f"\n{paint(sentence, 'title')}")
+            click.echo(paint(f"$ ecmproto {words}", "dim"))
+            sys.stdout.flush()
+            code = _run(words, path)
+            if code:
+                return code
+    click.echo("\nNext: ecmproto help, and ecmproto demo --captures pcaps to try these captures yourself")
+    return 0
+
+
+def _run(words: str, folder: str) -> int:
+    """Run a command in a folder, by the packages that this one is of; return its exit code."""
+    packages = (os.path.abspath(module.__path__[0] + "/..") for module in (ecmproto, ecmproto_cli))
+    known = [*packages, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.run(
+        [sys.executable, "-m", "ecmproto_cli", *shlex.split(words)], cwd=folder, check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(known)},
+    ).returncode  # fmt: skip
+
+
+def _copy(folder: Path, *, force: bool) -> None:
+    """Copy the captures, each beside its place and then into it."""
+    sources = [path for path in sorted(captures_folder().iterdir()) if ".pcap" in path.name]
+    folder.mkdir(parents=True, exist_ok=True)
+    check_outputs([str(folder / path.name) for path in sources], force=force)
+    for path in sources:
+        beside = folder / f".{path.name}.part"
+        beside.write_bytes(path.read_bytes())
+        beside.replace(folder / path.name)
+    click.echo(f"{len(sources)} captures in {folder}")

@@ -1,0 +1,144 @@
+"""``ecmproto help``: what there is, and where a word of the field is met in it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto_cli.errors import FINDINGS, CommandError
+from ecmproto_cli.main import COMMANDS, cli
+from ecmproto_cli.options import color_option
+from ecmproto_cli.output import paint
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from ecmproto_cli.finding import Entry
+
+_WIDTH = 80
+_SHOWN = 5
+_LONGEST = 150
+"""Characters of a text that are shown."""
+
+TASKS = {
+    "Look into captures and interfaces": ("dissect", "browse", "stats", "check", "diff", "wireshark"),
+    "Make and change frames": ("craft", "edit", "send"),
+    "Try congestion management": ("replay", "lab", "live"),
+    "Break decoders and devices": ("fuzz",),
+    "Look things up": ("help", "fields", "schema", "units", "doctor"),
+}
+_OTHER = "More"
+
+
+def _complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem[str]]:
+    """Complete the name of a command."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name, help=help) for name, help in COMMANDS.items() if name.startswith(begun)]
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, metavar="[WORD]...", shell_complete=_complete)
+@click.option("--all", "every", is_flag=True, help=f"Show all that is found, not {_SHOWN} of each kind.")
+@color_option
+def command(words: tuple[str, ...], every: bool) -> int:
+    """Find commands, options, formats, fields, mechanisms, parameters, scenarios and rules by a word.
+
+    Without a WORD it lists the commands by what they are for; with the name of a command it shows its help.
+    Several words narrow it down; a misspelt one finds the nearest.
+
+    \b
+    ecmproto help
+    ecmproto help qeq
+    ecmproto help queue pair
+    ecmproto help lab run
+    ecmproto help --storm
+    """
+    if not words:
+        click.echo("\n".join(_overview()))
+        return 0
+    if not every and _show_command(words):
+        return 0
+    from ecmproto_cli.finding import entries, find, nearest
+
+    known = list(entries())
+    found = find(words, known)
+    if not found:
+        meant = nearest(words, known)
+        found = find(meant, known) if meant else []
+        if not found:
+            raise CommandError(
+                f"nothing has to do with {' '.join(words)!r}", exit_code=FINDINGS, help="ecmproto help"
+            )
+        click.echo(f"ecmproto: nothing is called {' '.join(words)!r}; nearest: {' '.join(meant)}", err=True)
+        words = tuple(meant)
+    click.echo("\n".join(_told(found, words, every=every)))
+    return 0
+
+
+def _overview() -> Iterator[str]:
+    """Yield the lines of what there is."""
+    named = {name for names in TASKS.values() for name in names}
+    others = tuple(name for name in COMMANDS if name not in named)
+    for task, names in {**TASKS, _OTHER: others}.items():
+        yield paint(task, "title")
+        for name in names:
+            yield from _row(name, COMMANDS[name], 10)
+        yield ""
+    yield "ecmproto help WORD finds commands, options, formats, fields, mechanisms, their"
+    yield "parameters, scenarios and rules, as in ecmproto help qeq."
+    yield "ecmproto COMMAND --help says all about a command."
+
+
+def _row(name: str, text: str, width: int) -> Iterator[str]:
+    """Yield a name and what it is, wrapped behind it."""
+    lines = textwrap.wrap(text, _WIDTH - width - 4, break_long_words=False, break_on_hyphens=False) or [""]
+    if len(name) > width:
+        yield f"  {paint(name, 'name')}"
+        name = ""
+    yield f"  {paint(name.ljust(width), 'name')}  {lines[0]}".rstrip()
+    for line in lines[1:]:
+        yield f"{'':{width + 4}}{line}"
+
+
+def _show_command(words: Sequence[str]) -> bool:
+    """Print the help of the command that is called so; return whether there is one."""
+    ctx, command = click.Context(cli, info_name="ecmproto"), cli
+    found: click.Command | None = command
+    for word in words:
+        if not isinstance(found, click.Group):
+            return False
+        found = found.get_command(ctx, word)
+        if found is None:
+            return False
+        ctx = click.Context(found, info_name=word, parent=ctx)
+    assert found is not None
+    click.echo(found.get_help(ctx))
+    click.echo(f"\n{' '.join(words)!r} elsewhere: ecmproto help --all {' '.join(words)}")
+    return True
+
+
+def _told(found: Sequence[Entry], words: Sequence[str], *, every: bool) -> Iterator[str]:
+    """Yield what was found, by kind, the kind of the best first, each with what to type next."""
+    from ecmproto_cli.finding import KINDS
+
+    first = {entry.kind: place for place, entry in reversed(list(enumerate(found)))}
+    ordered = sorted(found, key=lambda entry: first[entry.kind])
+    left_out = 0
+    for kind, group in groupby(ordered, key=lambda entry: entry.kind):
+        rows = list(group)
+        shown = rows if every else rows[:_SHOWN]
+        left_out += len(rows) - len(shown)
+        if rows[0] is not ordered[0]:
+            yield ""
+        yield paint(KINDS[kind], "title")
+        width = min(max(len(entry.name) for entry in shown), 22)
+        for entry in shown:
+            yield from _row(entry.name, textwrap.shorten(entry.doc, _LONGEST, placeholder=" …"), width)
+        yield f"    $ {shown[0].then}"
+    if left_out:
+        yield f"\n{left_out} more: ecmproto help --all {' '.join(words)}"

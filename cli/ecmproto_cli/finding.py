@@ -1,0 +1,171 @@
+"""What `ecmproto help` finds: commands, options, formats, fields, mechanisms, parameters, scenarios, rules.
+
+Everything is read from where it is declared; rules from ``ecmproto/check/rules.json``, which is made of them,
+since they themselves take numba's time to load.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ecmproto_cli.declared import declared_commands
+
+KINDS = {
+    "command": "Commands",
+    "option": "Options",
+    "format": "Formats",
+    "field": "Fields",
+    "mechanism": "Mechanisms",
+    "parameter": "Parameters of mechanisms",
+    "scenario": "Scenarios of the laboratory",
+    "rule": "Rules of check",
+    "rule parameter": "Parameters of rules",
+}
+"""What can be found, with the heading of each; of equals the earlier comes first."""
+
+_NEAR = 0.7
+"""How alike a word is to one that is meant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A thing that has a name: what it is, and the command that goes on from here."""
+
+    kind: str
+    name: str
+    doc: str
+    then: str
+
+
+def entries() -> Iterator[Entry]:
+    """Yield everything that can be found; loads neither numba nor numpy nor Scapy."""
+    yield from _commands()
+    yield from _formats()
+    yield from _mechanisms()
+    yield from _scenarios()
+    yield from _rules()
+
+
+def _commands() -> Iterator[Entry]:
+    from ecmproto_cli.main import cli
+
+    shared: dict[tuple[str, str], list[str]] = {}
+    for command in declared_commands(cli):
+        if command.path:
+            then = f"ecmproto {command.path} --help"
+            yield Entry(kind="command", name=command.path, doc=command.sentence, then=then)
+        for option in command.options:
+            shared.setdefault((option.shown, option.help), []).append(command.path)
+    for (shown, help), paths in shared.items():
+        if shown.endswith("--help"):
+            continue
+        of = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+        then = f"ecmproto {paths[0]} --help"
+        yield Entry(kind="option", name=shown, doc=f"{of}: {help}" if of else help, then=then)
+
+
+def _formats() -> Iterator[Entry]:
+    from ecmproto.formats.registry import FORMATS, catalogue
+
+    for cls in FORMATS:
+        then = f"ecmproto schema {cls.prefix}"
+        yield Entry(kind="format", name=cls.prefix, doc=f"{cls.title}; {cls.source}", then=then)
+    for field in catalogue():
+        then = f"ecmproto dissect -r in.pcap -T fields -e {field.name}"
+        yield Entry(kind="field", name=field.name, doc=field.doc, then=then)
+
+
+def _mechanisms() -> Iterator[Entry]:
+    from ecmproto.mechanisms.registry import MECHANISMS
+
+    shared: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
+    for mechanism in MECHANISMS:
+        then = f"ecmproto replay -r in.pcap --cp {mechanism.name}"
+        yield Entry(kind="mechanism", name=mechanism.name, doc=mechanism.title, then=then)
+        for role, part in mechanism.roles.items():
+            defaults = part().as_text()
+            for each in part.describe():
+                places = shared.setdefault((each.name, each.doc), [])
+                places.append((mechanism.name, role.value, defaults[each.name].replace(" ", "")))
+    for (name, doc), places in shared.items():
+        of = ", ".join(dict.fromkeys(mechanism for mechanism, _, _ in places))
+        first, place, default = places[0]
+        roles = f"--cp {first} --rp {first}" if place == "rp" else f"--cp {first}"
+        then = f"ecmproto replay -r in.pcap {roles} --param {name}={default}"
+        yield Entry(kind="parameter", name=name, doc=f"{of}: {doc}", then=then)
+
+
+def _scenarios() -> Iterator[Entry]:
+    from ecmproto.interop.extcap import scenario_titles
+
+    for name, title in scenario_titles():
+        yield Entry(kind="scenario", name=name, doc=title, then=f"ecmproto lab run {name}")
+
+
+def _rules() -> Iterator[Entry]:
+    from ecmproto.check.listed import listed_families
+
+    for family in listed_families():
+        for rule in family.rules:
+            then = f"ecmproto check --explain {rule.id}"
+            yield Entry(kind="rule", name=rule.id, doc=f"{rule.name}: {rule.sentence}", then=then)
+        for parameter in family.parameters:
+            name = f"{family.name}.{parameter.name}"
+            then = f"ecmproto check -r in.pcap --param {name}={parameter.default.replace(' ', '')}"
+            yield Entry(kind="rule parameter", name=name, doc=parameter.doc, then=then)
+
+
+# Search ---------------------------------------------------------------------------------------------------
+
+
+def find(words: Sequence[str], among: Iterable[Entry]) -> list[Entry]:
+    """Return the entries in which every word stands, in name or text, the best first."""
+    wanted = [_plain(word).lstrip("-") for word in words]
+    order = list(KINDS)
+    found: list[tuple[int, int, int, int, Entry]] = []
+    for entry in among:
+        scores = [_score(word, entry) for word in wanted if word]
+        if scores and all(scores):
+            found.append((-sum(scores), order.index(entry.kind), len(entry.name), len(found), entry))
+    return [each[-1] for each in sorted(found)]
+
+
+def nearest(words: Sequence[str], among: Iterable[Entry]) -> list[str]:
+    """Return the words with each that no name has replaced by the most alike that one has; empty for none."""
+    known = {part for entry in among for part in (_plain(entry.name), *_parts(_plain(entry.name)))}
+    meant = []
+    for word in map(_plain, words):
+        near = [word] if word in known else difflib.get_close_matches(word, known, n=1, cutoff=_NEAR)
+        if not near:
+            return []
+        meant += near
+    return meant
+
+
+def _plain(text: str) -> str:
+    """Return text in small letters, with a plain 2 for ²."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _parts(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text) + re.findall(r"\w+(?:-\w+)*", text)
+
+
+def _score(word: str, entry: Entry) -> int:
+    name, doc = _plain(entry.name), _plain(entry.doc)
+    if word == name:
+        return 100
+    parts = _parts(name)
+    if word in parts:
+        return 80
+    if any(part.startswith(word) for part in parts) or name.startswith(word):
+        return 60
+    if word in name:
+        return 40
+    if re.search(rf"\b{re.escape(word)}s?\b", doc):
+        return 20
+    return 10 if len(word) > 2 and word in doc else 0

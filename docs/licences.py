@@ -1,0 +1,63 @@
+"""Writes ``docs/licences.md``, the licences of dependencies, from their metadata: ``make docs``."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+PATH = Path(__file__).with_name("licences.md")
+PROJECT = tomllib.loads((PATH.parent.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+HEADING = """\
+# Licences of dependencies
+
+ecmproto is GPL-2.0-or-later and brings no copy of any of these: pip installs them beside it. Made by
+`make docs` from what each package says of itself; do not edit by hand. A release's bill of materials
+(`ecmproto-VERSION.cdx.json`, CycloneDX) has what they depend on too, with exact versions.
+
+| package | needed for | licence |
+|---|---|---|
+"""
+
+
+def dependencies() -> Iterator[tuple[str, str]]:
+    """Yield each direct dependency and what it is needed for, those of everything first."""
+    lists: dict[str, list[str]] = {"everything": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
+    for group, texts in lists.items():
+        for text in texts:
+            name = re.match(r"[\w.-]+", text)
+            assert name is not None
+            if name[0] != "ecmproto":
+                yield name[0], group if group == "everything" else f"`ecmproto[{group}]`"
+
+
+def licence_of(name: str) -> str:
+    """Return what an installed package says of its licence."""
+    try:
+        installed = distribution(name)
+    except PackageNotFoundError:
+        return "not installed here"
+    found: Any = installed.metadata
+    classified = [
+        each.rpartition(" :: ")[2]
+        for each in found.get_all("Classifier") or ()
+        if each.startswith("License ::")
+    ]
+    files = [path.read_text() for path in installed.files or () if path.name == "LICENSE"]
+    texts = (found.get("License-Expression"), *classified, found.get("License"), *files)
+    return next((text.strip().splitlines()[0] for text in texts if text), "does not say")
+
+
+def text() -> str:
+    """Return the page."""
+    rows = (f"| {name} | {group} | {licence_of(name)} |\n" for name, group in dependencies())
+    return HEADING + "".join(rows)
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), encoding="utf-8")
+    print(f"{PATH.name}: {len(list(dependencies()))} dependencies")
