@@ -18,12 +18,13 @@ from ecmproto.capture import Batch, CaptureReader, open_capture
 from ecmproto.capture.batch import Interface
 from ecmproto.check.registry import FAMILIES, families_of, settings_of
 from ecmproto.check.report import MOST_LISTED, Case, Finding, Report
-from ecmproto.check.rule import PORT, Family, Mask, Memory, Rows, Rule, Shift
+from ecmproto.check.rule import PORT, Family, Mask, Memory, Rows, Rule, Settings, Shift
 from ecmproto.columns import Texts, extract
 from ecmproto.errors import CaptureError, EcmprotoError, ParameterError, SpecError
 from ecmproto.filter import Filter
 from ecmproto.filter.fields import find
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.plain_data import State, restore, state_of
 from ecmproto.stats.accumulator import add_all
 from ecmproto.stats.tally import usable_times
 
@@ -99,6 +100,8 @@ class Checker:
     work.  ParameterError for a value that is none.
     """
 
+    NOT_STATE = ("rules", "_settings", "_most", "_ethertypes", "_pool", "_groups")
+
     def __init__(
         self,
         rules: Iterable[Rule] | None = None,
@@ -122,6 +125,28 @@ class Checker:
         self._first_ns: int | None = None
         self._memories: list[Memory] = []
         self._groups = self._grouped(families_of(families))
+
+    @property
+    def frames(self) -> int:
+        """How many frames there were, those that were not selected too."""
+        return self._frames
+
+    def state(self) -> State:
+        """Return what was found so far as plain data, to be kept or sent; see `ecmproto.plain_data`.
+
+        TypeError where a rule of the user's own has in its memory what is no such data.
+        """
+        return {"rules": [rule.id for rule in self.rules], "found": state_of(self, given=(Settings,))}
+
+    def restore(self, state: State) -> None:
+        """Take what another checker with the same rules and parameters found; here where nothing was yet.
+
+        ParameterError for what is no such state.
+        """
+        rules = state.get("rules")
+        if rules != [rule.id for rule in self.rules]:
+            raise ParameterError(name="state", needed="one of the same rules", got=str(rules))
+        restore(self, state["found"])
 
     def _grouped(self, family_of: Mapping[str, Family]) -> list[_Group]:
         groups: dict[tuple[str, ...], _Group] = {}

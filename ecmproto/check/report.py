@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ecmproto.check.rule import NO_TIME, Int64, Judged, Mask, Rows, Rule, Shift, Subject, Told, Value, Where
+from ecmproto.plain_data import plain_value
 
 MOST_LISTED = 1000
 """Findings of a rule that are kept; those beyond are counted."""
@@ -15,6 +16,7 @@ MOST_CASES = 4096
 """Subjects of a rule that are told apart."""
 
 
+@plain_value
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A frame that breaks a rule; without a number it is about what is missing altogether."""
@@ -79,6 +81,8 @@ class _Counts:
 
 class Report:
     """Takes what rules judge; ``most`` findings of each rule are kept."""
+
+    NOT_STATE = ("rules", "most")
 
     def __init__(self, rules: Iterable[Rule], most: int = MOST_LISTED) -> None:
         self.rules = {rule.id: rule for rule in rules}

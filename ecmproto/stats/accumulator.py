@@ -22,6 +22,7 @@ from ecmproto.columns import extract
 from ecmproto.errors import CaptureError, ParameterError, counted
 from ecmproto.filter import Filter, compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.plain_data import State, plain_value, restore, state_of
 from ecmproto.stats.counters import (
     FEEDBACK_FIELDS,
     FEEDBACK_FORMATS,
@@ -55,6 +56,7 @@ from ecmproto.stats.statistics import Intervals, RoceTraffic, Span, Statistics
 from ecmproto.stats.tally import FARTHEST_NS, CountedBatch, Timeline, counted_batch, usable_times
 from ecmproto.units import format_rate, format_time
 
+plain_value(Interface)
 DEFAULT_SPEED_BPS = 10 * 10**9
 """The rate assumed of links whose rate nobody states."""
 FIELDS = tuple(
@@ -75,6 +77,8 @@ class Accumulator:
     any), ``pool`` a thread that shares the work.  ParameterError for a value that is none.
     """
 
+    NOT_STATE = ("_options", "_interval_ns", "_ethertypes", "_pool")
+
     def __init__(
         self,
         *,
@@ -90,7 +94,8 @@ class Accumulator:
         _check("speed", speed_bps, "1 bit/s to 4 Eb/s")
         _check("detection time of storms", detect_ns, "1 ns to 146 years")
         _check("restoration time of storms", restore_ns, "1 ns to 146 years")
-        self._options = interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, lossless
+        priorities = None if lossless is None else tuple(sorted(set(lossless)))
+        self._options = interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, priorities
         self._interval_ns = interval_ns
         self._ethertypes = ethertypes
         self._pool = pool
@@ -109,6 +114,33 @@ class Accumulator:
         self._counters: tuple[_Counter, ...] = (
             self._frames, self._kinds, *self._feedback, self._probes, *self._rates
         )  # fmt: skip
+
+    @property
+    def frames(self) -> int:
+        """How many frames were counted."""
+        return self._frames.frames
+
+    def state(self) -> State:
+        """Return what was counted so far as plain data, to be kept or sent; see `ecmproto.plain_data`."""
+        interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, lossless = self._options
+        options = {
+            "interval_ns": interval_ns, "speed_bps": speed_bps,
+            "detect_ns": detect_ns, "restore_ns": restore_ns,
+            "lossless": None if lossless is None else list(lossless),
+            "ethertypes": dataclasses.asdict(ethertypes),
+        }  # fmt: skip
+        return {"options": options, "counts": state_of(self)}
+
+    @classmethod
+    def of_state(cls, state: State, *, pool: ThreadPoolExecutor | None = None) -> Accumulator:
+        """Return an accumulator that has counted what another had; ParameterError for what is no state."""
+        try:
+            options = {**state["options"], "ethertypes": EtherTypes(**state["options"]["ethertypes"])}
+            made = cls(**options, pool=pool)
+            restore(made, state["counts"])
+        except (KeyError, TypeError) as error:
+            raise ParameterError(name="state", needed="one of statistics", got=repr(error)) from error
+        return made
 
     def add(
         self,

@@ -21,6 +21,7 @@ import numpy as np
 
 from ecmproto.capture.batch import Int64, Interface
 from ecmproto.kernel import compiled, inlined
+from ecmproto.plain_data import plain_value
 from ecmproto.stats.statistics import ClassPause, PauseInterface, PauseSender, PauseStorm, PauseTimes
 from ecmproto.stats.tally import NO_NUMBER, NO_SLOT, CountedBatch, Numbering, Timeline, address_octets
 from ecmproto.units import NS_PER_S, QUANTUM_BITS
@@ -47,6 +48,7 @@ REACTION_NS = 100_000
 DETECT_NS, RESTORE_NS = 200 * 10**6, 400 * 10**6
 
 
+@plain_value
 class StormRule(NamedTuple):
     """What a storm is: ``need_ns`` of pause within ``detect_ns``; over after ``restore_ns`` without any."""
 
@@ -60,6 +62,7 @@ def storm_rule(detect_ns: int = DETECT_NS, restore_ns: int = RESTORE_NS) -> Stor
     return StormRule(detect_ns, detect_ns - detect_ns // 100, restore_ns)
 
 
+@plain_value
 class PauseState(NamedTuple):
     """The state; all arrays are int64."""
 
@@ -403,6 +406,7 @@ PAUSE_FIELDS = ("eth.src", "eth.dst", "vlan.priority", "macc.pause_time", "macc.
 _FASTEST_BPS = 1 << 62
 
 
+@plain_value
 class _Events(NamedTuple):
     """Pause frames, and frames that left a port they stopped, in their order."""
 

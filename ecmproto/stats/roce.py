@@ -24,6 +24,7 @@ from ecmproto.columns import Columns
 from ecmproto.formats.infiniband import CNP_OPCODE, NAK_CODES
 from ecmproto.formats.ip import CE, NOT_ECT
 from ecmproto.kernel import compiled
+from ecmproto.plain_data import plain_value
 from ecmproto.stats.statistics import QueuePair, RoceTraffic
 from ecmproto.stats.tally import (
     NO_NUMBER,
@@ -74,6 +75,7 @@ ROCE_FIELDS = (
 )  # fmt: skip
 
 
+@plain_value
 class _Events(NamedTuple):
     """RoCE frames in their order."""
 
@@ -93,6 +95,7 @@ class _Events(NamedTuple):
         return _Events(*(array[low:high] for array in self))
 
 
+@plain_value
 class RoceState(NamedTuple):
     """The state; all arrays are int64."""
 

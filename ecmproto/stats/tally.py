@@ -150,6 +150,16 @@ class Numbering:
         self.left_out = left_out + later.left_out + int(things[: later.count][numbers == NO_NUMBER].sum())
         return numbers
 
+    def plain_state(self) -> tuple[Int64, int]:
+        """Return the keys and how much was left out: where they stand in the table is nobody's business."""
+        return self._entries[: self.count], self.left_out
+
+    def take_plain_state(self, state: tuple[Int64, int]) -> None:
+        """Number the keys of another numbering, here where there are none."""
+        keys, left_out = state
+        self.numbers(keys[:, 0], keys[:, 1])
+        self.left_out = left_out
+
     @property
     def low(self) -> NDArray[np.uint64]:
         """The lower halves of the keys, in the order of their numbers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
 import tracemalloc
 from random import Random
 
@@ -12,6 +11,7 @@ import numpy as np
 from ecmproto.capture import Batch, Interface, open_capture
 from ecmproto.check import Checker
 from pcaps.manifest import FOLDER
+from tests.plain import sent
 
 _CAPTURES = (
     "mixed.pcap", "malformed.pcapng", "pfc.pcap", "e2cm_edge.pcap", "e2cm_source.pcap", "fecn_source.pcap",
@@ -57,7 +57,9 @@ def test_spoilt_frames_are_judged_and_parts_of_them_joined() -> None:
         checker.add(batch, interfaces=interfaces)
         assert checker.result().wrong > 0
     wrong = here.result().wrong
-    here.merge(pickle.loads(pickle.dumps(there)), other_interfaces=True)
+    copy = Checker()
+    copy.restore(sent(there.state()))
+    here.merge(copy, other_interfaces=True)
     result = here.result()
     assert (result.frames, len(result.interfaces)) == (3000, 6)
     assert result.wrong > wrong

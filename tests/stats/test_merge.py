@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import pickle
 from collections.abc import Sequence
 
 import pytest
@@ -15,6 +14,7 @@ from ecmproto.capture import Batch, Interface, open_capture
 from ecmproto.errors import ParameterError
 from ecmproto.stats import Accumulator, Statistics
 from pcaps.manifest import FOLDER
+from tests.plain import sent
 from tests.stats.test_against_slow import (
     ANY,
     INTERFACES,
@@ -41,7 +41,7 @@ def assert_joins(parts: Sequence[Part], interfaces: Sequence[Interface], **optio
     whole = counted([batch for part in parts for batch in part], interfaces, **options)
     wanted = whole.result(interfaces=interfaces)
     # parts may have been counted by other processes
-    left = [pickle.loads(pickle.dumps(counted(part, interfaces, **options))) for part in parts]
+    left = [Accumulator.of_state(sent(counted(part, interfaces, **options).state())) for part in parts]
     for later in left[1:]:
         left[0].merge(later)
     assert_same(left[0].result(interfaces=interfaces), wanted)

@@ -30,6 +30,7 @@ from ecmproto.check.rules.ecm import LARGEST_QEQ
 from ecmproto.formats.e2cm import PROBE_FWD, PROBE_REV
 from ecmproto.mechanisms.aimd.parameters import AIMDCongestionPointParameters
 from ecmproto.mechanisms.api.parameters import Parameters, duration, octets, redeclared
+from ecmproto.plain_data import plain_value
 from ecmproto.units import format_time
 
 _ON = ("e2cm.cpid",)
@@ -219,6 +220,7 @@ class Answers:
         self._judge(report, due)
 
 
+@plain_value
 @dataclass(slots=True)
 class _Probed:
     """A flow: the first probe that waits for a reply, and the first that did before any reply came."""

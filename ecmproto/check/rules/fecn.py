@@ -28,6 +28,7 @@ from ecmproto.check.rule import (
 )
 from ecmproto.check.rules import drafts
 from ecmproto.mechanisms.api.parameters import Parameters, duration
+from ecmproto.plain_data import plain_value
 from ecmproto.units import RATE_INFINITY, format_rate, format_time
 
 _MS, _SECOND = 10**6, 10**9
@@ -260,6 +261,7 @@ class Returns:
         self._judge(report, due)
 
 
+@plain_value
 @dataclass(slots=True)
 class _Queue:
     """The rates of a queue's latest tags, and its first events until there are as many."""

@@ -1,0 +1,224 @@
+"""The state of objects as plain data and back, to be kept in files and to travel: nothing is unpickled.
+
+`state_of` gives what an object holds as None, bool, int, float, str, bytes, lists, and dicts whose keys are
+texts.  `restore` puts it into another object that was made as the first one was.  Data never says what is
+made of it: objects are those that are there, and values are of the classes that `plain_value` names.
+
+Every attribute is state but those that a class names in ``NOT_STATE``, frozen dataclasses, which are
+settings, and objects of classes that the caller names.  A class may say how it is kept by ``plain_state`` and
+``take_plain_state``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import zlib
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import ParameterError
+
+Plain: TypeAlias = "bool | int | float | str | bytes | list[Any] | dict[str, Any] | None"
+State: TypeAlias = dict[str, Any]
+
+_KIND, _OF = "!", "of"
+_VALUES: dict[str, type] = {}
+_Class = TypeVar("_Class", bound=type)
+_COLLECTIONS: Mapping[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
+_MADE: Mapping[str, Callable[[Any], Any]] = {
+    "tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict,
+    "Counter": lambda pairs: Counter(dict(pairs)),
+}  # fmt: skip
+_MOST_ARRAY_OCTETS = 1 << 30
+_LEVEL = 1
+
+
+def plain_value(cls: _Class) -> _Class:
+    """Let named tuples or dataclasses of a class be part of states: they are made anew with their fields."""
+    _VALUES[_name_of(cls)] = cls
+    return cls
+
+
+def _name_of(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def state_of(subject: object, *, given: tuple[type, ...] = ()) -> State:
+    """Return the state of an object; what is of the classes ``given`` is none of it.
+
+    TypeError for an attribute that is neither plain nor of a class that is known.
+    """
+    return _Reader(given).read(subject)
+
+
+def restore(subject: object, state: State) -> None:
+    """Put a state into an object that was made as the one that it is of.
+
+    ParameterError for data that is no such state.
+    """
+    try:
+        _Writer().write(subject, state)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, zlib.error) as error:
+        raise ParameterError(
+            name="state", needed=f"one of {type(subject).__name__}", got=f"{type(error).__name__}: {error}"
+        ) from error
+
+
+class _Reader:
+    """Gives objects as plain data, each once."""
+
+    def __init__(self, given: tuple[type, ...]) -> None:
+        self._given = given
+        self._seen: set[int] = set()
+
+    def read(self, subject: Any) -> State:
+        """Return an object's state; no more than that of one that was read already."""
+        if id(subject) in self._seen:
+            return {_KIND: "same"}
+        self._seen.add(id(subject))
+        if hasattr(subject, "plain_state"):
+            return {_KIND: "own", _OF: self.plain(subject.plain_state(), type(subject).__name__)}
+        left_out = getattr(subject, "NOT_STATE", ())
+        attributes = {}
+        for name, value in sorted(vars(subject).items()):
+            if name in left_out or self._is_given(value):
+                continue
+            attributes[name] = self.plain(value, f"{type(subject).__name__}.{name}")
+        return {_KIND: "object", _OF: attributes}
+
+    def _is_given(self, value: object) -> bool:
+        if isinstance(value, self._given):
+            return True
+        cls = type(value)
+        is_frozen = dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        return is_frozen and _name_of(cls) not in _VALUES
+
+    def plain(self, value: Any, where: str) -> Plain:
+        """Return a value as plain data; ``where`` is what a TypeError says it is."""
+        if value is None or isinstance(value, bool | int | str | bytes):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {_KIND: "float", _OF: str(value)}
+        if isinstance(value, np.ndarray):
+            return _packed(value)
+        if isinstance(value, np.generic):
+            return self.plain(value.item(), where)
+        if _name_of(type(value)) in _VALUES:
+            fields = [self.plain(each, where) for each in _fields_of(value)]
+            return {_KIND: "value", "class": _name_of(type(value)), _OF: fields}
+        if isinstance(value, list):
+            return [self.plain(each, where) for each in value]
+        if isinstance(value, dict):
+            pairs = [[self.plain(key, where), self.plain(each, where)] for key, each in value.items()]
+            return {_KIND: "Counter" if isinstance(value, Counter) else "dict", _OF: pairs}
+        if isinstance(value, deque):
+            return {_KIND: "deque", "most": value.maxlen, _OF: [self.plain(each, where) for each in value]}
+        kind = _COLLECTIONS.get(type(value))
+        if kind is not None:
+            return {_KIND: kind, _OF: [self.plain(each, where) for each in value]}
+        if hasattr(value, "__dict__") and not callable(value):
+            return self.read(value)
+        raise TypeError(f"{where}: needed plain data, or a class that is known, got {type(value).__name__}")
+
+
+class _Writer:
+    """Puts plain data into objects that are there, each once."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def write(self, subject: Any, state: Any) -> None:
+        """Put a state into an object."""
+        if id(subject) in self._seen:
+            return
+        self._seen.add(id(subject))
+        if state[_KIND] == "own":
+            subject.take_plain_state(self.value(state[_OF], None))
+            return
+        there = vars(subject)
+        for name, plain in state[_OF].items():
+            if name not in there:
+                raise KeyError(name)
+            setattr(subject, name, self.value(plain, there[name]))
+
+    def value(self, plain: Any, there: Any) -> Any:
+        """Return the value that plain data is of; ``there`` is the one in its place, for objects."""
+        if isinstance(plain, list | tuple):
+            return self._values(plain, there)
+        if not isinstance(plain, dict):
+            return plain
+        kind: str = plain[_KIND]
+        of: Any = plain.get(_OF)
+        if kind in ("object", "own", "same"):
+            if not hasattr(there, "__dict__"):
+                raise TypeError(f"no object for {kind}")
+            self.write(there, plain)
+            return there
+        if kind == "array":
+            return _unpacked(plain)
+        if kind == "float":
+            return float(of)
+        if kind == "value":
+            return _made(_VALUES[plain["class"]], [self.value(each, None) for each in of])
+        if kind in ("dict", "Counter"):
+            have = there if isinstance(there, dict) else {}
+            keys = [self.value(key, None) for key, _ in of]
+            return _MADE[kind](
+                [(key, self.value(each, have.get(key))) for key, (_, each) in zip(keys, of, strict=True)]
+            )
+        if kind == "deque":
+            return deque((self.value(each, None) for each in of), plain["most"])
+        return _MADE[kind](self._values(of, there))
+
+    def _values(self, plain: Any, there: Any) -> list[Any]:
+        places = there if isinstance(there, list | tuple) else ()
+        return [self.value(each, places[at] if at < len(places) else None) for at, each in enumerate(plain)]
+
+
+def _fields_of(value: Any) -> list[Any]:
+    if isinstance(value, tuple):
+        return list(value)
+    return [getattr(value, field.name) for field in dataclasses.fields(value)]
+
+
+def _made(cls: Any, fields: list[Any]) -> Any:
+    if issubclass(cls, tuple):
+        return cls(*fields)
+    made = cls.__new__(cls)
+    for field, value in zip(dataclasses.fields(cls), fields, strict=True):
+        object.__setattr__(made, field.name, value)
+    return made
+
+
+def _packed(array: NDArray[Any]) -> State:
+    """Return an array as plain data: what tables have room for behind what is used is all the same."""
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"needed an array of numbers, got {array.dtype}")
+    flat = np.ascontiguousarray(array).reshape(-1)
+    others = np.flatnonzero(flat != flat[-1]) if len(flat) else np.zeros(0, np.int64)
+    used = int(others[-1]) + 1 if len(others) else 0
+    return {
+        _KIND: "array", "dtype": array.dtype.str, "shape": list(array.shape), "used": used,
+        "rest": flat[-1:].tobytes(), _OF: zlib.compress(flat[:used].tobytes(), _LEVEL),
+    }  # fmt: skip
+
+
+def _unpacked(plain: State) -> NDArray[Any]:
+    dtype, shape = np.dtype(str(plain["dtype"])), tuple(int(each) for each in plain["shape"])
+    octets, used = math.prod(shape) * dtype.itemsize, int(plain["used"]) * dtype.itemsize
+    if dtype.kind not in "biuf" or not 0 <= used <= octets <= _MOST_ARRAY_OCTETS:
+        raise ValueError(f"an array of {dtype}, {shape}")
+    # what unpacks to more than it says is refused before it does
+    found = zlib.decompressobj().decompress(plain[_OF], used + 1)
+    if len(found) != used:
+        raise ValueError(f"{len(found)} octets for {used}")
+    array = np.zeros(math.prod(shape), dtype)
+    if octets:
+        array[:] = np.frombuffer(plain["rest"], dtype, 1)[0]
+    array[: int(plain["used"])] = np.frombuffer(found, dtype)
+    return array.reshape(shape)
