@@ -53,7 +53,8 @@ from numba.extending import (  # the public way to add types
 from numba.np import arrayobj
 from numpy.typing import NDArray
 
-from ecmproto.kernel import PART_OPTIONS, cached_entry, follow
+from ecmproto.kernel_compiler import PART_OPTIONS, cached_entry
+from ecmproto.kernel_sources import follow
 from ecmproto.record import Fields as _Fields
 from ecmproto.record import record_dtype
 
@@ -502,7 +503,7 @@ def payload_view(kind: type[_Record], field: str) -> Callable[[Any], _Record]:
     function: Any = FunctionType(code, globals(), closure=view.__closure__)
     if not _PLAIN:
         _view_in_kernels(function, from_dtype(dtype), field)
-        follow(function)
+        follow(function, function)
     return function  # type: ignore[no-any-return]
 
 

@@ -110,7 +110,7 @@ def test_without_the_compiler_the_text_runs_as_it_stands(tmp_path: Path) -> None
 def test_with_no_place_to_cache_kernels_compile_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
     code = (
-        "import ecmproto.kernel_cache as cache\n"
+        "import ecmproto.kernel_folder as cache\n"
         "cache._places = lambda *_: ()\n"
         "from inner_part import inner; print(inner(1), hasattr(inner, 'py_func'))"
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto import kernel_cache
+from ecmproto import kernel_folder
 from tests.test_kernel import INNER, OUTER, plant
 
 SOMEBODY = 54_321
@@ -142,7 +142,7 @@ def test_code_was_taken_from_the_folder_one_stands_in(
 ) -> None:
     # numba joins an empty or relative XDG_CACHE_HOME to it.
     monkeypatch.setenv("XDG_CACHE_HOME", cache_home)
-    places = list(kernel_cache._places("/x", ""))
+    places = list(kernel_folder._places("/x", ""))
     assert len(places) >= 2
     assert [place for place in places if not place.startswith("/")] == []
 
@@ -156,7 +156,7 @@ def test_code_was_taken_from_the_home_of_another_user(
     own = tmp_path / "own"
     code = (
         "import pwd, types\n"
-        "import ecmproto.kernel_cache as cache\n"
+        "import ecmproto.kernel_folder as cache\n"
         "every = cache._places\n"
         "cache._places = lambda *given: list(every(*given))[1:]\n"
         "root = pwd.getpwuid(0)\n"

@@ -151,25 +151,20 @@ def told_when_compiling() -> Iterator[None]:
     """Print on stderr that kernels are being compiled, if the block takes long."""
     import threading
 
-    from numba.core import event
+    from ecmproto.kernel_sources import when_compiling
 
-    events: Any = event  # untyped
     timer = threading.Timer(_COMPILING_PATIENCE_S, _tell_of_compiling)
     timer.daemon = True
 
-    class Listener(event.Listener):
-        def on_start(self, event: Any) -> None:
-            if not timer.is_alive() and not timer.finished.is_set():
-                timer.start()
+    def begin() -> None:
+        if not timer.is_alive() and not timer.finished.is_set():
+            timer.start()
 
-        def on_end(self, event: Any) -> None: ...
-
-    listener = Listener()
-    events.register("numba:compile", listener)
+    when_compiling.append(begin)
     try:
         yield
     finally:
-        events.unregister("numba:compile", listener)
+        when_compiling.remove(begin)
         timer.cancel()
 
 

@@ -22,7 +22,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
 from ecmproto.formats.registry import FORMATS, announcement
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernel import inlined, over_batches
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -131,7 +131,7 @@ def ecn_at(buffer: NDArray[np.uint8], ip: int) -> int:
     return octet & _ECN_BITS if signed(buffer[ip]) >> 4 == 4 else octet >> 4 & _ECN_BITS
 
 
-@compiled
+@over_batches
 def write_ecn(buffer: NDArray[np.uint8], ip: int, codepoint: int) -> None:
     """Write the ECN field of the IP header at ``ip``, and update IPv4's header checksum (RFC 1624)."""
     before = two_octets(buffer, ip)

@@ -29,7 +29,7 @@ from ecmproto.errors import MissingDependencyError
 from ecmproto.filter.fields import FilterField
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import catalogue
-from ecmproto.kernel import inlined, released
+from ecmproto.kernel import inlined, over_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -328,7 +328,7 @@ def _octets(values: NDArray[Any]) -> Octets:
     return fixed(rows.reshape(-1))
 
 
-@released
+@over_batches
 def _write(kind: int, octets: Octets, width: int, known: Int32, bounds: Int32, out: Octets) -> None:
     at = 0
     for i in range(len(bounds) - 1):
@@ -345,7 +345,7 @@ def _write(kind: int, octets: Octets, width: int, known: Int32, bounds: Int32, o
     bounds[len(bounds) - 1] = at
 
 
-@released
+@over_batches
 def _number(
     kind: int,
     octets: Octets,

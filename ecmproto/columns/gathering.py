@@ -29,7 +29,7 @@ from ecmproto.columns.walk import BatchPart, Frames
 from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS, MOST_FORMATS
 from ecmproto.formats.schema import Field
-from ecmproto.kernel import inlined, released
+from ecmproto.kernel import inlined, over_batches
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -232,7 +232,7 @@ class Gathered(NamedTuple):
     values: Memory
 
 
-@released
+@over_batches
 def gather(
     buffer: Octets,
     offset: Int64,
@@ -346,7 +346,7 @@ def _place_run(
             kind[layer[index, KIND], CURSOR] += count * layer[index, STRIDE]
 
 
-@released
+@over_batches
 def look_up(table: Int32, layout_of: Int32, out: Int32) -> None:
     """Fill ``out`` with the entry of a table for the layout of each frame."""
     for row in range(len(layout_of)):

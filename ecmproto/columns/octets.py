@@ -9,18 +9,14 @@ is asked to: that is its caller's to see to.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from ecmproto.kernel import inlined, released
+from ecmproto.kernel import inlined, is_disabled, over_batches
+from ecmproto.kernel_sources import follow
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -47,7 +43,7 @@ def eight_octets(buffer: Octets, start: int) -> np.uint64:
     return high | low
 
 
-@released
+@over_batches
 def copy_octets(buffer: Octets, start: Int64, octets: Int64, stop: Int64, out: Octets) -> None:
     """Copy stretches of ``buffer`` one behind the other: each ends in ``out`` at its ``stop``."""
     for i in range(len(start)):
@@ -92,106 +88,55 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 BLOCK = 32
 """How many octets `copy` takes at a time: it writes, and reads, up to so many beyond those asked for."""
-_LITTLE = sys.byteorder == "little"
 
 
-def _compiled_as(typing: Callable[..., Any]) -> Callable[[_Function], _Function]:
-    """Put instructions in the place of a Python function that does the same, unless nothing is compiled."""
+class _Instructions:
+    """A function of Python for which kernels have instructions: those of `ecmproto.columns.instructions`."""
 
-    def compiled(function: _Function) -> _Function:
-        config: Any = numba.config
-        if config.DISABLE_JIT:
-            return function
-        instructions: Any = intrinsic(typing)
-        typed: _Function = instructions
-        return typed
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
 
-    return compiled
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba takes it for where a kernel names it."""
+        from ecmproto.columns.instructions import type_of
 
+        return type_of(self._function.__name__)
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, octets: int) -> Any:
-    """Return where an array's octet ``at`` is, as a pointer to as many ``octets``.
-
-    With numba's ``NUMBA_BOUNDSCHECK=1`` all of them must be inside the array, as with its own indexing.
-    """
-    made = context.make_array(kind)(context, builder, array)
-    if context.enable_boundscheck:
-        code: Any = cgutils  # untyped
-        (length,) = code.unpack_tuple(builder, made.shape, count=1)
-        for each in (at, builder.add(at, at.type(octets - 1))):
-            code.do_boundscheck(context, builder, each, length)
-    return builder.bitcast(builder.gep(made.data, [at]), _element(octets).as_pointer())
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
 
 
-def _element(octets: int) -> Any:
-    return ir.IntType(8 * octets) if octets <= _WORD else ir.VectorType(ir.IntType(8), octets)
+def _instructions(function: _Function) -> _Function:
+    if is_disabled():
+        return function
+    made: Any = _Instructions(function)
+    follow(made, function)
+    typed: _Function = made
+    return typed
 
 
-def _storing(octets: int) -> Callable[..., Any]:
-    def store(_: Any, out: Any, at: Any, number: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            value = builder.trunc(arguments[2], _element(octets)) if octets < _WORD else arguments[2]
-            value = value if _LITTLE else builder.bswap(value)
-            place = _place(context, builder, signature.args[0], arguments[0], arguments[1], octets)
-            builder.store(value, place, align=1)
-            return context.get_dummy_value()
-
-        return types.void(out, types.intp, types.int64), codegen
-
-    return store
-
-
-def _loading(_: Any, source: Any, at: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], 4)
-        value = builder.load(place, align=1)
-        value = value if _LITTLE else builder.bswap(value)
-        return builder.zext(value, ir.IntType(64))
-
-    return types.int64(source, types.intp), codegen
-
-
-def _loading_number(_: Any, source: Any, at: Any, shift: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], _WORD)
-        value = builder.load(place, align=1)
-        value = builder.bswap(value) if _LITTLE else value
-        return builder.lshr(value, arguments[2])
-
-    return types.int64(source, types.intp, types.int64), codegen
-
-
-def _copying(_: Any, out: Any, at: Any, source: Any, start: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        there = _place(context, builder, signature.args[2], arguments[2], arguments[3], BLOCK)
-        here = _place(context, builder, signature.args[0], arguments[0], arguments[1], BLOCK)
-        builder.store(builder.load(there, align=1), here, align=1)
-        return context.get_dummy_value()
-
-    return types.void(out, types.intp, source, types.intp), codegen
-
-
-@_compiled_as(_copying)
+@_instructions
 def _copy_block(out: Octets, at: int, source: Octets, start: int) -> None:
     out[at : at + BLOCK] = source[start : start + BLOCK]
 
 
-@_compiled_as(_storing(4))
+@_instructions
 def _store_4(out: Octets, at: int, word: int) -> None:
     out[at : at + 4] = np.frombuffer(int(word).to_bytes(4, "little"), np.uint8)
 
 
-@_compiled_as(_storing(8))
+@_instructions
 def _store_8(out: Octets, at: int, word: int) -> None:
     out[at : at + 8] = np.frombuffer(int(word).to_bytes(8, "little"), np.uint8)
 
 
-@_compiled_as(_loading)
+@_instructions
 def _load_4(source: Octets, at: int) -> int:
     return int.from_bytes(source[at : at + 4].tobytes(), "little")
 
 
-@_compiled_as(_loading_number)
+@_instructions
 def _load_number(source: Octets, at: int, shift: int) -> int:
     return int.from_bytes(source[at : at + 8].tobytes(), "big") >> int(shift)
 

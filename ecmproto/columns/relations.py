@@ -17,7 +17,7 @@ from ecmproto.columns.column import Int64, Octets, Stretches, Texts, Values
 from ecmproto.columns.octets import copy_octets
 from ecmproto.filter.evaluation import RELATIONS, being_one, matching
 from ecmproto.filter.fields import Constant, Interval, Item, Network, Relation, Value
-from ecmproto.kernel import released
+from ecmproto.kernel import over_batches
 
 Mask = NDArray[np.bool_]
 
@@ -298,7 +298,7 @@ def _placed(values: Stretches) -> tuple[Octets, Int64, Int64]:
     return fixed(values.buffer), fixed(values.start), fixed(values.octets)
 
 
-@released
+@over_batches
 def _order(
     buffer: Octets, start: Int64, octets: Int64,
     other: Octets, other_start: Int64, other_octets: Int64,
@@ -317,7 +317,7 @@ def _order(
         out[i] = sign
 
 
-@released
+@over_batches
 def _holding(
     buffer: Octets, start: Int64, octets: Int64,
     other: Octets, other_start: Int64, other_octets: Int64,
@@ -340,7 +340,7 @@ def _holding(
         out[i] = found
 
 
-@released
+@over_batches
 def _and_octets(
     buffer: Octets, start: Int64, other: Octets, other_start: Int64, octets: Int64, stop: Int64, out: Octets
 ) -> None:

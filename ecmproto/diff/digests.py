@@ -31,7 +31,7 @@ from ecmproto.diff.rules import LENGTH, TIME, Rules
 from ecmproto.filter.fields import FilterField
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.kernel import inlined, released
+from ecmproto.kernel import inlined, over_batches
 
 Int64 = NDArray[np.int64]
 Uint32 = NDArray[np.uint32]
@@ -239,7 +239,7 @@ def _hashed(buffer: Octets, start: int, stop: int, state: np.uint64, factor: np.
     return _mixed(_mixed(state, word, factor), np.uint64(stop - start), factor)
 
 
-@released
+@over_batches
 def _digest(
     buffer: Octets,
     offset: Int64,

@@ -49,7 +49,7 @@ from ecmproto.columns.text.pieces import (
     Widest,
     Word,
 )
-from ecmproto.kernel import inlined, released
+from ecmproto.kernel import inlined, over_batches
 
 Int64 = NDArray[np.int64]
 
@@ -377,7 +377,7 @@ def _quote(out: Octets, cell: int, at: int, lone: bool) -> int:
     return at + 2
 
 
-@released
+@over_batches
 def render(
     begin: int,
     end: int,

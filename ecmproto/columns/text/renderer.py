@@ -33,7 +33,7 @@ from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import FORMATS, MOST_FORMATS
-from ecmproto.kernel import released
+from ecmproto.kernel import over_batches
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -53,7 +53,7 @@ UNTOLD = -1
 assert MOST_FORMATS < 1 << _BITS, "more formats than a path's key can tell apart"
 
 
-@released
+@over_batches
 def _layout_keys(layout: Int64, layer: Int64, boundaries: Int64, stops: Int64, keys: Int64) -> None:
     """Give each layout its boundaries, places as `ecmproto.columns.layout_cache` has them, and its key.
 
@@ -78,7 +78,7 @@ def _layout_keys(layout: Int64, layer: Int64, boundaries: Int64, stops: Int64, k
         keys[row] = key if layers <= _MOST_LAYERS else _MANY_LAYERS
 
 
-@released
+@over_batches
 def _join(
     outer: Int64,
     inner: Int64,
@@ -112,7 +112,7 @@ def _join(
         stops[pair] = at
 
 
-@released
+@over_batches
 def _place(
     layout_of: Int32,
     layout_boundaries: Int64,
@@ -136,7 +136,7 @@ def _place(
             at += 1
 
 
-@released
+@over_batches
 def _identify(keys: Int64, inner: Int64, known: Int64, slots: Int32, used: int, paths: Int32) -> int:
     """Number the paths; returns how many are known then."""
     mask = len(slots) - 1

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.headers import signed
 from ecmproto.columns.text.program import KEY_NUMBERS, SPARE_OCTETS, Programs, number_at, parts_of
-from ecmproto.kernel import inlined, released
+from ecmproto.kernel import inlined, over_batches
 
 Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
@@ -41,7 +41,7 @@ def _same(keys: Int64, one: int, other: int) -> bool:
     return True
 
 
-@released
+@over_batches
 def look_up(
     begin: int,
     end: int,
@@ -87,7 +87,7 @@ def look_up(
     return known
 
 
-@released
+@over_batches
 def _enter(keys: Int64, known: int, slots: Int32) -> None:
     mask = len(slots) - 1
     for entry in range(known):

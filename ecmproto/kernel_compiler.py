@@ -1,0 +1,203 @@
+"""numba, as kernels are compiled by it; `ecmproto.kernel` has the decorators."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numba
+from numba.core import event, types
+from numba.core.ccallback import CFunc
+from numba.core.registry import CPUDispatcher
+
+from ecmproto.kernel_code import Entry, NotLinkableError, link, load, typing_key
+from ecmproto.kernel_sources import has_file, source_digest, when_compiling
+
+# These are made of numba's insides.  Where a numba has others, kernels are plain njit: they take longer to
+# compile, and are compiled by each process, but compute the same.
+_Cache: Any = None
+try:
+    from ecmproto.kernel_parts import AS_PART
+except (ImportError, AttributeError):
+    AS_PART = {}
+try:
+    from ecmproto.kernel_entry import WITH_ENTRY
+except (ImportError, AttributeError):
+    WITH_ENTRY = {}
+try:
+    from ecmproto.kernel_cache import KernelCache
+
+    _Cache = KernelCache
+
+    class _EntryCache(KernelCache):
+        """The cache of a function with an entry: an image, where one can be made, and no more than that."""
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self.images: dict[Any, bytes] = {}
+
+        def _save(self, sig: Any, data: Any) -> None:
+            try:
+                self.images[sig] = link(data.library._get_compiled_object())
+            except NotLinkableError:
+                super()._save(sig, data)
+
+except (ImportError, AttributeError):
+    WITH_ENTRY = {}
+
+# numpy's error model: no kernel divides by 0, and the check for it costs in each division.  No reference
+# counts either: a kernel makes no arrays, its caller holds those that it is given, and counting takes half of
+# the time of a loop over small functions.
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+PART_OPTIONS: dict[str, Any] = _OPTIONS | AS_PART
+"""How what kernels take in is compiled: methods of structs, for one."""
+_ENTRY_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+_types: dict[Any, types.Type] = {}
+"""Types of arguments by what they depend on; a type that is here stays the one that code was compiled for."""
+
+
+class _Listener(event.Listener):
+    def on_start(self, event: Any) -> None:
+        """Tell who wants to know that something is compiled."""
+        for tell in list(when_compiling):
+            tell()
+
+    def on_end(self, event: Any) -> None:
+        """Nothing."""
+
+
+_register: Any = event.register
+_register("numba:compile", _Listener())
+
+
+class _Compiled(CPUDispatcher):
+    """A compiled function: Python, calling it, calls a kernel, and kernels take in a part of theirs."""
+
+    part_options: dict[str, Any]
+
+    @functools.cached_property
+    def _part(self) -> Any:
+        return numba.njit(self.py_func, **self.part_options)
+
+    def typeof_pyval(self, value: Any) -> Any:
+        """Return the type of an argument; numba asks for named tuples and structs at every call.
+
+        It would put their types together anew from their parts, which takes longer than many a kernel.
+        """
+        key = typing_key(value)
+        if key is None:
+            return super().typeof_pyval(value)
+        found = _types.get(key)
+        if found is None:
+            found = _types[key] = super().typeof_pyval(value)
+        return found
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        # Called with a constant, it is the one for any number: without this numba would compile it anew for
+        # every constant, and what is inlined knows the constant anyway.
+        plain = [types.unliteral(argument) for argument in args]  # type: ignore[no-untyped-call]
+        return self._part.get_call_template(plain, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        return self._part.get_overload(sig)
+
+
+class _Expanded(CPUDispatcher):
+    """An expanded function as kernels see it; Python, calling it, calls the function itself."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.py_func(*arguments)
+
+
+def dispatcher(function: Callable[..., Any], *, entry: bool = False, **options: bool) -> Any:
+    """Return ``function`` as numba's object, with its cache; ``entry`` adds one (`ecmproto.kernel_entry`)."""
+    chosen = _OPTIONS | options
+    made: Any = numba.njit(function, **chosen, **(WITH_ENTRY if entry else {}))
+    if hasattr(made, "py_func"):
+        made.part_options = chosen | AS_PART
+        _keep(made, function, _EntryCache if entry and WITH_ENTRY else _Cache)
+        made.__class__ = _Compiled
+    return made
+
+
+def expanded(function: Callable[..., Any]) -> Any:
+    """Return ``function`` as numba's object that is expanded where it is called."""
+    made: Any = numba.njit(function, **_OPTIONS, inline="always")
+    if hasattr(made, "py_func"):
+        made.__class__ = _Expanded
+    return made
+
+
+class Place(Protocol):
+    """Where the code of a kernel is kept for some types of arguments."""
+
+    def save(self, image: bytes) -> None:
+        """Keep an image of `ecmproto.kernel_code` for the next process."""
+
+
+def entry(made: Any, place: Place, arguments: tuple[Any, ...]) -> Entry | None:
+    """Compile ``made`` for such arguments, keep its image and return its entry; None where it has none."""
+    if not WITH_ENTRY or not hasattr(made, "typeof_pyval"):
+        return None
+    made._compilation_chain_init_hook()
+    kinds = tuple(map(made.typeof_pyval, arguments))
+    made.compile(kinds)
+    image = made._cache.images.pop(kinds, None)
+    try:
+        found = None if image is None else load(image)
+    except (OSError, ValueError):
+        return None
+    if image is not None:
+        place.save(image)
+    return found
+
+
+def _keep(compiler: Any, function: Callable[..., Any], cache: Any) -> None:
+    """Have ``compiler``, which makes the code of ``function``, keep it for other processes."""
+    if cache is not None and has_file(function):
+        compiler._cache = cache(function, functools.partial(_sources, function))
+
+
+def cached_entry(function: Callable[..., Any], returned: Any, arguments: tuple[Any, ...]) -> CFunc:
+    """Return ``function`` compiled for these types of arguments, to be called by its address; cached."""
+    entry: Any = CFunc(function, (arguments, returned), {}, _ENTRY_OPTIONS)
+    _keep(entry, function, _Cache)
+    entry.compile()
+    made: CFunc = entry
+    return made
+
+
+def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], str]:
+    """Return the classes whose methods ``function`` calls, and a digest of all that it is compiled from.
+
+    Each combination of them is cached by itself, so that one that changed does not discard the others.
+    """
+    structs = sorted(set(_structs(getattr(signature, "args", signature))), key=repr)
+    digest = hashlib.sha256(source_digest(function).encode())
+    for struct in structs:
+        for name in sorted(_methods(struct)):
+            digest.update(source_digest(getattr(struct, name)).encode())
+    return [f"{struct.__module__}.{struct.__qualname__}" for struct in structs], digest.hexdigest()
+
+
+def _structs(arguments: Any) -> Iterator[type[Any]]:
+    """Yield the classes with methods among ``arguments``, those inside others too."""
+    for argument in arguments:
+        struct = getattr(argument, "struct", None)
+        if struct is not None:
+            if _methods(struct):
+                yield struct
+            yield from _structs(kind for _, kind in argument.parts)
+
+
+def _methods(struct: type[Any]) -> set[str]:
+    """Return the names of the methods that a class of structs adds to those of all structs."""
+    return {
+        name
+        for kind in struct.__mro__[:-2]
+        for name, method in vars(kind).items()
+        if inspect.isfunction(method) and kind.__module__ != "ecmproto.structs"
+    }
