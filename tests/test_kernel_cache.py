@@ -337,11 +337,11 @@ def test_a_command_says_in_one_sentence_that_it_keeps_no_code(
     (tmp_path / "cache").mkdir()
     for_everyone(tmp_path / "cache")
     code = (
-        "import sys, ecmproto.kernel_cache as cache\n"
+        "import sys, ecmproto.kernel_folder as cache\n"
         "first = cache._places\n"
         "cache._places = lambda *given: list(first(*given))[:1]\n"
         "from ecmproto.capture import source\n"
-        "source.COMPILE_FROM_OCTETS = 0\n"
+        "source.COMPILE_FROM_OCTETS = source._FEW_RECORDS = 0\n"
         "from ecmproto_cli.main import main\n"
         "main()\n"
     )
