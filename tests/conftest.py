@@ -46,6 +46,7 @@ THOROUGH = (
     "codec/test_tshark_oracle.py",
     "craft/test_switch_tests.py",
     "docs/test_commands.py",
+    "executors/test_cluster.py",
     "filter/test_tshark_oracle.py",
     "fuzz/guided/test_campaign.py",
     "fuzz/strategies/test_shrinking.py",

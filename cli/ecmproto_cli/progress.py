@@ -204,10 +204,12 @@ class TaskProgress:
             parts[0] += f" ({tally.known:,} before)"
         if tally.failures:
             parts.append(f"{len(tally.failures):,} failed")
-        if tally.to_go_s is not None:
+        to_go_s = tally.to_go_s
+        if to_go_s is not None:
             parts.append(f"{_figure(tally.rate)} {tally.unit or tally.noun + 's'}/s")
-            parts.append(f"{_duration(tally.to_go_s)} to go")
-        parts.append(counted(tally.workers, "worker"))
+            parts.append(f"{_duration(to_go_s)} to go")
+        if tally.workers:
+            parts.append(counted(tally.workers, "worker"))
         return ", ".join(parts)
 
     def show(self, tally: Tally) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import queue
 import re
 import signal
@@ -35,6 +36,14 @@ _LOOK_S = 2.0
 _FETCH_S = 10.0
 """How long a worker that has a batch done may take to send it."""
 _ENDING_S = 5
+_NOTHING = logging.CRITICAL + 1
+"""The level of messages that are logged: none."""
+_ALONE = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,
+}
+"""What a cluster for one run does without: pages about itself, and statistics of where its time goes."""
 _PATIENCE_S = 600.0
 """How long one waits for a first worker, or for another one."""
 _LOCAL = re.compile(r"local:(\d{1,4})")
@@ -81,8 +90,9 @@ class Cluster:
         with self._scheduler(distributed) as (scheduler, security):
             try:
                 client = distributed.Client(scheduler, security=security, set_as_default=False)
-            except (OSError, RuntimeError, TypeError, ValueError) as error:
-                raise self._error("a scheduler that answers", str(error) or type(error).__name__) from None
+            except Exception as error:  # assertions too, as where a scheduler talks TLS
+                got = str(error).partition("\n")[0] or type(error).__name__
+                raise self._error("a scheduler that answers", got) from None
             try:
                 yield client
             finally:
@@ -95,7 +105,7 @@ class Cluster:
         if local is None:
             yield self.address, self._security(distributed)
             return
-        with _without_interrupts():
+        with importlib.import_module("dask.config").set(_ALONE), _without_interrupts():
             cluster = distributed.LocalCluster(
                 n_workers=int(local[1]),
                 threads_per_worker=1,
@@ -103,7 +113,8 @@ class Cluster:
                 host="127.0.0.1",
                 protocol="tcp://",
                 dashboard_address=None,
-                silence_logs=logging.CRITICAL,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # where its pages would be
+                silence_logs=_NOTHING,
                 security=distributed.Security(require_encryption=False),
             )
         try:
@@ -120,9 +131,14 @@ class Cluster:
                 raise self._error("tls:// where a certificate is given", "tcp://")
             return distributed.Security()
         security = distributed.Security(require_encryption=True, **named)
-        if security.tls_ca_file is None:
-            needed = "the certificate of an authority: --tls-ca-file, or distributed.comm.tls.ca-file"
-            raise self._error(needed, "none")
+        for option, path in {
+            "--tls-ca-file": security.tls_ca_file,
+            "--tls-cert": security.tls_client_cert,
+            "--tls-key": security.tls_client_key,
+        }.items():
+            if path is None or ("\n" not in path and not os.path.isfile(path)):
+                needed = f"a file for {option}, or in Dask's configuration (distributed.comm.tls)"
+                raise self._error(needed, "none" if path is None else f"{path}, which is none")
         return security
 
     def _error(self, needed: str, got: str, remedy: str = "") -> ExecutorError:
@@ -143,7 +159,7 @@ def _quiet() -> Generator[None, None, None]:
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "tornado")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
+        logger.setLevel(_NOTHING)
     try:
         yield
     finally:
@@ -367,6 +383,8 @@ class _Run:
 
     def end(self) -> None:
         """Cancel what is not done."""
+        with suppress(Exception):
+            self._client.unsubscribe_topic("all")
         for flight in self._flights.values():
             if flight is not None:
                 with suppress(Exception):

@@ -106,9 +106,11 @@ class Tally:
 
     @property
     def to_go_s(self) -> float | None:
-        """Return the time that the rest will take; None while nothing is known of it."""
+        """Return the time that the rest will take; None while each process is at its first tasks."""
         run = self.done + len(self.failures)
-        return self.elapsed_s * (self.total - self.finished) / run if run else None
+        if run < 2 * max(1, self.workers):
+            return None
+        return self.elapsed_s * (self.total - self.finished) / run
 
 
 def _nothing(tally: Tally) -> None:
