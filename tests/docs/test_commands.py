@@ -21,7 +21,7 @@ LARGEST_PICTURE_OCTETS = 300_000
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 WHOLE_CAPTURE = re.compile("replay|incast")
-OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "docs/sources.md", "docs/wire-formats.md")
+OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "docs/figures.md", "docs/sources.md", "docs/wire-formats.md")
 LINKED = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
