@@ -3,8 +3,8 @@
 ``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [check] [diff]
 [sweeps] [replay] [lab] [fuzzing] [editing] [wireshark] [memory] [interfaces] [forwarding]``
 
-With options of their own, and alone: ``endurance``, ``limits`` and ``testbed`` (``python -m bench testbed
---help``).
+With options of their own, and alone: ``endurance``, ``fleet``, ``limits`` and ``testbed``
+(``python -m bench fleet --help``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMES = (
 )  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")
-LONG = ("endurance", "limits", "testbed")
+LONG = ("endurance", "fleet", "limits", "testbed")
 
 
 def main() -> None:

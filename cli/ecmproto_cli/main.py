@@ -32,6 +32,7 @@ COMMANDS = {
     "lab": "Run experiments in networks of hosts and switches, in virtual time.",
     "stats": "Show what is in a capture in numbers: kinds, rates, feedback, pauses as time.",
     "check": "Hold a capture to rules: QCN, ECM, BCN, E²CM, FECN, PFC, RoCE, your own.",
+    "fleet": "Do the same with many captures, on many cores or machines: stats, check, Parquet, filter.",
     "diff": "Compare two captures frame by frame and field by field.",
     "edit": "Set fields, drop, merge and cut frames, change tags and times, fix checksums.",
     "browse": "Look through a capture, or an interface, in a window in the terminal.",

@@ -1,0 +1,375 @@
+"""Fleets of captures: one process beside two, a Dask cluster beside processes, one large file in parts.
+
+``python -m bench fleet [--files N] [--gigabytes N] [--large N] [--rounds N] [--folder DIR] [--mishaps]``
+makes a fleet of so many files, two gigabytes of them unless told otherwise, and one file of ``--large``
+gigabytes, in a folder that is removed afterwards.  It prints how long one worker and two take, what the
+scheduler costs beside processes, and what the most memory of a worker and of the command was.
+
+``--mishaps`` does the fleet with a cluster whose worker is killed half-way, and whose scheduler is killed as
+well before the command is given again, among files of which one is cut short and one is no capture; what
+comes of that is compared with what one process writes, octet for octet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
+from pcaps.manifest import FOLDER
+
+KINDS = ("mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "fecn_source.pcap", "vlan_stacks.pcap", "incast.pcap.gz")
+MOST_OF_A_KIND = 4000
+DATA_OCTETS = 900
+"""Of the frames between the messages."""
+BEGUN_NS = 1_772_323_200_000_000_000
+"""2026-03-01."""
+GAP_NS = 1000
+HOSTS = 4
+SCHEDULER_PORT = 18786
+_START_S = 60.0
+
+
+# A fleet --------------------------------------------------------------------------------------------------
+
+
+def frames_of_all_kinds() -> Batch:
+    """Return frames of the bundled captures, and data frames between them."""
+    frames: list[bytes] = []
+    for name in KINDS:
+        with open_capture(FOLDER / name) as reader:
+            own = [frame for batch in reader for frame in batch.frames()]
+        frames += own[:MOST_OF_A_KIND]
+    plain = next(frame for frame in frames if frame[12:14] == b"\x08\x00")
+    return Batch.from_frames([*frames, *[plain + bytes(DATA_OCTETS - len(plain))] * (len(frames) // 2)])
+
+
+def write_fleet(folder: Path, files: int, octets: int, *, seed: int = 1) -> list[Path]:
+    """Write so many captures of ``octets`` in all: pcap and pcapng, of a few hosts, one after the other."""
+    pool = frames_of_all_kinds()
+    mean_octets = float(pool.captured.mean()) + 20
+    paths = []
+    for number in range(files):
+        host, turn = number % HOSTS, number // HOSTS
+        suffix = "pcapng" if number % 3 == 1 else "pcap"
+        path = folder / f"rack{host % 2}" / f"sw{host}-2026-03-{1 + turn % 28:02}-{turn:05}.{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frames = max(1, round(octets / files / mean_octets))
+        write_capture(
+            path, pool, frames, begun_ns=BEGUN_NS + turn * frames * GAP_NS + host, seed=seed + number
+        )
+        paths.append(path)
+    return paths
+
+
+def write_capture(path: Path, pool: Batch, frames: int, *, begun_ns: int, seed: int) -> None:
+    """Write a capture of so many frames of a pool, in random order."""
+    random = np.random.default_rng(seed)
+    writer = PcapngWriter if path.suffix == ".pcapng" else PcapWriter
+    with writer(path, force=True) as out:
+        for first in range(0, frames, MOST_IN_A_PIECE):
+            count = min(MOST_IN_A_PIECE, frames - first)
+            piece = pool.select(random.integers(0, len(pool), count))
+            times = begun_ns + GAP_NS * np.arange(first, first + count)
+            out.write_batch(dataclasses.replace(piece, time_ns=times, timeline=None))
+
+
+MOST_IN_A_PIECE = 100_000
+
+
+def spoil(paths: Sequence[Path]) -> None:
+    """Cut one capture short in its last record, and put something else into another's place."""
+    cut = paths[len(paths) // 3]
+    os.truncate(cut, cut.stat().st_size - 7)
+    paths[len(paths) // 2].write_bytes(b"no capture at all\n" * 10)
+
+
+# What comes of it -----------------------------------------------------------------------------------------
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """Return the results in a fleet's folder by their names, but for how long they took."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            found[name] = _timeless(path) if name == "manifest.ndjson" else path.read_bytes()
+    return found
+
+
+def _timeless(path: Path) -> bytes:
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return "\n".join(json.dumps({**line, "seconds": 0}) for line in lines).encode()
+
+
+# Processes ------------------------------------------------------------------------------------------------
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of processes: one thread each, as many processes as there are cores."""
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {**os.environ, **single, "ECMPROTO_PROGRESS": "0"}
+
+
+def started(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a module of Python's."""
+    return subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def fleet_command(kind: str, paths: Sequence[Path], out: Path, *options: str) -> list[str]:
+    """Return the arguments of ``ecmproto fleet``."""
+    return ["ecmproto_cli", "fleet", kind, *map(str, paths), "--out", str(out), *options]
+
+
+class Peaks:
+    """Follows the most memory that processes have had: ``peaks_kib`` by their numbers."""
+
+    def __init__(self) -> None:
+        self.peaks_kib: dict[int, int] = {}
+        self._watched: set[int] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def watch(self, process: int) -> None:
+        """Follow a process too, and those that it starts."""
+        self._watched.add(process)
+
+    def _follow(self) -> None:
+        while not self._ended.wait(0.2):
+            for process in [each for root in list(self._watched) for each in (root, *_children(root))]:
+                with suppress(OSError, IndexError, ValueError):
+                    text = Path(f"/proc/{process}/status").read_text()
+                    peak = int(text.partition("VmHWM:")[2].split()[0])
+                    self.peaks_kib[process] = max(peak, self.peaks_kib.get(process, 0))
+
+    def __enter__(self) -> Peaks:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def _children(process: int) -> list[int]:
+    with suppress(OSError):
+        text = Path(f"/proc/{process}/task/{process}/children").read_text()
+        own = [int(word) for word in text.split()]
+        return [each for child in own for each in (child, *_children(child))]
+    return []
+
+
+class LocalCluster:
+    """A scheduler of Dask's and workers, each a process of its own."""
+
+    def __init__(self, workers: int, port: int = SCHEDULER_PORT) -> None:
+        self.address = f"tcp://127.0.0.1:{port}"
+        self._port = port
+        self.scheduler = self._scheduler()
+        self.workers = [self._worker() for _ in range(workers)]
+
+    def _scheduler(self) -> subprocess.Popen[bytes]:
+        return started(
+            [
+                "distributed.cli.dask_scheduler",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(self._port),
+                "--no-dashboard",
+            ]
+        )
+
+    def _worker(self) -> subprocess.Popen[bytes]:
+        options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60"]
+        return started(["distributed.cli.dask_worker", self.address, *options])
+
+    def kill_worker(self) -> None:
+        """Kill a worker as nothing else does, and start another one."""
+        self.workers[0].kill()
+        self.workers[0].wait()
+        self.workers[0] = self._worker()
+
+    def restart_scheduler(self) -> None:
+        """Kill the scheduler, and start all anew."""
+        self.close()
+        self.scheduler = self._scheduler()
+        self.workers = [self._worker() for _ in self.workers]
+
+    def close(self) -> None:
+        """Kill all of it."""
+        for process in (self.scheduler, *self.workers):
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> LocalCluster:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def finished(command: Sequence[str], exits: Sequence[int] = (0,), peaks: Peaks | None = None) -> float:
+    """Run a command to its end; return how long it took."""
+    begun_s = time.perf_counter()
+    process = started(command)
+    if peaks is not None:
+        peaks.watch(process.pid)
+    _, told = process.communicate()
+    if process.returncode not in exits:
+        raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}\n{told.decode()}")
+    return time.perf_counter() - begun_s
+
+
+def rows_kept(out: Path) -> int:
+    """Return how many parts are done in a fleet's folder."""
+    return sum(path.read_bytes().count(b"\n") for path in out.glob(".done*.ndjson"))
+
+
+@contextmanager
+def half_way(command: Sequence[str], out: Path, rows: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Give a command that has done half of its work."""
+    process = started(command)
+    try:
+        while rows_kept(out) < rows // 2 and process.poll() is None:
+            time.sleep(0.02)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+# Figures --------------------------------------------------------------------------------------------------
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Print them."""
+    parser = argparse.ArgumentParser(prog="python -m bench fleet")
+    parser.add_argument("--files", type=int, default=64)
+    parser.add_argument("--gigabytes", type=float, default=2.0)
+    parser.add_argument("--large", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--mishaps", action="store_true")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(dir=given.folder) as name:
+        folder = Path(name)
+        paths = write_fleet(folder / "fleet", given.files, round(given.gigabytes * 1e9))
+        if given.mishaps:
+            mishaps(folder, paths)
+            return
+        octets = sum(path.stat().st_size for path in paths)
+        print(f"\na fleet of {given.files:,} captures, {octets / 1e9:.2f} GB")
+        for kind in ("stats", "parquet"):
+            _fleet(kind, folder, octets, given.rounds)
+        if given.large:
+            _large(folder, given.large, given.rounds)
+
+
+def _fleet(kind: str, folder: Path, octets: int, rounds: int) -> None:
+    """Show one worker beside two, and a cluster of two beside two processes."""
+    captures = [folder / "fleet"]
+    with LocalCluster(2) as cluster:
+        contenders = {
+            "two processes": ["--jobs", "2"],
+            "one process": ["--jobs", "1"],
+            "a cluster of two workers": ["--scheduler", cluster.address],
+        }
+        seen = _measured(kind, captures, folder, contenders, rounds)
+    two, one, clustered = (seen[name] for name in contenders)
+    for name, seconds in seen.items():
+        print(f"  fleet {kind:<8} {name:<26} {seconds:8.2f} s {octets / seconds / 1e6:10,.0f} MB/s")
+    print(
+        f"  two processes are {one / two:.2f} × one; the scheduler costs {100 * (clustered / two - 1):+.1f} %"
+    )
+
+
+def _large(folder: Path, gigabytes: float, rounds: int) -> None:
+    """Show one large capture in parts beside one process."""
+    path = folder / "large.pcap"
+    pool = frames_of_all_kinds()
+    frames = round(gigabytes * 1e9 / (float(pool.captured.mean()) + 16))
+    write_capture(path, pool, frames, begun_ns=BEGUN_NS, seed=0)
+    octets = path.stat().st_size
+    print(f"\none capture of {octets / 1e9:.2f} GB")
+    for kind in ("stats", "parquet"):
+        contenders = {
+            "in parts, two processes": ["--jobs", "2"],
+            "one process": ["--jobs", "1", "--part-size", "0"],
+        }
+        seen = _measured(kind, [path], folder, contenders, rounds)
+        for name, seconds in seen.items():
+            print(f"  fleet {kind:<8} {name:<26} {seconds:8.2f} s {octets / seconds / 1e6:10,.0f} MB/s")
+        parts, one = (seen[name] for name in contenders)
+        print(f"  in parts it is {one / parts:.2f} × one process")
+
+
+def _measured(
+    kind: str, captures: Sequence[Path], folder: Path, contenders: Mapping[str, Sequence[str]], rounds: int
+) -> dict[str, float]:
+    """Return the median time of each contender, in turn, round after round; the first round warms up."""
+    seen: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(rounds + 1):
+        for name, options in contenders.items():
+            with tempfile.TemporaryDirectory(dir=folder) as out:
+                seconds = finished(fleet_command(kind, captures, Path(out), *options))
+            if turn:
+                seen[name].append(seconds)
+    return {name: statistics.median(times) for name, times in seen.items()}
+
+
+def mishaps(folder: Path, paths: Sequence[Path], kinds: Sequence[str] = ("stats", "parquet")) -> None:
+    """Compare what comes of a fleet with a cluster that breaks with what one process writes; print it."""
+    spoil(paths)
+    captures = [folder / "fleet"]
+    for kind in kinds:
+        alone, broken = folder / f"{kind}-alone", folder / f"{kind}-broken"
+        with Peaks() as peaks, LocalCluster(2) as cluster:
+            seconds = finished(fleet_command(kind, captures, alone, "--jobs", "1"), exits=(3,), peaks=peaks)
+            rows = rows_kept(alone)
+            for process in (cluster.scheduler, *cluster.workers):
+                peaks.watch(process.pid)
+            command = fleet_command(kind, captures, broken, "--scheduler", cluster.address)
+            with half_way(command, broken, rows // 2) as process:
+                peaks.watch(process.pid)
+                cluster.kill_worker()
+                peaks.watch(cluster.workers[0].pid)
+                while rows_kept(broken) < 3 * rows // 4 and process.poll() is None:
+                    time.sleep(0.05)
+                cluster.restart_scheduler()
+                process.send_signal(signal.SIGINT)
+                process.communicate()
+            for process in cluster.workers:
+                peaks.watch(process.pid)
+            before = rows_kept(broken)
+            finished(command, exits=(3,), peaks=peaks)
+            same = results(alone) == results(broken)
+            most = max(peaks.peaks_kib.values(), default=0) / 1024
+        print(f"\nfleet {kind} of {len(paths):,} captures: one process took {seconds:.1f} s")
+        print(
+            f"  a worker killed, then the scheduler, {before:,} of {rows:,} parts done; then again to the end"
+        )
+        told = "the same" if same else "NOT THE SAME"
+        print(f"  the results are {told}; the most memory of a process was {most:.0f} MiB")
+        if not same:
+            raise SystemExit(1)

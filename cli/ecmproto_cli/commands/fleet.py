@@ -1,0 +1,362 @@
+"""``ecmproto fleet``: many captures at once, by many processes or machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto.errors import counted, escaped
+from ecmproto.units import NS_PER_S, format_octets
+from ecmproto_cli.errors import CAPTURE, FINDINGS, INTERRUPTED, warn
+from ecmproto_cli.options import (
+    RATE,
+    SIZE,
+    TIME,
+    Execution,
+    F,
+    color_option,
+    ethertype_option,
+    execution_options,
+    filter_option,
+    options_as,
+    shard_option,
+    split_assignments,
+    split_words,
+    storm_options,
+)
+from ecmproto_cli.output import columns_of, pairs
+from ecmproto_cli.progress import TaskProgress
+
+if TYPE_CHECKING:
+    from ecmproto.codec import EtherTypes
+    from ecmproto.executors.protocol import Shard
+    from ecmproto.filter import Filter
+    from ecmproto.fleet.jobs import Job
+    from ecmproto.fleet.run import Plan, Summary
+
+_TROUBLES_TOLD = 20
+
+
+@click.group()
+def command() -> None:
+    """Do the same with many captures: on all cores, in parts of a batch system, or on a Dask cluster.
+
+    PATHS are captures, folders, patterns such as '/captures/**/*.pcapng', and URLs.  The folder --out takes
+    what comes of each, what is of all, and a manifest; the same command again does only what is missing.
+    """
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Which captures there are, and where their results go."""
+
+    paths: tuple[str, ...]
+    out: str
+    name_pattern: str | None
+    part_size: str
+    plan: bool
+    force: bool
+    shard: Shard
+
+
+def fleet_options(function: F) -> F:
+    """``PATHS``, ``--out`` and what else all commands have; the command gets ``fleet``, ``execution``."""
+    options = (
+        click.argument("paths", nargs=-1, required=True, metavar="PATHS..."),
+        click.option("--out", metavar="DIR", required=True, help="The folder of the results."),
+        click.option(
+            "--name-pattern", metavar="PATTERN",
+            help="What names of captures say, as '{host}-{date}.pcap': folders of a Parquet set, and in "
+            "the manifest.",
+        ),
+        click.option(
+            "--part-size", type=SIZE, default="256MB", show_default=True, metavar="SIZE",
+            help="Captures larger than this are done in parts of that size; 0: in one.",
+        ),
+        click.option("--plan", is_flag=True, help="Say what there is to do, and leave."),
+        click.option("--force", is_flag=True, help="Use a folder that holds results of something else."),
+        shard_option,
+    )  # fmt: skip
+    return options_as(execution_options(function), options, Fleet, "fleet")
+
+
+@command.command()
+@fleet_options
+@filter_option("Count only frames that this display filter selects; spans and rates stay the capture's.")
+@click.option(
+    "-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to show those of all."
+)
+@click.option(
+    "--interval",
+    type=TIME,
+    metavar="TIME",
+    help="Width of the intervals of rates over time.  [default: fits]",
+)
+@click.option(
+    "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
+    help="Speed of links that a capture states none of: what pauses are reckoned by.",
+)  # fmt: skip
+@storm_options
+@ethertype_option
+@color_option
+def stats(
+    fleet: Fleet,
+    execution: Execution,
+    filter: Filter | None,
+    form: str,
+    interval: str | None,
+    speed: str,
+    lossless: tuple[int, ...] | None,
+    storm_detect: str,
+    storm_restore: str,
+    ethertypes: EtherTypes,
+) -> int:
+    """Statistics of each capture (DIR/files/NAME.json), and of all together (DIR/all.json).
+
+    \b
+    ecmproto fleet stats /captures --out stats
+    ecmproto fleet stats '/captures/**/*.pcapng' --out stats --scheduler tcp://head:8786
+    """
+    from ecmproto.fleet.jobs import StatsJob
+    from ecmproto.units import parse_rate, parse_time
+
+    job = StatsJob(
+        filter=_text(filter), ethertypes=_changed(ethertypes),
+        interval_ns=parse_time(interval) if interval is not None else None, speed_bps=parse_rate(speed),
+        detect_ns=parse_time(storm_detect), restore_ns=parse_time(storm_restore), lossless=lossless,
+    )  # fmt: skip
+    return _run(job, fleet, execution, form)
+
+
+@command.command()
+@fleet_options
+@filter_option("Check only frames that this display filter selects, as if there were no others.")
+@click.option(
+    "--select",
+    metavar="ID,…",
+    multiple=True,
+    callback=split_words,
+    help="Only rules whose id begins so, as QCN or QCN003.",
+)
+@click.option("--ignore", metavar="ID,…", multiple=True, callback=split_words, help="All rules but these.")
+@click.option(
+    "--mechanism",
+    metavar="NAME,…",
+    multiple=True,
+    callback=split_words,
+    help="Only rules of these families, as qcn.",
+)
+@click.option("--rules", metavar="FILE", multiple=True, help="Rules of your own too: a .py or .toml file.")
+@click.option(
+    "--param",
+    "parameters",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=split_assignments,
+    help="A parameter of rules, as qcn.w=2.",
+)
+@ethertype_option
+@color_option
+def check(
+    fleet: Fleet,
+    execution: Execution,
+    filter: Filter | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    mechanism: tuple[str, ...],
+    rules: tuple[str, ...],
+    parameters: dict[str, str],
+    ethertypes: EtherTypes,
+) -> int:
+    """Hold each capture to rules (DIR/files/NAME.ndjson, DIR/findings.ndjson, DIR/all.json).
+
+    Exits with 1 where one breaks a rule, as `ecmproto check` does.
+
+    \b
+    ecmproto fleet check /captures --out checked --mechanism qcn,pfc
+    """
+    from ecmproto.fleet.jobs import CheckJob
+
+    job = CheckJob(
+        filter=_text(filter), ethertypes=_changed(ethertypes), select=select, ignore=ignore,
+        families=mechanism, own_rules=[str(Path(path).resolve()) for path in rules],
+        own_digests=[hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in rules],
+        parameters=parameters,
+    )  # fmt: skip
+    job.checker()  # what is not so is said before the work
+    return _run(job, fleet, execution)
+
+
+@command.command()
+@fleet_options
+@filter_option("Only frames that this display filter selects.")
+@click.option(
+    "-e", "fields", metavar="FIELD", multiple=True,
+    help="A column; `ecmproto fields` lists them.  [default: those of frames, addresses, tags and messages]",
+)  # fmt: skip
+@click.option(
+    "--text/--raw", "text", default=True, help="Addresses and CPIDs as text, or as octets and numbers."
+)
+@click.option(
+    "--first/--list", "first", default=False,
+    help="Of a field that frames may have several times (vlan.id) the first value, or a list of all.",
+)  # fmt: skip
+@ethertype_option
+@color_option
+def parquet(
+    fleet: Fleet,
+    execution: Execution,
+    filter: Filter | None,
+    fields: tuple[str, ...],
+    text: bool,
+    first: bool,
+    ethertypes: EtherTypes,
+) -> int:
+    """Write all captures as one Parquet set, DIR/frames, partitioned by day and by what names say.
+
+    \b
+    ecmproto fleet parquet /captures --out lake --name-pattern '{host}-{date}.pcap'
+    ecmproto fleet parquet /captures --out cnms -Y cnm -e frame.time_epoch -e cnm.cpid -e cnm.qntz_fb
+    """
+    from ecmproto.columns.arrow import arrow
+    from ecmproto.columns.column import asked
+    from ecmproto.fleet.jobs import COLUMNS, ParquetJob
+
+    arrow()
+    job = ParquetJob(
+        filter=_text(filter), ethertypes=_changed(ethertypes),
+        fields=tuple(field.name for field in asked(fields or COLUMNS)), repeated="first" if first else "list",
+        addresses="text" if text else "octets",
+    )  # fmt: skip
+    return _run(job, fleet, execution)
+
+
+@command.command()
+@fleet_options
+@filter_option("The frames to keep.")
+@ethertype_option
+@color_option
+def filter(fleet: Fleet, execution: Execution, filter: Filter | None, ethertypes: EtherTypes) -> int:
+    """Copy the frames of each capture that -Y selects to DIR/NAME; nothing where there are none.
+
+    \b
+    ecmproto fleet filter /captures --out cnms -Y 'cnm or pfc'
+    """
+    from ecmproto.fleet.jobs import FilterJob
+
+    if filter is None:
+        raise click.UsageError("needed a filter: -Y FILTER")
+    return _run(FilterJob(filter=_text(filter), ethertypes=_changed(ethertypes)), fleet, execution)
+
+
+def _text(filter: Filter | None) -> str | None:
+    return None if filter is None else filter.text
+
+
+def _changed(ethertypes: EtherTypes) -> dict[str, int]:
+    """Return the EtherTypes that are not the usual ones."""
+    usual = dataclasses.asdict(type(ethertypes)())
+    return {role: value for role, value in dataclasses.asdict(ethertypes).items() if value != usual[role]}
+
+
+def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table") -> int:
+    from ecmproto.capture.paths import capture_paths
+    from ecmproto.executors.running import Tally
+    from ecmproto.fleet.members import roster
+    from ecmproto.fleet.names import NamePattern
+    from ecmproto.fleet.run import FleetRun
+    from ecmproto.units import parse_octets
+
+    pattern = NamePattern(fleet.name_pattern) if fleet.name_pattern is not None else None
+    folder = Path(fleet.out)
+    listed = roster(list(capture_paths(fleet.paths)), folder, job, pattern, force=fleet.force)
+    progress = TaskProgress(Tally(noun="part"), kept_in=fleet.out)
+    run = FleetRun(
+        job, listed, folder, executor=execution.executor(_MANY, progress.tell), shard=fleet.shard,
+        part_octets=parse_octets(fleet.part_size), tally=progress.tally, tell=progress.show,
+    )  # fmt: skip
+    if fleet.plan:
+        click.echo(_plan(run.plan()))
+        return 0
+    try:
+        with progress:
+            run.run()
+    except KeyboardInterrupt:
+        progress.tell_interrupted()
+        return INTERRUPTED
+    if fleet.shard.count > 1:
+        shard = fleet.shard
+        click.echo(
+            f"shard {shard.number} of {shard.count} done: without --shard what all gave is put together",
+            err=True,
+        )
+        return CAPTURE if any(member.trouble for member in run.members) else 0
+    summary = run.write()
+    _show(job, summary, folder, form)
+    return _exit_code(summary)
+
+
+_MANY = 1 << 20
+"""There may be as many parts as this."""
+
+
+def _plan(plan: Plan) -> str:
+    """Return what there is to do, for a person."""
+    missing = f"{counted(plan.missing, 'capture')}, {format_octets(plan.missing_octets)}"
+    return pairs(
+        [
+            ("fleet", f"{counted(plan.captures, 'capture')}, {format_octets(plan.octets)}"),
+            ("done before", f"{plan.known:,}"),
+            ("to do", f"{missing}, in {counted(plan.parts, 'part')}"),
+        ]
+    )
+
+
+def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
+    """Print what came of all captures; on stderr which were not read to their end."""
+    for outcome, problem in summary.troubles[:_TROUBLES_TOLD]:
+        warn(f"{outcome}: {problem}")
+    more = len(summary.troubles) - _TROUBLES_TOLD
+    if more > 0:
+        warn(f"{more:,} more; the manifest has all: {folder / 'manifest.ndjson'}")
+    if form == "json":
+        click.echo((folder / "all.json").read_text(encoding="utf-8"), nl=False)
+        return
+    counts = [f"{count:,} {outcome}" for outcome, count in summary.outcomes.items()]
+    known = f" ({summary.known:,} before)" if summary.known else ""
+    frames = f"{summary.frames:,}"
+    if summary.selected != summary.frames:
+        frames += f", {summary.selected:,} selected"
+    rows = [
+        ("captures", f"{summary.captures:,}, {format_octets(summary.octets)}: {', '.join(counts)}{known}"),
+        ("frames", frames),
+    ]
+    if summary.first_ns is not None and summary.last_ns is not None:
+        rows.append(("times", f"{_utc(summary.first_ns)} to {_utc(summary.last_ns)}"))
+    if job.kind == "check":
+        wrong = sum(wrong for _, wrong, _ in summary.findings.values())
+        rows.append(("findings", f"{wrong:,} of {counted(len(summary.findings), 'rule')}"))
+    rows.append(("results", f"{counted(summary.outputs, 'file')} in {escaped(str(folder))}"))
+    click.echo(pairs(rows))
+    failed = {rule: each for rule, each in summary.findings.items() if each[1]}
+    if failed:
+        table: list[tuple[str, list[str]]] = [("", ["looked", "findings", "captures"])]
+        table += [(rule, [f"{each:,}" for each in counts]) for rule, counts in failed.items()]
+        click.echo(f"\n{columns_of(table)}")
+
+
+def _utc(time_ns: int) -> str:
+    from ecmproto.fleet.names import day_of
+
+    seconds = time_ns // NS_PER_S
+    return f"{day_of(time_ns)} {seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
+
+
+def _exit_code(summary: Summary) -> int:
+    if summary.troubles:
+        return CAPTURE
+    return FINDINGS if any(wrong for _, wrong, _ in summary.findings.values()) else 0

@@ -1,0 +1,131 @@
+"""The captures of a fleet: those that are named now, and those of earlier runs, under the names of then."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ecmproto.capture.parts import Part
+from ecmproto.errors import OutputExistsError, ParameterError
+from ecmproto.fleet.jobs import Job, settings_of
+from ecmproto.fleet.manifest import FILE, Line, Outcome, read_manifest
+from ecmproto.fleet.names import DATE, NamePattern, common_folder, result_name
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A capture of a fleet."""
+
+    path: str
+    name: str
+    """What its results are called."""
+    partition: Mapping[str, str | None]
+    """What its name says; its day may not be known."""
+    size_octets: int = 0
+    modified_ns: int = 0
+    parts: Sequence[Part] = ()
+    """Where its parts may be; none of a capture that is done in one."""
+    trouble: tuple[Outcome, str] | None = None
+    """Why there is nothing of it."""
+
+    @property
+    def mark(self) -> list[int]:
+        """What changes when the capture does."""
+        return [self.size_octets, self.modified_ns]
+
+    def line(self) -> Line:
+        """Return its line in a manifest, while nothing came of it."""
+        outcome, problem = self.trouble or ("set aside", f"{self.path}: not done")
+        return Line(
+            path=self.path, name=self.name, size_octets=self.size_octets, modified_ns=self.modified_ns,
+            digest=None, parts=max(1, len(self.parts)), outcome=outcome, problem=problem, frames=0,
+            selected=0, first_ns=None, last_ns=None, partition=self.partition, outputs=(), findings=None,
+            warnings=(), seconds=0.0,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roster:
+    """The captures of a fleet, in the order of their names, below a common folder."""
+
+    base: str
+    asked: Mapping[str, Any]
+    """What results depend on, as JSON has it."""
+    members: Sequence[Member]
+    earlier: Mapping[str, Sequence[str]]
+    """The results that earlier runs have written, by the captures' names."""
+
+
+def roster(
+    paths: Sequence[str], folder: Path, job: Job, pattern: NamePattern | None = None, *, force: bool = False
+) -> Roster:
+    """Return the captures of the fleet in ``folder``: ``paths``, and those that are in its manifest.
+
+    OutputExistsError where the folder has results of another job, unless ``force``.
+    """
+    asked = asked_of(job, pattern)
+    lines: dict[str, Line] = {}
+    base: str | None = None
+    if (folder / FILE).exists():
+        before, found = read_manifest(folder)
+        if before["asked"] == asked:
+            base = before["base"]
+            lines = {line.path: line for line in found}
+        elif not force:
+            raise OutputExistsError(
+                path=str(folder), needed="a folder of its own", got="one with results of something else"
+            )
+    base = common_folder(paths) if base is None else base
+    members: dict[str, Member] = {}
+    for path in paths:
+        name = lines[path].name if path in lines else result_name(path, base)
+        other = members.get(name)
+        if other is not None:
+            raise ParameterError(
+                name="captures", needed="another name for each", got=f"{name} of {other.path} and {path}"
+            )
+        members[name] = _member(path, name, pattern)
+    for line in lines.values():
+        if line.name not in members and line.digest is not None:
+            members[line.name] = _gone(line, pattern)
+    ordered = sorted(members.values(), key=lambda member: member.name)
+    return Roster(
+        base=base, asked=asked, members=ordered, earlier={line.name: line.outputs for line in lines.values()}
+    )
+
+
+def asked_of(job: Job, pattern: NamePattern | None) -> dict[str, Any]:
+    """Return what results depend on, as JSON has it."""
+    asked = {
+        "job": job.kind, "settings": settings_of(job),
+        "name_pattern": None if pattern is None else pattern.text,
+    }  # fmt: skip
+    plain: dict[str, Any] = json.loads(json.dumps(asked))
+    return plain
+
+
+def _member(path: str, name: str, pattern: NamePattern | None) -> Member:
+    partition: dict[str, str | None] = {DATE: None}
+    if pattern is not None:
+        partition |= dict.fromkeys(pattern.names) | (pattern.values(path) or {})
+    member = Member(path=path, name=name, partition=partition)
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        member.trouble = "unreadable", f"{path}: needed a readable capture file, got {error.strerror}"
+    else:
+        member.size_octets, member.modified_ns = status.st_size, status.st_mtime_ns
+    return member
+
+
+def _gone(line: Line, pattern: NamePattern | None) -> Member:
+    """Return a capture that is not named now; one that is not there any more is as it was."""
+    member = _member(line.path, line.name, pattern)
+    if member.trouble is not None:
+        member.trouble = None
+        member.size_octets, member.modified_ns = line.size_octets, line.modified_ns
+    return member

@@ -1,0 +1,146 @@
+"""What a worker is asked to do: count a part's frames, do a part of a job, put parts together.
+
+Tasks and rows are plain data, so that any executor carries them.  A row has the digest of the octets that it
+is of: who is told of the rows of earlier runs looks whether its octets are the same, and need not do them
+again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ecmproto.capture import CaptureReader, open_capture
+from ecmproto.capture.parts import Part, PartReader, open_part, read_through
+from ecmproto.errors import CaptureError
+from ecmproto.fleet.jobs import Count, Done, Finished, Target, job_of
+from ecmproto.fleet.names import DATE, day_of
+
+Row = dict[str, Any]
+
+COUNT, WORK, FINISH = (f"{__name__}:{name}" for name in ("count", "work", "finish"))
+"""What an executor is told to call."""
+
+_READ_OCTETS = 1 << 20
+_OVERLAP_OCTETS = 1 << 20
+"""So far behind its end a part is digested: the last record of nearly every part ends there."""
+_FIRST_FRAMES = 64
+"""Among so many frames the first time of a capture is looked for."""
+
+
+def count(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Return how many frames a part has, when they are, and where it ends."""
+    try:
+        return {"reached": read_through(Part.of_dict(data["part"])).as_dict()}
+    except CaptureError as error:
+        return {"unreadable": error_as_data(error)}
+
+
+def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Do a part of a capture, or all of it; return what is said of it, and what parts are put together from.
+
+    What cannot be read is a row too.  A row is only ``same_as`` another where an earlier run has done the
+    same octets.
+    """
+    begun_s = time.perf_counter()
+    job = job_of(options["kind"], options["settings"])
+    part = None if data["part"] is None else Part.of_dict(data["part"])
+    try:
+        content = content_digest(data["path"], part)
+        if content in data["known"]:
+            return {"same_as": data["known"][content], "content": content}
+        target = _target(data, options, part)
+        with _opened(data["path"], part) as reader:
+            done = job.work(reader, target)
+            problem, warnings = reader.problem, list(reader.warnings)
+            reached = reader.reached if isinstance(reader, PartReader) else None
+            if reached is not None and reached.offset > _digested_to(data["path"], part):
+                content = ""  # some octets were not digested
+    except CaptureError as error:
+        return {"unreadable": error_as_data(error)}
+    finished = Finished(outputs=done.outputs)
+    if part is None:
+        finished = job.finish([done], target, problem)
+    return {
+        "place": data["place"], "content": content, "partition": target.partition,
+        "count": done.count.as_dict(),
+        "problem": None if problem is None else error_as_data(problem), "warnings": warnings,
+        "reached": None if reached is None else reached.as_dict(),
+        "state": done.state if part is not None or job.merges else {},
+        **_told(finished), "seconds": time.perf_counter() - begun_s,
+    }  # fmt: skip
+
+
+def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Put the parts of a capture together; return what is said of it, as if it had been done in one."""
+    job = job_of(options["kind"], options["settings"])
+    target = Target(
+        folder=Path(options["folder"]), name=data["name"], path=data["path"],
+        partition=data["told"]["partition"],
+    )  # fmt: skip
+    parts = [
+        Done(count=Count(**part["count"]), state=part["state"], outputs=tuple(part["outputs"]))
+        for part in data["parts"]
+    ]
+    problem = data["told"]["problem"]
+    finished = job.finish(parts, target, None if problem is None else CaptureError(**problem))
+    return {**data["told"], "state": job.joined(part.state for part in parts), **_told(finished)}
+
+
+def _opened(path: str, part: Part | None) -> CaptureReader:
+    return open_capture(path) if part is None else open_part(part)
+
+
+def _told(finished: Finished) -> Row:
+    return {"outputs": list(finished.outputs), "findings": finished.findings}
+
+
+def error_as_data(error: CaptureError) -> dict[str, Any]:
+    """Return what `CaptureError` is made of."""
+    return {name: getattr(error, name) for name in ("path", "offset", "frame", "needed", "got")}
+
+
+def _target(data: Mapping[str, Any], options: Mapping[str, Any], part: Part | None) -> Target:
+    partition = dict(data["partition"])
+    if partition[DATE] is None:
+        with open_capture(data["path"], batch_frames=_FIRST_FRAMES) as reader:
+            partition[DATE] = _first_day(reader)
+    return Target(
+        folder=Path(options["folder"]), name=data["name"], path=data["path"], partition=partition,
+        part=None if part is None else part.start,
+    )  # fmt: skip
+
+
+def _first_day(reader: CaptureReader) -> str | None:
+    """Return the day of the first frame that has a time; None where none of the first ones has."""
+    seen = Count()
+    for batch in reader:
+        seen.add(batch)
+        break
+    return None if seen.begun_ns is None else day_of(seen.begun_ns)
+
+
+def content_digest(path: str, part: Part | None) -> str:
+    """Return the SHA-256 digest of a file's octets, or of a part's; CaptureError where it cannot be read."""
+    whole = hashlib.sha256()
+    view = memoryview(bytearray(_READ_OCTETS))
+    try:
+        with open(path, "rb", buffering=0) as file:
+            start = 0 if part is None else part.start
+            stop = _digested_to(path, part)
+            file.seek(start)
+            while size := file.readinto(view[: max(0, min(stop - file.tell(), _READ_OCTETS))]):
+                whole.update(view[:size])
+    except OSError as error:
+        got = error.strerror or str(error)
+        raise CaptureError(path=path, offset=0, frame=0, needed="a readable capture file", got=got) from error
+    return whole.hexdigest()
+
+
+def _digested_to(path: str, part: Part | None) -> int:
+    size = os.stat(path).st_size
+    return size if part is None or part.stop is None else min(size, part.stop + _OVERLAP_OCTETS)

@@ -1,0 +1,319 @@
+"""Fleets of captures: what comes of each is what comes of it alone, by whom and in whatever parts it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.fleet import results, rows_kept
+from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
+from ecmproto.columns import read_table
+from ecmproto.executors.processes import Processes
+from ecmproto.fleet.jobs import COLUMNS
+from ecmproto.fleet.manifest import Line, read_manifest
+from ecmproto_cli.main import run
+from tests.conftest import REPOSITORY
+
+Lines = dict[str, Line]
+FRAMES = 1500
+PART = "40kB"
+"""Of which the large captures have a few."""
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Captures of two racks: large and small, pcap, pcapng and packed, one cut short, one that is none."""
+    folder = tmp_path_factory.mktemp("captures")
+    pool = _frames("mixed.pcap", "pfc.pcap", "ecm_cp.pcap")
+    random = np.random.default_rng(1)
+    for number, (name, writer) in enumerate(
+        [("rack1/sw1-2026-03-01.pcap", PcapWriter), ("rack2/sw2-20260302.pcapng", PcapngWriter)]
+    ):
+        path = folder / name
+        path.parent.mkdir()
+        order = random.integers(0, len(pool), FRAMES).tolist()
+        with writer(path) as out:
+            times = 10**18 + 10**9 * number + 1000 * np.arange(FRAMES)
+            out.write_batch(Batch.from_frames([pool[index] for index in order], time_ns=times))
+    shutil.copy(REPOSITORY / "pcaps" / "qcn_cp.pcapng", folder / "qcn.pcapng")
+    shutil.copy(REPOSITORY / "pcaps" / "hotspot.pcap.gz", folder / "hotspot.pcap.gz")
+    (folder / "cut.pcap").write_bytes((REPOSITORY / "pcaps" / "mixed.pcap").read_bytes()[:-5])
+    (folder / "none.pcap").write_bytes(b"no capture at all")
+    (folder / "notes.txt").write_text("not named like one")
+    return folder
+
+
+def _frames(*names: str) -> list[bytes]:
+    found: list[bytes] = []
+    for name in names:
+        with open_capture(REPOSITORY / "pcaps" / name) as reader:
+            found += [frame for batch in reader for frame in batch.frames()]
+    return found
+
+
+def fleet(kind: str, captures: Path, out: Path, *options: str, code: int = 3) -> Lines:
+    """Run a fleet and return its manifest; the code is that of captures with one that is none."""
+    assert run(["fleet", kind, str(captures), "--out", str(out), "--part-size", PART, *options]) == code
+    return lines_of(out)
+
+
+def lines_of(out: Path) -> Lines:
+    return {line.name: line for line in read_manifest(out)[1]}
+
+
+def printed(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> str:
+    capsys.readouterr()
+    run(list(arguments))
+    return capsys.readouterr().out
+
+
+def test_statistics_of_each_capture_are_those_of_it_alone(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = fleet("stats", captures, tmp_path, "--jobs", "1")
+    told = capsys.readouterr().err
+    assert "cut short" in told
+    assert "none.pcap: needed a pcap or pcapng capture" in told
+    assert {name: line.outcome for name, line in lines.items()} == {
+        "cut.pcap": "cut short", "hotspot.pcap.gz": "done", "none.pcap": "unreadable", "qcn.pcapng": "done",
+        "rack1/sw1-2026-03-01.pcap": "done", "rack2/sw2-20260302.pcapng": "done",
+    }  # fmt: skip
+    for name, line in lines.items():
+        if line.outcome != "unreadable":
+            alone = printed(capsys, ["stats", "-r", str(captures / name), "-T", "json"])
+            assert (tmp_path / "files" / f"{name}.json").read_text() == alone
+            assert line.frames == json.loads(alone)["frames"]
+            assert (line.first_ns, line.last_ns) == (
+                json.loads(alone)["first_ns"],
+                json.loads(alone)["last_ns"],
+            )
+    large = lines["rack1/sw1-2026-03-01.pcap"]
+    assert large.parts == -(-large.size_octets // 40_000)
+    together = json.loads((tmp_path / "all.json").read_text())
+    assert together["frames"] == sum(line.frames for line in lines.values()) > FRAMES
+    assert len(together["interfaces"]) == 5
+    assert lines["cut.pcap"].problem is not None
+    assert "after 25 frames" in lines["cut.pcap"].problem
+
+
+def test_findings_of_each_capture_are_those_of_it_alone(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = fleet("check", captures, tmp_path, "--jobs", "1", "--ignore", "QCN")
+    findings = (tmp_path / "findings.ndjson").read_text().splitlines()
+    found = []
+    for name, line in lines.items():
+        if line.outcome != "unreadable":
+            arguments = ["check", "-r", str(captures / name), "-T", "ndjson", "--ignore", "QCN"]
+            alone = printed(capsys, arguments)
+            assert (tmp_path / "files" / f"{name}.ndjson").read_text() == alone
+            found += alone.splitlines()[:-1]
+    assert findings == found
+    together = {each["rule"]: each for each in json.loads((tmp_path / "all.json").read_text())["rules"]}
+    assert not any(rule.startswith("QCN") for rule in together)
+    assert sum(each["findings"] for each in together.values()) >= len(findings) > 0
+    ecm = [line.findings["ECM002"] for line in lines.values() if line.findings and "ECM002" in line.findings]
+    assert together["ECM002"]["judged"] == sum(looked for looked, _ in ecm)
+    assert together["ECM002"]["captures"] == sum(wrong > 0 for _, wrong in ecm)
+
+
+def test_a_parquet_set_has_the_columns_of_all_captures_in_folders_by_day_and_host(
+    captures: Path, tmp_path: Path
+) -> None:
+    import pyarrow.dataset
+
+    lines = fleet(
+        "parquet", captures, tmp_path, "--jobs", "2", "--name-pattern", "{rack}/{host}-{date}.pcap*",
+        "-Y", "cnm or ecm",
+    )  # fmt: skip
+    whole = pyarrow.dataset.dataset(tmp_path / "frames", partitioning="hive").to_table()
+    assert set(COLUMNS) < set(whole.schema.names)
+    for name, rack, host in (
+        ("rack1/sw1-2026-03-01.pcap", "rack1", "sw1"),
+        ("rack2/sw2-20260302.pcapng", "rack2", "sw2"),
+    ):
+        line = lines[name]
+        assert line.partition == {"date": line.partition["date"], "rack": rack, "host": host}
+        alone = read_table(captures / name, COLUMNS, filter="cnm or ecm")
+        mask = pyarrow.compute.equal(whole["host"], host)
+        mine = whole.filter(mask).sort_by("frame.number").select(COLUMNS)
+        assert mine.to_pylist() == alone.to_pylist()
+        assert len(line.outputs) == line.parts > 1
+        assert line.selected == len(alone) < line.frames
+    assert lines["rack2/sw2-20260302.pcapng"].partition["date"] == "2026-03-02"
+    # of other names the first frame says the day, and nobody the host
+    assert lines["qcn.pcapng"].partition == {"date": "2023-11-14", "rack": None, "host": None}
+    assert "host=__HIVE_DEFAULT_PARTITION__" in lines["qcn.pcapng"].outputs[0]
+
+
+def test_a_filter_copies_what_it_selects_of_each_capture(captures: Path, tmp_path: Path) -> None:
+    wanted = "(cnm or pfc) and frame.number > 20"
+    lines = fleet("filter", captures, tmp_path / "out", "--jobs", "1", "-Y", wanted)
+    for name, line in lines.items():
+        if line.outcome == "done" and line.selected:
+            alone = tmp_path / Path(name).name
+            assert run(["dissect", "-r", str(captures / name), "-Y", wanted, "-w", str(alone)]) == 0
+            assert (tmp_path / "out" / name).read_bytes() == alone.read_bytes()
+    assert lines["rack1/sw1-2026-03-01.pcap"].outputs == ("rack1/sw1-2026-03-01.pcap",)
+    assert lines["cut.pcap"].selected == 0
+    assert not (tmp_path / "out" / "cut.pcap").exists()
+    assert not (tmp_path / "out" / ".pieces").exists()
+
+
+@pytest.mark.parametrize("kind", ["stats", "parquet"])
+def test_two_processes_and_shards_write_what_one_does(kind: str, captures: Path, tmp_path: Path) -> None:
+    one, two, shards = (tmp_path / name for name in ("one", "two", "shards"))
+    fleet(kind, captures, one, "--jobs", "1")
+    fleet(kind, captures, two, "--jobs", "2")
+    for number in (2, 1):
+        code = run(["fleet", kind, str(captures), "--out", str(shards), "--part-size", PART, "--jobs", "1",
+                    "--shard", f"{number}/2"])  # fmt: skip
+        assert code in (0, 3)
+        assert not (shards / "all.json").exists()
+    fleet(kind, captures, shards, "--jobs", "1")
+    assert results(one) == results(two) == results(shards)
+    assert len(results(one)) > 5
+
+
+class Nobody:
+    """An executor that is not to be asked."""
+
+    workers = 0
+
+    def run(self, tasks: Any, call: Any, *, expected: int = 0) -> Any:
+        raise AssertionError([task.name for task in tasks])
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    folder = tmp_path / "few"
+    folder.mkdir()
+    for name in ("mixed.pcap", "pfc.pcap", "qcn_cp.pcapng"):
+        shutil.copy(REPOSITORY / "pcaps" / name, folder)
+    return folder
+
+
+def test_the_same_again_does_only_what_is_missing(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    done: list[str] = []
+    own = Processes.run
+
+    def recorded(self: Processes, tasks: Any, call: Any, *, expected: int = 0) -> Any:
+        listed = list(tasks)
+        done.extend(Path(task.name).name for task in listed)
+        return own(self, listed, call, expected=expected)
+
+    monkeypatch.setattr(Processes, "run", recorded)
+
+    def again(*more: str) -> list[str]:
+        done.clear()
+        fleet("parquet", few, out, "--jobs", "1", *more, code=0)
+        return sorted(done)
+
+    assert again() == ["mixed.pcap", "pfc.pcap", "qcn_cp.pcapng"]
+    before = results(out)
+    assert again() == []
+    assert results(out) == before
+    # touched, but the same: its octets are looked at, and no more
+    os.utime(few / "mixed.pcap", ns=(1, 1))
+    rows = rows_kept(out)
+    assert again() == ["mixed.pcap"]
+    assert b'"same_as"' in (out / ".done.ndjson").read_bytes().splitlines()[rows]
+    # changed
+    shutil.copy(few / "qcn_cp.pcapng", few / "pfc.pcap")
+    assert again() == ["pfc.pcap"]
+    assert lines_of(out)["pfc.pcap"].frames == lines_of(out)["qcn_cp.pcapng"].frames
+    # a result that is not there any more
+    (out / lines_of(out)["mixed.pcap"].outputs[0]).unlink()
+    assert again() == ["mixed.pcap"]
+    # a capture that is gone stays with what came of it
+    (few / "mixed.pcap").unlink()
+    assert again() == []
+    assert lines_of(out)["mixed.pcap"].frames == 26
+    # one more, and what its frames had of an earlier day is removed
+    shutil.copy(REPOSITORY / "pcaps" / "pause.pcap", few)
+    assert again() == ["pause.pcap"]
+    stale = lines_of(out)["pfc.pcap"].outputs
+    with PcapWriter(few / "pfc.pcap", force=True) as writer:
+        writer.write_frame(bytes(60), 10**18)
+    assert again() == ["pfc.pcap"]
+    assert lines_of(out)["pfc.pcap"].outputs != stale
+    assert not (out / stale[0]).exists()
+
+
+def test_what_was_done_before_an_interrupt_is_kept(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    own = Processes.run
+
+    def interrupted(self: Processes, tasks: Any, call: Any, *, expected: int = 0) -> Any:
+        for number, result in enumerate(own(self, tasks, call, expected=expected)):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield result
+
+    monkeypatch.setattr(Processes, "run", interrupted)
+    assert run(["fleet", "stats", str(few), "--out", str(out), "--jobs", "1"]) == 130
+    assert "2 of 3" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert "done before  2" in printed(capsys, ["fleet", "stats", str(few), "--out", str(out), "--plan"])
+    whole = tmp_path / "whole"
+    fleet("stats", few, out, "--jobs", "1", code=0)
+    fleet("stats", few, whole, "--jobs", "1", code=0)
+    assert results(out) == results(whole)
+
+
+def test_a_plan_does_nothing(few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = printed(capsys, ["fleet", "stats", str(few), "--out", str(tmp_path / "out"), "--plan"])
+    assert "3 captures" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_results_of_something_else_is_not_used(
+    few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    fleet("filter", few, out, "-Y", "cnm", "--jobs", "1", code=0)
+    assert run(["fleet", "filter", str(few), "--out", str(out), "-Y", "pfc", "--jobs", "1"]) == 2
+    assert "one with results of something else" in capsys.readouterr().err
+    fleet("filter", few, out, "-Y", "pfc", "--jobs", "1", "--force", code=0)
+    assert lines_of(out)["pfc.pcap"].selected > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["filter"], "needed a filter"),
+        (["stats", "--name-pattern", "x"], "words in braces"),
+        (["check", "--select", "XYZ"], "XYZ"),
+        (["parquet", "-e", "no.such"], "no.such"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_before_any_work(
+    options: list[str], told: str, few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["fleet", *options, str(few), "--out", str(tmp_path / "out")]) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_captures_that_are_not_there_are_named_and_the_rest_is_done(
+    few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = str(few / "gone.pcap")
+    out = tmp_path / "out"
+    arguments = ["fleet", "stats", str(few / "mixed.pcap"), gone, "--out", str(out), "--jobs", "1"]
+    assert run(arguments) == 3
+    assert "gone.pcap: needed a readable capture file, got No such file" in capsys.readouterr().err
+    assert lines_of(out)["mixed.pcap"].outcome == "done"
+    assert json.loads((out / "all.json").read_text())["frames"] == 26
