@@ -227,8 +227,11 @@ class Execution:
         if self.scheduler is None and (self.ca_file or self.certificate or self.key):
             raise click.UsageError("--tls-… is for --scheduler tls://HOST:PORT")
 
-    def executor(self, tasks: int, tell: Callable[[str], None]) -> Executor:
-        """Return who runs that many tasks; ``tell`` is called with what there is to say of workers."""
+    def executor(self, tasks: int, tell: Callable[[str], None], *, apart: bool = False) -> Executor:
+        """Return who runs that many tasks; ``tell`` is called with what there is to say of workers.
+
+        A single process is this one, unless it is to be ``apart``, so that what kills it spares this one.
+        """
         if self.scheduler is not None:
             from ecmproto.executors.cluster import Cluster
 
@@ -238,7 +241,8 @@ class Execution:
             )  # fmt: skip
         from ecmproto.executors.processes import Processes
 
-        return Processes(min(self.jobs or len(os.sched_getaffinity(0)), max(1, tasks)), tell=tell)
+        jobs = min(self.jobs or len(os.sched_getaffinity(0)), max(1, tasks))
+        return Processes(jobs, apart=apart, tell=tell)
 
 
 def execution_options(function: F) -> F:

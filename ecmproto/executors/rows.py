@@ -14,7 +14,7 @@ import re
 import struct
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +38,8 @@ _LENGTH = struct.Struct(">Q")
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SYNC_S = 1.0
 """How much finished work a power cut may cost."""
+_LEFT_S = 3600.0
+"""A file that was written to so long ago is written by nobody any more."""
 
 
 # Octets ---------------------------------------------------------------------------------------------------
@@ -163,6 +165,7 @@ class RowStore:
         beside: set[str] = set()
         with suppress(FileNotFoundError):
             beside = set(os.listdir(self._arrays))
+            self._clear_up(beside)
         place = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
@@ -174,6 +177,14 @@ class RowStore:
                 place += len(line)
         if place < self.path.stat().st_size:
             os.truncate(self.path, place)
+
+    def _clear_up(self, names: Iterable[str]) -> None:
+        """Remove arrays that were being written when a process was killed, but not those of another's."""
+        for name in names:
+            partial = self._arrays / name
+            with suppress(OSError):
+                if name.startswith(".") and partial.stat().st_mtime < time.time() - _LEFT_S:
+                    partial.unlink()
 
     @staticmethod
     def _parsed(line: bytes, where: str) -> Row:

@@ -292,6 +292,62 @@ def test_a_sweep_goes_on_where_it_ended(scenario: str, tmp_path: Path, capsys: C
     assert finished() == 10
 
 
+def test_a_sweep_that_is_interrupted_says_how_to_go_on(
+    scenario: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulate(given: Experiment, *, seed: int) -> object:
+        if seed == 3:
+            raise KeyboardInterrupt
+        return synthetic.simulate(given, seed=seed)
+
+    monkeypatch.setattr(simulation, "simulate", simulate)
+    out = str(tmp_path / "rows")
+    arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB", "--seeds", "5", "--jobs", "1"]
+    assert run([*arguments, "-T", "csv", "--show", "drops", "--out", out]) == 130
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == ["control.qeq,seed,drops", "26kB,1,0.0", "26kB,2,0.0"]
+    assert shown.err == (
+        f"ecmproto: interrupted: 2 of 5 points done, kept in {out}: the same command goes on there\n"
+    )
+    monkeypatch.setattr(simulation, "simulate", synthetic.simulate)
+    assert run([*arguments, "-T", "csv", "--show", "drops", "--out", out]) == 0
+    assert capsys.readouterr().out.count("\n") == 6
+
+
+def test_points_that_fail_are_named_and_the_rest_done(
+    scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulate(given: Experiment, *, seed: int) -> object:
+        if seed > 2:
+            raise ValueError(f"not {seed}")
+        return synthetic.simulate(given, seed=seed)
+
+    monkeypatch.setattr(simulation, "simulate", simulate)
+    arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB", "--seeds", "14", "--jobs", "1"]
+    assert run([*arguments, "-T", "json", "--show", "drops"]) == 1
+    shown = capsys.readouterr()
+    document = json.loads(shown.out)
+    assert [row["seed"] for row in document["rows"]] == [1, 2]
+    assert [row["seed"] for row in document["failed"]] == list(range(3, 15))
+    lines = shown.err.splitlines()
+    assert lines[0] == "ecmproto: warning: control.qeq=26kB, seed 3: ValueError: not 3"
+    assert lines[10:] == ["ecmproto: warning: 2 more failed"]
+
+
+def test_who_cannot_do_the_work_is_told(
+    scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB"]
+    assert run([*arguments, "--scheduler", "local:2", "--jobs", "2"]) == 2
+    assert run([*arguments, "--scheduler", "somewhere"]) == 2
+    assert run([*arguments, "--tls-key", "me.key"]) == 2
+    assert run([*arguments, "--shard", "5/4"]) == 2
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    capsys.readouterr()
+    assert run([*arguments, "--scheduler", "tcp://127.0.0.1:1"]) == 5
+    assert "pip install 'ecmproto[cluster]'" in capsys.readouterr().err
+
+
 def test_a_sweep_shows_effects_of_two_values_each(scenario: str, capsys: Captured) -> None:
     axes = ["--sweep", "control.qeq=26kB,33kB", "--sweep", "control.rp.gd=0.01,0.02"]
     assert run(["lab", "sweep", scenario, *axes, "--effects", "--show", "queue.p50", "--jobs", "1"]) == 0

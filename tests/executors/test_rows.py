@@ -105,6 +105,17 @@ def test_a_row_without_its_arrays_is_not_there(tmp_path: Path) -> None:
     assert store["b"]["text"] == '{"$array": "0"}'
 
 
+def test_what_a_killed_process_left_is_removed_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "rows.ndjson"
+    add(path, {"digest": "a", "array": np.arange(3)})
+    old, new = (tmp_path / "rows.ndjson.arrays" / f".b.npz.{name}" for name in ("old", "new"))
+    old.touch()
+    os.utime(old, (0, 0))
+    new.touch()
+    assert list(RowStore(path)) == ["a"]
+    assert (old.exists(), new.exists()) == (False, True)
+
+
 def test_files_joined_are_a_file(tmp_path: Path) -> None:
     add(tmp_path / "1", {"digest": "a", "y": 1})
     add(tmp_path / "2", {"digest": "b", "y": 2})
