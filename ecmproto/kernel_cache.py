@@ -9,13 +9,9 @@ was compiled from and of itself: code of other sources, of another numba or cut 
 
 from __future__ import annotations
 
-import fcntl
-import os
 import pickle
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +22,13 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from ecmproto.kernel_folder import digest, folder_for, load, save
+from ecmproto.kernel_turns import TURNS
 
 Sources = Callable[[Any], tuple[Iterable[str], str]]
 """From a signature to the names of the classes whose methods it calls, and a digest of all sources."""
 _numba: Any = numba  # untyped
 _rebuilt: Any = CompileResult._rebuild
 _address_of: Callable[[str], int | None] = llvmlite.binding.address_of_symbol
-_turns: list[_Turns] = []
-_LOOK_S = 0.05
-PATIENCE_S = 120.0
-"""How long another process may take to compile one kernel before this one does it too."""
 
 
 class KernelCache(NullCache):
@@ -56,12 +49,12 @@ class KernelCache(NullCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled form for one signature; None where it is this process's turn to compile."""
         found = self._loaded(sig, target_context)
-        if found is None and _turns:
-            _turns[-1].begin(self.cache_path)
+        if found is None and TURNS:
+            TURNS[-1].begin(self.cache_path)
             # another process may have compiled it meanwhile
             found = self._loaded(sig, target_context)
             if found is not None:
-                _turns[-1].end()
+                TURNS[-1].end()
         return found
 
     def _loaded(self, sig: Any, target_context: Any) -> Any:
@@ -87,8 +80,8 @@ class KernelCache(NullCache):
         try:
             self._save(sig, data)
         finally:
-            if _turns:
-                _turns[-1].end()
+            if TURNS:
+                TURNS[-1].end()
 
     def _save(self, sig: Any, data: Any) -> None:
         if self.cache_path is None or data.library.has_dynamic_globals:
@@ -106,70 +99,6 @@ class KernelCache(NullCache):
         name = f"{self._name}-{digest(repr(identity).encode()).hex()[:24]}.nbc"
         stamp = digest(repr((_numba.__version__, sources, self._enclosed)).encode())
         return name, key, stamp
-
-
-class _Turns:
-    """Turns at compiling into a cache folder, held by a lock on the folder.
-
-    The lock ends with the process that has it.  One that is held for longer than ``patience_s`` is waited
-    for no more: anyone who may read the folder can take it.
-    """
-
-    def __init__(self, tell: Callable[[], None], patience_s: float) -> None:
-        self._tell = tell
-        self._patience_s = patience_s
-        self._told = self._given_up = False
-        self._depth = 0
-        self._descriptor: int | None = None
-
-    def begin(self, folder: str | None) -> None:
-        """Wait for the turn, if something is to be kept; one kernel may be compiled within another."""
-        self._depth += 1
-        if folder is None or self._depth > 1 or self._given_up:
-            return
-        with suppress(OSError):  # a file system without locks, or folders that cannot be locked
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._descriptor = os.open(folder, flags)
-            self._wait(self._descriptor)
-
-    def _wait(self, descriptor: int) -> None:
-        end_s = time.monotonic() + self._patience_s
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                pass
-            if not self._told:
-                self._told = True
-                self._tell()
-            if time.monotonic() >= end_s:
-                self._given_up = True
-                return
-            time.sleep(_LOOK_S)
-
-    def end(self) -> None:
-        """Give the turn to others."""
-        self._depth = max(0, self._depth - 1)
-        if self._depth == 0 and self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
-@contextmanager
-def taking_turns(tell: Callable[[], None], *, patience_s: float = PATIENCE_S) -> Iterator[None]:
-    """Compile nothing that another process in such a context compiles just now: wait for it, and load it.
-
-    ``tell`` is called when there is something to wait for.
-    """
-    turns = _Turns(tell, patience_s)
-    _turns.append(turns)
-    try:
-        yield
-    finally:
-        _turns.remove(turns)
-        while turns._descriptor is not None:  # what could not be compiled is not saved
-            turns.end()
 
 
 def _outside(library: Any) -> list[str]:

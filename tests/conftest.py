@@ -47,6 +47,7 @@ THOROUGH = (
     "craft/test_switch_tests.py",
     "docs/test_commands.py",
     "executors/test_cluster.py",
+    "executors/test_compiling.py",
     "filter/test_tshark_oracle.py",
     "fuzz/guided/test_campaign.py",
     "fuzz/strategies/test_shrinking.py",

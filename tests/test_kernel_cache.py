@@ -389,7 +389,7 @@ def test_a_truncated_file_of_a_capture_walk_broke_every_run(
 
 TAKES_TURNS = """
 import pathlib, sys, time
-from ecmproto.kernel_cache import taking_turns
+from ecmproto.kernel_turns import taking_turns
 from outer_part import outer
 print("imported", flush=True)
 sys.stdin.read()

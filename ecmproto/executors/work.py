@@ -16,12 +16,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 from ecmproto.errors import ExecutorError
 from ecmproto.executors.protocol import FAILED, Call, Failure, Task, TaskResult
 from ecmproto.executors.rows import DIGEST, framed, pack, unframed, unpack
+from ecmproto.kernel_turns import taking_turns
 
 Function = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 
@@ -59,7 +60,8 @@ def answers(request: bytes) -> Iterator[bytes]:
     asked = unpack(request)
     name, options = asked["function"], asked["options"]
     function = function_of(name)
-    with compiling_in_turns():
+    # Each kernel is compiled by one process of a machine, and loaded by the others.
+    with taking_turns(lambda: None):
         for task in asked["tasks"]:
             head: dict[str, Any] = {"again": name in _called, "worker": this_worker()}
             _called.add(name)
@@ -105,15 +107,6 @@ def result_of(task: Task, answer: bytes) -> tuple[TaskResult, bool]:
 def this_worker() -> str:
     """Return what this process is called: its machine and its number."""
     return f"{socket.gethostname()}:{os.getpid()}"
-
-
-def compiling_in_turns() -> AbstractContextManager[None]:
-    """Have each kernel compiled by one process on a machine, and loaded by the others."""
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
-        return nullcontext()
-    from ecmproto.kernel_cache import taking_turns
-
-    return taking_turns(lambda: None)
 
 
 # A process of its own -------------------------------------------------------------------------------------
