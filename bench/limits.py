@@ -1,70 +1,141 @@
 """Limits: the rate at which a testbed on this machine first misses a bound, for each mechanism.
 
-``python -m bench limits [--mechanism NAME,…] [--seconds N]``: three senders offer 1.8 times the port's rate,
-the first sends to a victim beside it too.  The bounds are those of ``bench testbed``: a queue within 1.5
-times the set point (with PAUSE and PFC, three quarters of the buffer), Jain's index from 0.95 on, the
-victim's rate but for a tenth (not with PAUSE or PFC, which stop it too), no frame dropped at the port.  A
-rate misses them if two runs of two do.  Rates are doubled until then, and halved in between three times.
-Takes half an hour; needs root, and a machine with nothing else to do.
+``python -m bench limits [--mechanism NAME,…] [--minutes N] [--seconds N]``: three senders offer 1.8 times the
+port's rate, the first sends to a victim beside it too.  The bounds are those of ``bench testbed``: a queue
+within 1.5 times the set point (with PAUSE and PFC, three quarters of the buffer), Jain's index from 0.95 on,
+the victim's rate but for a tenth (not with PAUSE or PFC, which stop it too), no frame dropped at the port.  A
+rate misses them if two runs of two do, or if the testbed does not run at it.
+
+Rates are 50 Mb/s times powers of the square root of two.  The first mechanism begins at 50 Mb/s and goes up,
+or down, in steps that double; each other one begins where the one before it ended, since most of what limits
+them is the machine.  What is not found when a mechanism's share of the time is over is told as far as it is
+known.  Takes 12 minutes at most; needs root, and a machine with nothing else to do.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.testbed import TESTBEDS, VICTIM_SHARE, bounds, outcome_of
+from ecmproto.units import format_rate
 
-MECHANISMS = ("qcn", "ecm", "bcn", "e2cm", "fecn", "dbp", "pause", "pfc")
-FIRST_BPS, LEAST_BPS, MOST_BPS = 50_000_000, 5_000_000, 10_000_000_000
-_BISECTIONS, _ATTEMPTS = 3, 2
+MECHANISMS = ("qcn", "ecm", "bcn", "e2cm", "fecn", "dbp", "dcqcn", "pause", "pfc")
+_FIRST_BPS, _BELOW, _ABOVE = 50_000_000, 6, 12
+RATES = tuple(int(round(_FIRST_BPS * 2 ** (step / 2), -5)) for step in range(-_BELOW, _ABOVE + 1))
+"""6 Mb/s to 3.2 Gb/s, in steps of 41 %."""
+_ATTEMPTS = 2
 
 
-def found_limit(misses: Callable[[int], bool]) -> tuple[int, int]:
-    """Return the highest rate known to hold and the lowest known to miss; 0 for none."""
-    rate_bps, holds, breaks = FIRST_BPS, 0, 0
-    while LEAST_BPS <= rate_bps <= MOST_BPS and not (holds and breaks):
-        if misses(rate_bps):
-            breaks, rate_bps = rate_bps, rate_bps // 2
+class Limit(NamedTuple):
+    """The numbers in `RATES` of the highest known to hold and the lowest known to miss; None for none."""
+
+    holds: int | None
+    misses: int | None
+
+
+def found_limit(
+    misses: Callable[[int], bool], first: int, *, is_over: Callable[[], bool] = lambda: False
+) -> Limit:
+    """Return the limit, looked for from number ``first`` on until it is found or ``is_over``.
+
+    Steps double until a rate holds and another misses, and are halved in between.
+    """
+    limit, number, step = Limit(None, None), first, 1
+    while not is_over():
+        if misses(RATES[number]):
+            limit, direction = limit._replace(misses=number), -1
         else:
-            holds, rate_bps = rate_bps, rate_bps * 2
-    for _ in range(_BISECTIONS if holds and breaks else 0):
-        between = int((holds * breaks) ** 0.5)
-        if misses(between):
-            breaks = between
-        else:
-            holds = between
-    return holds, breaks
+            limit, direction = limit._replace(holds=number), 1
+        if limit.holds is not None and limit.misses is not None:
+            if limit.misses - limit.holds <= 1:
+                break
+            number = (limit.holds + limit.misses) // 2
+            continue
+        following = min(max(number + direction * step, 0), len(RATES) - 1)
+        if following == number:
+            break
+        number, step = following, 2 * step
+    return limit
+
+
+class _Testbeds:
+    """Runs of one mechanism, what they missed by rate, and how long the longest took."""
+
+    def __init__(self, mechanism: str, seconds: int) -> None:
+        self.missed: dict[int, str] = {}
+        self.longest_s = 0.0
+        self._mechanism = mechanism
+        self._seconds = seconds
+
+    def misses(self, rate_bps: int) -> bool:
+        """Return whether the bounds are missed at a rate."""
+        return all(self._timed(rate_bps) for _ in range(_ATTEMPTS))
+
+    def _timed(self, rate_bps: int) -> bool:
+        began_s = time.monotonic()
+        missed = self._missed(rate_bps)
+        self.longest_s = max(self.longest_s, time.monotonic() - began_s)
+        return missed
+
+    def _missed(self, rate_bps: int) -> bool:
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                outcome = outcome_of(TESTBEDS[self._mechanism], rate_bps, self._seconds, Path(folder))
+        except subprocess.CalledProcessError as error:
+            said = (error.stderr or "").strip().splitlines()[-1:]
+            self.missed[rate_bps] = f"it does not run: {''.join(said)}"
+            return True
+        held = bounds(self._mechanism, outcome, VICTIM_SHARE * rate_bps)
+        found = [f"{name} {each.told}" for name, each in held.items() if each.holds is False]
+        starved = f" (kept from the processor for {outcome['starved_ns'] / 1e9:.1f} s)"
+        self.missed[rate_bps] = ", ".join(found) + (starved if outcome["starved_ns"] else "")
+        return bool(found)
+
+
+def _holds(limit: Limit) -> str:
+    return "none tried" if limit.holds is None else format_rate(RATES[limit.holds])
+
+
+def _misses(limit: Limit, missed: Mapping[int, str]) -> str:
+    if limit.misses is None:
+        return "none tried"
+    rate_bps = RATES[limit.misses]
+    gap = limit.misses - (-1 if limit.holds is None else limit.holds)
+    between = f" (the time was over: {gap - 1} rates between are untried)" if gap > 1 else ""
+    return f"{format_rate(rate_bps)}: {missed[rate_bps]}{between}"
 
 
 def run(words: Sequence[str] = ()) -> None:
     """Print the limit of each mechanism, and what broke there."""
     parser = argparse.ArgumentParser(prog="python -m bench limits")
     parser.add_argument("--mechanism", default=",".join(MECHANISMS))
-    parser.add_argument("--seconds", type=int, default=12)
+    parser.add_argument("--minutes", type=float, default=12.0)
+    parser.add_argument("--seconds", type=int, default=8)
     asked = parser.parse_args(words)
+    names = asked.mechanism.split(",")
+    if unknown := [name for name in names if name not in MECHANISMS]:
+        parser.error(f"there is no mechanism {unknown[0]!r}: one of {', '.join(MECHANISMS)}")
     if os.geteuid() != 0:
         print("limits: needs root, to make namespaces")
         return
-    print(f"{'mechanism':10}  {'holds up to':>12}  misses at")
-    for mechanism in asked.mechanism.split(","):
-        said: dict[int, str] = {}
+    began_s = time.monotonic()
+    end_s, first = began_s + 60 * asked.minutes, RATES.index(_FIRST_BPS)
+    print(f"{'mechanism':10}  {'holds up to':>12}  misses at", flush=True)
+    for place, name in enumerate(names):
+        testbeds, now_s = _Testbeds(name, asked.seconds), time.monotonic()
+        share_ends_s = now_s + (end_s - now_s) / (len(names) - place)
 
-        def misses(rate_bps: int, mechanism: str = mechanism, said: dict[int, str] = said) -> bool:
-            for _ in range(_ATTEMPTS):
-                with tempfile.TemporaryDirectory() as folder:
-                    outcome = outcome_of(TESTBEDS[mechanism], rate_bps, asked.seconds, Path(folder))
-                held = bounds(mechanism, outcome, VICTIM_SHARE * rate_bps)
-                found = [f"{name} {each.told}" for name, each in held.items() if each.holds is False]
-                if not found:
-                    return False
-                starved = f" (kept from the processor for {outcome['starved_ns'] / 1e9:.1f} s)"
-                said[rate_bps] = ", ".join(found) + (starved if outcome["starved_ns"] else "")
-            return True
+        def is_over(testbeds: _Testbeds = testbeds, share_ends_s: float = share_ends_s) -> bool:
+            return time.monotonic() + _ATTEMPTS * testbeds.longest_s > share_ends_s
 
-        holds, breaks = found_limit(misses)
-        told = f"{breaks / 1e6:.0f} Mb/s: {said[breaks]}" if breaks else "none tried"
-        print(f"{mechanism:10}  {holds / 1e6:7.0f} Mb/s  {told}", flush=True)
+        limit = found_limit(testbeds.misses, first, is_over=is_over)
+        first = first if limit.holds is None else limit.holds
+        print(f"{name:10}  {_holds(limit):>12}  {_misses(limit, testbeds.missed)}", flush=True)
+    print(f"in {time.monotonic() - began_s:.0f} s")

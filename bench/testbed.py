@@ -102,7 +102,7 @@ def outcome_of(words: Sequence[str], rate_bps: int, seconds: int, folder: Path) 
             *COMMAND, *words, "--rate", f"{rate_bps}b/s", "--victim", f"{int(VICTIM_SHARE * rate_bps)}b/s",
             "--time", f"{seconds}s", "--keep", str(folder), "--force",
         ],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
     (outcome,) = json.loads(shown.stdout)["runs"]
     return dict(outcome)

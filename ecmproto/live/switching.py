@@ -365,12 +365,17 @@ def drive(
         if now_ns >= until_ns:
             return TIME_CAME
         sleep_ns = min(due_ns(switch, point), until_ns) - now_ns
-        if is_served(wires) and sleep(wires, sleep_ns, coalesce_ns):
+        passes_on = is_served(wires)
+        if passes_on and sleep(wires, sleep_ns, coalesce_ns):
             return WOKEN
-        now_ns = monotonic_ns(wires)
-        for interface in range(state.interfaces):
+        now_ns, first = monotonic_ns(wires), state.first
+        for turn in range(state.interfaces):
+            interface = (first + turn) % state.interfaces
             if not has_frames(wires, interface):
                 continue
+            if passes_on:
+                # Of frames that came together the last ones see the longest queue: each is first in its turn.
+                state.first, passes_on = (interface + 1) % state.interfaces, False
             if not receive(wires, interface):
                 return FAILED
             state.position = 0

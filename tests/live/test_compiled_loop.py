@@ -114,6 +114,17 @@ def test_the_same_frames_leave_as_from_the_loop_in_python(bench: Bench) -> None:
     assert bench.sockets.wires.sent_octets.tolist() == [sum(map(len, frames)) for frames in left]
 
 
+@pytest.mark.parametrize("bench", [("none", 10**10)], indirect=True)
+def test_of_frames_that_came_together_each_interface_has_the_first_ones_in_its_turn(bench: Bench) -> None:
+    leaders = []
+    for turn in range(4):
+        for interface in range(INPUTS):
+            bench.ends[interface].send(frame(1 + interface, RECEIVER, number=turn))
+        bench.settle()
+        leaders.append(bench.received(INPUTS)[0][11])
+    assert leaders == [1, 2, 1, 2]
+
+
 @pytest.mark.parametrize("bench", [("qcn", 10**6)], indirect=True)
 def test_messages_are_sent_about_the_frames_that_caused_them(bench: Bench) -> None:
     sent = [frame(1, RECEIVER, 1400, number=number) for number in range(450)]

@@ -65,6 +65,8 @@ class WireState:
     moment_at: int
     """Addresses: of the descriptors to wait at, the messages that are received and sent, the octets that the
     frames received last are in, and ``moment``."""
+    first: int
+    """The interface that a loop begins with, where that matters."""
     interface: int
     """Where the frames that were received last came in, or where something went wrong."""
     frames: int
