@@ -88,7 +88,7 @@ class Chain:
         numbers = self.keys.join(later.keys, np.ones(len(later._seen), np.int64), by)[:count]
         known = np.flatnonzero(numbers != NO_NUMBER)
         here = numbers[known]
-        first, last = (change(_moved(rows[known], shift)) for rows in (later._first, later._last))
+        first, last = (change(moved(rows[known], shift)) for rows in (later._first, later._last))
         across = self._seen[here]
         pairs = Pairs(
             later.keys.low[known][across].astype(np.int64),
@@ -139,11 +139,18 @@ def events(number: Int64, time_ns: Int64, interface: Int64, *values: Int64) -> I
     return np.stack([number, time_ns, interface, *values], axis=1)
 
 
-def _moved(rows: Int64, shift: Shift) -> Int64:
-    moved = rows.copy()
-    moved[:, NUMBER] += shift.frames
-    moved[:, INTERFACE] += shift.interfaces
-    return moved
+def moved(rows: Int64, shift: Shift) -> Int64:
+    """Return events of a later part as they are numbered in the whole."""
+    shifted = rows.copy()
+    shifted[:, NUMBER] += shift.frames
+    shifted[:, INTERFACE] += shift.interfaces
+    return shifted
+
+
+def first_of(rows: Int64, more: Int64, most: int) -> Int64:
+    """Return the ``most`` events that stand first in the capture, of some and of more."""
+    every = np.concatenate([rows, more])
+    return every[np.argsort(every[:, NUMBER], kind="stable")][:most]
 
 
 class SeenKeys:
@@ -204,7 +211,7 @@ class FirstEvents:
 
     def join(self, later: FirstEvents, shift: Shift) -> None:
         """Take the events of a later part."""
-        self.add(later.keys, *_moved(later.events, shift).T)
+        self.add(later.keys, *moved(later.events, shift).T)
 
     @property
     def keys(self) -> Int64:

@@ -1,4 +1,8 @@
-"""Findings as they come, and how many frames were looked at of each subject: bounded, and joined exactly."""
+"""Findings, and how many frames were looked at of each subject: bounded, and joined exactly.
+
+Of the findings of a rule those at the first frames are kept, in whatever order they are told: what is kept
+does not depend on how frames are batched, nor on the parts in which they were looked at.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from ecmproto.plain_data import plain_value
 
 MOST_LISTED = 1000
 """Findings of a rule that are kept; those beyond are counted."""
+_NO_FRAME = 1 << 62
+"""Findings about no one frame stand behind the others."""
 MOST_CASES = 4096
 """Subjects of a rule that are told apart."""
 
@@ -109,9 +115,9 @@ class Report:
         first = np.zeros(len(keys), np.int64)
         first[which[::-1]] = rows.interface[::-1]
         self._counts[rule].add(keys, judged_of, wrong_of, first)
-        room = self.most - len(self._findings[rule])
-        if room > 0 and len(wrong_rows):
-            listed = wrong_rows[:room]
+        # rows are in the order of frames
+        listed = wrong_rows[: self.most][rows.number[wrong_rows[: self.most]] <= self._last_kept(rule)]
+        if len(listed):
             at = Where(rows.number[listed], rows.time_ns[listed], rows.interface[listed], keys[which[listed]])
             self._list(rule, at, listed.tolist(), judged)
 
@@ -127,8 +133,10 @@ class Report:
         wrong_rows = np.flatnonzero(wrong)
         wrong_of = np.bincount(which[wrong_rows], minlength=len(keys))
         self._counts[rule].add(keys, judged_of, wrong_of, where.interface[at])
-        room = self.most - len(self._findings[rule])
-        listed = wrong_rows[: max(room, 0)]
+        number = np.where(where.number > 0, where.number, _NO_FRAME)[wrong_rows]
+        first = np.argsort(number, kind="stable")[: self.most]
+        # as they are told: those of one frame stay in that order
+        listed = wrong_rows[np.sort(first[number[first] <= self._last_kept(rule)])]
         self._list(rule, where.select(listed), listed.tolist(), judged)
 
     def count(self, rule: str, where: Where) -> None:
@@ -138,6 +146,16 @@ class Report:
     def note(self, key: str, text: str) -> None:
         """Take a sentence on what was assumed or estimated; one with the same key takes its place."""
         self._notes[key] = text
+
+    def _last_kept(self, rule: str) -> int:
+        """Return behind which frame findings of a rule are kept no more."""
+        found = self._findings[rule]
+        if len(found) < self.most:
+            return _NO_FRAME
+        if len(found) > self.most:
+            found.sort(key=_place)
+            del found[self.most :]
+        return max(map(_place, found), default=0)
 
     def _list(self, rule: str, at: Where, rows: list[int], judged: Judged) -> None:
         text = self.rules[rule].subject.text
@@ -172,16 +190,14 @@ class Report:
     def join(self, later: Report, shift: Shift) -> None:
         """Add what was found in a later part."""
         for name, found in later._findings.items():
-            room = self.most - len(self._findings[name])
-            self._findings[name] += [
-                _moved(each, shift, self.rules[name].subject) for each in found[: max(room, 0)]
-            ]
+            self._findings[name] += [_moved(each, shift, self.rules[name].subject) for each in found]
+            self._last_kept(name)
             self._counts[name].join(later._counts[name], shift, self.rules[name].subject)
         self._notes |= later._notes
 
     def findings(self, rule: str) -> tuple[Finding, ...]:
         """Return the findings of a rule that are kept, in the order of their frames."""
-        return tuple(sorted(self._findings[rule], key=lambda each: each.frame or 1 << 62))
+        return tuple(sorted(self._findings[rule], key=_place)[: self.most])
 
     def cases(self, rule: str) -> tuple[Case, ...]:
         """Return the subjects that a rule has looked at; those without room of their own as one."""
@@ -199,6 +215,10 @@ class Report:
     def notes(self) -> Mapping[str, str]:
         """What was assumed or estimated, by its key."""
         return self._notes
+
+
+def _place(finding: Finding) -> int:
+    return finding.frame or _NO_FRAME
 
 
 def _told(told: Told, row: int) -> Value:

@@ -50,7 +50,7 @@ def capture(kind: str, messages: int, reacting: dict[int, bool], *, weak: bool =
 )
 def test_a_source_that_sends_on_is_found_where_another_reacts(kind: str, rule: str, least: int) -> None:
     seen = capture(kind, least, {1: True, 2: False})
-    result = checked(seen, [rule], parts=False)
+    result = checked(seen, [rule])
     (finding,) = result.findings
     assert (finding.rule, finding.subject.split()[0], finding.measured) == (
         rule,
@@ -68,7 +68,7 @@ def test_a_source_that_sends_on_is_found_where_another_reacts(kind: str, rule: s
     assert checker_of(alone, [rule], {name: "yes"}).result().wrong == 1
 
 
-def test_parts_are_summed_but_for_the_seam() -> None:
+def test_parts_are_summed_across_the_seam() -> None:
     seen = capture("ecm", 4, {1: True, 2: False})
     here, there = (checker_of(part, ["ECM008"]) for part in (seen[: len(seen) // 2], seen[len(seen) // 2 :]))
     here.merge(there)

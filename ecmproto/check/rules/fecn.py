@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ecmproto.check.keyed import INTERFACE, TIME, Chain, Pairs, events
+from ecmproto.check.keyed import INTERFACE, TIME, Chain, Pairs, events, first_of, moved
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     NO_TIME,
@@ -92,6 +92,7 @@ class AlongPaths:
     """
 
     _MOST = 1 << 13
+    _MOST_RAISED = 1000
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._within_ns = settings.of(FECNRules).interval_ns // 2
@@ -100,7 +101,7 @@ class AlongPaths:
         self._often: set[int] = set()
         """Queues that are tagged more often than every τ."""
         self._lowered: dict[int, int] = {}
-        self._raised: list[Int64] = []
+        self._raised: Int64 = np.zeros((0, 7), np.int64)
         """Tags that were raised, with the rate before."""
 
     def add(self, rows: Rows) -> None:
@@ -115,13 +116,14 @@ class AlongPaths:
 
     def _take(self, pairs: Pairs) -> None:
         before, now = pairs.before, pairs.now
-        moved = (now[:, INTERFACE] != before[:, INTERFACE]) & (now[:, 4] == before[:, 4])
-        near = np.flatnonzero(moved & (now[:, TIME] - before[:, TIME] <= self._within_ns))
+        elsewhere = (now[:, INTERFACE] != before[:, INTERFACE]) & (now[:, 4] == before[:, 4])
+        near = np.flatnonzero(elsewhere & (now[:, TIME] - before[:, TIME] <= self._within_ns))
         raised = near[now[near, 3] > before[near, 3]]
         for key, many in zip(*np.unique(now[near, 5], return_counts=True), strict=True):
             self._lowered[int(key)] = self._lowered.get(int(key), 0) + int(many)
-        if len(raised) and sum(map(len, self._raised)) < 1000:
-            self._raised.append(np.column_stack([now[raised], before[raised, 3]]))
+        if len(raised):
+            more = np.column_stack([now[raised], before[raised, 3]])
+            self._raised = first_of(self._raised, more, self._MOST_RAISED)
 
     def _count(self, pairs: Pairs) -> None:
         often = pairs.now[:, TIME] - pairs.before[:, TIME] <= self._within_ns
@@ -135,16 +137,11 @@ class AlongPaths:
         self._often |= later._often
         for key, many in later._lowered.items():
             self._lowered[key] = self._lowered.get(key, 0) + many
-        for part in later._raised:
-            moved = part.copy()
-            moved[:, 0] += shift.frames
-            moved[:, 2] += shift.interfaces
-            self._raised.append(moved)
+        self._raised = first_of(self._raised, moved(later._raised, shift), self._MOST_RAISED)
 
     def end(self, report: Report) -> None:
         """Tell of the queues that are tagged seldom enough."""
-        raised = np.concatenate([np.zeros((0, 7), np.int64), *self._raised])
-        raised = raised[~np.isin(raised[:, 5], list(self._often))]
+        raised = self._raised[~np.isin(self._raised[:, 5], list(self._often))]
         wrong = dict(zip(*np.unique(raised[:, 5], return_counts=True), strict=True))
         passed = {
             key: many - int(wrong.get(key, 0))
@@ -229,15 +226,15 @@ class Returns:
         """Go on with the queues of a later part: their first events are looked at again."""
         for key, there in later._queues.items():
             here = self._queues.get(key)
-            moved = [
+            shifted = [
                 (tag, rate, [event[0] + shift.frames, event[1], event[2] + shift.interfaces])
                 for tag, rate, event in there.head
             ]
             if here is None:
                 if len(self._queues) < self._MOST:
-                    self._queues[key] = _Queue(deque(there.tags, self._TAGS), moved, there.is_full)
+                    self._queues[key] = _Queue(deque(there.tags, self._TAGS), shifted, there.is_full)
                 continue
-            for tag, rate, event in moved:
+            for tag, rate, event in shifted:
                 if not here.is_full and len(here.head) < self._HEAD:
                     here.head.append((tag, rate, event))
                     here.is_full = len(here.tags) + tag == self._TAGS

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.check.keyed import Chain, FirstEvents, Pairs, SeenKeys, events
+from ecmproto.check.keyed import Chain, FirstEvents, Pairs, SeenKeys, events, first_of, moved
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     PRIORITY_FIELDS,
@@ -186,11 +186,14 @@ class FeedbackAgainstQueue:
     def join(self, later: FeedbackAgainstQueue, shift: Shift) -> None:
         """Keep what a later part has kept."""
         for part in later._kept:
-            moved = part.copy()
-            moved[:, 0] += shift.frames
-            moved[:, 2] += shift.interfaces
-            self._take(self._of_followed(moved))
+            self._take(self._of_followed(moved(part, shift)))
         for cpid, estimate in later._estimates.items():
+            if self._estimates.get(cpid, estimate) != estimate:
+                self._report.note(
+                    f"QCN003 {cpid} apart",
+                    f"qcn.w and qcn.qeq of {cpid_of_key(cpid)} were estimated in parts of the capture, and "
+                    "differ: its CNMs are held against those of their part.",
+                )
             if cpid in self._followed or len(self._followed) < self._MOST_POINTS:
                 self._followed.add(cpid)
                 self._estimates.setdefault(cpid, estimate)
@@ -401,7 +404,7 @@ class SamplingIntervals:
         self._chain = Chain(self._MOST_POINTS, 4)
         self._points: dict[int, list[int]] = {}
         """For each CPID octets counted and needed, and intervals."""
-        self._short: list[Int64] = []
+        self._short: Int64 = np.zeros((0, 6), np.int64)
 
     def add(self, rows: Rows) -> None:
         """Count octets by priority up to each CNM."""
@@ -441,14 +444,9 @@ class SamplingIntervals:
             sums[2] += int(mine.sum())
         least = counted_octets + 2 * QUEUE_UNIT_OCTETS
         short = np.flatnonzero(least < needed)
-        room = self._MOST_SHORT - sum(map(len, self._short))
-        if len(short) and room > 0:
-            now = pairs.now[short[:room]]
-            self._short.append(
-                np.column_stack(
-                    [now[:, :3], pairs.low[short[:room]], least[short[:room]], needed[short[:room]]]
-                )
-            )
+        if len(short):
+            more = np.column_stack([pairs.now[short, :3], pairs.low[short], least[short], needed[short]])
+            self._short = first_of(self._short, more, self._MOST_SHORT)
 
     def join(self, later: SamplingIntervals, shift: Shift) -> None:
         """Add those of a later part, whose octets are counted from its beginning."""
@@ -462,19 +460,14 @@ class SamplingIntervals:
         for cpid, sums in later._points.items():
             here = self._points.setdefault(cpid, [0, 0, 0])
             here[:] = [one + other for one, other in zip(here, sums, strict=True)]
-        for part in later._short:
-            moved = part.copy()
-            moved[:, 0] += shift.frames
-            moved[:, 2] += shift.interfaces
-            self._short.append(moved)
+        self._short = first_of(self._short, moved(later._short, shift), self._MOST_SHORT)
         self._totals += later._totals
         self._largest = max(self._largest, later._largest)
 
     def end(self, report: Report) -> None:
         """Tell of intervals that are too short where the capture has enough of a point's frames."""
-        short = np.concatenate([np.zeros((0, 6), np.int64), *self._short])
         # a frame may stand in the capture before or behind the CNM that it caused
-        short = short[short[:, 4] + 2 * self._largest < short[:, 5]]
+        short = self._short[self._short[:, 4] + 2 * self._largest < self._short[:, 5]]
         for cpid, (have, need, intervals) in self._points.items():
             rows = short[short[:, 3] == cpid]
             enough = have >= self._parameters.enough * need and len(rows) <= self._FEW * intervals

@@ -2,8 +2,7 @@
 
 The round trip and what stands in queues pass between the two; behind them a source that was told to stop, or
 to send a quarter less, is seen to.  A single message proves little: what is judged are the sums over all
-strong messages to a flow, of flows that got several, in captures in which another flow does react.  Messages
-within a window of the seam between two parts that were checked apart are left out.
+strong messages to a flow, of flows that got several, in captures in which another flow does react.
 """
 
 from __future__ import annotations
@@ -44,6 +43,13 @@ FIELDS = (
 _MESSAGES = ("cnm.qntz_fb", "ecm.cpid", "bcn.cpid", "e2cm.cpid")
 
 
+_Data = tuple[Int64, Int64, Int64]
+_NO_DATA: _Data = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+_NO_MESSAGES: Int64 = np.zeros((0, 5), np.int64)
+_HEAD_NS = 2 * WINDOW_NS + DELAY_NS
+"""What messages before a part, and in its first window, are held against lies within so much of its begin."""
+
+
 class Reactions:
     """Sums what each flow sends before and behind strong messages to it; a class of its own for each rule."""
 
@@ -56,13 +62,17 @@ class Reactions:
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._closed = settings.of(self.PARAMETERS).closed
-        none = np.zeros(0, np.int64)
-        self._data = (none, none, none)
+        self._first_ns = self._last_ns = NO_TIME
+        self._data = _NO_DATA
         """Of the latest data frames the times, their flows and their octets."""
-        self._waiting: Int64 = np.zeros((0, 5), np.int64)
+        self._waiting: Int64 = _NO_MESSAGES
         """Strong messages whose window is not over: time, flow, subject, number and interface."""
         self._flows: dict[int, list[int]] = {}
         """By flow: messages, octets before and behind; subject; number, time and interface of the first."""
+        self._first_data = _NO_DATA
+        """The data frames of the first `_HEAD_NS`."""
+        self._first_messages: Int64 = _NO_MESSAGES
+        """Strong messages of the first window, which may begin in a part before this one: see `join`."""
 
     def strong(self, rows: Rows) -> Mask:
         """Return which rows are messages that ask for much: those with the field alone are asked about."""
@@ -82,80 +92,79 @@ class Reactions:
         timed = rows.time_ns != NO_TIME
         if not timed.any():
             return
-        last_ns = int(rows.time_ns[timed].max())
-        self._wait(rows, timed)
+        if self._first_ns == NO_TIME:
+            self._first_ns = int(rows.time_ns[timed.argmax()])
+        last_ns = max(self._last_ns, int(rows.time_ns[timed].max()))
+        messages = self._messages(rows, timed)
         is_data = timed
         for name in _MESSAGES:
             if len(rows.columns[name]):
                 is_data = is_data & ~rows.has(name)
-        if not len(self._waiting):
-            # most captures have no such message: only the latest window may be asked for
-            is_data = is_data & (rows.time_ns >= last_ns - WINDOW_NS)
+        if not len(self._waiting) and not len(messages):
+            # most captures have no such message: only the latest window may be asked for, and the first
+            latest = rows.time_ns >= last_ns - WINDOW_NS
+            is_data = is_data & (latest | (rows.time_ns < self._first_ns + _HEAD_NS))
         new = np.flatnonzero(is_data)
-        times, keys, octets = self._data
-        times = np.concatenate([times, rows.time_ns[new]])
-        keys = np.concatenate([keys, self.sent(rows, new)])
-        octets = np.concatenate([octets, rows.octets[new]])
-        self._data = times, keys, octets
-        over = self._waiting[:, 0] + DELAY_NS + WINDOW_NS < last_ns
-        if over.any():
-            self._sum(self._waiting[over])
-            self._waiting = self._waiting[~over]
-        since = min([last_ns, *self._waiting[:, 0].tolist()]) - WINDOW_NS
-        keep = np.flatnonzero(times >= since)[-_MOST_ROWS:]
-        self._data = times[keep], keys[keep], octets[keep]
+        self._take((rows.time_ns[new], self.sent(rows, new), rows.octets[new]), messages, last_ns)
 
-    def _wait(self, rows: Rows, timed: Mask) -> None:
-        """Note the strong messages of a batch."""
+    def _messages(self, rows: Rows, timed: Mask) -> Int64:
+        """Return the strong messages of a batch."""
         if not len(rows.columns[self.MESSAGE]):
-            return
+            return _NO_MESSAGES
         at = np.flatnonzero(timed & rows.has(self.MESSAGE) & self.strong(rows))
         flow, subject = (key[at] for key in self.told(rows))
-        found = np.column_stack([rows.time_ns[at], flow, subject, rows.number[at], rows.interface[at]])
-        self._waiting = np.concatenate([self._waiting, found[: _MOST_WAITING - len(self._waiting)]])
+        return np.column_stack([rows.time_ns[at], flow, subject, rows.number[at], rows.interface[at]])
 
-    def _sum(self, messages: Int64) -> None:
-        """Sum the windows of messages, which are over."""
-        times, keys, octets = self._data
-        asked = np.flatnonzero(np.isin(keys, messages[:, 1]))
-        order = asked[np.lexsort((times[asked], keys[asked]))]
-        times, keys = times[order], keys[order]
-        until = np.concatenate([[0], np.cumsum(octets[order])])
-        for flow in np.unique(messages[:, 1]).tolist():
-            first, end = np.searchsorted(keys, flow, "left"), np.searchsorted(keys, flow, "right")
-            mine = messages[messages[:, 1] == flow]
-            at = mine[:, 0]
-            edges = (at - WINDOW_NS, at, at + DELAY_NS, at + DELAY_NS + WINDOW_NS)
-            sums = [until[first + np.searchsorted(times[first:end], edge, "left")] for edge in edges]
-            sent = np.flatnonzero(sums[1] > sums[0])
-            if len(sent):
-                before, behind = (int((sums[edge + 1] - sums[edge])[sent].sum()) for edge in (0, 2))
-                time_ns, _, subject, number, interface = mine[sent[0]].tolist()
-                self._count(flow, [len(sent), before, behind, subject, number, time_ns, interface])
-
-    def _count(self, flow: int, more: list[int]) -> None:
-        sums = self._flows.get(flow)
-        if sums is not None:
-            sums[:3] = [one + other for one, other in zip(sums, more[:3], strict=False)]
-        elif len(self._flows) < _MOST_FLOWS:
-            self._flows[flow] = more
+    def _take(self, data: _Data, messages: Int64, last_ns: int) -> None:
+        """Take data frames and messages up to a time."""
+        is_first = data[0] < self._first_ns + _HEAD_NS
+        if is_first.any():
+            room = max(0, _MOST_ROWS - len(self._first_data[0]))
+            self._first_data = _joined(self._first_data, _some(data, np.flatnonzero(is_first)[:room]))
+        is_first = messages[:, 0] < self._first_ns + WINDOW_NS
+        self._first_messages = np.concatenate([self._first_messages, messages[is_first]])[:_MOST_WAITING]
+        waiting = np.concatenate([self._waiting, messages[~is_first]])[:_MOST_WAITING]
+        found = _joined(self._data, data)
+        over = waiting[:, 0] + DELAY_NS + WINDOW_NS < last_ns
+        if over.any():
+            _sum(waiting[over], found, self._flows)
+        self._waiting, self._last_ns = waiting[~over], last_ns
+        since = min([last_ns, *self._waiting[:, 0].tolist()]) - WINDOW_NS
+        self._data = _some(found, np.flatnonzero(found[0] >= since)[-_MOST_ROWS:])
 
     def join(self, later: Reactions, shift: Shift) -> None:
-        """Add the sums of a later part, and wait for what follows it."""
+        """Add a later part: its first frames are taken again, behind those here."""
+        if later._first_ns == NO_TIME:
+            return
+        if self._first_ns == NO_TIME:
+            self._first_ns = later._first_ns
+        messages = np.concatenate([later._first_messages, later._waiting])
+        messages[:, 3] += shift.frames
+        messages[:, 4] += shift.interfaces
+        self._take(later._first_data, messages, max(self._last_ns, later._last_ns))
+        if later._last_ns >= later._first_ns + _HEAD_NS:
+            # whatever waits came behind the first frames, so that it is the latest which are needed
+            self._data = later._data
         for flow, (count, before, behind, subject, number, time_ns, interface) in later._flows.items():
             place = [number + shift.frames, time_ns, interface + shift.interfaces]
-            self._count(flow, [count, before, behind, subject, *place])
-        self._data = later._data
-        self._waiting = later._waiting.copy()
-        self._waiting[:, 3] += shift.frames
-        self._waiting[:, 4] += shift.interfaces
+            _count(self._flows, flow, [count, before, behind, subject, *place])
+
+    def _summed(self) -> dict[int, list[int]]:
+        """Return what came of all messages whose windows are over, the first ones too."""
+        flows: dict[int, list[int]] = {}
+        over = self._first_messages[:, 0] + DELAY_NS + WINDOW_NS < self._last_ns
+        _sum(self._first_messages[over], self._first_data, flows)
+        for flow, sums in self._flows.items():
+            _count(flows, flow, list(sums))
+        return flows
 
     def end(self, report: Report) -> None:
         """Tell of flows that send on, where others do not."""
-        if not self._flows:
+        flows = self._summed()
+        if not flows:
             return
         counts, before, behind, subject, number, time_ns, interface = np.array(
-            list(self._flows.values()), np.int64
+            list(flows.values()), np.int64
         ).T
         share = behind / before
         if not (self._closed or (share <= _REACTS).any()):
@@ -168,3 +177,41 @@ class Reactions:
                 about=counts >= self.LEAST,
             ),
         )  # fmt: skip
+
+
+def _some(data: _Data, picks: Int64) -> _Data:
+    times, keys, octets = data
+    return times[picks], keys[picks], octets[picks]
+
+
+def _joined(one: _Data, other: _Data) -> _Data:
+    (a, b, c), (d, e, f) = one, other
+    return np.concatenate([a, d]), np.concatenate([b, e]), np.concatenate([c, f])
+
+
+def _sum(messages: Int64, data: _Data, flows: dict[int, list[int]]) -> None:
+    """Sum the windows of messages, which are over."""
+    times, keys, octets = data
+    asked = np.flatnonzero(np.isin(keys, messages[:, 1]))
+    order = asked[np.lexsort((times[asked], keys[asked]))]
+    times, keys = times[order], keys[order]
+    until = np.concatenate([[0], np.cumsum(octets[order])])
+    for flow in np.unique(messages[:, 1]).tolist():
+        first, end = np.searchsorted(keys, flow, "left"), np.searchsorted(keys, flow, "right")
+        mine = messages[messages[:, 1] == flow]
+        at = mine[:, 0]
+        edges = (at - WINDOW_NS, at, at + DELAY_NS, at + DELAY_NS + WINDOW_NS)
+        sums = [until[first + np.searchsorted(times[first:end], edge, "left")] for edge in edges]
+        sent = np.flatnonzero(sums[1] > sums[0])
+        if len(sent):
+            before, behind = (int((sums[edge + 1] - sums[edge])[sent].sum()) for edge in (0, 2))
+            time_ns, _, subject, number, interface = mine[sent[0]].tolist()
+            _count(flows, flow, [len(sent), before, behind, subject, number, time_ns, interface])
+
+
+def _count(flows: dict[int, list[int]], flow: int, more: list[int]) -> None:
+    sums = flows.get(flow)
+    if sums is not None:
+        sums[:3] = [one + other for one, other in zip(sums, more[:3], strict=False)]
+    elif len(flows) < _MOST_FLOWS:
+        flows[flow] = more
