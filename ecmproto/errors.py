@@ -231,8 +231,8 @@ class SpecError(EcmprotoError):
 class MissingDependencyError(EcmprotoError):
     """An optional dependency that is not installed.
 
-    ``package`` is what is missing, ``extra`` the extra of this project that brings it, ``purpose`` what
-    needs it.
+    ``package`` is what is missing, ``extra`` the extra of this project that brings it ("": none does),
+    ``purpose`` what needs it.
     """
 
     def __init__(self, *, package: str, extra: str, purpose: str) -> None:
@@ -244,7 +244,7 @@ class MissingDependencyError(EcmprotoError):
     @property
     def remedy(self) -> str:
         """The command to type."""
-        return f"pip install 'ecmproto[{self.extra}]'"
+        return f"pip install 'ecmproto[{self.extra}]'" if self.extra else f"pip install {self.package}"
 
     def __str__(self) -> str:
         return f"{self.purpose}: needed {self.package}, which is not installed"

@@ -16,6 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 if TYPE_CHECKING:
+    from ecmproto.capture.several import Order
     from ecmproto.executors.protocol import Executor, Shard
 
     _TextType = click.ParamType[str]
@@ -53,36 +54,53 @@ TIME, RATE, SIZE = (
 
 
 READ_HELP = (
-    "Capture to read: pcap or pcapng, plain, .gz or .zst; - is stdin. Several are read as one, in the order "
-    "of time, their interfaces kept apart."
+    "Capture to read: a file, pcap or pcapng, plain, .gz or .zst; a folder or a pattern in quotes, whose "
+    "files are read one behind the other; a URL (s3://, https://, …), which needs ecmproto[remote]; - is "
+    "stdin. Several are read as one, in the order of time."
+)
+_ORDER_HELP = (
+    "Read several captures in the order of time, their interfaces kept apart, or one behind the other as "
+    "they are named. Frames are numbered on."
 )
 
 
+def order_option(function: F) -> F:
+    """``--order``: in which order several captures are read."""
+    return click.option(
+        "--order", type=click.Choice(["time", "named"]), default="time", show_default=True, help=_ORDER_HELP
+    )(function)
+
+
 def read_option(*, required: bool = True) -> Callable[[F], F]:
-    """``-r FILE``, or the file alone, as often as one likes; the command gets ``paths``."""
+    """``-r FILE``, or the file alone, as often as one likes, and ``--order``; the command gets ``paths``."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
-        def command(*, read: tuple[str, ...], named: tuple[str, ...], **options: Any) -> Any:
-            return function(paths=captures_named(read + named, required=required), **options)
+        def command(*, read: tuple[str, ...], named: tuple[str, ...], order: Order, **options: Any) -> Any:
+            return function(paths=captures_named(read + named, order, required=required), **options)
 
         argument = click.argument("named", nargs=-1, metavar="[FILE]...")
         option = click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=READ_HELP)
-        decorated: Any = option(argument(command))
+        decorated: Any = option(order_option(argument(command)))
         return cast("F", decorated)
 
     return decorate
 
 
-def captures_named(paths: tuple[str, ...], *, required: bool) -> tuple[str, ...]:
+def captures_named(paths: tuple[str, ...], order: Order, *, required: bool) -> tuple[str, ...]:
     """Return the captures that a command reads; if there are several, print on stderr how they are read."""
-    if not paths and required:
-        raise click.UsageError("needed a capture to read: -r FILE, or - for stdin")
+    if not paths:
+        if required:
+            raise click.UsageError("needed a capture to read: -r FILE, or - for stdin")
+        return ()
+    from ecmproto.capture.several import CaptureNames
+
     if paths.count("-") > 1:
         raise click.UsageError("stdin can be read once: needed - once, got it twice")
     if len(paths) > 1:
-        click.echo(f"ecmproto: {len(paths)} captures read as one, in the order of time", err=True)
-    return paths
+        how = "in the order of time" if order == "time" else "one behind the other"
+        click.echo(f"ecmproto: {len(paths)} captures read as one, {how}", err=True)
+    return CaptureNames.of(paths, order)
 
 
 def filter_option(help: str) -> Callable[[F], F]:

@@ -22,7 +22,9 @@ from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
 from ecmproto.capture import Batch, Block, CaptureReader, Interface, PcapngWriter, Sink, open_capture
-from ecmproto.capture.reader import Place, open_captures
+from ecmproto.capture.names import is_remote, is_single, names_shown
+from ecmproto.capture.reader import Place
+from ecmproto.capture.several import open_captures
 from ecmproto.capture.source import DecompressedStream, is_compressed, regular_size
 from ecmproto.errors import CaptureError, OutputError
 
@@ -294,10 +296,9 @@ def open_pages(paths: Sequence[str], *, pipe: BinaryIO | None = None) -> Pages:
 
     ``pipe`` is what a path ``-`` means.  CaptureError when one cannot be read or does not start like one.
     """
-    shown = ", ".join(paths)
-    if len(paths) > 1:
-        return _copied(open_captures(paths), shown)
     path = paths[0]
+    if len(paths) > 1 or is_remote(path) or not is_single(path):
+        return _copied(open_captures(paths), names_shown(paths))
     if path == "-":
         assert pipe is not None
         return _spooled(pipe, "-")

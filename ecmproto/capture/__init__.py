@@ -3,7 +3,8 @@
 from ecmproto.capture.batch import Batch, Block, Interface, RecordFormat, linktype_name
 from ecmproto.capture.copier import CaptureCopier, format_of
 from ecmproto.capture.pcapng import comments, exact_times
-from ecmproto.capture.reader import CaptureReader, open_capture, open_captures
+from ecmproto.capture.reader import CaptureReader, open_capture
+from ecmproto.capture.several import open_captures
 from ecmproto.capture.writer import PcapngWriter, PcapWriter, RecordBuilder, Sink, open_sink
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ecmproto.capture import Batch, CaptureReader, open_capture
+from ecmproto.capture import Batch, CaptureReader, open_captures
 from ecmproto.capture.batch import Interface
 from ecmproto.check.registry import FAMILIES, families_of, settings_of
 from ecmproto.check.report import MOST_LISTED, Case, Finding, Report
@@ -121,7 +121,7 @@ class Checker:
         self._pool = pool
         self._report = Report(self.rules, most)
         self._interfaces: Sequence[Interface] = ()
-        self._frames = 0
+        self._frames = self._before = 0
         self._first_ns: int | None = None
         self._memories: list[Memory] = []
         self._groups = self._grouped(families_of(families))
@@ -177,6 +177,8 @@ class Checker:
     ) -> None:
         """Check a batch of ``interfaces`` (none: Ethernet), and only the frames ``selected`` (None: all)."""
         self._interfaces = interfaces
+        if not self._frames and len(batch):
+            self._before = int(batch.numbers[0])
         self._frames += len(batch)
         if self._first_ns is None:
             timed = batch.time_ns[usable_times(batch)]
@@ -228,7 +230,8 @@ class Checker:
     def merge(self, later: Checker, *, other_interfaces: bool = False) -> None:
         """Add what ``later`` found in the frames that follow: as if they had been added here.
 
-        ``later`` counts frames from 1, stays as it is, and may go on.  Its interfaces are those here, or
+        ``later`` counts frames from 1 or as they are numbered in the whole, stays as it is, and may go on.
+        Its interfaces are those here, or
         ``other_interfaces``, as of another capture: then they are numbered behind those here.  ParameterError
         for one with other rules or parameters.
         """
@@ -237,7 +240,10 @@ class Checker:
             raise ParameterError(
                 name="checks", needed="the same rules, parameters and EtherTypes", got="others"
             )
-        shift = Shift(self._frames, len(self._interfaces) if other_interfaces else 0)
+        if not self._frames:
+            self._before = later._before
+        frames = self._before + self._frames - later._before
+        shift = Shift(frames, len(self._interfaces) if other_interfaces else 0)
         if other_interfaces:
             moved = [
                 dataclasses.replace(each, index=each.index + shift.interfaces) for each in later._interfaces
@@ -342,6 +348,8 @@ def check_capture(
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
         checker = Checker(rules, parameters, most=most, ethertypes=ethertypes, pool=pool)
-        reader = source if isinstance(source, CaptureReader) else stack.enter_context(open_capture(source))
+        reader = (
+            source if isinstance(source, CaptureReader) else stack.enter_context(open_captures((source,)))
+        )
         add_all(checker, reader, filter=filter, limit=limit, ethertypes=ethertypes, pool=pool)
         return checker.result(interfaces=reader.interfaces, problem=reader.problem)

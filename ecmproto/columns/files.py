@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
-from ecmproto.capture import Batch, CaptureReader, Interface, open_capture
+from ecmproto.capture import Batch, CaptureReader, Interface, open_captures
+from ecmproto.capture.names import is_pipe
 from ecmproto.capture.writer import Sink, open_sink
 from ecmproto.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of, with_words
 from ecmproto.columns.column import asked
@@ -111,7 +112,7 @@ def record_batches(
     """
     names = tuple(field.name for field in asked(fields))
     schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
-    with open_capture(path) as reader:
+    with open_captures((path,)) as reader:
         works = (
             partial(_record_batch_of, columns, schema)
             for columns in batch_works(reader, lambda: names, filter=filter, ethertypes=ethertypes)
@@ -236,11 +237,11 @@ def write_columns(
     `ecmproto.columns.files.record_batches`, and OutputError.
     """
     names = tuple(field.name for field in asked(fields))
-    if fields is None and not empty and isinstance(path, str | os.PathLike) and os.path.isfile(path):
-        with open_capture(path) as reader:
+    if fields is None and not empty and isinstance(path, str | os.PathLike) and not is_pipe(path):
+        with open_captures((path,)) as reader:
             names = fields_present(reader, filter=filter, ethertypes=ethertypes)
     schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
-    with open_capture(path) as reader, open_sink(out, force=force, whole=form != "stream") as sink:
+    with open_captures((path,)) as reader, open_sink(out, force=force, whole=form != "stream") as sink:
         # one thread keeps ahead of what the other, this one, encodes: that takes longer
         columns = column_batches(reader, names, filter=filter, ethertypes=ethertypes, threads=1)
         frames = write_batches(columns, schema, sink, form)

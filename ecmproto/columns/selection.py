@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture import open_capture
+from ecmproto.capture import open_captures
 from ecmproto.capture.batch import Batch, Interface
 from ecmproto.codec.frame import Frame
 from ecmproto.columns.column import Column, Int64, Octets, Stretches, Texts, Values
@@ -110,7 +110,7 @@ def count(
     wanted = compile_filter(filter) if isinstance(filter, str) else filter
     pool = ThreadPoolExecutor(1) if threads > 1 else None
     frames = 0
-    with pool or contextlib.nullcontext(), open_capture(path) as reader:
+    with pool or contextlib.nullcontext(), open_captures((path,)) as reader:
         for batch in reader:
             mask = selected(batch, wanted, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
             frames += int(mask.sum())

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, overload
 from numpy.typing import NDArray
 
 from ecmproto.capture import Batch, CaptureCopier, CaptureReader, open_captures
+from ecmproto.capture.names import names_shown
 from ecmproto.engine.config import LoopConfig, PortConfig, parse_buffer, parse_port_rate
 from ecmproto.engine.port import machine_on_port
 from ecmproto.errors import ParameterError
@@ -172,7 +173,7 @@ def replay(
             ethertypes=ethertypes,
         )
         with open_captures(paths) as reader, output_of(reader, plan, output, force=force) as writer:
-            outcomes.append(replay_capture(reader, plan, output=writer, capture=", ".join(paths)))
+            outcomes.append(replay_capture(reader, plan, output=writer, capture=names_shown(paths)))
     return outcomes[0] if isinstance(mechanism, str) else Comparison(outcomes)
 
 

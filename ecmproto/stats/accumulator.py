@@ -16,7 +16,7 @@ from typing import BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture import Batch, CaptureReader, open_capture
+from ecmproto.capture import Batch, CaptureReader, open_captures
 from ecmproto.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, Interface
 from ecmproto.columns import extract
 from ecmproto.errors import CaptureError, ParameterError, counted
@@ -362,7 +362,9 @@ def capture_stats(
             interval_ns=interval_ns, speed_bps=speed_bps, detect_ns=detect_ns, restore_ns=restore_ns,
             lossless=lossless, ethertypes=ethertypes, pool=pool,
         )  # fmt: skip
-        reader = source if isinstance(source, CaptureReader) else stack.enter_context(open_capture(source))
+        reader = (
+            source if isinstance(source, CaptureReader) else stack.enter_context(open_captures((source,)))
+        )
         add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes, pool=pool)
         return counts.result(interfaces=reader.interfaces, problem=reader.problem)
 

@@ -41,9 +41,9 @@ def write_pcapng(path: Path, times_ns: list[int], mark: int, *, byte_order: str 
     return path
 
 
-def read(paths: list[Path], **options: int) -> list[tuple[int, bytes, str, tuple[str, ...]]]:
+def read(paths: list[Path], *, batch_frames: int = 65536) -> list[tuple[int, bytes, str, tuple[str, ...]]]:
     found: list[tuple[int, bytes, str, tuple[str, ...]]] = []
-    with open_captures(paths, **options) as reader:
+    with open_captures(paths, batch_frames=batch_frames) as reader:
         for batch in reader:
             assert batch.numbers.tolist() == list(range(len(found), len(found) + len(batch)))
             found += [

@@ -132,7 +132,9 @@ def command(
     check_outputs([name for name in (junit, sarif, write_baseline) if name], force=force)
     known = _baseline(baseline)
     checked, interrupted = _check(paths, wanted, parameters, families, filter, limit_frames, ethertypes)
-    path = ", ".join(paths)
+    from ecmproto.capture.names import names_shown
+
+    path = names_shown(paths)
     if write_baseline is not None:
         from ecmproto.check.documents import baseline_document
 

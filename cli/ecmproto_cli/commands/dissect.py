@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -476,6 +475,7 @@ def _write_columns(
     interrupt ends the file behind the frames before it.
     """
     from ecmproto.capture import open_captures, open_sink
+    from ecmproto.capture.names import is_pipe
     from ecmproto.columns.arrow import schema_of
     from ecmproto.columns.column import asked
     from ecmproto.columns.files import column_batches, fields_present, write_batches
@@ -483,7 +483,7 @@ def _write_columns(
     names = tuple(field.name for field in asked(fields or None))
     typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     schema = typed(names)
-    if not fields and all(map(os.path.isfile, paths)):  # a pipe can be read only once
+    if not fields and not any(map(is_pipe, paths)):  # which can be read only once
         with open_captures(paths) as reader:
             reading(reader, "dissect: which fields there are")
             names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)

@@ -78,7 +78,7 @@ def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
 
     UsageError where nothing is there to be filtered, or nothing is left.
     """
-    from ecmproto.capture import open_capture
+    from ecmproto.capture import open_captures
     from ecmproto.fuzz.subjects import template_frames
 
     if not paths:
@@ -87,7 +87,7 @@ def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
         return template_frames()
     frames: list[bytes] = []
     for path in paths:
-        with open_capture(path) as reader:
+        with open_captures((path,)) as reader:
             for batch in reader:
                 frames += batch.frames() if filter is None else _selected(batch, filter, reader)
                 if len(frames) > MOST_FRAMES:

@@ -285,7 +285,9 @@ class ReplayRequest:
     @property
     def path(self) -> str:
         """The captures' names, for titles."""
-        return ", ".join(self.paths)
+        from ecmproto.capture.names import names_shown
+
+        return names_shown(self.paths)
 
 
 def replay_all(request: ReplayRequest) -> None:

@@ -18,7 +18,15 @@ from ecmproto.errors import EcmprotoError, EncodeError, InterfaceError, Paramete
 from ecmproto.units import format_octets, format_rate, format_time, parse_time
 from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED, USAGE, CommandError, warn
-from ecmproto_cli.options import READ_HELP, TIME, captures_named, color_option, ethertype_option, force_option
+from ecmproto_cli.options import (
+    READ_HELP,
+    TIME,
+    captures_named,
+    color_option,
+    ethertype_option,
+    force_option,
+    order_option,
+)
 from ecmproto_cli.output import check_outputs, pairs
 from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import (
@@ -44,6 +52,7 @@ if TYPE_CHECKING:
     from ecmproto.capture.linux.schedule import Schedule
     from ecmproto.capture.linux.sender import FrameSender, Sendable
     from ecmproto.capture.linux.transmission import GapCounts, Jitter, SendReport, Spacing, Transmission
+    from ecmproto.capture.several import Order
     from ecmproto.craft.recipe import Chunk, Recipe
     from ecmproto.craft.sequences import Storm
     from ecmproto.craft.spec import Reading
@@ -63,6 +72,7 @@ _OWN_SPEED = "the interface's"
 @click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
 @click.option("-i", "--interface", metavar="IF", help="Interface to send out of.")
 @click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=f"Send what it holds. {READ_HELP}")
+@order_option
 @click.option("--spec", metavar="FILE", help="Send the frames of a .toml or .json specification.")
 @line_options
 @click.option(
@@ -121,6 +131,7 @@ def command(
     words: tuple[str, ...],
     interface: str | None,
     read: tuple[str, ...],
+    order: Order,
     spec: str | None,
     rate: str | None,
     speed: str | None,
@@ -163,7 +174,7 @@ def command(
     options = taken_options(line)
     many = "max" not in (rate, speed) and (loop or (count or 0) >= MANY_FRAMES)
     keeping = Keeping(even=pacing == "even", spin_ns=parse_time(spin), many=many)
-    paths = captures_named(read, required=False)
+    paths = captures_named(read, order, required=False)
     others = {"count": count, "rate": rate, "speed": speed, "read": paths or None, "spec": spec}
     others["pacing"] = None if pacing == "rate" else pacing
     check_storm(storm, words, options, others | {"sweep": line["sweeps"]})

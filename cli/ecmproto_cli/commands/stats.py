@@ -81,12 +81,13 @@ def command(
     from concurrent.futures import ThreadPoolExecutor
 
     from ecmproto.capture import open_captures
+    from ecmproto.capture.names import names_shown
     from ecmproto.stats import Accumulator
     from ecmproto.units import parse_rate, parse_time
 
     writers = _writers(report)
     check_outputs(report, force=force)
-    path = ", ".join(paths)
+    path = names_shown(paths)
     interval_ns = parse_time(interval) if interval is not None else None
     with ExitStack() as stack:
         reader = stack.enter_context(open_captures(paths))

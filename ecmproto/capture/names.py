@@ -1,0 +1,171 @@
+"""What names stand for: files, folders of files, patterns, and URLs, which fsspec opens.
+
+A folder is the captures in it, by their suffixes; a pattern what it matches.  Both are in the order of their
+names, numbers in them by their size, as programs number the files that they write one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit, urlunsplit
+
+from ecmproto.errors import CaptureError, MissingDependencyError
+
+_WILD = re.compile(r"[*?[]")
+_SUFFIX = re.compile(r"\.(pcap|pcapng|cap|ntar)\d*(\.\d+)?(\.gz|\.zst)?$", re.IGNORECASE)
+"""tcpdump -C writes x.pcap, x.pcap1 and so on."""
+_DIGITS = re.compile(r"(\d+)")
+_NOT_FOUND = 404
+_BLOCK_OCTETS = 8 << 20
+"""So much is asked for at a time of what is far away."""
+
+
+def is_remote(name: str) -> bool:
+    """Return whether a name is a URL, such as ``s3://bucket/x.pcap``, and no file."""
+    return "://" in name and not os.path.lexists(name)
+
+
+def is_single(name: str) -> bool:
+    """Return whether a name stands for one file: not for a folder, nor a pattern."""
+    if name == "-" or os.path.isfile(name):
+        return True
+    if is_remote(name):
+        return not _WILD.search(_without_query(name)) and not name.endswith("/")
+    return not os.path.isdir(name) and not (_WILD.search(name) and not os.path.lexists(name))
+
+
+def is_pipe(name: str | os.PathLike[str]) -> bool:
+    """Return whether what a name stands for can be read once only."""
+    text = os.fspath(name)
+    return text == "-" or (os.path.exists(text) and not os.path.isfile(text) and not os.path.isdir(text))
+
+
+def files_named(name: str) -> list[str]:
+    """Return the files that a name stands for, in order.
+
+    CaptureError where there is none, MissingDependencyError for a URL without fsspec.
+    """
+    if is_single(name):
+        return [name]
+    if is_remote(name):
+        found, what = _remote_files(name)
+    elif os.path.isdir(name):
+        found = [str(path) for path in Path(name).iterdir() if path.is_file() and _is_capture(path.name)]
+        what = "a folder with captures (.pcap, .pcapng, .cap, also .gz and .zst)"
+    else:
+        import glob
+
+        found = [path for path in glob.glob(name, recursive=True) if os.path.isfile(path)]
+        what = "a file that matches"
+    if not found:
+        raise CaptureError(path=shown(name), offset=0, frame=0, needed=what, got="none")
+    return sorted(found, key=_in_order)
+
+
+def _is_capture(name: str) -> bool:
+    return not name.startswith(".") and _SUFFIX.search(name) is not None
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """Return what names are sorted by: x.pcap9 is before x.pcap10."""
+    return [(int(text), "") if text.isdigit() else (-1, text) for text in _DIGITS.split(name)]
+
+
+def shown(name: str) -> str:
+    """Return a name without what is nobody's business in a URL: a user's password, a signature."""
+    if "://" not in name:
+        return name
+    parts = urlsplit(name)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
+
+
+def names_shown(names: Iterable[str | os.PathLike[str]]) -> str:
+    """Return names one behind the other, as `shown`."""
+    return ", ".join(shown(os.fspath(name)) for name in names)
+
+
+def open_file(name: str) -> BinaryIO:
+    """Open a file, or what a URL names, to be read in binary.
+
+    OSError and ValueError as of ``open``, whatever a server says; MissingDependencyError for a URL without
+    fsspec.
+    """
+    if not is_remote(name):
+        return open(name, "rb", buffering=0)
+    system, path = _system_of(name)
+    return _RemoteFile(_told(name, lambda: system.open(path, "rb", block_size=_BLOCK_OCTETS)))  # type: ignore[return-value]
+
+
+def _remote_files(name: str) -> tuple[list[str], str]:
+    system, path = _system_of(name)
+    if _WILD.search(_without_query(name)):
+        found = _told(name, lambda: system.glob(path))
+        return [system.unstrip_protocol(each) for each in found], "a file that matches"
+    found = _told(name, lambda: system.ls(path, detail=False))
+    return [system.unstrip_protocol(each) for each in found if _is_capture(each)], "a folder with captures"
+
+
+def _without_query(name: str) -> str:
+    """Return a name without what follows ? in a URL of the web, where it is no pattern."""
+    return name.partition("?")[0] if name.startswith(("http://", "https://")) else name
+
+
+def _system_of(name: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path there."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise MissingDependencyError(package="fsspec", extra="remote", purpose=shown(name)) from None
+    try:
+        system, path = _told(name, lambda: url_to_fs(name))
+    except ImportError as error:
+        # fsspec says which package knows the protocol
+        named = re.search(r"[Ii]nstall \W?([\w-]+)|No module named '(\w+)", str(error))
+        package = (named[1] or named[2]) if named else str(error)
+        extra = "remote" if package in ("aiohttp", "requests") else ""
+        raise MissingDependencyError(package=package, extra=extra, purpose=shown(name)) from error
+    return system, path
+
+
+def _told(name: str, ask: Any) -> Any:
+    """Return what a file system answers; what it raises is an OSError, as of a file of this machine."""
+    try:
+        return ask()
+    except (OSError, ImportError) as error:
+        if isinstance(error, OSError) and not error.strerror:
+            raise OSError(_reason(error)) from error
+        raise
+    except Exception as error:
+        raise OSError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError):
+        # a server that cannot be reached, or does not want to, is told of so too
+        if cause is None or getattr(cause, "status", None) == _NOT_FOUND or isinstance(cause, KeyError):
+            return "no such file"
+        error = cause if isinstance(cause, Exception) else error
+    text = re.sub(r"\S+://\S+", lambda match: shown(match[0]), str(error))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class _RemoteFile:
+    """A file of another machine, read from its beginning to its end."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        size = getattr(file, "size", None)
+        self.size: int | None = size if isinstance(size, int) else None
+
+    def read(self, octets: int) -> bytes:
+        """Return the next octets, at most so many."""
+        return bytes(_told("", lambda: self._file.read(octets)))
+
+    def close(self) -> None:
+        """Close it."""
+        self._file.close()
