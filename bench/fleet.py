@@ -270,20 +270,21 @@ def run(arguments: Sequence[str]) -> None:
     parser.add_argument("--large", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--kinds", default="stats,parquet", help="what is done, as stats,parquet,check")
     parser.add_argument("--mishaps", action="store_true")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         paths = write_fleet(folder / "fleet", given.files, round(given.gigabytes * 1e9))
         if given.mishaps:
-            mishaps(folder, paths)
+            mishaps(folder, paths, given.kinds.split(","))
             return
         octets = sum(path.stat().st_size for path in paths)
         print(f"\na fleet of {given.files:,} captures, {octets / 1e9:.2f} GB")
-        for kind in ("stats", "parquet"):
+        for kind in given.kinds.split(","):
             _fleet(kind, folder, octets, given.rounds)
         if given.large:
-            _large(folder, given.large, given.rounds)
+            _large(folder, given.large, given.rounds, given.kinds.split(","))
 
 
 def _fleet(kind: str, folder: Path, octets: int, rounds: int) -> None:
@@ -304,7 +305,7 @@ def _fleet(kind: str, folder: Path, octets: int, rounds: int) -> None:
     )
 
 
-def _large(folder: Path, gigabytes: float, rounds: int) -> None:
+def _large(folder: Path, gigabytes: float, rounds: int, kinds: Sequence[str]) -> None:
     """Show one large capture in parts beside one process."""
     path = folder / "large.pcap"
     pool = frames_of_all_kinds()
@@ -312,7 +313,7 @@ def _large(folder: Path, gigabytes: float, rounds: int) -> None:
     write_capture(path, pool, frames, begun_ns=BEGUN_NS, seed=0)
     octets = path.stat().st_size
     print(f"\none capture of {octets / 1e9:.2f} GB")
-    for kind in ("stats", "parquet"):
+    for kind in kinds:
         contenders = {
             "in parts, two processes": ["--jobs", "2"],
             "one process": ["--jobs", "1", "--part-size", "0"],
@@ -338,7 +339,7 @@ def _measured(
     return {name: statistics.median(times) for name, times in seen.items()}
 
 
-def mishaps(folder: Path, paths: Sequence[Path], kinds: Sequence[str] = ("stats", "parquet")) -> None:
+def mishaps(folder: Path, paths: Sequence[Path], kinds: Sequence[str]) -> None:
     """Compare what comes of a fleet with a cluster that breaks with what one process writes; print it."""
     spoil(paths)
     captures = [folder / "fleet"]
@@ -372,4 +373,6 @@ def mishaps(folder: Path, paths: Sequence[Path], kinds: Sequence[str] = ("stats"
         told = "the same" if same else "NOT THE SAME"
         print(f"  the results are {told}; the most memory of a process was {most:.0f} MiB")
         if not same:
+            for name in sorted({*results(alone)} ^ {*results(broken)}):
+                print(f"  only in one of them: {name}")
             raise SystemExit(1)

@@ -7,10 +7,12 @@ worked nor on the order, so that one process and many write the same octets.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import functools
 import hashlib
 import itertools
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -427,6 +429,30 @@ class FilterJob(_Filtered):
 JOBS: Mapping[str, type[StatsJob | CheckJob | ParquetJob | FilterJob]] = {
     job.kind: job for job in (StatsJob, CheckJob, ParquetJob, FilterJob)
 }
+
+
+def packed(state: State) -> bytes:
+    """Return a state as octets, which are JSON: a row that has them is read fast without looking at them."""
+    return json.dumps(state, default=_as_text, allow_nan=False).encode()
+
+
+def unpacked(octets: bytes) -> State:
+    """Return the state that `packed` gave these octets of."""
+    state: State = json.loads(octets, object_hook=_as_octets)
+    return state
+
+
+_OCTETS = "!octets"
+
+
+def _as_text(value: object) -> dict[str, str]:
+    if isinstance(value, bytes):
+        return {_OCTETS: base64.b64encode(value).decode()}
+    raise TypeError(f"{type(value).__name__} is no part of a state")
+
+
+def _as_octets(value: dict[str, Any]) -> Any:
+    return base64.b64decode(value[_OCTETS]) if _OCTETS in value else value
 
 
 def settings_of(job: Job) -> dict[str, Any]:

@@ -25,10 +25,10 @@ from ecmproto.executors.protocol import Call, Executor, Shard, Task, TaskResult
 from ecmproto.executors.rows import RowStore
 from ecmproto.executors.running import Tally, task_key
 from ecmproto.filter.fields import DISPLAYED, IN_SEQUENCE
-from ecmproto.fleet.jobs import CheckJob, Count, Job, State, StatsJob, settings_of
+from ecmproto.fleet.jobs import CheckJob, Count, Job, StatsJob, settings_of, unpacked
 from ecmproto.fleet.manifest import FILE, Line, write_manifest
 from ecmproto.fleet.members import Member, Roster
-from ecmproto.fleet.tasks import COUNT, FINISH, WORK, Row, error_as_data
+from ecmproto.fleet.tasks import COUNT, FINISH, MERGE, WORK, Row, error_as_data
 
 DONE = ".done"
 """How the names of the files begin that hold the rows of what is done."""
@@ -38,6 +38,8 @@ PART_OCTETS = 256_000_000
 """How large the parts of a capture are."""
 _OF_OUTPUT = ("OutputError", "MissingDependencyError")
 """Failures of which every other capture would be one too."""
+_MERGED = 32
+"""The states of so many captures are merged by one task."""
 _HERE = 16
 """So few captures are put together by this process: others would have to be started."""
 
@@ -148,6 +150,8 @@ class FleetRun:
         which = Shard() if shard is None else shard
         self.job = job
         self.members = which.of(roster.members)
+        self._is_all = which.count == 1
+        self._states: list[str] = []
         self.known = 0
         """Captures that earlier runs have done, once it is known."""
         self._folder = folder
@@ -159,6 +163,7 @@ class FleetRun:
         self._kept = Kept(folder, which)
         options = {"kind": job.kind, "settings": settings_of(job), "folder": str(folder.absolute())}
         self._work = Call(WORK, options, outside=("folder",))
+        self._merge = Call(MERGE, options, outside=("folder",))
         self._finish = Call(FINISH, options, outside=("folder",))
         self._count = Call(COUNT)
         self._numbers = not set(IN_SEQUENCE).isdisjoint(job.fields_asked)
@@ -244,6 +249,8 @@ class FleetRun:
             self._split_large()
             self._do_parts()
             self._put_together()
+            if isinstance(self.job, StatsJob) and self._is_all:
+                self._merge_states()
         finally:
             self._kept.close()
 
@@ -416,6 +423,31 @@ class FleetRun:
         }  # fmt: skip
         return Task(key=key, data=data, name=member.path, size=len(rows))
 
+    def _merge_states(self) -> None:
+        """Merge the states of captures that are next to each other, as long as there are many."""
+        keys = [self._whole_key(member) for member in self.members if member.trouble is None]
+        failed: list[TaskResult] = []
+
+        def take(result: TaskResult) -> None:
+            if result.failure is not None:
+                failed.append(result)
+
+        while len(keys) > _MERGED and not failed:
+            groups = {
+                task_key(self._merge, group): group
+                for group in (keys[first : first + _MERGED] for first in range(0, len(keys), _MERGED))
+            }
+            missing = [key for key in groups if self._kept.told(key) is None]
+            tasks = (self._merging(key, groups[key]) for key in missing)
+            self._do(self._merge, tasks, len(missing), take)
+            # where it cannot be done there, it is done here
+            keys = keys if failed else list(groups)
+        self._states = keys
+
+    def _merging(self, key: str, group: Sequence[str]) -> Task:
+        states = [self._whole_row(each)["state"] for each in group]
+        return Task(key=key, data={"states": states}, name=f"{len(group)} captures", size=len(group))
+
     # Results ------------------------------------------------------------------------------------------
 
     def lines(self) -> Iterator[Line]:
@@ -427,6 +459,8 @@ class FleetRun:
     def write(self) -> Summary:
         """Write the manifest and what is of all captures together; return what came of them."""
         summary = Summary(known=self.known)
+        # what workers that were killed had begun to write
+        self._remove(path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*.partial"))
 
         def told() -> Iterator[Line]:
             for line in self.lines():
@@ -450,15 +484,11 @@ class FleetRun:
             with suppress(FileNotFoundError):
                 (self._folder / output).unlink()
 
-    def _states(self) -> Iterator[State]:
-        for member in self.members:
-            if member.trouble is None:
-                yield self._whole_row(self._whole_key(member))["state"]
-
     def _write_statistics(self, job: StatsJob, summary: Summary) -> None:
         from ecmproto.stats import document_text
 
-        counts = job.together(self._states(), other_captures=True)
+        states = (unpacked(self._whole_row(key)["state"]) for key in self._states)
+        counts = job.together(states, other_captures=True)
         with open_sink(self._folder / ALL, force=True, whole=True) as sink:
             sink.write(document_text(counts.result(), f"{summary.captures} captures"))
 

@@ -17,12 +17,12 @@ from typing import Any
 from ecmproto.capture import CaptureReader, open_capture
 from ecmproto.capture.parts import Part, PartReader, open_part, read_through
 from ecmproto.errors import CaptureError
-from ecmproto.fleet.jobs import Count, Done, Finished, Target, job_of
+from ecmproto.fleet.jobs import Count, Done, Finished, StatsJob, Target, job_of, packed, unpacked
 from ecmproto.fleet.names import DATE, day_of
 
 Row = dict[str, Any]
 
-COUNT, WORK, FINISH = (f"{__name__}:{name}" for name in ("count", "work", "finish"))
+COUNT, WORK, FINISH, MERGE = (f"{__name__}:{name}" for name in ("count", "work", "finish", "merge"))
 """What an executor is told to call."""
 
 _READ_OCTETS = 1 << 20
@@ -70,7 +70,7 @@ def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
         "count": done.count.as_dict(),
         "problem": None if problem is None else error_as_data(problem), "warnings": warnings,
         "reached": None if reached is None else reached.as_dict(),
-        "state": done.state if part is not None or job.merges else {},
+        "state": packed(done.state) if part is not None or job.merges else b"",
         **_told(finished), "seconds": time.perf_counter() - begun_s,
     }  # fmt: skip
 
@@ -83,12 +83,20 @@ def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
         partition=data["told"]["partition"],
     )  # fmt: skip
     parts = [
-        Done(count=Count(**part["count"]), state=part["state"], outputs=tuple(part["outputs"]))
+        Done(count=Count(**part["count"]), state=unpacked(part["state"]), outputs=tuple(part["outputs"]))
         for part in data["parts"]
     ]
     problem = data["told"]["problem"]
     finished = job.finish(parts, target, None if problem is None else CaptureError(**problem))
-    return {**data["told"], "state": job.joined(part.state for part in parts), **_told(finished)}
+    state = packed(job.joined(part.state for part in parts)) if job.merges else b""
+    return {**data["told"], "state": state, **_told(finished)}
+
+
+def merge(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Return the state of several captures together, from the states of each, in their order."""
+    job = StatsJob(**options["settings"])
+    counts = job.together((unpacked(state) for state in data["states"]), other_captures=True)
+    return {"state": packed(counts.state())}
 
 
 def _opened(path: str, part: Part | None) -> CaptureReader:

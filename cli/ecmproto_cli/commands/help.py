@@ -25,7 +25,15 @@ _LONGEST = 150
 """Characters of a text that are shown."""
 
 TASKS = {
-    "Look into captures and interfaces": ("dissect", "browse", "stats", "check", "diff", "wireshark"),
+    "Look into captures and interfaces": (
+        "dissect",
+        "browse",
+        "stats",
+        "check",
+        "fleet",
+        "diff",
+        "wireshark",
+    ),
     "Make and change frames": ("craft", "edit", "send"),
     "Try congestion management": ("replay", "lab", "live"),
     "Break decoders and devices": ("fuzz",),
