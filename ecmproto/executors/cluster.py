@@ -17,8 +17,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 
 from ecmproto._version import __version__
@@ -52,7 +53,7 @@ _REMOTE = re.compile(r"(?:tcp|tls)://(?:[^/\s:\[\]]+|\[[0-9A-Fa-f:.%\w]+\]):\d{1
 
 @dataclass(slots=True, kw_only=True)
 class Cluster:
-    """The workers of the scheduler at ``address``; ``local:4`` starts four on this machine, for one run.
+    """The workers of the scheduler at ``address``; ``local:4`` starts four on this machine, for this alone.
 
     ``tcp://host:port`` is for closed networks: whoever reaches a scheduler of Dask's may run what he likes
     on its workers.  ``tls://host:port`` is for others; files that are not given are those of Dask's own
@@ -67,6 +68,8 @@ class Cluster:
     tell: Callable[[str], None] = field(default=say_nothing, repr=False)
     workers: int = field(default=0, init=False)
     """How many workers there are now."""
+    _kept: ExitStack | None = field(default=None, init=False, repr=False)
+    _connected: Any = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         local = _LOCAL.fullmatch(self.address)
@@ -77,17 +80,39 @@ class Cluster:
     def run(self, tasks: Iterable[Task], call: Call, *, expected: int = 0) -> Results:
         """Yield the result of each task as it is done, in any order; `Executor.run`."""
         batches = Batches(tasks, target_s=_BATCH_S, expected=expected)
-        with _quiet(), self._client() as client:
+        with self._client() as client:
             run = _Run(self, client, call, batches)
             try:
                 yield from run.results()
             finally:
                 run.end()
 
+    def __enter__(self) -> Cluster:
+        """Stay connected for the next run; a cluster on this machine stays there."""
+        self._kept = ExitStack()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        kept, self._kept, self._connected = self._kept, None, None
+        if kept is not None:
+            kept.close()
+
     @contextmanager
     def _client(self) -> Generator[Any, None, None]:
+        if self._kept is None:
+            with self._connection() as client:
+                yield client
+            return
+        if self._connected is None:
+            self._connected = self._kept.enter_context(self._connection())
+        yield self._connected
+
+    @contextmanager
+    def _connection(self) -> Generator[Any, None, None]:
         distributed = _dask()
-        with self._scheduler(distributed) as (scheduler, security):
+        with _quiet(), self._scheduler(distributed) as (scheduler, security):
             try:
                 client = distributed.Client(scheduler, security=security, set_as_default=False)
             except Exception as error:  # assertions too, as where a scheduler talks TLS

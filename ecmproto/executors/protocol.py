@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from ecmproto.errors import ParameterError, shown
@@ -88,7 +89,7 @@ Results = Generator[TaskResult, None, None]
 
 
 class Executor(Protocol):
-    """Runs tasks somewhere."""
+    """Runs tasks somewhere; as a context manager it keeps its workers between runs."""
 
     @property
     def workers(self) -> int:
@@ -100,6 +101,14 @@ class Executor(Protocol):
         ``expected`` is how many tasks there are, if that is known.  ExecutorError where
         nothing can be run: no such function, no worker, no scheduler.
         """
+
+    def __enter__(self) -> Executor:
+        """Keep workers, once there are some, for the next run."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let workers go."""
 
 
 @dataclass(frozen=True, slots=True)

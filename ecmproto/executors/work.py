@@ -26,7 +26,8 @@ from ecmproto.kernel_turns import taking_turns
 
 Function = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 
-READY = b"ready"
+READY, REFUSED = b"ready", b"refused: "
+"""What a process says that is no answer, which begins with a length of eight octets."""
 _called: set[str] = set()
 """Functions that this process has called."""
 
@@ -113,7 +114,7 @@ def this_worker() -> str:
 
 
 def serve(descriptor: int) -> None:
-    """Answer the requests that come over a socket until it is closed; what is asked comes first, once.
+    """Answer the requests that come over a socket until it is closed; say before that this process is there.
 
     The process ends at once when the one at the other end does.
     """
@@ -123,16 +124,14 @@ def serve(descriptor: int) -> None:
     signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))
     threading.Thread(target=_end_with, args=(descriptor,), daemon=True).start()
     with Connection(descriptor) as connection, suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        name = connection.recv_bytes().decode()
-        try:
-            function_of(name)
-        except ExecutorError as error:
-            connection.send_bytes(error.got.encode())
-            return
         connection.send_bytes(READY)
         while True:
-            for answer in answers(connection.recv_bytes()):
-                connection.send_bytes(answer)
+            request = connection.recv_bytes()
+            try:
+                for answer in answers(request):
+                    connection.send_bytes(answer)
+            except ExecutorError as error:
+                connection.send_bytes(REFUSED + error.got.encode())
 
 
 def _end_with(descriptor: int) -> None:

@@ -185,6 +185,10 @@ def test_a_run_outlives_its_workers_and_its_scheduler(
         return tally
 
     first, second = clusters
+    cluster = first.cluster()
+    with cluster:
+        for some in (tasks[:2], tasks[2:4]):
+            assert len(list(cluster.run(some, call))) == 2
     with pytest.raises(ExecutorError, match="the scheduler until the work is done"):
         run(first, {40: first.processes[1], 120: first.processes[0]})
     assert sum("died" in sentence for sentence in said) == 1

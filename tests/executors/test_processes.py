@@ -67,6 +67,24 @@ def test_arrays_and_octets_go_there_and_back(executor: Processes) -> None:
     assert apart == {executor.jobs > 1 or executor.apart}
 
 
+def test_processes_stay_between_runs() -> None:
+    calls = [Call(f"{FUNCTIONS}:{name}") for name in ("squared", "mishaps")]
+    executor = Processes(2)
+    with executor:
+        workers = []
+        for call in calls:
+            results = list(executor.run(tasks_for(call, [{"x": x} for x in range(50)]), call))
+            assert sorted(result.row["y"] for result in results) == [x**2 for x in range(50)]
+            workers.append({result.worker for result in results})
+        assert workers[0] == workers[1]
+        with pytest.raises(ExecutorError, match="can import"):
+            list(executor.run([Task(key="a", data={})], Call("nothing")))
+        assert len(list(executor.run(tasks_for(calls[0], [{"x": 1}]), calls[0]))) == 1
+    for worker in workers[0]:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(worker.rpartition(":")[2]), 0)
+
+
 def test_mishaps_cost_what_they_are_the_fault_of(tmp_path: Path) -> None:
     call = Call(f"{FUNCTIONS}:mishaps", {"folder": str(tmp_path)}, outside=("folder",))
     data: list[dict[str, Any]] = [{"x": x} for x in range(40)]
