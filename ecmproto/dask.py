@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from ecmproto.capture import Batch
 from ecmproto.capture.parts import Part, Place, Reached, linked, open_part, split_capture
-from ecmproto.capture.paths import capture_paths
 from ecmproto.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of
 from ecmproto.columns.column import asked
 from ecmproto.columns.extraction import extract
@@ -29,6 +28,7 @@ from ecmproto.columns.selection import selected
 from ecmproto.errors import MissingDependencyError, ParameterError
 from ecmproto.filter import compile_filter
 from ecmproto.filter.fields import DISPLAYED
+from ecmproto.fleet.names import captures_named
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
 TIME = "time"
@@ -50,8 +50,9 @@ def read_captures(
 ) -> Any:
     """Return captures as a Dask DataFrame of the columns ``fields`` (None: all), in the order of time.
 
-    ``paths`` are captures, folders and patterns; ``filter`` leaves frames out; ``repeated`` and ``addresses``
-    are as in `ecmproto.columns.read_table`.  The index is the time of each frame in UTC; a frame without one,
+    ``paths`` are captures, folders, patterns and URLs; ``filter`` leaves frames out; ``repeated`` and
+    ``addresses`` are as in `ecmproto.columns.read_table`.  ``frame.time_delta_displayed``, for which all frames
+    have to be read in turn, is none of the columns.  The index is the time of each frame in UTC; a frame without one,
     or stamped before an earlier one of its capture, has that of the frame before it.  Divisions are known:
     Dask looks through all captures once, for how many frames there are and when.  A partition is about
     ``part_octets`` of a capture.  Where captures overlap in time, it is a span of time with the frames of all
@@ -62,15 +63,16 @@ def read_captures(
     ParameterError for arguments.
     """
     dask, dataframe = _dask()
+    names = tuple(field.name for field in asked(fields) if fields is not None or field.name != DISPLAYED)
     made = _Made(
-        fields=tuple(field.name for field in asked(fields)), filter=filter, repeated=repeated,
+        fields=names, filter=filter, repeated=repeated,
         addresses=addresses, ethertypes=ethertypes,
     )  # fmt: skip
     if DISPLAYED in (*made.fields, *(() if filter is None else compile_filter(filter).fields)):
         raise ParameterError(name="fields", needed=f"any but {DISPLAYED}", got=DISPLAYED)
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     captures = [
-        split_capture(path, part_octets) for path in capture_paths([os.fspath(path) for path in given])
+        split_capture(path, part_octets) for path in captures_named([os.fspath(path) for path in given])
     ]
     pieces = _pieces(captures, dask)
     spans = _spans(pieces)

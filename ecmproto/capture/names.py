@@ -6,6 +6,7 @@ names, numbers in them by their size, as programs number the files that they wri
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable
@@ -98,6 +99,21 @@ def open_file(name: str) -> BinaryIO:
         return open(name, "rb", buffering=0)
     system, path = _system_of(name)
     return _RemoteFile(_told(name, lambda: system.open(path, "rb", block_size=_BLOCK_OCTETS)))  # type: ignore[return-value]
+
+
+def size_and_time(name: str) -> tuple[int, int]:
+    """Return the size of a file, or of what a URL names, in octets, and when it was changed.
+
+    The time is in ns; of a URL it is a number that stands for what its server says.  OSError as of ``open``.
+    """
+    if not is_remote(name):
+        status = os.stat(name)
+        return status.st_size, status.st_mtime_ns
+    system, path = _system_of(name)
+    told = _told(name, lambda: system.info(path))
+    marks = [str(told.get(key, "")) for key in ("ETag", "etag", "LastModified", "mtime", "created")]
+    digest = hashlib.sha256("".join(marks).encode()).digest()
+    return int(told.get("size") or 0), int.from_bytes(digest[:6])
 
 
 def _remote_files(name: str) -> tuple[list[str], str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ecmproto.capture.names import shown, size_and_time
 from ecmproto.capture.parts import Part
 from ecmproto.errors import OutputExistsError, ParameterError
 from ecmproto.fleet.jobs import Job, settings_of
@@ -39,9 +39,9 @@ class Member:
 
     def line(self) -> Line:
         """Return its line in a manifest, while nothing came of it."""
-        outcome, problem = self.trouble or ("set aside", f"{self.path}: not done")
+        outcome, problem = self.trouble or ("set aside", f"{shown(self.path)}: not done")
         return Line(
-            path=self.path, name=self.name, size_octets=self.size_octets, modified_ns=self.modified_ns,
+            path=shown(self.path), name=self.name, size_octets=self.size_octets, modified_ns=self.modified_ns,
             digest=None, parts=max(1, len(self.parts)), outcome=outcome, problem=problem, frames=0,
             selected=0, first_ns=None, last_ns=None, partition=self.partition, outputs=(), findings=None,
             warnings=(), seconds=0.0,
@@ -82,7 +82,7 @@ def roster(
     base = common_folder(paths) if base is None else base
     members: dict[str, Member] = {}
     for path in paths:
-        name = lines[path].name if path in lines else result_name(path, base)
+        name = lines[shown(path)].name if shown(path) in lines else result_name(path, base)
         other = members.get(name)
         if other is not None:
             raise ParameterError(
@@ -114,11 +114,10 @@ def _member(path: str, name: str, pattern: NamePattern | None) -> Member:
         partition |= dict.fromkeys(pattern.names) | (pattern.values(path) or {})
     member = Member(path=path, name=name, partition=partition)
     try:
-        status = os.stat(path)
+        member.size_octets, member.modified_ns = size_and_time(path)
     except OSError as error:
-        member.trouble = "unreadable", f"{path}: needed a readable capture file, got {error.strerror}"
-    else:
-        member.size_octets, member.modified_ns = status.st_size, status.st_mtime_ns
+        got = error.strerror or str(error)
+        member.trouble = "unreadable", f"{shown(path)}: needed a readable capture file, got {got}"
     return member
 
 

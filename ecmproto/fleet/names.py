@@ -12,10 +12,12 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import PurePosixPath
 from urllib.parse import quote, urlsplit
 
-from ecmproto.errors import ParameterError, shown
+from ecmproto.capture.names import files_named
+from ecmproto.errors import CaptureError, ParameterError, shown
 from ecmproto.units import NS_PER_S
 
 DATE = "date"
@@ -101,6 +103,22 @@ def partition_folder(values: Mapping[str, str | None]) -> str:
     return "/".join(
         f"{name}={UNKNOWN if value is None else quote(value, safe=' ')}" for name, value in values.items()
     )
+
+
+def captures_named(paths: Iterable[str]) -> list[str]:
+    """Return the captures that are named, each once: of a folder all that are in it, and below.
+
+    CaptureError for a folder or a pattern that names none.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        below: list[str] = []
+        for folder, folders, _ in os.walk(path) if os.path.isdir(path) else ():
+            folders.sort()
+            with suppress(CaptureError):
+                below += files_named(folder)
+        found |= dict.fromkeys(below or files_named(path))
+    return list(found)
 
 
 def common_folder(paths: Iterable[str]) -> str:

@@ -8,13 +8,13 @@ again.
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ecmproto.capture import CaptureReader, open_capture
+from ecmproto.capture.names import is_remote, shown, size_and_time
 from ecmproto.capture.parts import Part, PartReader, open_part, read_through
 from ecmproto.errors import CaptureError
 from ecmproto.fleet.jobs import Count, Done, Finished, StatsJob, Target, job_of, packed, unpacked
@@ -79,7 +79,7 @@ def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     """Put the parts of a capture together; return what is said of it, as if it had been done in one."""
     job = job_of(options["kind"], options["settings"])
     target = Target(
-        folder=Path(options["folder"]), name=data["name"], path=data["path"],
+        folder=Path(options["folder"]), name=data["name"], path=shown(data["path"]),
         partition=data["told"]["partition"],
     )  # fmt: skip
     parts = [
@@ -118,7 +118,7 @@ def _target(data: Mapping[str, Any], options: Mapping[str, Any], part: Part | No
         with open_capture(data["path"], batch_frames=_FIRST_FRAMES) as reader:
             partition[DATE] = _first_day(reader)
     return Target(
-        folder=Path(options["folder"]), name=data["name"], path=data["path"], partition=partition,
+        folder=Path(options["folder"]), name=data["name"], path=shown(data["path"]), partition=partition,
         part=None if part is None else part.start,
     )  # fmt: skip
 
@@ -133,22 +133,31 @@ def _first_day(reader: CaptureReader) -> str | None:
 
 
 def content_digest(path: str, part: Part | None) -> str:
-    """Return the SHA-256 digest of a file's octets, or of a part's; CaptureError where it cannot be read."""
+    """Return the SHA-256 digest of a file's octets, or of a part's; CaptureError where it cannot be read.
+
+    What a URL names is not read for that: its size and what its server says of it stand for its octets.
+    """
     whole = hashlib.sha256()
-    view = memoryview(bytearray(_READ_OCTETS))
     try:
+        if is_remote(path):
+            size, mark = size_and_time(path)
+            return f"server:{size}-{mark}"
         with open(path, "rb", buffering=0) as file:
             start = 0 if part is None else part.start
-            stop = _digested_to(path, part)
+            left = _digested_to(path, part) - start
             file.seek(start)
-            while size := file.readinto(view[: max(0, min(stop - file.tell(), _READ_OCTETS))]):
+            view = memoryview(bytearray(_READ_OCTETS))
+            while size := file.readinto(view[: min(left, _READ_OCTETS)]):
                 whole.update(view[:size])
+                left -= size
     except OSError as error:
         got = error.strerror or str(error)
-        raise CaptureError(path=path, offset=0, frame=0, needed="a readable capture file", got=got) from error
+        raise CaptureError(
+            path=shown(path), offset=0, frame=0, needed="a readable capture file", got=got
+        ) from error
     return whole.hexdigest()
 
 
 def _digested_to(path: str, part: Part | None) -> int:
-    size = os.stat(path).st_size
+    size, _ = size_and_time(path)
     return size if part is None or part.stop is None else min(size, part.stop + _OVERLAP_OCTETS)

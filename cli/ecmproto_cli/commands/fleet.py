@@ -264,16 +264,15 @@ def _changed(ethertypes: EtherTypes) -> dict[str, int]:
 
 
 def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table") -> int:
-    from ecmproto.capture.paths import capture_paths
     from ecmproto.executors.running import Tally
     from ecmproto.fleet.members import roster
-    from ecmproto.fleet.names import NamePattern
+    from ecmproto.fleet.names import NamePattern, captures_named
     from ecmproto.fleet.run import FleetRun
     from ecmproto.units import parse_octets
 
     pattern = NamePattern(fleet.name_pattern) if fleet.name_pattern is not None else None
     folder = Path(fleet.out)
-    listed = roster(list(capture_paths(fleet.paths)), folder, job, pattern, force=fleet.force)
+    listed = roster(captures_named(fleet.paths), folder, job, pattern, force=fleet.force)
     progress = TaskProgress(Tally(noun="part"), kept_in=fleet.out)
     run = FleetRun(
         job, listed, folder, executor=execution.executor(_MANY, progress.tell), shard=fleet.shard,
