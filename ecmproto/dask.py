@@ -51,13 +51,13 @@ def read_captures(
     """Return captures as a Dask DataFrame of the columns ``fields`` (None: all), in the order of time.
 
     ``paths`` are captures, folders, patterns and URLs; ``filter`` leaves frames out; ``repeated`` and
-    ``addresses`` are as in `ecmproto.columns.read_table`.  ``frame.time_delta_displayed``, for which all frames
-    have to be read in turn, is none of the columns.  The index is the time of each frame in UTC; a frame without one,
-    or stamped before an earlier one of its capture, has that of the frame before it.  Divisions are known:
-    Dask looks through all captures once, for how many frames there are and when.  A partition is about
-    ``part_octets`` of a capture.  Where captures overlap in time, it is a span of time with the frames of all
-    that do, each of which is read by the few partitions that it reaches into.  A capture that breaks off is
-    read as far as it goes.
+    ``addresses`` are as in `ecmproto.columns.read_table`.  ``frame.time_delta_displayed``, for which all
+    frames have to be read in turn, is none of the columns.  The index is the time of each frame in UTC; a
+    frame without one, or stamped before an earlier one of its capture, has that of the frame before it.
+    Divisions are known: Dask looks through all captures once, for how many frames there are and when.  A
+    partition is about ``part_octets`` of a capture.  Where captures overlap in time, it is a span of time
+    with the frames of all that do, each of which is read by the few partitions that it reaches into.  A
+    capture that breaks off is read as far as it goes.
 
     MissingDependencyError without Dask's DataFrame; CaptureError for what is no capture, FilterError and
     ParameterError for arguments.

@@ -246,11 +246,12 @@ class FleetRun:
             # what is found here is of this job, also after a power cut
             write_manifest(self._folder, self._roster.base, self._roster.asked, ())
         try:
-            self._split_large()
-            self._do_parts()
-            self._put_together()
-            if isinstance(self.job, StatsJob) and self._is_all:
-                self._merge_states()
+            with self._executor:
+                self._split_large()
+                self._do_parts()
+                self._put_together()
+                if isinstance(self.job, StatsJob) and self._is_all:
+                    self._merge_states()
         finally:
             self._kept.close()
 

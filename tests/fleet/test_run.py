@@ -19,6 +19,7 @@ from ecmproto.executors.processes import Processes
 from ecmproto.fleet.jobs import COLUMNS
 from ecmproto.fleet.manifest import Line, read_manifest
 from ecmproto_cli.main import run
+from ecmproto_cli.options import Execution
 from tests.conftest import REPOSITORY
 
 Lines = dict[str, Line]
@@ -56,6 +57,12 @@ def _frames(*names: str) -> list[bytes]:
         with open_capture(REPOSITORY / "pcaps" / name) as reader:
             found += [frame for batch in reader for frame in batch.frames()]
     return found
+
+
+@pytest.fixture(autouse=True)
+def one_job_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a single job done by this process: starting another takes longer than most of these."""
+    monkeypatch.setattr(Execution, "executor", lambda self, tasks, tell, apart: Processes(self.jobs or 1))
 
 
 def fleet(kind: str, captures: Path, out: Path, *options: str, code: int = 3) -> Lines:

@@ -275,7 +275,7 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table") -> i
     listed = roster(captures_named(fleet.paths), folder, job, pattern, force=fleet.force)
     progress = TaskProgress(Tally(noun="part"), kept_in=fleet.out)
     run = FleetRun(
-        job, listed, folder, executor=execution.executor(_MANY, progress.tell), shard=fleet.shard,
+        job, listed, folder, executor=execution.executor(_MANY, progress.tell, apart=True), shard=fleet.shard,
         part_octets=parse_octets(fleet.part_size), tally=progress.tally, tell=progress.show,
     )  # fmt: skip
     if fleet.plan:
