@@ -135,8 +135,13 @@ def _bill_of_materials(environment: Path) -> None:
     python = str(environment / "bin" / "python")
     leftover = ["-m", "pip", "uninstall", "--quiet", "--yes", "setuptools", "pip"]
     subprocess.run([python, *leftover], check=False, stderr=subprocess.DEVNULL)
+    project = environment / "pyproject.toml"
+    declared = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+    project.write_text(
+        declared.replace('dynamic = ["version"]', f'version = "{__version__}"'), encoding="utf-8"
+    )
     _python(
-        "-m", "cyclonedx_py", "environment", "--pyproject", str(REPOSITORY / "pyproject.toml"),
+        "-m", "cyclonedx_py", "environment", "--pyproject", str(project),
         "--output-reproducible", "--spec-version", SPECIFICATION, "--validate",
         "--output-file", str(DIST / f"ecmproto-{__version__}.cdx.json"), python,
     )  # fmt: skip

@@ -48,7 +48,7 @@ ENVIRONMENT = (
     ("NUMBA_CACHE_DIR", "Where compiled loops are kept, in place of the user's cache folder."),
     ("NUMBA_DISABLE_JIT", "1: run loops as plain Python, slowly; for looking for mistakes in them."),
 )
-TOPICS = ("ecmproto-fields(7)", "ecmproto-parameters(7)", "ecmproto-rules(7)")
+TOPICS = ("ecmproto-field-names(7)", "ecmproto-parameters(7)", "ecmproto-rules(7)")
 
 
 # Roff -----------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def fields_page() -> str:
         if names:
             lines += _section(f'"{escaped(cls.prefix)}: {escaped(cls.title)}"', line(f"Source: {cls.source}"))
             lines += _fields(names)
-    return page("ecmproto-fields", 7, "fields of frames by name", _section("DESCRIPTION", *lines))
+    return page("ecmproto-field-names", 7, "fields of frames by name", _section("DESCRIPTION", *lines))
 
 
 def _fields(names: Iterable[str]) -> Iterator[str]:
@@ -227,8 +227,10 @@ def files() -> Iterator[tuple[str, str]]:
     """Yield everything that is installed below ``share/``, by its place below the prefix."""
     for command in declared_commands(cli):
         yield f"share/man/man1/{page_name(command.path)}.1", command_page(command)
-    for name, text in (("fields", fields_page()), ("parameters", parameters_page()), ("rules", rules_page())):
-        yield f"share/man/man7/ecmproto-{name}.7", text
+    # ecmproto-fields is the command's
+    topics = {"field-names": fields_page, "parameters": parameters_page, "rules": rules_page}
+    for name, made in topics.items():
+        yield f"share/man/man7/ecmproto-{name}.7", made()
     for shell, place in COMPLETIONS.items():
         yield place, SHELLS[shell](cli, {}, "ecmproto", COMPLETE).source()
 

@@ -116,6 +116,8 @@ class Column:
         rows of octets, octet strings and words as Python objects.  ``rows`` says whose each one is.
         """
         if isinstance(self.values, np.ndarray):
+            if copy is None:  # which numpy 1.26 has no name for
+                return np.asarray(self.values, dtype=dtype)
             return np.array(self.values, dtype=dtype, copy=copy)
         if copy is False:
             raise ValueError(f"{self.name}: octet strings and words become an array only by a copy")

@@ -33,12 +33,14 @@ def test_each_command_has_a_page_with_all_its_options_and_examples() -> None:
             assert (
                 f"{escaped(command.typed.replace(' ', '-') + '-' + name)}\\fR(1)\n{escaped(sentence)}" in page
             )
+    pages = [Path(name).stem for name in FILES if "/man/" in name]
+    assert len(pages) == len(set(pages))  # `man NAME` shows the one that is meant
     assert len([name for name in FILES if name.endswith(".1")]) == len(list(declared_commands(cli)))
 
 
 def test_pages_of_section_7_have_every_field_parameter_and_rule() -> None:
     fields, parameters, rules = (
-        FILES[f"share/man/man7/ecmproto-{name}.7"] for name in ("fields", "parameters", "rules")
+        FILES[f"share/man/man7/ecmproto-{name}.7"] for name in ("field-names", "parameters", "rules")
     )
     for entry in catalogue():
         assert f"\\fB{escaped(entry.name)}\\fR" in fields, entry.name
