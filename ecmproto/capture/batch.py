@@ -212,6 +212,15 @@ class Batch:
             timeline.displayed.last_ns = own.last_ns
         return replace(self, displayed_before_ns=own.previous_ns)
 
+    def farthest_ns(self) -> int:
+        """Return the greatest distance from 1970 among its times and all those that they are told since."""
+        timeline = self._timeline()
+        single = [timeline.first_ns or 0, timeline.before_ns or 0]
+        for times in (self.time_ns, timeline.time_ns, self.displayed_before_ns):
+            if times is not None and len(times):
+                single += int(times.min()), int(times.max())
+        return max(map(abs, single))
+
     def _timed(self, times: Int64) -> Int64:
         return times if self.timed is None else np.where(self.timed, times, 0)
 

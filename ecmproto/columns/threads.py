@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
 from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
@@ -36,6 +37,46 @@ def in_order(works: Iterable[Callable[[], _Result]], threads: int) -> Iterator[_
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+
+
+def some_ahead(
+    works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None, many: int
+) -> Iterator[_Result]:
+    """Return the results of ``works`` in order; ``pool`` keeps ``many`` ahead of who takes them, from now on.
+
+    Without a pool each is done when it is taken.
+    """
+    if pool is None or len(works) < 2:
+        return (work() for work in works)
+    begun = deque(pool.submit(work) for work in works[:many])
+
+    def results() -> Iterator[_Result]:
+        for work in works[many:]:
+            done = begun.popleft().result()
+            begun.append(pool.submit(work))
+            yield done
+        while begun:
+            yield begun.popleft().result()
+
+    return results()
+
+
+class Turn:
+    """The place of a task among others, which pass a point in the order in which they were given turns."""
+
+    def __init__(self, before: Turn | None = None) -> None:
+        self._before = before
+        self._over = Event()
+
+    def wait(self) -> None:
+        """Wait until all tasks before this one have passed; none may be behind it in a queue of threads."""
+        if self._before is not None:
+            self._before._over.wait()
+            self._before = None
+
+    def end(self) -> None:
+        """Let the next one pass."""
+        self._over.set()
 
 
 def ahead(items: Iterable[_Result]) -> Iterator[_Result]:

@@ -76,6 +76,10 @@ class Listing(ABC):
     def record(self, record: Record) -> str:
         """Return one frame, with its line ends."""
 
+    def among_others(self, record: Record) -> str:
+        """Return one frame of a batch's text."""
+        return self.record(record)
+
     def end(self, reader: CaptureReader) -> str:
         """Return nothing."""
         return ""
@@ -89,28 +93,40 @@ class Listing(ABC):
         shown: NDArray[np.bool_] | None = None,
         pool: ThreadPoolExecutor | None = None,
     ) -> Iterator[bytes | memoryview]:
-        """Yield the text of a batch's frames in pieces of UTF-8, each valid until the next.
+        """Return the text of a batch's frames in pieces of UTF-8, each valid until the next.
 
         Joined they are what `record` gives of the frames that ``shown`` (None: all) picks, with `passed` for
-        the others.  ``pool`` shares the work.  Where `renderer` gives one, this compiles and loads kernels:
-        it is for captures of many frames.
+        the others.  ``pool`` begins with it, before it is taken.  Where `renderer` gives one, this
+        compiles and loads kernels: it is for captures of many frames.
         """
+        self.follow(batch, interfaces)
+        batch = (batch if shown is None else batch.select(shown)).displayed()
+        return self.texts(batch, interfaces, ethertypes=ethertypes, pool=pool)
+
+    def follow(self, batch: Batch, interfaces: Sequence[Interface]) -> None:
+        """Count times from the first frame of ``batch`` that has one, if it is the capture's first."""
         if self.origin_ns is None:
             timed = np.arange(len(batch)) if batch.timed is None else np.flatnonzero(batch.timed)
             self.origin_ns = next(iter(exact_times(batch.select(timed[:1]), interfaces)), None)
-        if shown is not None:
-            batch = batch.select(shown)
-        batch = batch.displayed()
+
+    def texts(
+        self,
+        batch: Batch,
+        interfaces: Sequence[Interface],
+        *,
+        ethertypes: EtherTypes = DEFAULT,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> Iterator[bytes | memoryview]:
+        """Return the text of frames that are all displayed, as `batch` does; for several threads."""
 
         def single(part: Batch) -> Iterator[str]:
             each = records(part, interfaces, ethertypes=ethertypes, commented=self.commented)
-            return (self.record(record) for record in each)
+            return (self.among_others(record) for record in each)
 
-        self._renderer = self._renderer or self.renderer()
-        if self._renderer is None:
-            yield from (text.encode("utf-8", errors="replace") for text in single(batch))
-            return
-        yield from self._renderer.batch(
+        renderer = self._renderer = self._renderer or self.renderer()
+        if renderer is None:
+            return (text.encode("utf-8", errors="replace") for text in single(batch))
+        return renderer.batch(
             batch,
             single,
             interfaces=interfaces,

@@ -105,16 +105,21 @@ class Json(_Documents):
         """Return one frame on a line of its own."""
         comma = "," if self._begun else ""
         self._begun = True
-        return f"{comma}\n{json_text(record_document(record))}"
+        return comma + self.among_others(record)[1:]
 
-    def batch(self, batch: Batch, *arguments: Any, **options: Any) -> Iterator[bytes | memoryview]:
-        """Yield the text of a batch's frames; see `Listing.batch`."""
-        first, self._begun = not self._begun, True
-        for text in super().batch(batch, *arguments, **options):
-            # a comma and a new line stand in front of each frame, but for the capture's first
-            yield text[1:] if first else text
-            first = False
-        self._begun = not first
+    def among_others(self, record: Record) -> str:
+        """Return one frame behind another: a comma and a new line stand in front of it."""
+        return f",\n{json_text(record_document(record))}"
+
+    def texts(self, batch: Batch, *arguments: Any, **options: Any) -> Iterator[bytes | memoryview]:
+        """Return the text of a batch's frames; see `Listing.texts`."""
+        return self._told(super().texts(batch, *arguments, **options))
+
+    def _told(self, texts: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+        for text in texts:
+            # no comma in front of the capture's first frame
+            yield text if self._begun else text[1:]
+            self._begun = True
 
     def renderer(self) -> Renderer:
         """Return the renderer of whole batches."""

@@ -81,19 +81,18 @@ class Trees(Listing):
             text += self._paint("Scapy", "title") + "\n" + indent(self._deep(record.octets), INDENT) + "\n"
         return text + "\n"
 
-    def batch(
+    def texts(
         self,
         batch: Batch,
         interfaces: Sequence[Interface],
         *,
         ethertypes: EtherTypes = DEFAULT,
-        shown: NDArray[np.bool_] | None = None,
         pool: ThreadPoolExecutor | None = None,
     ) -> Iterator[bytes | memoryview]:
-        """Yield the text of a batch's frames; see `Listing.batch`."""
+        """Return the text of a batch's frames; see `Listing.texts`."""
         if ethertypes != self._ethertypes:  # programs say what EtherTypes announce
             self._ethertypes, self._renderer = ethertypes, None
-        return super().batch(batch, interfaces, ethertypes=ethertypes, shown=shown, pool=pool)
+        return super().texts(batch, interfaces, ethertypes=ethertypes, pool=pool)
 
     @property
     def columnar(self) -> bool:

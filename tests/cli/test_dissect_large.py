@@ -53,13 +53,13 @@ def capture(tmp_path: Path) -> Path:
 def switching(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Makes captures large after few frames; holds how many frames went column by column at a time."""
     seen: list[int] = []
-    plain = Listing.batch
+    plain = Listing.texts
 
     def noted(self: Listing, batch: Batch, *arguments: object, **options: object) -> object:
         seen.append(len(batch))
         return plain(self, batch, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Listing, "batch", noted)
+    monkeypatch.setattr(Listing, "texts", noted)
     monkeypatch.setattr(dissect, "FIRST_FRAMES", 20)
     monkeypatch.setattr(dissect, "_MANY_FRAMES", 100)
     monkeypatch.setattr(dissect, "_MANY_OF_FORM", {})
@@ -156,7 +156,7 @@ def test_characters_that_stdout_does_not_have(capture: Path) -> None:
 
 def test_an_interrupt_leaves_whole_lines(capture: Path, switching: list[int], monkeypatch: pytest.MonkeyPatch,
                                          capsysbinary: pytest.CaptureFixture[bytes]) -> None:  # fmt: skip
-    plain = Listing.batch
+    plain = Listing.texts
 
     def interrupted(self: Listing, batch: Batch, *arguments: object, **options: object) -> Iterator[object]:
         for text in plain(self, batch, *arguments, **options):  # type: ignore[arg-type]
@@ -164,7 +164,7 @@ def test_an_interrupt_leaves_whole_lines(capture: Path, switching: list[int], mo
             time.sleep(0)
             yield text
 
-    monkeypatch.setattr(Listing, "batch", interrupted)
+    monkeypatch.setattr(Listing, "texts", interrupted)
     assert run(["dissect", "-r", str(capture), "-T", "json"]) == 130
     frames = json.loads(capsysbinary.readouterr().out)["frames"]
     assert [frame["number"] for frame in frames] == list(range(1, len(frames) + 1))
@@ -175,6 +175,7 @@ def test_compiling_is_told_of_when_it_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     event = pytest.importorskip("numba.core.event")
+    pytest.importorskip("ecmproto.kernel_compiler")  # tells of what numba does
     monkeypatch.setattr("ecmproto_cli.progress._COMPILING_PATIENCE_S", 0.01)
     done = threading.Event()
     monkeypatch.setattr("ecmproto_cli.progress._tell_of_compiling", done.set)
@@ -223,13 +224,13 @@ def test_a_capture_that_is_small_only_because_it_is_compressed_goes_column_by_co
     with open_sink(str(path)) as sink:
         PcapWriter(sink).write_batch(Batch.from_frames([FRAMES["arp"]] * 30_000))
     assert path.stat().st_size < 1 << 16
-    plain = Listing.batch
+    plain = Listing.texts
 
     def noted(self: Listing, batch: Batch, *arguments: object, **options: object) -> object:
         seen.append(len(batch))
         return plain(self, batch, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Listing, "batch", noted)
+    monkeypatch.setattr(Listing, "texts", noted)
     assert run(["dissect", "-r", str(path)]) == 0
     assert capsysbinary.readouterr().out.count(b"\n") == 30_000
     assert sum(seen) >= 30_000 - dissect.FIRST_FRAMES

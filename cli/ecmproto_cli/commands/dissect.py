@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import click
 
@@ -32,13 +32,14 @@ from ecmproto_cli.output import BINARY, Stdout, check_outputs, output_form, pain
 from ecmproto_cli.progress import reading, told_when_compiling, watched, work
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
-    from ecmproto.capture import Batch, CaptureCopier, CaptureReader, Sink
+    from ecmproto.capture import Batch, CaptureCopier, CaptureReader, Interface, Sink
     from ecmproto.capture.batch import Format
     from ecmproto.codec import EtherTypes
     from ecmproto.columns.arrow import Addresses, Repeated
     from ecmproto.columns.files import Form as FileForm
+    from ecmproto.columns.threads import Turn
     from ecmproto.dissect import Form, Record
     from ecmproto.filter import Filter
     from ecmproto_cli.capturing import HeldInterrupt
@@ -263,19 +264,13 @@ def _run(
             items = watched(items, reader, "dissect")
         saving = Saving(flush) if flush is not None and live else None
         try:
-            for item in items:
-                part = item
-                if isinstance(part, Batch):
-                    if limit is not None and out.frames + len(part) > limit:
-                        part = part.select(range(limit - out.frames))
-                    part = out.batch(part, held)
+            for item in out.begun(items, limit):
+                part = item.show(held) if isinstance(item, Shown) else item
                 if copier is not None and (not isinstance(part, Batch) or len(part)):
                     copier.write(part)
                 if saving is not None:
                     saving.look()
                 held.check()
-                if out.frames == limit:
-                    break
         finally:
             out.end()
     return isinstance(held, StoppingInterrupt) and held.came
@@ -314,6 +309,24 @@ _COMMENTED = ("tree", "json", "ndjson")
 _THREADS = 2
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shown:
+    """A batch that an output has begun with, to be shown in its turn."""
+
+    output: Output
+    batch: Batch
+    passes: bool = False
+    """Whether all its frames are taken, and none is shown."""
+    turn: Turn | None = None
+    """What those by columns wait for, where this one is shown frame by frame."""
+    work: Future[tuple[Batch, Iterable[bytes | memoryview]]] | None = None
+    """What a thread does by columns."""
+
+    def show(self, held: Interrupt) -> Batch:
+        """Show its frames that the filter selects, and return them."""
+        return self.output.show(self, held)
+
+
 class Output:
     """An output of frames in a form, on stdout or in a file (no form: nowhere), which counts its frames."""
 
@@ -344,25 +357,79 @@ class Output:
         self._listing = form if isinstance(form, Listing) and form.columnar else None
         self._large = False
         self._pool: ThreadPoolExecutor | None = None
+        self._waiting: deque[Any] = deque()
+        self._turn: Turn | None = None
+        self._telling = ExitStack()
         self.frames = 0
         """Frames read, those that the filter left out too."""
         self.selected = 0
         self.unknown: Counter[int] = Counter()
         """Frames by the link types that nothing can be said of."""
 
-    def batch(self, batch: Batch, held: Interrupt) -> Batch:
+    def begun(self, items: Iterable[Any], limit: int | None) -> Iterator[Any]:
+        """Yield what a reader gives, up to ``limit`` frames; batches as what is begun of showing them.
+
+        Of a large file the batch that follows is begun before one is shown.
+        """
+        from ecmproto.capture import Batch
+
+        for item in items:
+            if isinstance(item, Batch):
+                over = limit is not None and self.frames + len(item) > limit
+                item = self._shown(item.select(range((limit or 0) - self.frames)) if over else item)
+            self._waiting.append(item)
+            ahead = int(self._large and self._reader.size_octets is not None)
+            while len(self._waiting) > ahead:
+                yield self._waiting.popleft()
+            if self.frames == limit:
+                break
+        while self._waiting:
+            yield self._waiting.popleft()
+
+    def _shown(self, batch: Batch) -> Shown:
+        """Begin with a batch; its frames count as read."""
+        self.frames += len(batch)
+        self._count_unknown(batch)
+        if self._form is None and self._filter is None:
+            return Shown(self, batch, passes=True)
+        if self._form is not None:
+            self._begin(self._form)
+        by_columns = self._is_large(batch)
+        if not self._large:
+            return Shown(self, batch)
+        from concurrent.futures import ThreadPoolExecutor
+
+        from ecmproto.columns.threads import Turn
+
+        self._turn = Turn(self._turn)
+        if not by_columns:
+            return Shown(self, batch, turn=self._turn)
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_THREADS)
+            self._telling.enter_context(told_when_compiling())
+        # more interfaces may be described while this is done: they are added behind those that matter here
+        work = partial(self._columns, batch, tuple(self._reader.interfaces), self._turn)
+        return Shown(self, batch, work=self._pool.submit(work))
+
+    def show(self, shown: Shown, held: Interrupt) -> Batch:
         """Show the frames of a batch that the filter selects, and return them.
 
         An interrupt that ``held`` holds back comes through where a frame has been shown whole.
         """
-        self.frames += len(batch)
-        self._count_unknown(batch)
-        if self._form is not None:
-            self._begin(self._form)
-        elif self._filter is None:
-            self.selected += len(batch)
-            return batch
-        kept = self._columns(batch, held) if self._is_large(batch) else self._one_by_one(batch, held)
+        kept = shown.batch
+        if shown.work is not None:
+            with held.at_once():
+                kept, texts = shown.work.result()
+            for text in texts:
+                self._stdout.write_octets(text)
+                held.check()
+            self._telling.close()
+        elif not shown.passes:
+            try:
+                kept = self._one_by_one(kept, held)
+            finally:
+                if shown.turn is not None:
+                    shown.turn.end()
         self.selected += len(kept)
         return kept
 
@@ -383,27 +450,30 @@ class Output:
         read = self._reader.octets_read
         return (self._reader.size_octets - read) * self.frames >= self._many_frames * read
 
-    def _columns(self, batch: Batch, held: Interrupt) -> Batch:
-        from concurrent.futures import ThreadPoolExecutor
+    def _columns(
+        self, batch: Batch, interfaces: Sequence[Interface], turn: Turn
+    ) -> tuple[Batch, Iterable[bytes | memoryview]]:
+        """Return the frames of a batch that the filter selects, and their text; done by a thread."""
+        from ecmproto.filter.fields import DISPLAYED
 
-        first = self._pool is None
-        self._pool = self._pool or ThreadPoolExecutor(_THREADS)
-        reader, ethertypes = self._reader, self._ethertypes
-        mask = None
-        with told_when_compiling() if first else nullcontext():
+        ethertypes, listing, kept = self._ethertypes, self._listing, batch
+        try:
             if self._filter is not None:
                 from ecmproto.columns.selection import selected
 
-                with held.at_once():
-                    mask = selected(batch, self._filter, interfaces=reader.interfaces, ethertypes=ethertypes)
-            if self._listing is not None:
-                texts = self._listing.batch(
-                    batch, reader.interfaces, ethertypes=ethertypes, shown=mask, pool=self._pool
+                if DISPLAYED in self._filter.fields:
+                    turn.wait()
+                kept = batch.select(
+                    selected(batch, self._filter, interfaces=interfaces, ethertypes=ethertypes)
                 )
-                for text in texts:
-                    self._stdout.write_octets(text)
-                    held.check()
-        return batch if mask is None else batch.select(mask)
+            turn.wait()
+            if listing is None:
+                return kept, ()
+            listing.follow(batch, interfaces)
+            displayed = kept.displayed()
+        finally:
+            turn.end()
+        return kept, listing.texts(displayed, interfaces, ethertypes=ethertypes, pool=self._pool)
 
     def _one_by_one(self, batch: Batch, held: Interrupt) -> Batch:
         selected = [index for index, record in enumerate(self._records(batch)) if self._show(record, held)]
@@ -437,6 +507,10 @@ class Output:
             self._begin(self._form)
             self._stdout.write(self._form.end(self._reader))
             self._stdout.flush()
+        self._telling.close()
+        for shown in self._waiting:
+            if isinstance(shown, Shown) and shown.turn is not None:
+                shown.turn.end()  # none waits for what is not shown any more
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 

@@ -115,6 +115,11 @@ class Assembler:
     def __len__(self) -> int:
         return len(self._room)
 
+    @property
+    def record_numbers(self) -> set[int]:
+        """Which numbers of records the programs ask for: rows of `RecordNumber`."""
+        return {row[1] for row in self._numbers if row[0] == OF_RECORD} | {_CAPTURED, _ERROR}
+
     def add(self, pieces: Pieces) -> int:
         """Add a program and return its number."""
         self._bounded = self._stretches = self._errors = self._most = 0

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import fixed, signed
 from ecmproto.capture.batch import ETHERNET, Batch, Interface
-from ecmproto.columns.gathering import look_up
+from ecmproto.columns.gathering import borrow, look_up
 from ecmproto.columns.layers import (
     SHOWN_AS,
     LayersFound,
@@ -28,6 +28,7 @@ from ecmproto.columns.parse_tables import parse_tables
 from ecmproto.columns.text.pieces import Path, Pieces, RecordNumber
 from ecmproto.columns.text.program import SPARE_OCTETS, Assembler, Programs, render
 from ecmproto.columns.text.vocabulary import Vocabulary
+from ecmproto.columns.threads import some_ahead
 from ecmproto.columns.walk import decoded_frame
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Layer
@@ -389,8 +390,6 @@ class RenderBuffers:
         return texts
 
 
-_Result = TypeVar("_Result")
-
 SHARE_FRAMES = 4096
 SHARE_OCTETS = 1 << 20
 """A thread's share at a time: so many frames, or fewer of so many octets."""
@@ -398,6 +397,7 @@ WORTH_FRAMES = 16
 """Of a path that fewer frames of a batch have, and none had before, no program is made."""
 _AHEAD = 3
 _NONE, _UNASKED = -1, -2
+_NEAR_NS = 1 << 60
 _FAR_NS = 2.0**62
 """Times whose sums and differences would not fit are told one by one."""
 
@@ -434,6 +434,7 @@ class Renderer:
         self._programs = self._assembler.programs()
         self._program_of = np.empty(0, np.int32)
         self._buffers: list[RenderBuffers] = []
+        self._lock = threading.Lock()
 
     def batch(
         self,
@@ -446,23 +447,39 @@ class Renderer:
         origin_ns: int = 0,
         pool: ThreadPoolExecutor | None = None,
     ) -> Iterator[memoryview]:
-        """Yield the text of the frames of a batch in pieces, each of which is valid until the next.
+        """Return the text of the frames of a batch in pieces, each of which is valid until the next.
 
         ``single`` gives the text of frames that no program tells: of those, in order, that ``odd`` says too.
-        ``origin_ns`` is what `RecordNumber.SINCE_NS` counts from.  ``pool`` shares the work.
+        ``origin_ns`` is what `RecordNumber.SINCE_NS` counts from.  ``pool`` begins with the text now, before
+        it is taken.  Several threads may ask, for one batch each.
         """
         if not len(batch):
-            return
+            return iter(())
         frames = frames_of(batch, interfaces)
-        found = find_layers(frames, tuple(SHOWN_AS) if self._sampled else (), ethertypes, pool)
+        found = find_layers(frames, tuple(SHOWN_AS) if self._sampled else (), ethertypes, None)
+        with self._lock:
+            job = self._job(batch, found, single, interfaces, ethertypes, odd, origin_ns)
+        return self._shares(job, batch.captured, pool)
+
+    def _job(
+        self,
+        batch: Batch,
+        found: LayersFound,
+        single: Single,
+        interfaces: Sequence[Interface],
+        ethertypes: EtherTypes,
+        odd: NDArray[np.bool_] | None,
+        origin_ns: int,
+    ) -> Job:
         located = self._paths.locate(found, ethertypes, sampled=self._sampled)
-        record, far = _record(batch, interfaces, origin_ns)
+        far = _far(batch, origin_ns)
         alone = far if odd is None else odd | far
         if not self._malformed:
             alone |= located.malformed
         if not self._malformed or self._wrong is not None:
             alone |= located.shows_malformed
         program = self._chosen(located, alone)
+        record = _record(batch, interfaces, origin_ns, self._assembler.record_numbers, far)
         rows = np.flatnonzero(program < 0)
         singles = single(batch.select(rows)) if len(rows) else ()
         errors = self._errors(found, ethertypes) if self._malformed else ()
@@ -471,7 +488,7 @@ class Renderer:
             record[RecordNumber.FLAWED, found.error_rows] = 1
         program[rows] = -1 - np.arange(len(rows))
         texts, bounds = _packed([*singles, *errors])
-        job = Job(
+        return Job(
             located=located,
             program=fixed(program),
             record=fixed(record),
@@ -482,7 +499,6 @@ class Renderer:
             functions=self._assembler.functions,
             argument_octets=self._assembler.argument_octets,
         )
-        yield from self._shares(job, batch.captured, pool)
 
     def _errors(self, found: LayersFound, ethertypes: EtherTypes) -> Sequence[str]:
         """Return the text for each way of being malformed."""
@@ -512,10 +528,12 @@ class Renderer:
         return program
 
     def _shares(self, job: Job, captured: Int64, pool: ThreadPoolExecutor | None) -> Iterator[memoryview]:
-        """Yield the text of the rows, share by share, with threads that are two shares ahead."""
+        """Return the text of the rows, share by share, with threads that are some shares ahead."""
         works = [partial(self._share, job, *share) for share in _shared(captured)]
-        shared = pool if len(works) > 1 else None
-        for buffers, texts in _done(works, shared):
+        return self._taken(some_ahead(works, pool, _AHEAD))
+
+    def _taken(self, shares: Iterable[tuple[RenderBuffers, list[memoryview]]]) -> Iterator[memoryview]:
+        for buffers, texts in shares:
             yield from texts
             self._buffers.append(buffers)
 
@@ -544,52 +562,64 @@ def _has_moving_fields(path: Path) -> bool:
     return any(cls.moving for cls in layers)
 
 
-def _done(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None) -> Iterator[_Result]:
-    """Yield the result of each of ``works``, in order, while ``pool`` runs the next ones."""
-    if pool is None:
-        yield from (work() for work in works)
-        return
-    in_flight = collections.deque(pool.submit(work) for work in works[:_AHEAD])
-    for work in works[_AHEAD:]:
-        yield in_flight.popleft().result()
-        in_flight.append(pool.submit(work))
-    while in_flight:
-        yield in_flight.popleft().result()
+def _far(batch: Batch, origin_ns: int) -> NDArray[np.bool_]:
+    """Return which frames have times too large to be written by programs."""
+    if max(abs(origin_ns), batch.farthest_ns()) < _NEAR_NS:
+        return np.zeros(len(batch), np.bool_)
+    near = batch.time_ns.astype(np.float64)
+    far = (np.abs(near - origin_ns) > _FAR_NS) | (np.abs(near) > _FAR_NS)
+    for times in (batch.since_first_ns(), batch.since_previous_ns(), batch.since_displayed_ns()):
+        far |= np.abs(times.astype(np.float64)) > _FAR_NS
+    return far
 
 
-def _record(batch: Batch, interfaces: Sequence[Interface], origin_ns: int) -> tuple[Int64, NDArray[np.bool_]]:
-    """Return the numbers of the frames' records, and which frames have one too large to be written."""
+def _record(
+    batch: Batch,
+    interfaces: Sequence[Interface],
+    origin_ns: int,
+    wanted: Collection[int],
+    far: NDArray[np.bool_],
+) -> Int64:
+    """Return the numbers of the frames' records, a row each: those ``wanted``, the others are anything."""
     links, used = batch.links(interfaces)
     if not links:
         links, used = [Interface(index=0, linktype=ETHERNET)], np.zeros(len(batch), np.int64)
-    timed = np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed
-    far = np.abs(batch.time_ns.astype(np.float64) - origin_ns) > _FAR_NS
-    far |= np.abs(batch.time_ns.astype(np.float64)) > _FAR_NS
-    record = np.empty((len(RecordNumber), len(batch)), np.int64)
-    record[RecordNumber.NUMBER] = batch.numbers + 1
-    record[RecordNumber.TIME_NS] = batch.time_ns
-    record[RecordNumber.TIMED] = timed
-    since_ns = np.zeros(len(batch), np.int64)
-    near = timed & ~far
-    if near.any():  # else the origin may be more than 64 bits hold
-        since_ns[near] = batch.time_ns[near] - origin_ns
-    record[RecordNumber.SINCE_NS] = since_ns
-    for number, times in (
-        (RecordNumber.SINCE_FIRST_NS, batch.since_first_ns()),
-        (RecordNumber.SINCE_PREVIOUS_NS, batch.since_previous_ns()),
-        (RecordNumber.SINCE_DISPLAYED_NS, batch.since_displayed_ns()),
-    ):
-        far |= np.abs(times.astype(np.float64)) > _FAR_NS
-        record[number] = times
-    record[RecordNumber.ORIGINAL] = batch.original
-    record[RecordNumber.CAPTURED] = batch.captured
-    record[RecordNumber.CUT] = np.maximum(0, batch.original - batch.captured)
-    record[RecordNumber.ERROR] = 0
-    record[RecordNumber.FLAWED] = batch.original > batch.captured
-    record[RecordNumber.INTERFACE] = batch.interface
-    record[RecordNumber.INTERFACE_ID] = np.array([each.local_index for each in links], np.int64)[used]
-    record[RecordNumber.LINKTYPE] = np.array([each.linktype for each in links], np.int64)[used]
-    return record, far
+
+    def since_ns() -> Int64:
+        if batch.timed is None and not far.any():
+            return batch.time_ns - origin_ns
+        since_ns = np.zeros(len(batch), np.int64)
+        near = ~far if batch.timed is None else batch.timed & ~far
+        if near.any():  # else the origin may be more than 64 bits hold
+            since_ns[near] = batch.time_ns[near] - origin_ns
+        return since_ns
+
+    def of_links(values: Iterable[int]) -> Int64 | int:
+        numbers = list(values)
+        return numbers[0] if len(numbers) == 1 else np.array(numbers, np.int64)[used]
+
+    numbers: dict[RecordNumber, Callable[[], Any]] = {
+        RecordNumber.NUMBER: lambda: batch.numbers + 1,
+        RecordNumber.TIME_NS: lambda: batch.time_ns,
+        RecordNumber.TIMED: lambda: 1 if batch.timed is None else batch.timed,
+        RecordNumber.SINCE_NS: since_ns,
+        RecordNumber.SINCE_FIRST_NS: batch.since_first_ns,
+        RecordNumber.SINCE_PREVIOUS_NS: batch.since_previous_ns,
+        RecordNumber.SINCE_DISPLAYED_NS: batch.since_displayed_ns,
+        RecordNumber.ORIGINAL: lambda: batch.original,
+        RecordNumber.CAPTURED: lambda: batch.captured,
+        RecordNumber.CUT: lambda: np.maximum(0, batch.original - batch.captured),
+        RecordNumber.ERROR: lambda: 0,
+        RecordNumber.FLAWED: lambda: batch.original > batch.captured,
+        RecordNumber.INTERFACE: lambda: batch.interface,
+        RecordNumber.INTERFACE_ID: lambda: of_links(each.local_index for each in links),
+        RecordNumber.LINKTYPE: lambda: of_links(each.linktype for each in links),
+    }
+    record = borrow(8 * len(RecordNumber) * len(batch)).view(np.int64).reshape(len(RecordNumber), len(batch))
+    for number in RecordNumber:
+        if number in wanted:
+            record[number] = numbers[number]()
+    return record
 
 
 def _packed(texts: Iterable[str]) -> tuple[Octets, Int64]:
