@@ -430,6 +430,10 @@ _BLOCK_NAMES = {
 }
 
 
+BLOCK_TYPES = tuple(_BLOCK_NAMES)
+"""The types of blocks that are known by name."""
+
+
 def block_name(kind: int) -> str:
     """Return the name of a pcapng block type, or ``unknown (0x…)``."""
     return _BLOCK_NAMES.get(kind, f"unknown (0x{kind:08x})")

@@ -32,9 +32,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ecmproto.capture.batch import (
-    ENHANCED_PACKET,
-    OBSOLETE_PACKET,
-    SIMPLE_PACKET,
+    BLOCK_TYPES,
     Batch,
     Block,
     ByteOrder,
@@ -63,8 +61,9 @@ _HEAD_OCTETS = 1 << 20
 """The first frame of a pcapng file that is split stands within so many octets, behind its interfaces."""
 _SEARCHED_OCTETS = 1 << 18
 """Behind a guess a record is looked for within so many octets: the longest that most captures have."""
-_FOLLOWED_OCTETS = 2 << 20
-"""So far the records behind one that looks like one are followed."""
+_WINDOWS_OCTETS = (1 << 17, 9 << 18)
+"""So many octets are looked at: first what is enough for most captures, then what is for all."""
+_STRIDE = 1 << 12
 _FOLLOWED = 64
 _FEWEST = 3
 """How many records must follow one another, unless the file ends."""
@@ -279,9 +278,12 @@ class _Places:
         last = len(self.described)
         for guess in guesses if self._find is not None else ():
             at = max(guess, last + 1) & ~3
-            window = np.frombuffer(self._octets(at, _SEARCHED_OCTETS + _FOLLOWED_OCTETS), np.uint8)
             assert self._find is not None
-            found = _first_followed(window, self._find)
+            for octets in _WINDOWS_OCTETS:
+                window = np.frombuffer(self._octets(at, octets), np.uint8)
+                found = _first_followed(window, self._find)
+                if found is not None or len(window) < octets:
+                    break
             if found is not None and at + found > last:
                 last = at + found
                 yield last
@@ -325,18 +327,19 @@ class _PcapFinder:
 
 
 class _PcapngFinder:
-    """Knows blocks by their length, which stands at both ends."""
+    """Knows blocks of the types that there are by their length, which stands at both ends."""
 
     header_octets = 16
+    _KINDS = np.array(BLOCK_TYPES)
 
     def __init__(self, byte_order: ByteOrder) -> None:
         self._order = byte_order
 
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
-        """Return how long the blocks with frames are, 0 where there is none."""
+        """Return how long the blocks are, 0 where there is none."""
         kind, total, *_ = words(octets, starts, 4, self._order).astype(np.int64).T
-        there = np.isin(kind, (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET)) & (starts % 4 == 0)
-        there &= (total >= 16) & (total % 4 == 0) & (starts + total <= len(octets))
+        there = np.isin(kind, self._KINDS) & (starts % 4 == 0)
+        there &= (total >= 12) & (total % 4 == 0) & (starts + total <= len(octets))
         ends = np.where(there, starts + total - 4, 0)
         there &= words(octets, ends, 1, self._order)[:, 0] == total
         return np.where(there, total, 0)
@@ -347,18 +350,24 @@ def _first_followed(octets: Octets, finder: _Finder) -> int | None:
     room = len(octets) - finder.header_octets + 1
     if room <= 0:
         return None
-    starts = np.arange(min(room, _SEARCHED_OCTETS), dtype=np.int64)
-    for start in np.flatnonzero(finder.lengths(octets, starts)).tolist():
-        at, followed = start, 0
-        while followed < _FOLLOWED and at < room:
-            length = int(finder.lengths(octets, np.array([at]))[0])
-            if not length:
-                break
-            at, followed = at + length, followed + 1
-        else:
-            if followed >= _FEWEST or at == len(octets):
+    searched = min(room, _SEARCHED_OCTETS)
+    for first in range(0, searched, _STRIDE):
+        starts = np.arange(first, min(first + _STRIDE, searched), dtype=np.int64)
+        for start in starts[finder.lengths(octets, starts) > 0].tolist():
+            if _is_followed(octets, finder, start):
                 return int(start)
     return None
+
+
+def _is_followed(octets: Octets, finder: _Finder, start: int) -> bool:
+    """Return whether records follow one, as far as the octets go."""
+    at, followed = start, 0
+    while followed < _FOLLOWED and at + finder.header_octets <= len(octets):
+        length = int(finder.lengths(octets, np.array([at]))[0])
+        if not length:
+            return False
+        at, followed = at + length, followed + 1
+    return followed >= _FEWEST or at == len(octets)
 
 
 def _described_up_to_frames(parser: PcapngParser, octets: bytes) -> bool:
