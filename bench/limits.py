@@ -20,6 +20,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ _FIRST_BPS, _BELOW, _ABOVE = 50_000_000, 6, 12
 RATES = tuple(int(round(_FIRST_BPS * 2 ** (step / 2), -5)) for step in range(-_BELOW, _ABOVE + 1))
 """6 Mb/s to 3.2 Gb/s, in steps of 41 %."""
 _ATTEMPTS = 2
+_RUN_MORE_S = 8
+"""What a run takes besides its traffic."""
 
 
 class Limit(NamedTuple):
@@ -66,23 +69,16 @@ def found_limit(
 
 
 class _Testbeds:
-    """Runs of one mechanism, what they missed by rate, and how long the longest took."""
+    """Runs of one mechanism, and what they missed by rate."""
 
     def __init__(self, mechanism: str, seconds: int) -> None:
         self.missed: dict[int, str] = {}
-        self.longest_s = 0.0
         self._mechanism = mechanism
         self._seconds = seconds
 
     def misses(self, rate_bps: int) -> bool:
         """Return whether the bounds are missed at a rate."""
-        return all(self._timed(rate_bps) for _ in range(_ATTEMPTS))
-
-    def _timed(self, rate_bps: int) -> bool:
-        began_s = time.monotonic()
-        missed = self._missed(rate_bps)
-        self.longest_s = max(self.longest_s, time.monotonic() - began_s)
-        return missed
+        return all(self._missed(rate_bps) for _ in range(_ATTEMPTS))
 
     def _missed(self, rate_bps: int) -> bool:
         try:
@@ -112,12 +108,16 @@ def _misses(limit: Limit, missed: Mapping[int, str]) -> str:
     return f"{format_rate(rate_bps)}: {missed[rate_bps]}{between}"
 
 
+def _is_past(monotonic_s: float) -> bool:
+    return time.monotonic() > monotonic_s
+
+
 def run(words: Sequence[str] = ()) -> None:
     """Print the limit of each mechanism, and what broke there."""
     parser = argparse.ArgumentParser(prog="python -m bench limits")
     parser.add_argument("--mechanism", default=",".join(MECHANISMS))
     parser.add_argument("--minutes", type=float, default=12.0)
-    parser.add_argument("--seconds", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=6)
     asked = parser.parse_args(words)
     names = asked.mechanism.split(",")
     if unknown := [name for name in names if name not in MECHANISMS]:
@@ -130,12 +130,10 @@ def run(words: Sequence[str] = ()) -> None:
     print(f"{'mechanism':10}  {'holds up to':>12}  misses at", flush=True)
     for place, name in enumerate(names):
         testbeds, now_s = _Testbeds(name, asked.seconds), time.monotonic()
-        share_ends_s = now_s + (end_s - now_s) / (len(names) - place)
-
-        def is_over(testbeds: _Testbeds = testbeds, share_ends_s: float = share_ends_s) -> bool:
-            return time.monotonic() + _ATTEMPTS * testbeds.longest_s > share_ends_s
-
-        limit = found_limit(testbeds.misses, first, is_over=is_over)
+        # The first one has the most to look for.  A rate that is missed takes all attempts.
+        share_s = (end_s - now_s) / (len(names) - place) if place else 2 * (end_s - now_s) / (len(names) + 1)
+        last_s = now_s + share_s - _ATTEMPTS * (asked.seconds + _RUN_MORE_S)
+        limit = found_limit(testbeds.misses, first, is_over=partial(_is_past, last_s))
         first = first if limit.holds is None else limit.holds
         print(f"{name:10}  {_holds(limit):>12}  {_misses(limit, testbeds.missed)}", flush=True)
     print(f"in {time.monotonic() - began_s:.0f} s")

@@ -19,7 +19,7 @@ from ecmproto.mechanisms.api.parameters import (
     ratio,
     redeclared,
 )
-from ecmproto.units import QUEUE_UNIT_OCTETS, format_octets
+from ecmproto.units import NS_PER_S, QUEUE_UNIT_OCTETS, format_octets
 
 PRIORITIES = 8
 
@@ -35,8 +35,16 @@ LARGEST_FIELD_UNITS = 16_383
 UNSET: Any = None
 """The default of a parameter that follows from others; `Parameters.__post_init__` puts a number there."""
 
-OFTEN = ("cp.sf=30kB", "cp.sr=9kB")
-"""What ECM and BCN sample by at a slow port, where 150 KB last too long between samples."""
+_SAMPLE_NS = 2_400_000
+_LEAST_SAMPLE_OCTETS, _MOST_SAMPLE_OCTETS = 15_000, 150_000
+
+
+def sampled_often(rate_bps: int) -> list[str]:
+    """Return what ECM and BCN sample by at a slow port, where 150 KB last too long between samples."""
+    octets = rate_bps * _SAMPLE_NS // (8 * NS_PER_S)
+    sf = min(_MOST_SAMPLE_OCTETS, max(_LEAST_SAMPLE_OCTETS, octets))
+    return [f"cp.sf={sf}B", f"cp.sr={3 * sf // 10}B"]
+
 
 _LAB = "S004 VI, in octets"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.aimd.parameters import OFTEN, UNSET, AIMDEdgeParameters, feedback_weight
+from ecmproto.mechanisms.aimd.parameters import UNSET, AIMDEdgeParameters, feedback_weight, sampled_often
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.mechanisms.api.parameters import MOST_OCTETS, flag, octets, rate, ratio
 from ecmproto.units import format_octets
@@ -72,7 +72,7 @@ class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
 
 
 def _low_rate(rate_bps: int) -> list[str]:
-    return ["rp.td=10ms", *OFTEN]
+    return ["rp.td=10ms", *sampled_often(rate_bps)]
 
 
 BCN = Mechanism(

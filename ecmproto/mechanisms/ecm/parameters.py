@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.aimd.parameters import OFTEN, UNSET, AIMDEdgeParameters, feedback_weight
+from ecmproto.mechanisms.aimd.parameters import UNSET, AIMDEdgeParameters, feedback_weight, sampled_often
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.mechanisms.api.parameters import Parameters, count, flag, rate
 
@@ -71,7 +71,7 @@ _GI = 4 * 64 / 1500
 def _low_rate(rate_bps: int) -> list[str]:
     # Ru is 0.0004·C; where its range ends above that, the gain that it is multiplied with is less.
     gi = _GI * _RU_SHARE * rate_bps / _LEAST_RU_BPS
-    return ["rp.ru=1M", f"rp.gi={gi:.6f}", "rp.floor=1M", "rp.td=10ms", *OFTEN, "cp.qsc=0"]
+    return ["rp.ru=1M", f"rp.gi={gi:.6f}", "rp.floor=1M", "rp.td=10ms", *sampled_often(rate_bps), "cp.qsc=0"]
 
 
 ECM = Mechanism(

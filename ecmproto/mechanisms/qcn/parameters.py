@@ -20,7 +20,7 @@ from ecmproto.mechanisms.api.parameters import (
     ratio,
     redeclared,
 )
-from ecmproto.units import format_rate
+from ecmproto.units import NS_PER_S, format_rate
 
 SAMPLE_OCTETS = (150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500)
 """Octets to the next sample for QntzFb div 8 = 0…7 when the minimum sample base is its default."""
@@ -228,8 +228,15 @@ class QCNEdgeParameters(Parameters):
             )
 
 
+_SAMPLE_NS = 4_000_000
+_LEAST_SAMPLE_OCTETS, _MOST_SAMPLE_OCTETS = 40_000, 150_000
+"""At a slow port 150 kB last too long between samples; more of them leave less fair shares."""
+
+
 def _low_rate(rate_bps: int) -> list[str]:
-    return ["rp.min_rate=1M", "rp.ai_rate=1M", "rp.hai_rate=5M", "cp.sample_base=50kB"]
+    octets = rate_bps * _SAMPLE_NS // (8 * NS_PER_S)
+    sample_base = min(_MOST_SAMPLE_OCTETS, max(_LEAST_SAMPLE_OCTETS, octets))
+    return ["rp.min_rate=1M", "rp.ai_rate=1M", "rp.hai_rate=5M", f"cp.sample_base={sample_base}B"]
 
 
 QCN = Mechanism(
