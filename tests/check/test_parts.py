@@ -114,7 +114,7 @@ def of_whole(whole: Batch, sums: Sums) -> Any:
 PARTS = st.lists(st.integers(0, 10**6), max_size=6)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(whole=captures(), cuts=PARTS, picks=PARTS)
 def test_statistics_of_any_parts_in_any_grouping(whole: Batch, cuts: list[int], picks: list[int]) -> None:
     found = of_parts(whole, cuts, Accumulator, list(picks)).result()
@@ -123,7 +123,7 @@ def test_statistics_of_any_parts_in_any_grouping(whole: Batch, cuts: list[int], 
     assert_same(found, wanted)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(whole=captures(), cuts=PARTS, picks=PARTS)
 def test_findings_of_any_parts_in_any_grouping(whole: Batch, cuts: list[int], picks: list[int]) -> None:
     found = of_parts(whole, cuts, checker, list(picks)).result()

@@ -169,6 +169,31 @@ def test_a_second_capture_does_not_replace_the_first(
     assert json.loads(capsys.readouterr().out)["frames"] == 2 * len(FRAMES)
 
 
+def test_a_folder_a_pattern_and_captures_as_they_are_named(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    for number in (1, 2):
+        (folder / f"x{number}.pcap").write_bytes(sample.read_bytes())
+    shown = ["-T", "fields", "-e", "frame.number", "-e", "frame.time_epoch", "-e", "frame.interface_id"]
+    assert run(["dissect", str(sample), str(sample), "--order", "named", *shown]) == 0
+    named = capsys.readouterr()
+    assert named.err == "ecmproto: 2 captures read as one, one behind the other\n"
+    numbers = [line.split("\t")[0] for line in named.out.splitlines()]
+    assert numbers == [str(number) for number in range(1, 2 * len(FRAMES) + 1)]
+    for words in ([str(folder)], ["-r", str(folder / "x?.pcap")]):
+        assert run(["dissect", *words, *shown]) == 0
+        assert capsys.readouterr() == (named.out, "")
+    (folder / "x3.pcap").write_bytes(b"no capture")
+    assert run(["stats", str(folder), "-T", "json"]) == 3
+    told = capsys.readouterr()
+    assert json.loads(told.out)["frames"] == 2 * len(FRAMES)
+    assert "x3.pcap: needed a pcap or pcapng capture" in told.err
+    assert run(["check", str(tmp_path / "none*.pcap")]) == 3
+    assert "none*.pcap: needed a file that matches, got none" in capsys.readouterr().err
+
+
 def test_stdin_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-r", "-", "-r", "-"]) == 2
     assert "stdin can be read once: needed - once, got it twice" in capsys.readouterr().err
