@@ -40,11 +40,17 @@ _ENDING_S = 5
 _NOTHING = logging.CRITICAL + 1
 """The level of messages that are logged: none."""
 _ALONE = {
+    "distributed.scheduler.active-memory-manager.start": False,
     "distributed.scheduler.http.routes": [],
+    "distributed.scheduler.work-stealing": False,
     "distributed.worker.http.routes": [],
+    "distributed.worker.memory.monitor-interval": "500ms",
     "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.tick.interval": "500ms",
 }
-"""What a cluster for one run does without: pages about itself, and statistics of where its time goes."""
+"""What a cluster that serves one command does without, or seldom: looking at itself takes time."""
 _PATIENCE_S = 600.0
 """How long one waits for a first worker, or for another one."""
 _LOCAL = re.compile(r"local:(\d{1,4})")
