@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import functools
 import itertools
@@ -22,6 +21,7 @@ from ecmproto.batch.headers import fixed
 from ecmproto.capture.batch import ETHERNET, RAW_IP_TYPES, Batch, Interface
 from ecmproto.columns.column import Texts
 from ecmproto.columns.gathering import Census, Collected, Want, collect, look_up
+from ecmproto.columns.invariant_crc import STATES, crc_states
 from ecmproto.columns.layout_cache import FCS_AT, FROM_END, LAST, NODE, TAIL, ZEROS
 from ecmproto.columns.parse_tables import NUMBER_OF
 from ecmproto.columns.threads import together
@@ -30,7 +30,6 @@ from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import UNBOUNDED, Layer
 from ecmproto.formats.ethernet import Data
 from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.formats.infiniband import BTH, crc_status
 from ecmproto.formats.registry import FORMATS
 
 Int64 = NDArray[np.int64]
@@ -117,14 +116,14 @@ class LayersFound:
     @functools.cached_property
     def crc_states(self) -> tuple[NDArray[np.int32], Texts]:
         """The frames with RoCE packets, and whether their invariant CRCs hold, as the decoder says."""
-        roce = np.array([any(issubclass(cls, BTH) for cls in path) for path in self.paths], np.bool_)
-        rows = np.flatnonzero(roce[self.path])
-        first = [part.begin for part in self.parts]
-        words = []
-        for row in rows.tolist():
-            frame = self.parts[bisect.bisect(first, row) - 1].decode(row)
-            words.append(crc_status(frame.layers, frame.boundaries()) or "")
-        return rows.astype(np.int32), coded(np.arange(len(rows)), words)
+        rows, states = crc_states(self)
+        # in the order in which they are met
+        met, first = np.unique(states, return_index=True)
+        order = np.argsort(first)
+        code_of = np.zeros(len(STATES), np.int32)
+        code_of[met[order]] = np.arange(len(met))
+        words = tuple(STATES[state] for state in met[order].tolist())
+        return rows, Texts(codes=code_of[states], words=words)
 
     @functools.cached_property
     def ends(self) -> Ends:

@@ -97,7 +97,7 @@ def coverage(layers: Sequence[Layer], starts: Sequence[int]) -> Coverage | None:
     ``starts`` says where each of the layers starts in the frame, then where the last one ends.
     """
     at = {cls: place for value, place in zip(layers, starts, strict=False) for cls in type(value).__mro__}
-    network = next((index for index in reversed(range(len(layers))) if type(layers[index]) in _NETWORK), None)
+    network = next((index for index in reversed(range(len(layers))) if type(layers[index]) in NETWORKS), None)
     if network is None or BTH not in at:
         return None
     header, start = layers[network], starts[network]
@@ -500,4 +500,5 @@ class GRH(Layer):
         return values | {"nxthdr": IBA_TRANSPORT} if isinstance(following, BTH) else values
 
 
-_NETWORK = (IPv4, IPv6, GRH)
+NETWORKS: tuple[type[Layer], ...] = (IPv4, IPv6, GRH)
+"""The headers with which what an invariant CRC covers begins."""

@@ -1,0 +1,176 @@
+"""Whether the invariant CRCs of RoCE packets hold, of many frames at a time.
+
+`ecmproto.formats.infiniband.crc_status` says the same of one frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.batch.headers import fixed, signed
+from ecmproto.columns.gathering import Collected, Want
+from ecmproto.columns.parse_tables import NUMBER_OF
+from ecmproto.columns.walk import Frames
+from ecmproto.formats.base import Layer
+from ecmproto.formats.infiniband import BAD, BTH, GOOD, ICRC, NETWORKS, UNVERIFIED
+from ecmproto.formats.ip import UDP, IPv4
+from ecmproto.formats.registry import FORMATS
+from ecmproto.kernel import inlined, over_batches
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+
+STATES = (UNVERIFIED, BAD, GOOD)
+_NOWHERE = -1
+_POLYNOMIAL = 0xEDB88320
+_ONES = 0xFFFFFFFF
+_LINK_HEADER_OCTETS = 8
+_AT_ONCE = 8
+_FLAGS_AT, _MORE_FRAGMENTS = 6, 0x20
+
+
+class Found(Protocol):
+    """Layers that were found; see `ecmproto.columns.layers.LayersFound`."""
+
+    frames: Frames
+
+    @property
+    def count(self) -> Int64:
+        """The number of layers of each kind."""
+
+    def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
+        """Return the wanted values of some kinds of layers."""
+
+
+def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Return the frames with a base transport header, and the place in ``STATES`` of what their CRC is."""
+    frames = len(found.frames.offset)
+    ip4s, bths = _kinds_of(IPv4), _kinds_of(BTH)
+    icrcs, networks, udps = [ICRC], list(NETWORKS), _kinds_of(UDP)
+    every = dict.fromkeys([*ip4s, *bths, *icrcs, *networks, *udps])
+    there = {NUMBER_OF[cls]: Want(places=True) for cls in every if found.count[NUMBER_OF[cls]]}
+    collected = found.collect(there)
+
+    def places(kinds: Iterable[type[Layer]], before: Int64 | None) -> Int64:
+        """Return where each frame's last layer of some kinds starts, of those in front of a place."""
+        last = np.full(frames, _NOWHERE, np.int64)
+        for cls in kinds:
+            each = collected.get(NUMBER_OF[cls])
+            if each is not None:
+                in_front = slice(None) if before is None else each.start < before[each.row]
+                np.maximum.at(last, each.row[in_front], each.start[in_front])
+        return last
+
+    # the first of several; the others are none of the packet
+    icrc = np.full(frames, _NOWHERE, np.int64)
+    whole = collected.get(NUMBER_OF[ICRC])
+    if whole is not None:
+        icrc[whole.row[::-1]] = whole.start[::-1]
+    rows = np.flatnonzero(places(bths, None) != _NOWHERE)
+    bth, network, udp = (places(kinds, icrc)[rows] for kinds in (bths, networks, udps))
+    is_ip4 = (network != _NOWHERE) & (places([IPv4], icrc)[rows] == network)
+    checked = (icrc[rows] != _NOWHERE) & (network != _NOWHERE) & (bth != _NOWHERE)
+    checked &= ~_are_fragments(found.frames.buffer, [collected.get(NUMBER_OF[cls]) for cls in ip4s], frames)[
+        rows
+    ]
+    states = np.zeros(len(rows), np.int8)
+    picks = np.flatnonzero(checked)
+    good = np.empty(len(picks), np.bool_)
+    _check(
+        fixed(found.frames.buffer), fixed(network[picks]), fixed(is_ip4[picks]), fixed(udp[picks]),
+        fixed(bth[picks]), fixed(icrc[rows][picks]), _TABLES, good,
+    )  # fmt: skip
+    states[picks] = 1 + good
+    return rows.astype(np.int32), states
+
+
+def _kinds_of(base: type[Layer]) -> list[type[Layer]]:
+    return [cls for cls in FORMATS if issubclass(cls, base)]
+
+
+def _are_fragments(buffer: Octets, headers: Iterable[Collected | None], frames: int) -> NDArray[np.bool_]:
+    """Return which frames have an IPv4 header with more fragments behind it."""
+    fragments = np.zeros(frames, np.bool_)
+    for each in headers:
+        if each is not None:
+            fragments[each.row[buffer[each.start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = True
+    return fragments
+
+
+def _tables() -> Int64:
+    """Return what eight octets add to a CRC-32: of each place among them, by its octet."""
+    crc = np.arange(256, dtype=np.int64)
+    for _ in range(8):
+        crc = np.where(crc & 1, crc >> 1 ^ _POLYNOMIAL, crc >> 1)
+    tables = [crc]
+    for _ in range(_AT_ONCE - 1):
+        tables.append(tables[-1] >> 8 ^ crc[tables[-1] & 0xFF])
+    return fixed(np.stack(tables))
+
+
+_TABLES = _tables()
+
+
+@inlined
+def _octet(crc: int, octet: int, tables: Int64) -> int:
+    return int(crc >> 8 ^ tables[0, (crc ^ octet) & 0xFF])
+
+
+@over_batches
+def _check(
+    buffer: Octets,
+    network: Int64,
+    is_ip4: NDArray[np.bool_],
+    udp: Int64,
+    bth: Int64,
+    icrc: Int64,
+    tables: Int64,
+    good: NDArray[np.bool_],
+) -> None:
+    """Fill in whether the invariant CRC at ``icrc`` is that of the octets from ``network`` on.
+
+    As `ecmproto.formats.infiniband.coverage`: what changes on the way counts as ones.
+    """
+    for row in range(len(network)):
+        first, stop, transport, datagram = network[row], icrc[row], bth[row], udp[row]
+        crc = _ONES
+        for _ in range(_LINK_HEADER_OCTETS):
+            crc = _octet(crc, 0xFF, tables)
+        plain = min(stop, max(first + 12, transport + 5, datagram + 8))
+        for at in range(first, plain):
+            octet, place = signed(buffer[at]), at - first
+            if is_ip4[row]:
+                if place == 1 or place == 8 or place == 10 or place == 11:
+                    octet = 0xFF
+            elif place == 0:
+                octet |= 0x0F
+            elif place < 4 or place == 7:
+                octet = 0xFF
+            if at == transport + 4 or (datagram >= 0 and datagram + 6 <= at < datagram + 8):
+                octet = 0xFF
+            crc = _octet(crc, octet, tables)
+        at = plain
+        while at + 8 <= stop:
+            crc = int(
+                tables[7, (crc ^ signed(buffer[at])) & 0xFF]
+                ^ tables[6, (crc >> 8 ^ signed(buffer[at + 1])) & 0xFF]
+                ^ tables[5, (crc >> 16 ^ signed(buffer[at + 2])) & 0xFF]
+                ^ tables[4, (crc >> 24 ^ signed(buffer[at + 3])) & 0xFF]
+                ^ tables[3, signed(buffer[at + 4])]
+                ^ tables[2, signed(buffer[at + 5])]
+                ^ tables[1, signed(buffer[at + 6])]
+                ^ tables[0, signed(buffer[at + 7])]
+            )
+            at += 8
+        while at < stop:
+            crc = _octet(crc, signed(buffer[at]), tables)
+            at += 1
+        crc ^= _ONES
+        there = 0
+        for octet in range(4):
+            there |= signed(buffer[stop + octet]) << 8 * octet
+        good[row] = there == crc
