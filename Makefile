@@ -9,7 +9,7 @@ FUZZ_TIME ?= 60s
 KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms lab \
 	cli/test_dissect_large.py cli/test_dissect_columns.py test_kernel.py test_kernel_cache.py)
 
-.PHONY: demo test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs papers pcaps release oldest newest clean
+.PHONY: demo test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs papers pcaps wheel wheel-check release oldest newest clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,6 +22,7 @@ $(VENV)/ready-dev: $(VENV)/ready
 	touch $@
 
 demo: $(VENV)/ready  ## the main job on the bundled captures
+	@$(RUN) warm demo
 	@$(RUN) demo
 
 test: lint unit  ## what a newcomer runs: some five minutes on two cores
@@ -70,6 +71,13 @@ fuzz: $(VENV)/ready-dev  ## FUZZ_TIME each of what is spoilt, then of what cover
 	else \
 		echo '*** NOT DONE: what coverage guides to needs atheris, which is not installed here' >&2; \
 	fi
+
+wheel: $(VENV)/ready-dev  ## dist/: a wheel with the kernels' machine code, for this Python and architecture
+	$(BIN)/python -m ecmproto_cli.prebuilding build/prebuilt
+	ECMPROTO_PREBUILT="$(CURDIR)/build/prebuilt" $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+wheel-check: wheel  ## its first minute in an empty environment, beside that of others: nothing is compiled
+	$(BIN)/python -m bench firstminute --gate dist/ecmproto-*-cp*.whl
 
 docs: $(VENV)/ready-dev  ## the references of fields, parameters, scenarios, rules and licences, from what they describe
 	$(BIN)/python -m docs.reference

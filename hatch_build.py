@@ -1,7 +1,12 @@
-"""What builds add to every wheel: manual pages, completion scripts and the bundled captures."""
+"""What builds add to wheels: manual pages, completion scripts and the bundled captures, and machine code.
+
+``ECMPROTO_PREBUILT`` names the folder that `make wheel` has the kernels compiled into; without it the wheel
+is for any Python, and kernels are compiled when they are first used.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -33,6 +38,16 @@ class BuildHook(BuildHookInterface):
             for path in sorted((root / "pcaps").glob(pattern)):
                 build_data["force_include"][str(path)] = f"ecmproto_cli/captures/{path.name}"
 
+        if version != "editable" and os.environ.get("ECMPROTO_PREBUILT"):
+            _add_machine_code(Path(os.environ["ECMPROTO_PREBUILT"]), build_data)
+
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was made."""
         self._made.cleanup()
+
+
+def _add_machine_code(folder: Path, build_data: dict[str, Any]) -> None:
+    """Take the folder in, and what it is for into the wheel's name."""
+    build_data["pure_python"] = False
+    build_data["tag"] = json.loads((folder / "manifest.json").read_bytes())["tag"]
+    build_data["force_include"][str(folder)] = "ecmproto/_prebuilt"

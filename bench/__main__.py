@@ -3,7 +3,7 @@
 ``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [check] [diff]
 [sweeps] [replay] [lab] [fuzzing] [editing] [wireshark] [memory] [interfaces] [forwarding]``
 
-With options of their own, and alone: ``endurance``, ``fleet``, ``limits`` and ``testbed``
+With options of their own, and alone: ``endurance``, ``firstminute``, ``fleet``, ``limits`` and ``testbed``
 (``python -m bench fleet --help``).
 """
 
@@ -18,7 +18,7 @@ NAMES = (
 )  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")
-LONG = ("endurance", "fleet", "limits", "testbed")
+LONG = ("endurance", "firstminute", "fleet", "limits", "testbed")
 
 
 def main() -> None:

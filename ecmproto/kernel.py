@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ecmproto import kernel_code, kernel_folder
+from ecmproto import kernel_code, kernel_folder, prebuilt
 from ecmproto.kernel_code import Entry, typing_key
 from ecmproto.kernel_folder import digest
 from ecmproto.kernel_sources import follow, has_file, source_digest
@@ -176,22 +176,40 @@ class Place:
             f"{name}-{digest(repr((*identity, target)).encode()).hex()[:24]}.nmc"
             for target in kernel_code.targets()
         ]
-        self._stamp = digest(repr((stamp, source_digest(function))).encode())
+        sources = source_digest(function)
+        self._stamp = digest(repr((stamp, sources)).encode())
+        # An image asks nothing of the numba that is here.
+        self._brought = digest(repr((prebuilt.FOLDER.name, sources)).encode())
 
     def loaded(self) -> Entry | None:
-        """Return the entry of code that is kept; None where there is none that runs here."""
+        """Return the entry of code that the wheel brought or that is kept; None where none runs here."""
+        store = prebuilt.store()
         for name in self._names:
+            image = kernel_folder.body_of(store.read(self._source, name), self._brought)
+            found = None if image is None else _entered(image)
+            if found is not None:
+                return found
+        for name in self._names if not isinstance(store, prebuilt.Workshop) else ():
             image = kernel_folder.load(self._source, name, self._stamp)
-            if image is not None:
-                try:
-                    return kernel_code.load(image)
-                except (OSError, ValueError):
-                    continue
+            found = None if image is None else _entered(image)
+            if found is not None:
+                return found
         return None
 
     def save(self, image: bytes) -> None:
         """Keep an image for the next process."""
-        kernel_folder.save(self._source, self._names[0], self._stamp, image)
+        store = prebuilt.store()
+        if isinstance(store, prebuilt.Workshop):
+            store.write(self._source, self._names[0], kernel_folder.file_of(image, self._brought))
+        else:
+            kernel_folder.save(self._source, self._names[0], self._stamp, image)
+
+
+def _entered(image: bytes) -> Entry | None:
+    try:
+        return kernel_code.load(image)
+    except (OSError, ValueError):
+        return None
 
 
 def _place(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Place | None:

@@ -5,23 +5,30 @@ where alone.
 
 A file holds one compiled form.  It is named by what it was compiled for and begins with digests of what it
 was compiled from and of itself: code of other sources, of another numba or cut short is never unpickled.
+
+Code that the wheel brought (`ecmproto.prebuilt`) comes first, and nothing is looked for elsewhere then.
 """
 
 from __future__ import annotations
 
+import io
 import pickle
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import llvmlite.binding
 import numba
+from numba.core import types
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
-from numba.core.serialize import dumps
+from numba.core.serialize import NumbaPickler, dumps
 
-from ecmproto.kernel_folder import digest, folder_for, load, save
+from ecmproto import prebuilt
+from ecmproto.errors import CacheWarning
+from ecmproto.kernel_folder import body_of, digest, file_of, folder_for, load, save
 from ecmproto.kernel_turns import TURNS
 
 Sources = Callable[[Any], tuple[Iterable[str], str]]
@@ -29,17 +36,28 @@ Sources = Callable[[Any], tuple[Iterable[str], str]]
 _numba: Any = numba  # untyped
 _rebuilt: Any = CompileResult._rebuild
 _address_of: Callable[[str], int | None] = llvmlite.binding.address_of_symbol
+_MINOR = prebuilt.minor(_numba.__version__)
+_told: list[str] = []
+compiled: list[str] = []
+"""The kernels that this process has compiled, or compiles, in order."""
+under_way: dict[str, float] = {}
+"""Those that are being compiled, and about how many seconds of processor time each takes."""
+_S_PER_OCTET = 1e-3
+"""How long compiling takes by the octets of code, in the mean of all kernels."""
 
 
 class KernelCache(NullCache):
     """The cache that numba asks for the compiled forms of one function: files that are safe to load."""
 
-    def __init__(self, function: Callable[..., Any], sources: Sources) -> None:
+    def __init__(self, function: Callable[..., Any], sources: Sources, octets: Callable[[Any], int]) -> None:
         self._code = function.__code__
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         self._enclosed = digest(dumps(cells) if cells else b"")  # type: ignore[no-untyped-call]
         self._name = f"{Path(self._code.co_filename).stem}.{function.__qualname__}".replace("<locals>.", "")
+        self.kernel = f"{function.__module__}.{function.__qualname__}".removeprefix("ecmproto.")
+        """Its name, for people."""
         self._sources = sources
+        self._octets = octets
 
     @property
     def cache_path(self) -> str | None:
@@ -48,35 +66,56 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled form for one signature; None where it is this process's turn to compile."""
-        found = self._loaded(sig, target_context)
+        found = self._brought(sig, target_context)
+        if found is None and not isinstance(prebuilt.store(), prebuilt.Workshop):
+            found = self._kept_or_awaited(sig, target_context)
+        if found is None:
+            self._begin(sig)
+        return found
+
+    def _begin(self, sig: Any) -> None:
+        """Take note that this kernel is compiled next."""
+        compiled.append(self.kernel)
+        under_way[self.kernel] = self._octets(sig) * _S_PER_OCTET
+        why = prebuilt.store().why_not
+        if why and not _told:
+            _told.append(why)
+            warnings.warn(f"kernels are compiled at their first use: {why}", CacheWarning, stacklevel=2)
+
+    def _kept_or_awaited(self, sig: Any, target_context: Any) -> Any:
+        found = self._kept(sig, target_context)
         if found is None and TURNS:
             TURNS[-1].begin(self.cache_path)
             # another process may have compiled it meanwhile
-            found = self._loaded(sig, target_context)
+            found = self._kept(sig, target_context)
             if found is not None:
                 TURNS[-1].end()
         return found
 
-    def _loaded(self, sig: Any, target_context: Any) -> Any:
-        name, key, stamp = self._asked(sig, target_context.codegen())
-        pickled = load(self._code.co_filename, name, stamp)
+    def _brought(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled form that the wheel brought, None without one."""
+        store = prebuilt.store()
+        if store.is_empty:
+            return None
+        asked = self._asked(sig, _any(target_context.codegen()), _MINOR)
+        octets = store.read(self._code.co_filename, asked.name)
+        if octets is None:
+            return None
+        pickled = body_of(octets, asked.stamp)
         if pickled is None:
+            store.why_not = f"that of the wheel for {self.kernel} was made from other sources"
             return None
-        try:
-            made_for, outside, reduced = pickle.loads(pickled)
-            if made_for != key:
-                return None
-            if not all(map(_address_of, outside)):
-                # Of what compiling needs, in half the time that importing numba takes; without what it names
-                # there, such as all that unpacks a numpy generator, code crashes.
-                target_context.refresh()
-            return _rebuilt(target_context, *reduced)
-        except Exception:
-            # Whatever unpickling raises.  It is compiled, and the file replaced.
-            return None
+        return _made_of(pickled, asked, target_context)
+
+    def _kept(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled form that an earlier process kept, None without one."""
+        asked = self._asked(sig, target_context.codegen().magic_tuple(), _numba.__version__)
+        pickled = load(self._code.co_filename, asked.name, asked.stamp)
+        return None if pickled is None else _made_of(pickled, asked, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the compiled form ``data`` of one signature, where that is possible."""
+        under_way.pop(self.kernel, None)
         try:
             self._save(sig, data)
         finally:
@@ -84,21 +123,96 @@ class KernelCache(NullCache):
                 TURNS[-1].end()
 
     def _save(self, sig: Any, data: Any) -> None:
-        if self.cache_path is None or data.library.has_dynamic_globals:
+        if data.library.has_dynamic_globals:
             return
-        name, key, stamp = self._asked(sig, data.codegen)
-        pickled: bytes = dumps((key, _outside(data.library), data._reduce()))  # type: ignore[no-untyped-call]
-        save(self._code.co_filename, name, stamp, pickled)
+        store, source = prebuilt.store(), self._code.co_filename
+        if isinstance(store, prebuilt.Workshop):
+            asked = self._asked(sig, _any(data.codegen), _MINOR)
+            store.write(source, asked.name, file_of(_packed(asked, data), asked.stamp))
+        elif self.cache_path is not None:
+            asked = self._asked(sig, data.codegen.magic_tuple(), _numba.__version__)
+            save(source, asked.name, asked.stamp, _packed(asked, data))
 
-    def _asked(self, signature: Any, codegen: Any) -> tuple[str, Any, bytes]:
-        """Return a cache file's name, the target it must be compiled for, and a digest of its sources."""
+    def _asked(self, signature: Any, target: Any, version: str) -> _Asked:
+        """Return what is asked for: code for a target (`magic_tuple`), made by a version of numba."""
         classes, sources = self._sources(signature)
         # With bounds checks the machine code is another.
-        key = (signature, codegen.magic_tuple(), bool(_numba.config.BOUNDSCHECK))
+        key = (signature, target, bool(_numba.config.BOUNDSCHECK))
         identity = (self._code.co_firstlineno, *sys.version_info[:2], sys.abiflags, *classes, *map(str, key))
         name = f"{self._name}-{digest(repr(identity).encode()).hex()[:24]}.nbc"
-        stamp = digest(repr((_numba.__version__, sources, self._enclosed)).encode())
-        return name, key, stamp
+        return _Asked(name, key, digest(repr((version, sources, self._enclosed)).encode()))
+
+
+def _any(codegen: Any) -> tuple[str, str, str]:
+    """Return the target of code that any processor runs, as `magic_tuple` names one."""
+    return codegen.magic_tuple()[0], *prebuilt.CPU
+
+
+class _Asked(NamedTuple):
+    """A file's name, the target that its code must be compiled for, and a digest of its sources."""
+
+    name: str
+    key: Any
+    stamp: bytes
+
+
+def _made_of(pickled: bytes, asked: _Asked, target_context: Any) -> Any:
+    """Return the compiled form that a file holds; None if it is for another target, or cannot be loaded."""
+    try:
+        made_for, outside, reduced = pickle.loads(pickled)
+        if made_for != asked.key:
+            return None
+        if not all(map(_address_of, outside)):
+            # Of what compiling needs, in half the time that importing numba takes; without what it names
+            # there, such as all that unpacks a numpy generator, code crashes.
+            target_context.refresh()
+        return _rebuilt(target_context, *reduced)
+    except Exception:
+        # Whatever unpickling raises.  It is compiled, and the file replaced.
+        return None
+
+
+def _packed(asked: _Asked, data: Any) -> bytes:
+    """Return the compiled form ``data``, pickled.
+
+    The code in the form that another kernel would link takes half of the room; none does (`kernel_parts`).
+    Neither is the source's text kept, which has where it stands.
+    """
+    (name, kind, (machine_code, _)), *described = data._reduce()
+    described[_TYPED_TEXT - 1] = ""
+    library = name, kind, (machine_code, _symbols(data.library))
+    file = io.BytesIO()
+    pickler: Any = _Pickler
+    pickler(file, protocol=4).dump((asked.key, _outside(data.library), (library, *described)))
+    return file.getvalue()
+
+
+_TYPED_TEXT = 6
+"""Where `CompileResult._reduce` has the source with its types."""
+
+
+class _Pickler(NumbaPickler):
+    """numba's pickler, leaving out the number that a type has in this process."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Return how to make ``obj`` again."""
+        if isinstance(obj, types.Type):
+            made, given, *rest = cast(Any, obj.__reduce__())
+            if given and isinstance(given[-1], dict):
+                state = {name: value for name, value in given[-1].items() if name != "_code"}
+                return made, (*given[:-1], state), *rest
+        return super().reducer_override(obj)  # type: ignore[no-untyped-call]
+
+
+def _symbols(library: Any) -> bytes:
+    """Return a module, as bitcode, that has the names a library defines and nothing behind them."""
+    module = library._final_module
+    functions = (each.name for each in module.functions if not each.is_declaration)
+    variables = (each.name for each in module.global_variables if not each.is_declaration)
+    names = [f'define void @"{name}"() {{ ret void }}' for name in functions]
+    names += [f'@"{name}" = global i8 0' for name in variables]
+    made: bytes = llvmlite.binding.parse_assembly("\n".join(names)).as_bitcode()
+    return made
 
 
 def _outside(library: Any) -> list[str]:

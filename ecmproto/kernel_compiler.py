@@ -14,7 +14,7 @@ from numba.core.ccallback import CFunc
 from numba.core.registry import CPUDispatcher
 
 from ecmproto.kernel_code import Entry, NotLinkableError, link, load, typing_key
-from ecmproto.kernel_sources import has_file, source_digest, when_compiling
+from ecmproto.kernel_sources import has_file, reached, source_digest, when_compiling
 
 # These are made of numba's insides.  Where a numba has others, kernels are plain njit: they take longer to
 # compile, and are compiled by each process, but compute the same.
@@ -158,7 +158,8 @@ def entry(made: Any, place: Place, arguments: tuple[Any, ...]) -> Entry | None:
 def _keep(compiler: Any, function: Callable[..., Any], cache: Any) -> None:
     """Have ``compiler``, which makes the code of ``function``, keep it for other processes."""
     if cache is not None and has_file(function):
-        compiler._cache = cache(function, functools.partial(_sources, function))
+        described = functools.partial(_sources, function), functools.partial(_code_octets, function)
+        compiler._cache = cache(function, *described)
 
 
 def cached_entry(function: Callable[..., Any], returned: Any, arguments: tuple[Any, ...]) -> CFunc:
@@ -181,6 +182,14 @@ def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], s
         for name in sorted(_methods(struct)):
             digest.update(source_digest(getattr(struct, name)).encode())
     return [f"{struct.__module__}.{struct.__qualname__}" for struct in structs], digest.hexdigest()
+
+
+def _code_octets(function: Callable[..., Any], signature: Any) -> int:
+    """Return how much code ``function`` is compiled from: by that one can tell how long it takes."""
+    every = set(reached(function)[0])
+    for struct in set(_structs(getattr(signature, "args", signature))):
+        every.update(*(reached(getattr(struct, name))[0] for name in _methods(struct)))
+    return sum(len(each.__code__.co_code) for each in every)
 
 
 def _structs(arguments: Any) -> Iterator[type[Any]]:

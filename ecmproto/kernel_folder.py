@@ -38,15 +38,23 @@ def load(source: str, name: str, stamp: bytes) -> bytes | None:
         octets = _read(folder, name)
     except OSError:
         return None
-    kept, whole, body = (
-        octets[:_DIGEST_OCTETS],
-        octets[_DIGEST_OCTETS : 2 * _DIGEST_OCTETS],
-        octets[2 * _DIGEST_OCTETS :],
-    )
-    if kept != stamp or whole != digest(body):
-        return None
-    _log("loaded from", folder, name)
+    body = body_of(octets, stamp)
+    if body is not None:
+        _log("loaded from", folder, name)
     return body
+
+
+def body_of(octets: bytes | None, stamp: bytes) -> bytes | None:
+    """Return what a file of `file_of` holds; None if it has another stamp, or is not whole."""
+    if octets is None or octets[:_DIGEST_OCTETS] != stamp:
+        return None
+    body = octets[2 * _DIGEST_OCTETS :]
+    return body if octets[_DIGEST_OCTETS : 2 * _DIGEST_OCTETS] == digest(body) else None
+
+
+def file_of(body: bytes, stamp: bytes) -> bytes:
+    """Return the octets of a file that begins with a stamp, and a digest of what follows."""
+    return stamp + digest(body) + body
 
 
 def save(source: str, name: str, stamp: bytes, body: bytes) -> None:
@@ -56,7 +64,7 @@ def save(source: str, name: str, stamp: bytes, body: bytes) -> None:
         return
     # A full disk, or a user given up since the folder was chosen: compiled again by the next process.
     with suppress(OSError):
-        _write(folder, name, stamp + digest(body) + body)
+        _write(folder, name, file_of(body, stamp))
         _log("saved to", folder, name)
 
 

@@ -48,20 +48,27 @@ def source_digest(function: Callable[..., Any]) -> str:
 
     Ask only when all modules are imported that it takes functions or constants from: at its first call.
     """
+    called, constants = reached(function)
     parts = {_file_digest(str(Path(__file__).parent / name)) for name in _COMPILERS}
-    reached, pending = {function}, [function]
+    parts.update(constants, (_file_digest(each.__code__.co_filename) for each in called))
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+
+
+@functools.cache
+def reached(function: Callable[..., Any]) -> tuple[frozenset[Callable[..., Any]], frozenset[str]]:
+    """Return a function and all that it calls, however deep, and what the constants are that they take."""
+    found, pending, constants = {function}, [function], set()
     while pending:
         current = pending.pop()
-        parts.add(_file_digest(current.__code__.co_filename))
         for name in _names(current.__code__):
             value = current.__globals__.get(name)
             called = _functions.get(id(value))
-            if called is not None and called not in reached:
-                reached.add(called)
+            if called is not None and called not in found:
+                found.add(called)
                 pending.append(called)
             elif isinstance(value, _CONSTANTS):
-                parts.add(f"{current.__module__}.{name}={value!r}")
-    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+                constants.add(f"{current.__module__}.{name}={value!r}")
+    return frozenset(found), frozenset(constants)
 
 
 @functools.cache

@@ -1,0 +1,205 @@
+"""A newcomer's first minute: a wheel in an empty environment, its first commands, beside tshark and Scapy.
+
+``python -m bench firstminute [--gate] [WHEEL]`` (default: the newest in ``dist/``).  The environment is made
+for this, cannot be written to and has no home, no cache and no compiler; as root, commands run as nobody.
+Beside each first run stands a later one with code that numba compiled for this very processor, and what a
+first one takes without the wheel's code.  ``--gate`` ends with exit code 1 where something was compiled, or
+took more than `SLOWER` times as much of the processors as that later one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SLOWER = 1.3
+ROUNDS = 3
+_NOBODY = 65_534
+_FEW = 20
+_SCAPY_FRAMES = 20_000
+_COUNTING = """
+import json, sys
+from numba.core import event
+passes = []
+class Listener(event.Listener):
+    def on_start(self, event): passes.append(event.data)
+    def on_end(self, event): pass
+event.register("numba:run_pass", Listener())
+from ecmproto_cli.main import run
+code = run(sys.argv[2:])
+from ecmproto.kernel_cache import compiled
+with open(sys.argv[1], "w") as file:
+    json.dump({"code": code, "passes": len(passes), "kernels": compiled}, file)
+"""
+_SCAPY = """
+import sys
+from scapy.all import PcapReader
+with PcapReader(sys.argv[1]) as reader:
+    for number, frame in zip(range(int(sys.argv[2])), reader):
+        print(frame.summary())
+"""
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench firstminute")
+    parser.add_argument("wheel", nargs="?", type=Path)
+    parser.add_argument("--gate", action="store_true", help="exit with 1 where the first minute has to wait")
+    parser.add_argument("--python", default=sys.executable, help="the Python that the environment is made of")
+    given = parser.parse_args(arguments)
+    wheel = given.wheel or _newest()
+    with tempfile.TemporaryDirectory(prefix="firstminute-") as name:
+        place = Place(Path(name), given.python)
+        print(f"{wheel.name}, {os.cpu_count()} processors")
+        print(f"  installed in an empty environment in {place.install(wheel):.1f} s")
+        late = _commands(place)
+        _peers(place)
+    if given.gate and late:
+        sys.exit("firstminute: " + "; ".join(late))
+
+
+def _newest() -> Path:
+    found = sorted((REPOSITORY / "dist").glob("ecmproto-*-cp*.whl"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        sys.exit("firstminute: needed a wheel with machine code in dist/, got none: make wheel")
+    return found[-1]
+
+
+class Seconds(NamedTuple):
+    """How long a command took, and how much of the processors."""
+
+    wall: float
+    processor: float
+
+
+def _used() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+class Place:
+    """An empty environment in a folder, and captures."""
+
+    def __init__(self, folder: Path, python: str) -> None:
+        self.folder = folder
+        self.python = folder / "environment" / "bin" / "python"
+        self.command = self.python.with_name("ecmproto")
+        self.million = folder / "million.pcap"
+        self.incast = folder / "incast.pcap.gz"
+        self._interpreter = python
+        self._as_nobody = os.geteuid() == 0
+        folder.chmod(0o755)
+        for name in ("scratch", "cache"):
+            (folder / name).mkdir()
+            if self._as_nobody:
+                os.chown(folder / name, _NOBODY, _NOBODY)
+        scratch = str(folder / "scratch")
+        self.alone = {"PATH": str(self.python.parent), "HOME": "/nonexistent", "TMPDIR": scratch}
+
+    def install(self, wheel: Path) -> float:
+        """Install a wheel and close the environment to changes; return the seconds."""
+        start = time.perf_counter()
+        quiet = ["--quiet", "--disable-pip-version-check"]
+        subprocess.run([self._interpreter, "-m", "venv", self.python.parent.parent], check=True)
+        subprocess.run([self.python, "-m", "pip", "install", *quiet, wheel.resolve()], check=True)
+        seconds = time.perf_counter() - start
+        subprocess.run(["chmod", "-R", "a-w", self.python.parent.parent], check=True)
+        sweep = ["--sweep", "cntag.flow_id=0..65535", "--sweep", "qntz_fb=1..16"]
+        subprocess.run([self.command, "craft", "cnm", *sweep, "-w", self.million], check=True, env=os.environ)
+        shutil.copy(REPOSITORY / "pcaps" / "incast.pcap.gz", self.incast)
+        for path in (self.million, self.incast):
+            path.chmod(0o644)
+        return seconds
+
+    def seconds(self, command: Sequence[str | Path], environment: Mapping[str, str] = {}) -> Seconds:
+        """Run a command, its output thrown away; return how long it took."""
+        who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if self._as_nobody else {}
+        start, before = time.perf_counter(), _used()
+        done = subprocess.run(
+            command, env={**self.alone, **environment}, cwd=self.folder / "scratch",
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **who,  # type: ignore[call-overload]
+        )  # fmt: skip
+        if done.returncode not in (0, 1):
+            sys.exit(
+                f"firstminute: {' '.join(map(str, command))}: exit code {done.returncode}: {done.stderr}"
+            )
+        return Seconds(time.perf_counter() - start, _used() - before)
+
+    def compiled(self, arguments: Sequence[str | Path]) -> tuple[int, list[str]]:
+        """Return how many passes numba's compiler ran in a command, and for which kernels."""
+        told = self.folder / "scratch" / "told"
+        self.seconds([self.python, "-c", _COUNTING, told, *arguments])
+        found = json.loads(told.read_text())
+        return found["passes"], found["kernels"]
+
+
+def _commands(place: Place) -> list[str]:
+    """Measure the first commands; return what was compiled, or late."""
+    replay: list[str | Path] = ["replay", "-r", place.incast, "--cp", "qcn", "--rp", "qcn", "--seed", "1"]
+    commands: dict[str, list[str | Path]] = {
+        "dissect, a million frames": ["dissect", "-r", place.million],
+        "closed loop, 196,720 frames": replay,
+        "stats, a million frames": ["stats", "-r", place.million],
+        "check, a million frames": ["check", "-r", place.million],
+    }
+    host = _host(place)
+    titles = "      first       again  as compiled here  ratio  compiling here"
+    print(f"\n  {'seconds, and of processors':<30} {titles}")
+    late = []
+    for title, arguments in commands.items():
+        command = [place.command, *arguments]
+        cache = {"NUMBA_CPU_NAME": host, "NUMBA_CACHE_DIR": str(place.folder / "cache")}
+        first = place.seconds(command)
+        compiling = place.seconds(command, cache)
+        ours, theirs = [], []
+        for _ in range(ROUNDS):
+            theirs.append(place.seconds(command, cache))
+            ours.append(place.seconds(command))
+        passes, kernels = place.compiled(arguments)
+        again, here = min(ours), min(theirs)
+        ratio = min(each.processor for each in (first, *ours)) / min(each.processor for each in theirs)
+        told = [f"{each.wall:6.2f} {each.processor:5.2f}" for each in (first, again, here, compiling)]
+        print(
+            f"  {title:<30}{told[0]}{told[1]}{told[2].rjust(18)}  {ratio:5.2f}{told[3].rjust(16)}", flush=True
+        )
+        if passes:
+            late.append(f"{title}: compiled {', '.join(kernels) or passes}")
+        if ratio > SLOWER:
+            late.append(f"{title}: {ratio:.2f} times as much as with code compiled here")
+    print(f"  {'; '.join(late) or 'nothing was compiled, nor late'}")
+    return late
+
+
+def _host(place: Place) -> str:
+    code = "import llvmlite.binding as b; print(b.get_host_cpu_name())"
+    return subprocess.check_output([place.python, "-c", code], text=True).strip()
+
+
+def _peers(place: Place) -> None:
+    """Measure tshark and Scapy on the same frames, and few frames with all three."""
+    scapy: list[str | Path] = [place.python, "-c", _SCAPY, place.million]
+    commands: dict[str, list[str | Path]] = {
+        f"ecmproto dissect, {_FEW} frames": [place.command, "dissect", "-r", place.million, "-c", str(_FEW)],
+        f"Scapy's summaries, {_FEW} frames": [*scapy, str(_FEW)],
+        "ecmproto dissect, a million frames": [place.command, "dissect", "-r", place.million],
+        f"Scapy's summaries, {_SCAPY_FRAMES:,} frames": [*scapy, str(_SCAPY_FRAMES)],
+    }
+    tshark = shutil.which("tshark")
+    if tshark is not None:
+        commands[f"tshark, {_FEW} frames"] = [tshark, "-n", "-r", place.million, "-c", str(_FEW)]
+        commands["tshark, a million frames"] = [tshark, "-n", "-r", place.million]
+    print("\n  seconds, and of processors: whole processes, each once")
+    for title, command in sorted(commands.items(), key=lambda item: ("million" in item[0], item[0])):
+        taken = place.seconds(command)
+        print(f"  {title:<36} {taken.wall:7.2f} {taken.processor:7.2f}", flush=True)

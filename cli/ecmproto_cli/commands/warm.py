@@ -1,0 +1,136 @@
+"""``ecmproto warm``: kernels compiled now, so that no command waits for them later."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto.errors import counted
+from ecmproto_cli.errors import FINDINGS, USAGE, CommandError, warn
+from ecmproto_cli.output import pairs
+from ecmproto_cli.progress import is_wanted
+
+if TYPE_CHECKING:
+    from ecmproto_cli.warming import Outcome, Step
+
+
+@click.command()
+@click.argument("what", metavar="[WHAT]...", nargs=-1)
+@click.option("--list", "listed", is_flag=True, help="List what WHAT may be, and about how long each takes.")
+@click.option(
+    "-j", "--jobs", metavar="N", type=click.IntRange(min=1),
+    help="Compile in so many processes.  [default: one for each processor]",
+)  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing of how far it is.")
+def command(what: tuple[str, ...], listed: bool, jobs: int | None, quiet: bool) -> int:
+    """Compile now what commands would compile when they are first used.
+
+    WHAT are commands and mechanisms; without any, all.  What is compiled already, or came with the wheel, is
+    not compiled again.
+
+    \b
+    ecmproto warm
+    ecmproto warm dissect stats qcn
+    ecmproto warm --list
+    """
+    from ecmproto_cli.warming import chosen, processors, run, subjects
+
+    if listed:
+        click.echo(_listing())
+        return 0
+    try:
+        steps = chosen(what)
+    except KeyError as unknown:
+        raise CommandError(
+            f"WHAT: needed one of {', '.join(subjects())}, got {unknown.args[0]!r}",
+            exit_code=USAGE,
+            help="ecmproto warm --list",
+        ) from unknown
+    import numba  # noqa: F401  # once, not in each of the processes
+
+    jobs = jobs or processors()
+    progress = Progress(steps, jobs, wanted=not quiet and is_wanted())
+    outcomes = run(steps, processes=jobs, tell=progress.tell)
+    progress.end()
+    return _told(outcomes)
+
+
+def _listing() -> str:
+    from ecmproto_cli.warming import steps, subjects
+
+    rows = []
+    for name, found in subjects().items():
+        told = ", ".join(step.name for step in found if len(found) <= _FEW) or f"{len(found)} steps"
+        rows.append((name, f"{sum(step.seconds for step in found):3.0f} s  {told}"))
+    every = sum(step.seconds for step in steps())
+    return f"{pairs(rows)}\nall: {every:.0f} s of one processor's time where nothing is compiled yet"
+
+
+_FEW = 4
+"""Steps that are named."""
+
+
+def _told(outcomes: Sequence[Outcome]) -> int:
+    from ecmproto import prebuilt
+
+    kernels = [kernel for outcome in outcomes for kernel in outcome.kernels]
+    if kernels:
+        click.echo(f"{counted(len(kernels), 'kernel')} compiled")
+    elif prebuilt.store().is_empty:
+        click.echo("nothing to compile: all of it was compiled before")
+    else:
+        click.echo("nothing to compile: all of it came with the wheel, or was compiled before")
+    for why in dict.fromkeys(outcome.unused for outcome in outcomes if outcome.unused):
+        warn(why)
+    for outcome in outcomes:
+        if outcome.problem:
+            warn(f"{outcome.step.name}: {outcome.problem}")
+    return FINDINGS if any(outcome.problem for outcome in outcomes) else 0
+
+
+class Progress:
+    """How far compiling is, on stderr: a line that changes on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, steps: Sequence[Step], jobs: int, *, wanted: bool) -> None:
+        self._steps = steps
+        self._jobs = jobs
+        self._wanted = wanted
+        self._terminal = sys.stderr.isatty()
+        self._told = time.monotonic()
+        self._width = 0
+
+    def tell(self, done: Sequence[Outcome], running: Sequence[Step]) -> None:
+        """Tell what is done and what runs."""
+        now = time.monotonic()
+        if not self._wanted or not running or (not self._terminal and now - self._told < _EVERY_S):
+            return
+        self._told = now
+        names = ", ".join(step.name for step in running)
+        line = (
+            f"compiling {names}: {len(done)} of {len(self._steps)} done, some {self._left(done):.0f} s left"
+        )
+        if self._terminal:
+            line = line[: os.get_terminal_size(sys.stderr.fileno()).columns - 1]
+            click.echo(f"\r{line.ljust(self._width)}", err=True, nl=False)
+            self._width = len(line)
+        else:
+            click.echo(f"ecmproto: {line}", err=True)
+
+    def _left(self, done: Sequence[Outcome]) -> float:
+        """Return about how many seconds are left, going by how long the steps took that are done."""
+        expected = sum(outcome.step.seconds for outcome in done)
+        pace = sum(outcome.seconds for outcome in done) / expected if expected else 1.0
+        return max(1.0, (sum(step.seconds for step in self._steps) - expected) * pace / self._jobs)
+
+    def end(self) -> None:
+        """Take the line that changes away."""
+        if self._width:
+            click.echo(f"\r{' ' * self._width}\r", err=True, nl=False)
+
+
+_EVERY_S = 5.0
