@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ecmproto.capture import open_sink
+from ecmproto.capture.names import shown
 from ecmproto.capture.parts import Links, Part, Place, Reached, linked, split_capture
 from ecmproto.codec.document import json_text
 from ecmproto.errors import CaptureError, OutputError
@@ -303,43 +304,47 @@ class FleetRun:
             elif member.trouble is None:
                 left.append(member)
         if self._numbers:
-            self._do_rounds([member for member in left if member.parts], self._counting)
-        self._do_rounds(left, lambda member: self._working(member, earlier))
+            self._do_rounds(self._count, [member for member in left if member.parts], self._counting)
+        self._do_rounds(self._work, left, lambda member: self._working(member, earlier))
 
     def _do_rounds(
-        self, members: Sequence[Member], tasks_of: Callable[[Member], tuple[Call, list[Task]]]
+        self, call: Call, members: Sequence[Member], tasks_of: Callable[[Member], Iterable[Task]]
     ) -> None:
-        """Do the tasks of captures as long as there are any."""
+        """Do the tasks of captures as long as there are any; each is made when it is its turn."""
         while members:
             of: dict[str, Member] = {}
-            tasks: list[Task] = []
-            call = self._work
-            for member in members:
-                if member.trouble is None:
-                    call, found = tasks_of(member)
-                    of |= dict.fromkeys((task.key for task in found), member)
-                    tasks += found
+            done = 0
 
-            def take(result: TaskResult, of: Mapping[str, Member] = of) -> None:
-                member = of[result.task.key]
-                if result.failure is not None:
-                    member.trouble = "set aside", f"{result.task.name}: {result.failure.sentence}"
-                elif "unreadable" in result.row:
-                    member.trouble = "unreadable", str(CaptureError(**result.row["unreadable"]))
-                elif not all((self._folder / output).exists() for output in result.row.get("outputs", ())):
-                    got = f"{result.worker}, which has another"
-                    member.trouble = (
-                        "set aside",
-                        f"{member.path}: needed a worker that has {self._folder}, got {got}",
-                    )
+            def tasks(members: Sequence[Member] = members, of: dict[str, Member] = of) -> Iterator[Task]:
+                for member in members:
+                    for task in tasks_of(member) if member.trouble is None else ():
+                        of[task.key] = member
+                        yield task
 
-            self._do(call, tasks, len(tasks), take)
-            members = [member for member in members if member.parts] if tasks else []
+            def take(result: TaskResult, of: dict[str, Member] = of) -> None:
+                nonlocal done
+                done += 1
+                self._judge(of.pop(result.task.key), result)
 
-    def _counting(self, member: Member) -> tuple[Call, list[Task]]:
+            self._do(call, tasks(), sum(max(1, len(member.parts)) for member in members), take)
+            self._tally.total = self._tally.finished
+            members = [member for member in members if member.parts] if done else []
+
+    def _judge(self, member: Member, result: TaskResult) -> None:
+        """Take from a result what is wrong with a capture."""
+        if result.failure is not None:
+            member.trouble = "set aside", f"{result.task.name}: {result.failure.sentence}"
+        elif "unreadable" in result.row:
+            member.trouble = "unreadable", str(CaptureError(**result.row["unreadable"]))
+        elif not all((self._folder / output).exists() for output in result.row.get("outputs", ())):
+            got = f"{result.worker}, which has another"
+            told = f"{shown(member.path)}: needed a worker that has {self._folder}, got {got}"
+            member.trouble = "set aside", told
+
+    def _counting(self, member: Member) -> list[Task]:
         """Return the tasks that find what is in front of each part."""
         missing = self._links(member, self._count_key).missing
-        return self._count, [
+        return [
             Task(
                 key=self._count_key(member, part), data={"part": part.as_dict()}, name=_called(member, part),
                 size=max(1, part.octets),
@@ -352,7 +357,7 @@ class FleetRun:
         links = self._links(member, self._count_key if self._numbers else self._work_key)
         return [part for part, _ in links.parts]
 
-    def _working(self, member: Member, earlier: Mapping[str, tuple[str, str]]) -> tuple[Call, list[Task]]:
+    def _working(self, member: Member, earlier: Mapping[str, tuple[str, str]]) -> list[Task]:
         """Return the tasks of a capture that are not done."""
         parts: Sequence[Part | None] = (None,)
         if member.parts and self._numbers:
@@ -361,7 +366,7 @@ class FleetRun:
             links = self._links(member, self._work_key)
             redone = [part for part, _ in links.parts if not self._is_done(self._work_key(member, part))]
             parts = [*redone, *links.missing]
-        return self._work, [self._working_on(member, part, earlier) for part in parts]
+        return [self._working_on(member, part, earlier) for part in parts]
 
     def _working_on(self, member: Member, part: Part | None, earlier: Mapping[str, tuple[str, str]]) -> Task:
         key = self._work_key(member, part)
@@ -398,7 +403,7 @@ class FleetRun:
         def take(result: TaskResult) -> None:
             if result.failure is not None:
                 member = of[result.task.key]
-                member.trouble = "set aside", f"{member.path}: {result.failure.sentence}"
+                member.trouble = "set aside", f"{shown(member.path)}: {result.failure.sentence}"
 
         # one after the other: the states of parts are in the tasks
         tasks = (self._finishing(key, member) for key, member in of.items())
@@ -422,7 +427,7 @@ class FleetRun:
                 "seconds": sum(row["seconds"] for row in rows),
             },
         }  # fmt: skip
-        return Task(key=key, data=data, name=member.path, size=len(rows))
+        return Task(key=key, data=data, name=shown(member.path), size=len(rows))
 
     def _merge_states(self) -> None:
         """Merge the states of captures that are next to each other, as long as there are many."""
@@ -522,7 +527,8 @@ class FleetRun:
 
 def _called(member: Member, part: Part | None) -> str:
     """Return what a person calls a part."""
-    return member.path if part is None else f"{member.path} from octet {part.start:,} on"
+    path = shown(member.path)
+    return path if part is None else f"{path} from octet {part.start:,} on"
 
 
 def _frames(result: TaskResult) -> float:
