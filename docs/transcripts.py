@@ -29,7 +29,7 @@ DOCUMENTS = (
     "README.md", "docs/replay.md", "docs/filters.md", "docs/columns.md", "docs/crafting.md", "docs/stats.md",
     "docs/check.md", "docs/diff.md", "docs/control.md", "docs/fuzz.md", "docs/extending.md", "docs/lab.md",
     "docs/extcap.md", "docs/edit.md", "docs/wireshark.md", "docs/library.md", "docs/command-line.md",
-    "docs/compiling.md",
+    "docs/compiling.md", "docs/scale.md",
 )  # fmt: skip
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

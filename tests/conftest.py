@@ -49,6 +49,7 @@ THOROUGH = (
     "executors/test_cluster.py",
     "executors/test_compiling.py",
     "filter/test_tshark_oracle.py",
+    "fleet/test_cluster.py",
     "fuzz/guided/test_campaign.py",
     "fuzz/strategies/test_shrinking.py",
     "fuzz/strategies/test_strategies.py",
