@@ -119,7 +119,8 @@ def stats(
 
     \b
     ecmproto fleet stats /captures --out stats
-    ecmproto fleet stats '/captures/**/*.pcapng' --out stats --scheduler tcp://head:8786
+    ecmproto fleet stats '/captures/**/*.pcapng' --out stats --shard 3/40
+    ecmproto fleet stats /captures --out stats --scheduler tcp://head:8786
     """
     from ecmproto.fleet.jobs import StatsJob
     from ecmproto.units import parse_rate, parse_time
@@ -220,7 +221,7 @@ def parquet(
 
     \b
     ecmproto fleet parquet /captures --out lake --name-pattern '{host}-{date}.pcap'
-    ecmproto fleet parquet /captures --out cnms -Y cnm -e frame.time_epoch -e cnm.cpid -e cnm.qntz_fb
+    ecmproto fleet parquet /captures --out cnms -Y cnm -e cnm.cpid -e cnm.qntz_fb
     """
     from ecmproto.columns.arrow import arrow
     from ecmproto.columns.column import asked
