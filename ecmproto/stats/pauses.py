@@ -628,6 +628,10 @@ class PauseCounts:
                 getattr(here, name)[own] += getattr(there, name)[who] - getattr(before, name)[who]
             for name in _LIVE:
                 getattr(here, name)[own, named] = getattr(there, name)[who, named]
+            # candidates have the sums up to their begin, which are those of the whole here
+            more = np.stack([here.paused[own, :CLASSES] - there.paused[who, :CLASSES],
+                             here.left[own] - there.left[who]], axis=1)  # fmt: skip
+            here.fronts[own, named, :, 1:] += more[named, None, :]
             here.storm[own] = storms[who]
             here.calm[own] = np.minimum(here.calm[own], there.calm[who])
             here.last[own] = max(int(here.last[own]), int(there.last[who]))

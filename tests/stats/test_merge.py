@@ -88,6 +88,17 @@ def test_pauses_and_storms_across_the_cut(batches: list[Batch], detect_ns: int, 
         )  # fmt: skip
 
 
+def test_a_short_pause_behind_a_storm_of_an_earlier_part_is_none() -> None:
+    """Whether it may become one is told by the time paused, which each part knows of its own."""
+    first = [(pfc(time3=65535), START_NS, 0, 0)]
+    # behind the first frame nothing of the part before can be in force
+    later = [(pfc(time3=0), START_NS + 4_000_000, 0, 0), (pfc(time3=3), START_NS + 9_000_000, 0, 0)]
+    options = {"detect_ns": 999, "restore_ns": 2000}
+    found = assert_joins([[batch_of(first)], [batch_of(later)]], LINKS, **options)
+    assert found.pauses is not None
+    assert [storm.begun_ns for storm in found.pauses.storms] == [START_NS]
+
+
 def test_a_storm_goes_on_behind_the_cut() -> None:
     """Refreshed every 3 ms for two seconds; cut twice, each part longer than what is kept of it."""
     frames = [(pfc(time3=65535), START_NS + 3_000_000 * number, 0, 0) for number in range(667)]
