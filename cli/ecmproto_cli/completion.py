@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ecmproto.mechanisms.api.mechanism import Mechanism
     from ecmproto.mechanisms.api.parameters import Parameter
 
-Items = list[CompletionItem[str]]
+Items: TypeAlias = "list[CompletionItem[str]]"  # as text: not all versions of click have it generic
 Completer = Callable[[click.Context, click.Parameter, str], Items]
 """What click calls ``shell_complete``: the candidates for a value of which the beginning is typed."""
 
