@@ -335,13 +335,16 @@ def test_points_that_fail_are_named_and_the_rest_done(
 
 
 def test_who_cannot_do_the_work_is_told(
-    scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    scenario: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB"]
     assert run([*arguments, "--scheduler", "local:2", "--jobs", "2"]) == 2
     assert run([*arguments, "--scheduler", "somewhere"]) == 2
     assert run([*arguments, "--tls-key", "me.key"]) == 2
     assert run([*arguments, "--shard", "5/4"]) == 2
+    monkeypatch.setattr(simulation, "simulate", None)
+    assert run([*arguments, "--jobs", "1", "--out", str(tmp_path / "no folder" / "rows")]) == 2
+    assert "no folder" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "distributed", None)
     capsys.readouterr()
     assert run([*arguments, "--scheduler", "tcp://127.0.0.1:1"]) == 5

@@ -9,6 +9,7 @@ import click
 
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import Execution, execution_options
+from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import TaskProgress, tell_failures, work
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def command(
         from ecmproto.report.sheet import require_matplotlib
 
         require_matplotlib()
+    check_outputs([file], force=True)  # what is there is added to
     given = commit or commit_of_code()
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)

@@ -119,6 +119,7 @@ def command(
     texts = list(figures) or _figures(own)
     for text in texts:
         parse_figure(text)
+    check_outputs([out], force=True)  # what is there is added to
     store = RowStore(out) if out else None
     progress = TaskProgress(
         Tally(noun="point"), kept_in=out, shown=form != "ndjson" or not sys.stdout.isatty()
