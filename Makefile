@@ -9,7 +9,7 @@ FUZZ_TIME ?= 60s
 KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms lab \
 	cli/test_dissect_large.py cli/test_dissect_columns.py test_kernel.py test_kernel_cache.py)
 
-.PHONY: demo test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs papers pcaps wheel wheel-check release oldest newest clean
+.PHONY: demo test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs references papers pcaps wheel wheel-check release oldest newest clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -79,7 +79,10 @@ wheel: $(VENV)/ready-dev  ## dist/: a wheel with the kernels' machine code, for 
 wheel-check: wheel  ## its first minute in an empty environment, beside that of others: nothing is compiled
 	$(BIN)/python -m bench firstminute --gate dist/ecmproto-*-cp*.whl
 
-docs: $(VENV)/ready-dev  ## the references of fields, parameters, scenarios, rules and licences, from what they describe
+docs: references  ## the documentation site, in build/site/html: warnings are errors, and no network is used
+	$(BIN)/python -m docs.site
+
+references: $(VENV)/ready-dev  ## the pages of fields, parameters, scenarios, rules and licences, from what they describe
 	$(BIN)/python -m docs.reference
 	$(BIN)/python -m docs.parameter_reference
 	$(BIN)/python -m docs.scenario_reference

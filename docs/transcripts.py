@@ -1,6 +1,6 @@
 """Runs the commands of the documentation: ``python -m docs.transcripts`` writes what they print into it.
 
-In the Markdown files of `DOCUMENTS`:
+In the README and the Markdown files of this folder:
 
 - a ``console`` block has commands behind ``$ ``, each followed by what it prints, errors too
 - the commands of an ``sh`` block that begin with ``ecmproto`` exit with 0; what they print is not shown
@@ -24,14 +24,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-DOCUMENTS = (
-    "README.md", "docs/replay.md", "docs/filters.md", "docs/columns.md", "docs/crafting.md", "docs/stats.md",
-    "docs/check.md", "docs/diff.md", "docs/control.md", "docs/fuzz.md", "docs/extending.md", "docs/lab.md",
-    "docs/extcap.md", "docs/edit.md", "docs/wireshark.md", "docs/library.md", "docs/command-line.md",
-    "docs/compiling.md", "docs/scale.md",
-)  # fmt: skip
-
+FOLDER = Path(__file__).resolve().parent
+REPOSITORY = FOLDER.parent
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MODULE = re.compile(r"# (\w+)\.py\n")
 _FILE = re.compile(r"# ([\w-]+\.toml)\n")
@@ -66,6 +60,21 @@ def blocks_of(text: str) -> Iterator[Block]:
     """Yield the fenced blocks of a document."""
     for match in _FENCE.finditer(text):
         yield Block(language=match[1], text=match[2], start=match.start(2), end=match.end(2))
+
+
+def is_run(block: Block) -> bool:
+    """Return whether a block has something to run."""
+    return block.language == "python" or bool(block.commands)
+
+
+def _documents() -> Iterator[str]:
+    for path in (REPOSITORY / "README.md", *sorted(FOLDER.rglob("*.md"))):
+        if any(map(is_run, blocks_of(path.read_text(encoding="utf-8")))):
+            yield path.relative_to(REPOSITORY).as_posix()
+
+
+DOCUMENTS = tuple(_documents())
+"""The pages that have something to run."""
 
 
 class Folder:

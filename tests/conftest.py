@@ -46,6 +46,7 @@ THOROUGH = (
     "codec/test_tshark_oracle.py",
     "craft/test_switch_tests.py",
     "docs/test_commands.py",
+    "docs/test_site.py",
     "executors/test_cluster.py",
     "executors/test_compiling.py",
     "filter/test_tshark_oracle.py",

@@ -31,6 +31,9 @@ from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns,
 from ecmproto.record import columns, new_record, new_records
 from ecmproto.structs import Struct
 
+FAST_RECOVERY, ADDITIVE_INCREASE, HYPER_INCREASE = range(3)
+"""What the end of a stage does: the target stays, grows by R_AI, or by R_HAI."""
+
 
 class DCQCNLimiter(RateLimiter):
     """The reaction point of one queue pair; a record (``ecmproto.record``)."""
@@ -289,14 +292,28 @@ def on_timer(limiters: DCQCNLimiters, settings: DCQCNStationSettings, now_ns: in
 
 
 @inlined
+def phase(settings: DCQCNStationSettings, limiter: DCQCNLimiter) -> int:
+    """Return the phase that the stages are in: the timer's alone (nic), or both counters' (paper)."""
+    if settings.is_nic != 0:
+        if limiter.time_stage > settings.threshold:
+            return HYPER_INCREASE
+        return ADDITIVE_INCREASE if limiter.time_stage == settings.threshold else FAST_RECOVERY
+    if min(limiter.byte_stage, limiter.time_stage) > settings.threshold:
+        return HYPER_INCREASE
+    if max(limiter.byte_stage, limiter.time_stage) >= settings.threshold:
+        return ADDITIVE_INCREASE
+    return FAST_RECOVERY
+
+
+@inlined
 def _increase(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int) -> None:
     """Raise the rate at the end of a stage (paper): fast recovery, additive or hyper increase."""
-    low = min(limiter.byte_stage, limiter.time_stage)
-    high = max(limiter.byte_stage, limiter.time_stage)
+    reached = phase(settings, limiter)
     added_bps = 0.0
-    if low > settings.threshold:
-        added_bps = float(low - settings.threshold + 1) * settings.hai_rate_bps
-    elif high >= settings.threshold:
+    if reached == HYPER_INCREASE:
+        beyond = min(limiter.byte_stage, limiter.time_stage) - settings.threshold
+        added_bps = float(beyond + 1) * settings.hai_rate_bps
+    elif reached == ADDITIVE_INCREASE:
         added_bps = settings.ai_rate_bps
     _approach(settings, limiter, now_ns, added_bps)
 
@@ -304,10 +321,11 @@ def _increase(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int
 @inlined
 def _increase_of_nic(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int) -> None:
     """Raise the rate when the timer expires, by the stage before it advances (nic)."""
+    reached = phase(settings, limiter)
     added_bps = 0.0
-    if limiter.time_stage > settings.threshold:
+    if reached == HYPER_INCREASE:
         added_bps = settings.hai_rate_bps
-    elif limiter.time_stage == settings.threshold:
+    elif reached == ADDITIVE_INCREASE:
         added_bps = settings.ai_rate_bps
     _approach(settings, limiter, now_ns, added_bps)
 

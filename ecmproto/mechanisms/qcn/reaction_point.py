@@ -39,6 +39,9 @@ _FULL = 1.0 - 1e-6
 _TARGET_EXCESS = 10.0
 _TARGET_CUT = 8.0
 
+FAST_RECOVERY, ACTIVE_INCREASE, HYPER_ACTIVE_INCREASE = range(3)
+"""What the end of a stage does: the target stays, grows by R_AI, or by R_HAI times the stages beyond."""
+
 
 class CNMFeedback(NamedTuple):
     """The CNM fields that the reaction point algorithm uses, named as on the wire.
@@ -331,25 +334,35 @@ def _lower(
 def _recover(point: QCNStation, settings: QCNStationSettings, limiter: QCNLimiter, now_ns: int) -> None:
     """Raise the rate at the end of a stage: fast recovery, active or hyper-active increase (rule 2)."""
     low = min(limiter.byte_stage, limiter.time_stage)
-    high = max(limiter.byte_stage, limiter.time_stage)
+    is_first = limiter.byte_stage == 1 or limiter.time_stage == 1
     target_bps = limiter.target_bps
-    if (low == 1 or high == 1) and target_bps > _TARGET_EXCESS * limiter.rate_bps:
+    if is_first and target_bps > _TARGET_EXCESS * limiter.rate_bps:
         target_bps /= _TARGET_CUT
         point.cut += 1
-    elif low >= settings.past_stage:
+    elif phase(settings, limiter) == HYPER_ACTIVE_INCREASE:
         # i = stage − threshold, and i + 1 in the standard: both are this.
         target_bps += float(low - settings.past_stage + 1) * settings.hai_rate_bps
-    elif high >= settings.past_stage:
+    elif phase(settings, limiter) == ACTIVE_INCREASE:
         target_bps += settings.ai_rate_bps
     if target_bps > settings.max_rate_bps:
         target_bps = settings.max_rate_bps
         point.capped += 1
     limiter.target_bps = target_bps
-    # In fast recovery, with both counters below past_stage, only this: half-way to the target, which stays.
+    # In fast recovery only this: half-way to the target, which stays.
     rate_bps = (limiter.rate_bps + target_bps) / 2.0
     if rate_bps >= settings.max_rate_bps * _FULL:
         rate_bps = settings.max_rate_bps
     set_rate(limiter, now_ns, rate_bps)
+
+
+@inlined
+def phase(settings: QCNStationSettings, limiter: QCNLimiter) -> int:
+    """Return the phase: active increase with one counter past the threshold, hyper-active with both."""
+    if min(limiter.byte_stage, limiter.time_stage) >= settings.past_stage:
+        return HYPER_ACTIVE_INCREASE
+    if max(limiter.byte_stage, limiter.time_stage) >= settings.past_stage:
+        return ACTIVE_INCREASE
+    return FAST_RECOVERY
 
 
 @inlined

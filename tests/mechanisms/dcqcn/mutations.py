@@ -58,7 +58,7 @@ TRAPS = {
         _paper,
     ),
     "hyper increase without i": Trap(
-        "reaction_point", "float(low - settings.threshold + 1) * settings.hai_rate_bps",
+        "reaction_point", "float(beyond + 1) * settings.hai_rate_bps",
         "settings.hai_rate_bps", _paper,
     ),
     "an increase timer that runs on over a decrease": Trap("reaction_point", _TIMER, _RUNS_ON, _paper),

@@ -1,0 +1,39 @@
+"""Builds the documentation site, without a network: ``python -m docs.site [FOLDER]``, or ``build/site``.
+
+Warnings are errors, links within the site that lead nowhere among them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+# Machines are driven, and declarations read, as plain Python: that compiles nothing.
+os.environ["NUMBA_DISABLE_JIT"] = "1"
+
+from docs.site.pages import DOCS, REPOSITORY, write_sources
+
+
+def build(folder: Path) -> int:
+    """Write the site to ``folder``; return Sphinx's exit code."""
+    parts = {name: folder / name for name in ("pages", "html")}
+    for part in parts.values():
+        shutil.rmtree(part, ignore_errors=True)
+    write_sources(parts["pages"])
+    options = ["-q", "-W", "--keep-going", "-E", "-j", "auto", "-b", "html", "-c", DOCS / "site"]
+    doctrees = folder / "doctrees"
+    command = [sys.executable, "-m", "sphinx", *options, "-d", doctrees, parts["pages"], parts["html"]]
+    ended = subprocess.run(command, check=False, cwd=REPOSITORY)
+    shutil.rmtree(doctrees, ignore_errors=True)
+    return ended.returncode
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else REPOSITORY / "build" / "site"
+    code = build(out)
+    if not code:
+        print(f"{out / 'html' / 'index.html'}")
+    sys.exit(code)

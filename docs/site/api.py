@@ -1,0 +1,165 @@
+"""The reference of the Python API: a page for each public package, of the names in its ``__all__``."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Iterator
+from types import ModuleType
+
+from scapy.packet import Packet
+
+from ecmproto.formats.base import Layer
+
+PACKAGES = {
+    "ecmproto.codec": "Frames: decode, encode, layers",
+    "ecmproto.capture": "Captures read and written",
+    "ecmproto.columns": "Captures as columns",
+    "ecmproto.filter": "Display filters",
+    "ecmproto.dissect": "Frames shown",
+    "ecmproto.craft": "Frames made",
+    "ecmproto.stats": "Statistics",
+    "ecmproto.check": "Rules",
+    "ecmproto.diff": "Differences",
+    "ecmproto.edit": "Edits",
+    "ecmproto.report": "Reports",
+    "ecmproto.layers": "Scapy layers",
+    "ecmproto.fuzz.strategies": "Hypothesis strategies",
+}
+"""Packages whose public names are those of their ``__all__``."""
+
+MODULES = {
+    "ecmproto.errors": ("Errors", ()),
+    "ecmproto.replay.session": ("Replays", ("replay", "Outcome", "Comparison", "Plan", "replay_capture")),
+    "ecmproto.engine.config": ("Ports and loops", ("PortConfig", "LoopConfig")),
+    "ecmproto.lab.setup.scenario": ("Scenarios", ("load_scenario", "apply", "explain", "Scenario")),
+    "ecmproto.lab.simulation.simulate": ("Runs of the laboratory", ("simulate",)),
+    "ecmproto.lab.results.measurements": ("Figures of a run", ("RunFigures",)),
+    "ecmproto.mechanisms.registry": ("Mechanisms by name", ("find_mechanism", "mechanism_names")),
+    "ecmproto.mechanisms.api.mechanism": ("What a mechanism is", ("Mechanism", "Role")),
+    "ecmproto.mechanisms.api.machine": ("Its machines", ("Machine", "PortContext", "FlowKey", "machine_of")),
+    "ecmproto.mechanisms.api.protocol": (
+        "What they are told and say",
+        (
+            "Arrival",
+            "Departure",
+            "Delivery",
+            "Sent",
+            "Message",
+            "Outbox",
+            "CongestionPoint",
+            "Senders",
+            "Receivers",
+        ),
+    ),
+    "ecmproto.mechanisms.limiter": (
+        "Rate limiters",
+        ("RateLimiter", "drain", "set_rate", "leaves_ns", "leave"),
+    ),
+    "ecmproto.formats.base": ("What a format is", ("Layer", "layer", "register", "Crafting", "Limit")),
+    "ecmproto.units": ("Units", ()),
+}
+"""Modules that the documentation names, and which of their names; none: all that are public."""
+
+
+def public_names(module: str) -> list[str]:
+    """Return the names of a package or module that the reference has."""
+    found = importlib.import_module(module)
+    if module in PACKAGES:
+        return sorted(found.__all__, key=str.lower)
+    return list(MODULES[module][1]) or sorted(_own(found), key=str.lower)
+
+
+def _own(module: ModuleType) -> Iterator[str]:
+    for name, value in vars(module).items():
+        if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
+            continue
+        if inspect.isclass(value) or inspect.isroutine(value):
+            yield name
+
+
+def pages() -> dict[str, str]:
+    """Return the pages by the names of their files, ``index.md`` first."""
+    titles = PACKAGES | {module: title for module, (title, _) in MODULES.items()}
+    made = {f"{module}.md": _page(module, title) for module, title in titles.items()}
+    rows = [f"| [{title}]({module}.md) | `{module}` |" for module, title in titles.items()]
+    return {
+        "index.md": "\n".join(
+            [
+                "# Python API\n",
+                "These names are public; what is not here may change. Those of `ecmproto` itself are",
+                "loaded when they are first used, and stand for others; the table says for which.\n",
+                "| | module |\n|---|---|",
+                *rows,
+                "\n## Names of `ecmproto`\n",
+                "| name | |\n|---|---|",
+                *_shortcuts(),
+                f"\n```{{toctree}}\n:hidden:\n\n{chr(10).join(titles)}\n```\n",
+            ]
+        ),
+        **made,
+    }
+
+
+def _shortcuts() -> Iterator[str]:
+    import ecmproto
+
+    for name in sorted(ecmproto.__all__, key=str.lower):
+        if name == "__version__":
+            yield f"| `{name}` | the version of the package |"
+            continue
+        value = getattr(ecmproto, name)
+        homes = [module for module in (*PACKAGES, *MODULES) if name in public_names(module)]
+        homes = [home for home in homes if _is_same(home, name, value)]
+        if not homes:
+            yield f"| `{name}` | {_sentence(value)} |"
+        else:
+            yield f"| {{py:obj}}`{name} <{homes[0]}.{name}>` | {_sentence(value)} |"
+
+
+def _is_same(module: str, name: str, value: object) -> bool:
+    # `ecmproto.replay` is a package that can be called, and stands for the function.
+    return getattr(importlib.import_module(module), name) is value or inspect.ismodule(value)
+
+
+def _sentence(value: object) -> str:
+    text = (inspect.getdoc(value) or "").split("\n\n")[0]
+    return " ".join(text.split()).replace("|", "\\|").replace("``", "`")
+
+
+def _page(module: str, title: str) -> str:
+    found = importlib.import_module(module)
+    lines = [f"# {title}", "", f"`{module}`", "", "```{eval-rst}", f".. py:module:: {module}", ""]
+    lines += [*(inspect.getdoc(found) or "").splitlines(), ""]
+    for name in public_names(module):
+        home = _homes()[id(getattr(found, name))]
+        if home == module:
+            lines += [*_directive(module, name, getattr(found, name)), ""]
+        else:
+            lines += [f"`{name}` is `{home}.{name}`.", ""]
+    return "\n".join([*lines, "```", ""])
+
+
+@functools.cache
+def _homes() -> dict[int, str]:
+    """Return the first module that has each public object, by the object's identity."""
+    homes: dict[int, str] = {}
+    for module in (*PACKAGES, *MODULES):
+        found = importlib.import_module(module)
+        for name in public_names(module):
+            homes.setdefault(id(getattr(found, name)), module)
+    return homes
+
+
+def _directive(module: str, name: str, value: object) -> list[str]:
+    if inspect.isclass(value):
+        # The field reference has what formats hold.
+        is_format = issubclass(value, Layer | Packet) and value is not Layer
+        # A Scapy layer that is made of a format calls itself as that does.
+        is_made = issubclass(value, Packet) and value.__module__.startswith("ecmproto.formats")
+        options = ["   :no-index:"] if is_made else []
+        return [f".. autoclass:: {module}.{name}", *options, *([] if is_format else ["   :members:"])]
+    if callable(value):
+        return [f".. autofunction:: {module}.{name}"]
+    return [f".. autodata:: {module}.{name}", "   :no-value:"]
