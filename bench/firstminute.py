@@ -1,7 +1,7 @@
 """A newcomer's first minute: a wheel in an empty environment, its first commands, beside tshark and Scapy.
 
 ``python -m bench firstminute [--gate] [WHEEL]`` (default: the newest in ``dist/``).  The environment is made
-for this, cannot be written to and has no home, no cache and no compiler; as root, commands run as nobody.
+for this, cannot be written to and has no home, no cache and no compiler; as root, it is mounted so.
 Beside each first run stands a later one with code that numba compiled for this very processor, and what a
 first one takes without the wheel's code.  ``--gate`` ends with exit code 1 where something was compiled, or
 took more than `SLOWER` times as much of the processors as that later one.
@@ -25,7 +25,6 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).resolve().parent.parent
 SLOWER = 1.3
 ROUNDS = 3
-_NOBODY = 65_534
 _FEW = 20
 _SCAPY_FRAMES = 20_000
 _COUNTING = """
@@ -41,6 +40,13 @@ code = run(sys.argv[2:])
 from ecmproto.kernel_cache import compiled
 with open(sys.argv[1], "w") as file:
     json.dump({"code": code, "passes": len(passes), "kernels": compiled}, file)
+"""
+_CLOSED = """
+PATH=$PATH:/usr/bin:/bin:/sbin
+mkdir -p "$2" && mount -t tmpfs -o ro none "$2" || exit 9
+mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 9
+shift 2
+PATH=${PATH%%:*} exec "$@"
 """
 _SCAPY = """
 import sys
@@ -98,12 +104,8 @@ class Place:
         self.million = folder / "million.pcap"
         self.incast = folder / "incast.pcap.gz"
         self._interpreter = python
-        self._as_nobody = os.geteuid() == 0
-        folder.chmod(0o755)
         for name in ("scratch", "cache"):
             (folder / name).mkdir()
-            if self._as_nobody:
-                os.chown(folder / name, _NOBODY, _NOBODY)
         scratch = str(folder / "scratch")
         self.alone = {"PATH": str(self.python.parent), "HOME": "/nonexistent", "TMPDIR": scratch}
 
@@ -124,17 +126,25 @@ class Place:
 
     def seconds(self, command: Sequence[str | Path], environment: Mapping[str, str] = {}) -> Seconds:
         """Run a command, its output thrown away; return how long it took."""
-        who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if self._as_nobody else {}
         start, before = time.perf_counter(), _used()
         done = subprocess.run(
-            command, env={**self.alone, **environment}, cwd=self.folder / "scratch",
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **who,  # type: ignore[call-overload]
+            [*self._closed(), *command], env={**self.alone, **environment}, cwd=self.folder / "scratch",
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         if done.returncode not in (0, 1):
             sys.exit(
                 f"firstminute: {' '.join(map(str, command))}: exit code {done.returncode}: {done.stderr}"
             )
         return Seconds(time.perf_counter() - start, _used() - before)
+
+    def _closed(self) -> Sequence[str | Path]:
+        """Return what runs a command where root cannot write to the environment, and finds no cache."""
+        if os.geteuid() != 0:
+            return ()
+        return [
+            *("/usr/bin/unshare", "--mount", "/bin/sh", "-c", _CLOSED, "sh"),
+            *(self.python.parent.parent, Path.home() / ".cache"),
+        ]
 
     def compiled(self, arguments: Sequence[str | Path]) -> tuple[int, list[str]]:
         """Return how many passes numba's compiler ran in a command, and for which kernels."""
