@@ -125,13 +125,13 @@ def environment() -> dict[str, str]:
     return {**os.environ, **single, "ECMPROTO_PROGRESS": "0"}
 
 
-def started(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a module of Python's."""
+def started(arguments: Sequence[str], *, heard: bool = True) -> subprocess.Popen[bytes]:
+    """Start a module of Python's; what it says on stderr is read by who ``heard`` it."""
     return subprocess.Popen(
         [sys.executable, "-m", *arguments],
         env=environment(),
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.PIPE if heard else subprocess.DEVNULL,
     )
 
 
@@ -188,20 +188,12 @@ class LocalCluster:
         self.workers = [self._worker() for _ in range(workers)]
 
     def _scheduler(self) -> subprocess.Popen[bytes]:
-        return started(
-            [
-                "distributed.cli.dask_scheduler",
-                "--host",
-                "127.0.0.1",
-                "--port",
-                str(self._port),
-                "--no-dashboard",
-            ]
-        )
+        options = ["--host", "127.0.0.1", "--port", str(self._port), "--no-dashboard"]
+        return started(["distributed.cli.dask_scheduler", *options], heard=False)
 
     def _worker(self) -> subprocess.Popen[bytes]:
         options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60"]
-        return started(["distributed.cli.dask_worker", self.address, *options])
+        return started(["distributed.cli.dask_worker", self.address, *options], heard=False)
 
     def kill_worker(self) -> None:
         """Kill a worker as nothing else does, and start another one."""
