@@ -468,7 +468,7 @@ class RoceCounts:
         state, used = self._state, self._timeline.used
         abouts = [self._about(row) for row in range(self._known)]
         delays = Distributions()
-        every = np.arange(MOST_DELAYS, dtype=np.int64)
+        every = np.arange(int(state.delay_rows[0]), dtype=np.int64)
         for part in (self._delays, self._later_delays):
             delays.join(part, every, int(state.delay_rows[0]))
         for row in np.flatnonzero(state.first_cnp != _NO_TIME).tolist():

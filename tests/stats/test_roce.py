@@ -260,6 +260,18 @@ def test_parts_make_the_whole(events: list[Event], data: st.DataObject) -> None:
     assert_same(parts[0].result(), counted(events))
 
 
+def test_delays_told_apart_one_by_one() -> None:
+    """Their table has room for more than there are as it grows."""
+    events: list[Event] = [
+        (0, roce(A, B, 1, 0, ecn=3)),
+        *((9, cnp(B, A, queue_pair)) for queue_pair in (1, 2, 3)),
+    ]
+    for cut in (2, 3):
+        first, second = accumulated(events[:cut]), accumulated(events[cut:])
+        first.merge(second)
+        assert_same(first.result(), counted(events))
+
+
 def orderly() -> list[Event]:
     """Return three flows that lose and mark some frames; CNPs and acknowledges come back a little later."""
     events = []
