@@ -54,6 +54,7 @@ def _release(work: Path) -> None:
     made = digests(first)
     if made != digests(second):
         raise ReleaseError(f"two builds differ: {made} and {digests(second)}")
+    _build_with_machine_code(source, work / "prebuilt", first, environment)
     shutil.rmtree(DIST, ignore_errors=True)
     shutil.copytree(first, DIST)
     artifacts = sorted(DIST.iterdir())
@@ -97,6 +98,15 @@ def digests(folder: Path) -> dict[str, str]:
 
 def _build(source: Path, out: Path, *what: str, environment: Mapping[str, str]) -> None:
     _python("-m", "build", *what, "--outdir", str(out), str(source), environment=environment)
+
+
+def _build_with_machine_code(source: Path, code: Path, out: Path, environment: Mapping[str, str]) -> None:
+    """Build the wheel for this Python and architecture that has the kernels compiled, which takes minutes."""
+    _say("a wheel with machine code")
+    packages = os.pathsep.join([str(source), str(source / "cli")])
+    compiling = {**environment, "PYTHONPATH": packages}
+    _python("-m", "ecmproto_cli.prebuilding", str(code), environment=compiling)
+    _build(source, out, "--wheel", environment={**environment, "ECMPROTO_PREBUILT": str(code)})
 
 
 def _try(artifact: Path, folder: Path) -> None:

@@ -37,6 +37,7 @@ TASKS = {
     "Make and change frames": ("craft", "edit", "send"),
     "Try congestion management": ("replay", "lab", "live"),
     "Break decoders and devices": ("fuzz",),
+    "Get ready": ("demo", "warm", "completion"),
     "Look things up": ("help", "fields", "schema", "units", "doctor"),
 }
 _OTHER = "More"
@@ -92,7 +93,7 @@ def _overview() -> Iterator[str]:
     """Yield the lines of what there is."""
     named = {name for names in TASKS.values() for name in names}
     others = tuple(name for name in COMMANDS if name not in named)
-    for task, names in {**TASKS, _OTHER: others}.items():
+    for task, names in {**TASKS, **({_OTHER: others} if others else {})}.items():
         yield paint(task, "title")
         for name in names:
             yield from _row(name, COMMANDS[name], 10)
