@@ -50,8 +50,8 @@ _MIXED = "edit -r @data.pcap -r @cnms.pcap -r @storm.pcap -r @cnps.pcap -r @roce
 class Step:
     """Command lines and calls that need the same kernels.
 
-    ``about`` are the commands and mechanisms that it is for, ``seconds`` about how long it takes where nothing is
-    compiled, of one processor's time: how fast steps go that are done corrects it.
+    ``about`` are the commands and mechanisms that it is for, ``seconds`` about how long it takes where
+    nothing is compiled, of one processor: how fast steps go that are done corrects it.
     """
 
     name: str
