@@ -189,15 +189,6 @@ def test_two_processes_and_shards_write_what_one_does(kind: str, captures: Path,
     assert len(results(one)) > 5
 
 
-class Nobody:
-    """An executor that is not to be asked."""
-
-    workers = 0
-
-    def run(self, tasks: Any, call: Any, *, expected: int = 0) -> Any:
-        raise AssertionError([task.name for task in tasks])
-
-
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
     folder = tmp_path / "few"
