@@ -1,7 +1,7 @@
 """Run the benchmarks named on the command line, or all but the slow one and those that need root.
 
-``python -m bench [startup] [single_frames] [captures] [columns] [dissect] [filters] [stats] [check] [diff]
-[sweeps] [replay] [lab] [fuzzing] [editing] [wireshark] [memory] [interfaces] [forwarding]``
+``python -m bench [startup] [single_frames] [captures] [columns] [throughput] [dissect] [filters] [stats]
+[check] [diff] [sweeps] [replay] [lab] [fuzzing] [editing] [wireshark] [memory] [interfaces] [forwarding]``
 
 With options of their own, and alone: ``endurance``, ``firstminute``, ``fleet``, ``limits`` and ``testbed``
 (``python -m bench fleet --help``).
@@ -13,8 +13,8 @@ import importlib
 import sys
 
 NAMES = (
-    "startup", "single_frames", "captures", "columns", "dissect", "filters", "stats", "check", "diff",
-    "sweeps", "replay", "lab", "fuzzing", "editing", "wireshark",
+    "startup", "single_frames", "captures", "columns", "throughput", "dissect", "filters", "stats", "check",
+    "diff", "sweeps", "replay", "lab", "fuzzing", "editing", "wireshark",
 )  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ecmproto import kernel_code, kernel_folder, prebuilt
-from ecmproto.kernel_code import Entry, typing_key
+from ecmproto.kernel_arguments import describe, typing_key
+from ecmproto.kernel_code import Entry
 from ecmproto.kernel_folder import digest
 from ecmproto.kernel_sources import follow, has_file, source_digest
 
@@ -214,6 +215,6 @@ def _entered(image: bytes) -> Entry | None:
 
 def _place(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Place | None:
     """Return where the code for such arguments is kept; None where only numba keeps it."""
-    described = None if function.__closure__ or not has_file(function) else kernel_code.describe(arguments)
+    described = None if function.__closure__ or not has_file(function) else describe(arguments)
     stamp = None if described is None else kernel_code.compiler_stamp()
     return None if described is None or stamp is None else Place(function, described, stamp)

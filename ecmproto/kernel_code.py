@@ -4,8 +4,8 @@ Importing numba, and having it rebuild a function that it compiled before, takes
 What numba makes of a function is an object file in ELF.  `link` lays its sections out as an image in which
 all that does not depend on where it is loaded stands already; `load` maps one and fills in the rest: some
 addresses inside it, and those of functions of Python, C and their like.  Its entry takes a tuple of Python
-objects and returns one (`ecmproto.kernel_compiler` adds it): `describe` says of what types the objects of a
-tuple are, for which the code was made, and with which other types it must not be called.
+objects and returns one (`ecmproto.kernel_entry` makes it); of what types they
+are, `ecmproto.kernel_arguments` says.
 
 Only x86-64 in ELF is linked; for others, and for what an object file holds that is not foreseen here,
 NotLinkableError says so, and numba rebuilds its functions itself.
@@ -27,8 +27,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 ENTRY = "ecmproto_entry."
 """The name of an entry begins so."""
 _WRAPPERS = ("_ZN7cpython", "cfunc.")
@@ -48,6 +46,7 @@ _RELOCATION = struct.Struct("<QQq")
 _UNWINDING = ".eh_frame"
 _HEAD = struct.Struct("<I")
 _LEAST_OCTETS = 64
+_MOST_OCTETS = 16 << 20
 
 
 class NotLinkableError(Exception):
@@ -115,7 +114,13 @@ class _Object:
 
 def link(octets: bytes) -> bytes:
     """Return the image of an object file that has an entry; NotLinkableError where it cannot be made."""
-    file = _Object(octets)
+    try:
+        return _linked(_Object(octets))
+    except (struct.error, IndexError, ValueError, MemoryError, OverflowError) as error:
+        raise NotLinkableError(f"not as an object file should be: {error}") from error
+
+
+def _linked(file: _Object) -> bytes:
     image, places, code_octets = _laid_out(file)
 
     def position(symbol: _Symbol) -> int | None:
@@ -181,8 +186,11 @@ def _laid_out(file: _Object) -> tuple[bytearray, dict[int, int], int]:
                 continue
             if section.name == _UNWINDING:
                 continue
-            image.extend(bytes(_aligned(len(image), max(section.alignment, 1)) - len(image)))
-            places[number] = len(image)
+            place = _aligned(len(image), max(section.alignment, 1))
+            if place + section.size > _MOST_OCTETS:
+                raise NotLinkableError("too large")
+            image.extend(bytes(place - len(image)))
+            places[number] = place
             empty = section.kind == _NO_BITS
             image.extend(
                 bytes(section.size) if empty else file.octets[section.offset : section.offset + section.size]
@@ -236,64 +244,6 @@ def _address(name: str) -> int:
     if found is None:
         raise ValueError(f"no {name} in this process")
     return found
-
-
-_LEAST, _BEYOND = -(1 << 63), 1 << 63
-
-
-def typing_key(value: Any) -> Any:
-    """Return what the type of an argument depends on, None where only numba can tell.
-
-    Objects that kernels take by the type of their class have it as ``_typing_key``.
-    """
-    kind = type(value)
-    if kind is np.ndarray:
-        return value.dtype, value.ndim, value.flags.num
-    if kind is int:
-        return kind if _LEAST <= value < _BEYOND else None
-    if kind is bool or kind is float or value is None:
-        return kind
-    if isinstance(value, tuple):
-        keys = tuple([typing_key(each) for each in value])
-        return None if None in keys else (kind, keys)
-    if isinstance(value, np.generic):
-        return kind, value.dtype
-    return getattr(value, "_typing_key", None)
-
-
-def describe(arguments: tuple[Any, ...]) -> str | None:
-    """Return of what types arguments are, in words that are the same in all processes.
-
-    None where an entry cannot take one of them.
-    """
-    parts = [_described(each) for each in arguments]
-    return None if None in parts else " ".join(map(str, parts))
-
-
-def _described(value: Any) -> str | None:
-    kind = type(value)
-    if kind is np.ndarray:
-        flags = value.flags
-        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-        access = ("" if flags.writeable else " fixed") + ("" if flags.aligned else " unaligned")
-        return f"array({_named(value.dtype)} {value.ndim}{layout}{access})"
-    if kind is int:
-        return "int" if _LEAST <= value < _BEYOND else None
-    if kind is bool or kind is float or value is None:
-        return kind.__name__
-    if isinstance(value, np.generic):
-        return _named(value.dtype) if value.dtype.names or value.dtype.kind in "iufb" else None
-    if isinstance(value, tuple):
-        parts = [_described(each) for each in value]
-        if None in parts:
-            return None
-        name = "" if kind is tuple else f"{kind.__module__}.{kind.__qualname__}"
-        return f"{name}({' '.join(map(str, parts))})"
-    return None
-
-
-def _named(kind: np.dtype[Any]) -> str:
-    return str(kind) if kind.names else kind.str
 
 
 @functools.cache

@@ -13,7 +13,8 @@ from numba.core import event, types
 from numba.core.ccallback import CFunc
 from numba.core.registry import CPUDispatcher
 
-from ecmproto.kernel_code import Entry, NotLinkableError, link, load, typing_key
+from ecmproto.kernel_arguments import typing_key
+from ecmproto.kernel_code import Entry, NotLinkableError, link, load
 from ecmproto.kernel_sources import has_file, reached, source_digest, when_compiling
 
 # These are made of numba's insides.  Where a numba has others, kernels are plain njit: they take longer to

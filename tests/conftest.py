@@ -72,6 +72,7 @@ THOROUGH = (
     "pcaps/test_manifest.py",
     "release/test_artifacts.py",
     "test_kernel_cache.py",
+    "test_kernel_code.py",
     "test_prebuilt.py",
 )
 """Files of tests that take long: `make test-all` runs them, `make test` does not."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from ecmproto import kernel_folder
 from ecmproto.kernel_code import NotLinkableError, can_link, link
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="machine code is linked for x86-64 Linux alone")
@@ -81,6 +83,22 @@ def shown():
     ]
     return [each.item() if isinstance(each, np.generic) else each for each in results]
 '''
+
+
+OBJECT = """
+import sys
+import ecmproto.kernel_compiler as compiler
+made = []
+link = compiler.link
+compiler.link = lambda octets: (made.append(octets), link(octets))[1]
+import numpy as np, outer_part
+kernel = outer_part.{0}
+from ecmproto.kernel_compiler import entry
+class Place:
+    def save(self, image): pass
+entry(kernel.dispatcher, Place(), (np.zeros(1, np.int64),) if "{0}" == "nothing" else (1, True))
+sys.stdout.buffer.write(made[0])
+"""
 
 
 def run(folder: Path, code: str = "", **environment: str) -> tuple[list[str], str]:
@@ -162,6 +180,46 @@ def test_a_numba_with_other_insides_compiles_all_the_same(once: Path, tmp_path: 
     hidden = "import sys; sys.modules['ecmproto.kernel_entry'] = None"
     told, _ = run(once, hidden, NUMBA_CACHE_DIR=str(tmp_path))
     assert told == [expected(once), "True"]
+
+
+def test_spoilt_images_are_never_run(once: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(once / "cache"))
+    source = str(once / "outer_part.py")
+    (file,) = (once / "cache").rglob("outer_part.pair-*.nmc")
+    whole, draw = file.read_bytes(), random.Random(7)
+    stamp = whole[:32]
+    assert kernel_folder.load(source, file.name, stamp) == whole[64:]
+    try:
+        for _ in range(300):
+            octets = bytearray(whole)
+            for _ in range(draw.choice((1, 1, 4))):
+                octets[draw.randrange(len(octets))] ^= 1 << draw.randrange(8)
+            spoilt = octets[: draw.choice((len(octets), draw.randrange(len(octets))))]
+            file.write_bytes(spoilt)
+            assert spoilt == whole or kernel_folder.load(source, file.name, stamp) is None
+    finally:
+        file.write_bytes(whole)
+
+
+@pytest.mark.parametrize("name", ["nothing", "pair"])
+def test_object_files_with_something_unforeseen_are_refused(once: Path, name: str) -> None:
+    made = subprocess.run(
+        [sys.executable, "-B", "-c", OBJECT.format(name)],
+        cwd=once,
+        capture_output=True,
+        check=True,
+        timeout=600,
+    ).stdout
+    assert link(made)
+    draw, refused = random.Random(9), 0
+    for _ in range(300):
+        octets = bytearray(made)
+        octets[draw.randrange(len(octets))] ^= 1 << draw.randrange(8)
+        try:
+            link(bytes(octets))
+        except NotLinkableError:
+            refused += 1
+    assert refused
 
 
 @pytest.mark.parametrize(

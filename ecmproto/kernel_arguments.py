@@ -1,0 +1,67 @@
+"""The types of arguments, as machine code depends on them: told without numba.
+
+Code that was made for arguments of some types must not be called with others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_LEAST, _BEYOND = -(1 << 63), 1 << 63
+
+
+def typing_key(value: Any) -> Any:
+    """Return what the type of an argument depends on, None where only numba can tell.
+
+    Objects that kernels take by the type of their class have it as ``_typing_key``.
+    """
+    kind = type(value)
+    if kind is np.ndarray:
+        return value.dtype, value.ndim, value.flags.num
+    if kind is int:
+        return kind if _LEAST <= value < _BEYOND else None
+    if kind is bool or kind is float or value is None:
+        return kind
+    if isinstance(value, tuple):
+        keys = tuple([typing_key(each) for each in value])
+        return None if None in keys else (kind, keys)
+    if isinstance(value, np.generic):
+        return kind, value.dtype
+    return getattr(value, "_typing_key", None)
+
+
+def describe(arguments: tuple[Any, ...]) -> str | None:
+    """Return of what types arguments are, in words that are the same in all processes.
+
+    None where an entry cannot take one of them.
+    """
+    parts = [_described(each) for each in arguments]
+    return None if None in parts else " ".join(map(str, parts))
+
+
+def _described(value: Any) -> str | None:
+    kind = type(value)
+    if kind is np.ndarray:
+        flags = value.flags
+        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        access = ("" if flags.writeable else " fixed") + ("" if flags.aligned else " unaligned")
+        return f"array({_named(value.dtype)} {value.ndim}{layout}{access})"
+    if kind is int:
+        return "int" if _LEAST <= value < _BEYOND else None
+    if kind is bool or kind is float or value is None:
+        return kind.__name__
+    if isinstance(value, np.generic):
+        return _named(value.dtype) if value.dtype.names or value.dtype.kind in "iufb" else None
+    if isinstance(value, tuple):
+        parts = [_described(each) for each in value]
+        if None in parts:
+            return None
+        name = "" if kind is tuple else f"{kind.__module__}.{kind.__qualname__}"
+        return f"{name}({' '.join(map(str, parts))})"
+    return None
+
+
+def _named(kind: np.dtype[Any]) -> str:
+    return str(kind) if kind.names else kind.str
