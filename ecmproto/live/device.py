@@ -46,6 +46,8 @@ _EXAMPLE_MESSAGES = (
     bytes.fromhex("0180c200000e0200000000fb88cc0207040200000000fb0403076162060200780000").ljust(60, b"\0"),
 )
 EXAMPLE_FRAMES = 400
+TAKEN_AT_ONCE = 64
+"""Frames that Python hands to a reaction point or an edge at once, where their compiled loops do not run."""
 EXERCISED_NS = 10 * NS_PER_S
 """The time at which `exercise` ends, for devices that start at 0."""
 _PR_SET_TIMERSLACK = 29

@@ -43,7 +43,7 @@ from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.engine.statistics import kind_name
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.kernel import compiled, inlined, released
-from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
+from ecmproto.live.device import EXAMPLE_FRAME, TAKEN_AT_ONCE, Send, Snapshot, discard, exercise
 from ecmproto.live.tagging import (
     Tagging,
     new_tagging,
@@ -400,7 +400,7 @@ class Edge:
         self._refusals: Any = new_record(machine.probe_refusal_record)
         self._edge = self._new_state(new_tagging(machine, vlan, ethertypes))
         self._update_rules()
-        self._sockets = Sockets(2, frame_octets=largest_octets)
+        self._sockets = Sockets(2, frame_octets=largest_octets, room=TAKEN_AT_ONCE)
 
     def _new_state(self, tagging: Tagging) -> EdgeState:
         facts, progress, flows = (

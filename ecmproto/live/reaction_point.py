@@ -38,7 +38,7 @@ from ecmproto.engine.network import add_frames, new_network, with_obeyed
 from ecmproto.engine.port import lengthen_ring
 from ecmproto.engine.traffic import NoSources, Sources
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.live.device import EXAMPLE_FRAME, Send, Snapshot, discard, exercise
+from ecmproto.live.device import EXAMPLE_FRAME, TAKEN_AT_ONCE, Send, Snapshot, discard, exercise
 from ecmproto.live.limiting import ADVANCE, GO_ON, HOST, MOST_FRAMES, NET, SERVE, TAKE, new_point_state, step
 from ecmproto.live.tagging import new_tagging
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
@@ -134,7 +134,7 @@ class ReactionPoint:
             as_interface(NullReceivers(), Receivers),
             as_interface(NoSources(), Sources),
         )
-        self._sockets = Sockets(2, frame_octets=largest_octets)
+        self._sockets = Sockets(2, frame_octets=largest_octets, room=TAKEN_AT_ONCE)
         self._nothing = np.zeros(0, np.int64)
 
     @property

@@ -27,7 +27,15 @@ from numpy.typing import NDArray
 from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux.departures import count_ns, percentile_ns
 from ecmproto.capture.linux.packet_socket import MESSAGE, message_array
-from ecmproto.capture.linux.receiver import ReceiveBuffer, Ring, give_back_slots, no_ring, take_slots, unpack
+from ecmproto.capture.linux.receiver import (
+    FRAMES,
+    ReceiveBuffer,
+    Ring,
+    give_back_slots,
+    no_ring,
+    take_slots,
+    unpack,
+)
 from ecmproto.kernel import compiled, inlined
 from ecmproto.record import new_record
 from ecmproto.structs import Struct
@@ -107,10 +115,10 @@ class Wires(Struct):
 
 
 class Sockets:
-    """The memory of `Wires`, for frames of up to ``frame_octets``, tags included."""
+    """The memory of `Wires`, for ``room`` frames at once of up to ``frame_octets``, tags included."""
 
-    def __init__(self, interfaces: int, *, frame_octets: int) -> None:
-        self._buffer = ReceiveBuffer(frame_octets)
+    def __init__(self, interfaces: int, *, frame_octets: int, room: int = FRAMES) -> None:
+        self._buffer = ReceiveBuffer(frame_octets, room=room)
         self._outgoing, parts = message_array(SENT_AT_ONCE)
         self._polls = np.zeros((interfaces + 1, _POLL_PARTS), np.int16)
         self._polls[:, _EVENTS] = select.POLLIN
