@@ -23,9 +23,10 @@ def build(folder: Path) -> int:
     for part in parts.values():
         shutil.rmtree(part, ignore_errors=True)
     write_sources(parts["pages"])
-    options = ["-q", "-W", "--keep-going", "-E", "-j", "auto", "-b", "html", "-c", DOCS / "site"]
+    options = ["-q", "-W", "--keep-going", "-E", "-j", "auto", "-b", "html", "-c", str(DOCS / "site")]
     doctrees = folder / "doctrees"
-    command = [sys.executable, "-m", "sphinx", *options, "-d", doctrees, parts["pages"], parts["html"]]
+    places = ["-d", str(doctrees), str(parts["pages"]), str(parts["html"])]
+    command = [sys.executable, "-m", "sphinx", *options, *places]
     ended = subprocess.run(command, check=False, cwd=REPOSITORY)
     shutil.rmtree(doctrees, ignore_errors=True)
     return ended.returncode

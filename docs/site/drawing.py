@@ -50,12 +50,12 @@ def state_diagram(states: Sequence[str], transitions: Sequence[Transition], titl
     for number, each in enumerate(transitions):
         right = place[each.after] >= place[each.before]
         x, sign = (_RIGHT, 1) if right else (_LEFT, -1)
-        start, end = at[number, 0], at[number, 1]
+        first, last = at[number, 0], at[number, 1]
         bulge = sign * min(_LEAST_BULGE + _BULGE * lanes[number], 118)
         out = x + bulge
-        curve = f"M{x:.1f} {start:.1f}C{out:.1f} {start:.1f} {out:.1f} {end:.1f} {x + sign * 3:.1f} {end:.1f}"
+        curve = f"M{x:.1f} {first:.1f}C{out:.1f} {first:.1f} {out:.1f} {last:.1f} {x + sign * 3:.1f} {last:.1f}"
         parts.append(f'<path class="edge" marker-end="url(#arrow)" d="{curve}"/>')
-        parts.append(_badge(x + 0.75 * bulge, (start + end) / 2, number + 1))
+        parts.append(_badge(x + 0.75 * bulge, (first + last) / 2, number + 1))
     for name, top, height in zip(states, tops, heights, strict=True):
         size = f'x="{_LEFT:.1f}" y="{top:.1f}" width="{_BOX_WIDTH}" height="{height:.1f}"'
         middle = f'x="{WIDTH / 2}" y="{top + height / 2 + 5:.1f}"'

@@ -41,8 +41,8 @@ def write_sources(folder: Path) -> None:
         _put(folder / place, path, f"docs/{place.as_posix()}")
     for name, page in PROJECT_PAGES.items():
         _put(folder / page, REPOSITORY / name, name)
-    with (folder / LISTED / "README.md").open("a", encoding="utf-8") as page:
-        page.write("\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n")
+    with (folder / LISTED / "README.md").open("a", encoding="utf-8") as listing:
+        listing.write("\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n")
     for path in (folder / ORPHANS).glob("*.md"):
         if path.name != "README.md":
             path.write_text(f"---\norphan: true\n---\n\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
@@ -52,7 +52,7 @@ def write_sources(folder: Path) -> None:
             (folder / made / name).write_text(text, encoding="utf-8")
     for running in notebooks:
         if running.wait():
-            raise SystemExit(f"a notebook failed: {' '.join(map(str, running.args))}")
+            raise SystemExit(f"a notebook failed: {running.args!r}")
 
 
 def _start_notebooks(folder: Path) -> list[subprocess.Popen[bytes]]:
@@ -117,7 +117,7 @@ def drawings(mechanism: str) -> str:
     from docs.site.machines import transitions_of
     from docs.site.subjects import SUBJECTS, charts_of
 
-    parts = []
+    parts: list[str] = []
     for subject, found in transitions_of(SUBJECTS[mechanism]):
         title = f"{subject.title}: states and what changes them"
         parts += _drawn(subject.title, state_diagram(subject.states, found, title), legend(found))

@@ -193,8 +193,7 @@ def _answers(mechanism: str, label: str, assignments: tuple[str, ...] = ()) -> C
     """Return the feedback about queues of constant length, and which kind of message brings it."""
     machine = machine_with(mechanism, assignments)
     point: Any = machine.congestion_point(place_of(), _generator())
-    states = getattr(point, "states", None)
-    meters = states if states is not None else getattr(point, "meters", None)
+    meters: Any = point.states if hasattr(point, "states") else point.meters
     own_tag = int(meters[PRIORITY].cpid) if mechanism != "qcn" else 1
     curves: list[Curve] = []
     kinds: list[list[str]] = []
