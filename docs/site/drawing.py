@@ -52,8 +52,8 @@ def state_diagram(states: Sequence[str], transitions: Sequence[Transition], titl
         x, sign = (_RIGHT, 1) if right else (_LEFT, -1)
         first, last = at[number, 0], at[number, 1]
         bulge = sign * min(_LEAST_BULGE + _BULGE * lanes[number], 118)
-        out = x + bulge
-        curve = f"M{x:.1f} {first:.1f}C{out:.1f} {first:.1f} {out:.1f} {last:.1f} {x + sign * 3:.1f} {last:.1f}"
+        out, tip = x + bulge, x + sign * 3
+        curve = f"M{x:.1f} {first:.1f}C{out:.1f} {first:.1f} {out:.1f} {last:.1f} {tip:.1f} {last:.1f}"
         parts.append(f'<path class="edge" marker-end="url(#arrow)" d="{curve}"/>')
         parts.append(_badge(x + 0.75 * bulge, (first + last) / 2, number + 1))
     for name, top, height in zip(states, tops, heights, strict=True):
