@@ -7,7 +7,7 @@ RUN := $(BIN)/ecmproto
 PARALLEL := $(BIN)/pytest -n auto --dist worksteal
 FUZZ_TIME ?= 60s
 KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms lab \
-	cli/test_dissect_large.py cli/test_dissect_columns.py test_kernel.py test_kernel_cache.py)
+	cli/test_dissect_large.py cli/test_dissect_columns.py kernels)
 
 .PHONY: demo test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs references papers pcaps wheel wheel-check release oldest newest clean
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+_RUN = "runpy.run_module('docs.manual', run_name='__main__', alter_sys=True)"
 CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "MANIFEST.toml")
 
 
@@ -26,10 +27,11 @@ class BuildHook(BuildHookInterface):
         """Make what the wheel takes in beside the packages."""
         self._made = tempfile.TemporaryDirectory()
         root, made = Path(self.root), Path(self._made.name)
-        known = [str(root), str(root / "cli"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        # pip takes what an editable install put on the path off that of a build, PYTHONPATH or not
+        code = f"import runpy, sys; sys.path[:0] = {[str(root), str(root / 'cli')]}; {_RUN}"
         subprocess.run(
-            [sys.executable, "-B", "-m", "docs.manual", str(made)], cwd=root, check=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(known), "PYTHONUTF8": "1"},
+            [sys.executable, "-B", "-c", code, str(made)], cwd=root, check=True,
+            env=os.environ | {"PYTHONUTF8": "1"},
         )  # fmt: skip
         for path in sorted(made.rglob("*")):
             if path.is_file():

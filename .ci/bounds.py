@@ -14,7 +14,7 @@ from pathlib import Path
 RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
 TESTS = (
     "tests/test_api.py",
-    "tests/test_kernel.py",
+    "tests/kernels/test_kernel.py",
     "tests/codec",
     "tests/columns/test_arrow.py",
     "tests/columns/text",

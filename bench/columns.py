@@ -25,7 +25,7 @@ from bench.varied import write_frames as write_varied
 from ecmproto.capture import Batch, open_capture
 from ecmproto.columns import Columns, extract
 from ecmproto.columns.files import column_batches, write_columns
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 
 FRAMES = 1_000_000
 SLOW_FRAMES = 50_000

@@ -37,7 +37,7 @@ class Listener(event.Listener):
 event.register("numba:run_pass", Listener())
 from ecmproto_cli.main import run
 code = run(sys.argv[2:])
-from ecmproto.kernel_cache import compiled
+from ecmproto.kernels.cache import compiled
 with open(sys.argv[1], "w") as file:
     json.dump({"code": code, "passes": len(passes), "kernels": compiled}, file)
 """

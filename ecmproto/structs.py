@@ -53,8 +53,8 @@ from numba.extending import (  # the public way to add types
 from numba.np import arrayobj
 from numpy.typing import NDArray
 
-from ecmproto.kernel_compiler import PART_OPTIONS, cached_entry
-from ecmproto.kernel_sources import follow
+from ecmproto.kernels.compiler import PART_OPTIONS, cached_entry
+from ecmproto.kernels.sources import follow
 from ecmproto.record import Fields as _Fields
 from ecmproto.record import record_dtype
 

@@ -57,6 +57,9 @@ THOROUGH = (
     "fuzz/test_agreement.py",
     "fuzz/test_target.py",
     "interop/test_lua_thorough.py",
+    "kernels/test_cache.py",
+    "kernels/test_machine_code.py",
+    "kernels/test_prebuilt.py",
     "live/test_closed_loop.py",
     "live/test_expectations.py",
     "live/test_endurance.py",
@@ -71,9 +74,6 @@ THOROUGH = (
     "mechanisms/test_parameter_effects.py",
     "pcaps/test_manifest.py",
     "release/test_artifacts.py",
-    "test_kernel_cache.py",
-    "test_kernel_code.py",
-    "test_prebuilt.py",
 )
 """Files of tests that take long: `make test-all` runs them, `make test` does not."""
 

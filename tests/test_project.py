@@ -78,13 +78,13 @@ def test_bounds_are_checked_where_kernels_changed(tmp_path: Path, repository: Pa
         return asked.returncode == 0
 
     git("init", "-b", "branch")
-    (tmp_path / "ecmproto").mkdir()
-    kernel = "from ecmproto.kernel import compiled\n"
+    (tmp_path / "ecmproto" / "kernels").mkdir(parents=True)
+    kernel = "from ecmproto.kernels.kernel import compiled\n"
     assert changed("a.py", kernel, main=True)  # there is nothing to compare with
     assert not changed("b.py", "1\n")
     assert not changed("c.py", "from ecmproto import codec\n")
     assert changed("a.py", kernel + "2\n")
     assert changed("b.py", "2\n")  # an earlier commit of the branch did
-    assert changed("kernel_parts.py", "", main=True)
+    assert changed("kernels/parts.py", "", main=True)
     # On main, one of the last ten did.
     assert [changed("b.py", f"{number}\n", main=True) for number in range(10, 20)] == [True] * 9 + [False]

@@ -44,7 +44,7 @@ def test_a_derived_record_has_the_base_fields_first_but_in_no_place_of_theirs() 
 
 OUTER = """
 from ecmproto.mechanisms.limiter import RateLimiter, leaves_ns
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.record import new_record
 
 class Slot(RateLimiter):

@@ -1,8 +1,8 @@
 """The machine code for a wheel: ``python -m ecmproto_cli.prebuilding FOLDER [WHAT]...``.
 
 Compiles what commands need, for any processor of this architecture, into FOLDER, with a manifest
-(`ecmproto.prebuilt`).  The same sources, Python, numba and llvmlite give the same octets wherever and with
-however many processors it runs:
+(`ecmproto.kernels.prebuilt`).  The same sources, Python, numba and llvmlite give the same octets wherever
+and with however many processors it runs:
 
 - hashes are not random, and code is not for this machine's processor
 - sources are named as they are inside a wheel, not where they stand
@@ -80,7 +80,7 @@ def build(folder: Path, what: Sequence[str] = ()) -> None:
     """Compile what some commands and mechanisms need, or all, into ``folder``, which is made anew."""
     import numba  # noqa: F401  # once, not in each of the processes
 
-    from ecmproto import prebuilt
+    from ecmproto.kernels import prebuilt
     from ecmproto_cli.commands.warm import Progress
     from ecmproto_cli.warming import chosen, processors, run
 

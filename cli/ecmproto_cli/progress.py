@@ -122,7 +122,7 @@ def is_compiling() -> bool:
 
 def _what() -> str:
     """Return which kernel is being compiled, and about how long that takes, where it is known."""
-    under_way = getattr(sys.modules.get("ecmproto.kernel_cache"), "under_way", None)
+    under_way = getattr(sys.modules.get("ecmproto.kernels.cache"), "under_way", None)
     if not under_way:
         return ""
     kernel, seconds = list(under_way.items())[-1]
@@ -160,7 +160,7 @@ def told_when_compiling() -> Iterator[None]:
     """Print on stderr that kernels are being compiled, if the block takes long."""
     import threading
 
-    from ecmproto.kernel_sources import when_compiling
+    from ecmproto.kernels.sources import when_compiling
 
     timer = threading.Timer(_COMPILING_PATIENCE_S, _tell_of_compiling)
     timer.daemon = True

@@ -23,7 +23,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from ecmproto import prebuilt
+from ecmproto.kernels import prebuilt
 from ecmproto.mechanisms.registry import MECHANISMS
 from ecmproto_cli.errors import DEPENDENCY
 
@@ -186,8 +186,8 @@ def _run(step: Step, folder: Path, begin: Callable[[Step], None]) -> None:
             stream.flush()
             os.dup2(out.fileno(), stream.fileno())
     begin(step)
-    from ecmproto.kernel_cache import compiled
-    from ecmproto.kernel_turns import taking_turns
+    from ecmproto.kernels.cache import compiled
+    from ecmproto.kernels.turns import taking_turns
 
     compiled.clear()
     problem = lacking = ""

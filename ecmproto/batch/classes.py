@@ -24,7 +24,7 @@ from ecmproto.batch.headers import (
     roles_of,
 )
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 
 _NO_ADDRESS = -1
 _LINK_LOCAL_HIGH = 0x0180C2000000 >> 4

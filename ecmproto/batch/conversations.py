@@ -19,7 +19,7 @@ from ecmproto.batch.headers import headers_of, signed, two_octets
 from ecmproto.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
 from ecmproto.formats.infiniband import ACKNOWLEDGE_OPCODE, CNP_OPCODE, ROCE_PORT
 from ecmproto.formats.ip import PROTO_TCP, PROTO_UDP
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Conversation
 from ecmproto.record import new_record
 from ecmproto.structs import Struct, interface

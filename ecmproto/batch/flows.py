@@ -36,7 +36,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.text import mac_text
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Conversation, FlowHash, FlowKey, QueuePair
 from ecmproto.record import new_record
 from ecmproto.structs import Struct

@@ -22,7 +22,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
 from ecmproto.formats.registry import FORMATS, announcement
-from ecmproto.kernel import inlined, over_batches
+from ecmproto.kernels.kernel import inlined, over_batches
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

@@ -31,7 +31,7 @@ from ecmproto.formats.infiniband import (
     ROCE_PORT,
 )
 from ecmproto.formats.ip import CE, NOT_ECT, PROTO_UDP, SOURCE_PORT, UDP, IPv4, IPv6
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

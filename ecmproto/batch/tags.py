@@ -38,7 +38,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.codec.tags import NO_IP_HEADER, ECNField, TagFormat
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.record import new_record
 
 Octets = NDArray[np.uint8]

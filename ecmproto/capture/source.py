@@ -598,6 +598,6 @@ class Walker:
 @functools.cache
 def _compiled(walk: Callable[..., tuple[int, int]]) -> Callable[..., tuple[int, int]]:
     """Return ``walk`` _compiled, from the on-disk cache where one can be kept; this imports numba."""
-    from ecmproto.kernel import over_batches
+    from ecmproto.kernels.kernel import over_batches
 
     return over_batches(walk)

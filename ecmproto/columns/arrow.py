@@ -29,7 +29,7 @@ from ecmproto.errors import MissingDependencyError
 from ecmproto.filter.fields import FilterField
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import catalogue
-from ecmproto.kernel import inlined, over_batches
+from ecmproto.kernels.kernel import inlined, over_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -29,7 +29,7 @@ from ecmproto.columns.walk import BatchPart, Frames
 from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS, MOST_FORMATS
 from ecmproto.formats.schema import Field
-from ecmproto.kernel import inlined, over_batches
+from ecmproto.kernels.kernel import inlined, over_batches
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

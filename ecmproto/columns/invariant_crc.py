@@ -19,7 +19,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.infiniband import BAD, BTH, GOOD, ICRC, NETWORKS, UNVERIFIED
 from ecmproto.formats.ip import UDP, IPv4
 from ecmproto.formats.registry import FORMATS
-from ecmproto.kernel import inlined, over_batches
+from ecmproto.kernels.kernel import inlined, over_batches
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

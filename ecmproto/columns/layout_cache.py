@@ -32,7 +32,7 @@ from ecmproto.columns.parse_tables import (
 from ecmproto.formats.ethernet import Ethernet
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
 from ecmproto.formats.registry import MOST_FORMATS
-from ecmproto.kernel import inlined
+from ecmproto.kernels.kernel import inlined
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

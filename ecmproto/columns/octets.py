@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernel import inlined, is_disabled, over_batches
-from ecmproto.kernel_sources import follow
+from ecmproto.kernels.kernel import inlined, is_disabled, over_batches
+from ecmproto.kernels.sources import follow
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

@@ -17,7 +17,7 @@ from ecmproto.columns.column import Int64, Octets, Stretches, Texts, Values
 from ecmproto.columns.octets import copy_octets
 from ecmproto.filter.evaluation import RELATIONS, being_one, matching
 from ecmproto.filter.fields import Constant, Interval, Item, Network, Relation, Value
-from ecmproto.kernel import over_batches
+from ecmproto.kernels.kernel import over_batches
 
 Mask = NDArray[np.bool_]
 

@@ -85,7 +85,7 @@ from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS, UNKNOWN_LENGTH
 from ecmproto.formats.ip import NO_NEXT_HEADER
 from ecmproto.formats.lldp import CN_SUBTYPE, END, OUI_8021, TLV, CongestionNotificationTLV
 from ecmproto.formats.registry import FORMATS
-from ecmproto.kernel import inlined, over_batches
+from ecmproto.kernels.kernel import inlined, over_batches
 
 Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]

@@ -509,7 +509,7 @@ def _heaviest(place: Int64, weight: Int64) -> Mask:
         chosen = [False] * count
         _choose(place.tolist(), weight.tolist(), [0] * count, [0] * count, [0] * (count + 1), chosen)
         return np.array(chosen)
-    from ecmproto.kernel import released
+    from ecmproto.kernels.kernel import released
 
     mask = np.zeros(count, np.bool_)
     best, before, tree = (np.zeros(count + 1, np.int64) for _ in range(3))

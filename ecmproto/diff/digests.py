@@ -31,7 +31,7 @@ from ecmproto.diff.rules import LENGTH, TIME, Rules
 from ecmproto.filter.fields import FilterField
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.kernel import inlined, over_batches
+from ecmproto.kernels.kernel import inlined, over_batches
 
 Int64 = NDArray[np.int64]
 Uint32 = NDArray[np.uint32]

@@ -21,7 +21,7 @@ from ecmproto.capture.batch import ETHERNET, Batch, Interface
 from ecmproto.capture.reader import CaptureReader
 from ecmproto.codec import EtherTypes
 from ecmproto.errors import CaptureError
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.record import new_record
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.record import columns, new_record, new_records
 from ecmproto.structs import Struct
 

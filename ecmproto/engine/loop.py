@@ -59,7 +59,7 @@ from ecmproto.engine.port import PASSED_BY, depart
 from ecmproto.engine.stations import receive_message, route_frame, wake_station
 from ecmproto.engine.switches import gate_port, note_passage, pass_to_port, port_to, schedule_departure
 from ecmproto.engine.traffic import MOST_OFFERS, Offer, Sources
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.protocol import (
     NO_AVERAGE,
     NO_CAUSE,

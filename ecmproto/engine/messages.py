@@ -17,7 +17,7 @@ from ecmproto.engine.network import (
     MESSAGE_OUT_OF_BAND,
     NetworkState,
 )
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_STATION,

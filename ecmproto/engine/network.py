@@ -20,7 +20,7 @@ from ecmproto.engine.frame_pool import NOWHERE, Pool, Queue, enlarge_pool, new_p
 from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.engine.port import NO_LIMIT, Port, lengthen_ring, new_port
 from ecmproto.engine.traffic import Offers, new_offers
-from ecmproto.kernel import inlined
+from ecmproto.kernels.kernel import inlined
 from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import CongestionPoint, Message, NullCongestionPoint, Outbox, new_outbox

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ecmproto.engine.config import LARGEST_BUFFER_OCTETS, PortConfig
 from ecmproto.engine.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
-from ecmproto.kernel import inlined
+from ecmproto.kernels.kernel import inlined
 from ecmproto.mechanisms.api.machine import Machine, StackedMachine, machine_of
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.record import new_record

@@ -17,7 +17,7 @@ from ecmproto.engine.network import (
 )
 from ecmproto.engine.port import HELD_OUT
 from ecmproto.engine.switches import gate_port, log_stop, note_passage, pass_to_port
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_AVERAGE,

@@ -10,7 +10,7 @@ from ecmproto.engine.network import (
     NetworkState,
 )
 from ecmproto.engine.port import DROPPED, ENQUEUED, arrive, free_slots, stop
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.protocol import (
     NO_CAUSE,
     PFC_KIND,

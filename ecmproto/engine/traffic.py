@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ecmproto.kernel import inlined
+from ecmproto.kernels.kernel import inlined
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record, new_records
 from ecmproto.structs import Struct, interface

@@ -22,7 +22,7 @@ from typing import Any
 from ecmproto.errors import ExecutorError
 from ecmproto.executors.protocol import FAILED, Call, Failure, Task, TaskResult
 from ecmproto.executors.rows import DIGEST, framed, pack, unframed, unpack
-from ecmproto.kernel_turns import taking_turns
+from ecmproto.kernels.turns import taking_turns
 
 Function = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 

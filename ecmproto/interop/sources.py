@@ -619,7 +619,7 @@ def _check_port(options: Mapping[str, str]) -> None:
 
 def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steering) -> None:
     """Run the port in a thread, and write what its interfaces carry, either way."""
-    from ecmproto.kernel_turns import taking_turns
+    from ecmproto.kernels.turns import taking_turns
     from ecmproto.live.device import LiveInterface, Stop, run, sleep_precisely
 
     seed = _seed(options)

@@ -42,7 +42,7 @@ from ecmproto.engine.frames import octets_of
 from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.engine.statistics import kind_name
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.kernel import compiled, inlined, released
+from ecmproto.kernels.kernel import compiled, inlined, released
 from ecmproto.live.device import EXAMPLE_FRAME, TAKEN_AT_ONCE, Send, Snapshot, discard, exercise
 from ecmproto.live.tagging import (
     Tagging,

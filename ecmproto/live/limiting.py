@@ -51,7 +51,7 @@ from ecmproto.engine.loop import run
 from ecmproto.engine.network import NetworkState, Passage
 from ecmproto.engine.port import HELD_OUT, PASSED_BY
 from ecmproto.engine.traffic import Sources
-from ecmproto.kernel import compiled, inlined, released
+from ecmproto.kernels.kernel import compiled, inlined, released
 from ecmproto.live.tagging import NO_PLACE, VLAN_OCTETS, Tagging, put_tag_on, put_vlan_on, take_vlan_off
 from ecmproto.mechanisms.api.protocol import PROBE_KIND, Message, Receivers, Senders
 from ecmproto.mechanisms.limiter import NEVER_NS

@@ -47,7 +47,7 @@ from ecmproto.capture.linux.wires import (
 from ecmproto.engine.frame_pool import Pool, give_back, is_used_up, take
 from ecmproto.engine.gauge import PRIORITIES, TOTAL
 from ecmproto.engine.port import Port, arrive, depart, departs, stop
-from ecmproto.kernel import compiled, inlined, released
+from ecmproto.kernels.kernel import compiled, inlined, released
 from ecmproto.mechanisms.api.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.reaction_point import PauseFrame, PauseReactionSettings, PauseTimers, on_frame

@@ -33,7 +33,7 @@ from ecmproto.batch.tags import (
 )
 from ecmproto.codec import EtherTypes
 from ecmproto.codec.tags import TagFormat
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Machine
 from ecmproto.record import new_record
 from ecmproto.structs import Struct

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.units import NS_PER_S
 
 NEVER_NS = 2**62

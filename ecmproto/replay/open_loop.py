@@ -42,7 +42,7 @@ from ecmproto.engine.statistics import FlowSeries, PortCounts, second_half_ns
 from ecmproto.filter import compile_filter
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.text import mac_text
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room, new_outbox
 from ecmproto.record import columns

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ecmproto.capture.batch import Int64, Interface
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.plain_data import plain_value
 from ecmproto.stats.statistics import ClassPause, PauseInterface, PauseSender, PauseStorm, PauseTimes
 from ecmproto.stats.tally import NO_NUMBER, NO_SLOT, CountedBatch, Numbering, Timeline, address_octets

@@ -23,7 +23,7 @@ from ecmproto.capture.batch import Int64
 from ecmproto.columns import Columns
 from ecmproto.formats.infiniband import CNP_OPCODE, NAK_CODES
 from ecmproto.formats.ip import CE, NOT_ECT
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.plain_data import plain_value
 from ecmproto.stats.statistics import QueuePair, RoceTraffic
 from ecmproto.stats.tally import (

@@ -21,7 +21,7 @@ from ecmproto.batch.headers import fixed
 from ecmproto.batch.keys import EMPTY, new_keys, slot_of
 from ecmproto.capture.batch import Batch, Int64
 from ecmproto.columns import Column, Columns
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.stats.statistics import Distribution
 
 NO_SLOT = -1

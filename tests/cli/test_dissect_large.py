@@ -175,7 +175,7 @@ def test_compiling_is_told_of_when_it_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     event = pytest.importorskip("numba.core.event")
-    pytest.importorskip("ecmproto.kernel_compiler")  # tells of what numba does
+    pytest.importorskip("ecmproto.kernels.compiler")  # tells of what numba does
     monkeypatch.setattr("ecmproto_cli.progress._COMPILING_PATIENCE_S", 0.01)
     done = threading.Event()
     monkeypatch.setattr("ecmproto_cli.progress._tell_of_compiling", done.set)

@@ -9,7 +9,7 @@ import numpy as np
 from ecmproto.engine.config import PortConfig
 from ecmproto.engine.gauge import TOTAL
 from ecmproto.engine.port import Port, arrive, depart, departs, new_port
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.mechanisms.api.machine import PortContext, machine_of
 from ecmproto.mechanisms.api.protocol import Arrival, CongestionPoint, Outbox, new_outbox
 from ecmproto.mechanisms.registry import find_mechanism

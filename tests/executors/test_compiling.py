@@ -8,7 +8,7 @@ import pytest
 
 from ecmproto.executors.processes import Processes
 from ecmproto.executors.protocol import Call, Task
-from tests.test_kernel import INNER
+from tests.kernels.test_kernel import INNER
 
 WORK = """
 import time

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.engine.traffic import Offers, Sources, has_completion_room, new_offers
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.lab.model import TCP, Flow, Pattern
 from ecmproto.lab.traffic.sources import TrafficSources
 from ecmproto.record import columns, new_record

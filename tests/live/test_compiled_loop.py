@@ -19,7 +19,7 @@ from ecmproto.capture.linux.departures import new_counts
 from ecmproto.capture.linux.wires import Sockets, count_late, lateness_gauges, sleep
 from ecmproto.codec import CNM, decode
 from ecmproto.engine.config import LoopConfig, PortConfig
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.live.device import CompiledDevice
 from ecmproto.live.edge import HOST, NET, Edge
 from ecmproto.live.port import SwitchPort

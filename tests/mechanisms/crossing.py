@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.mechanisms.api.protocol import Arrival, CongestionPoint, Message, Outbox, new_outbox
 from ecmproto.record import columns
 

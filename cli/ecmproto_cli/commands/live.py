@@ -190,7 +190,7 @@ def chosen_seed(running: Running) -> int:
 
 def live(spec: DeviceSpec, running: Running, seed: int) -> int:
     """Run a device until it is told to stop; return the exit code."""
-    from ecmproto.kernel_turns import taking_turns
+    from ecmproto.kernels.turns import taking_turns
     from ecmproto.live.device import ProcessorWait, Stop, run, sleep_precisely
     from ecmproto.live.privileges import check_user, drop_privileges, run_in_realtime
     from ecmproto.live.prometheus import Scraped, served

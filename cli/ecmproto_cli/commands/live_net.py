@@ -80,7 +80,7 @@ class _Net:
 
     def run(self) -> int:
         """Run them until they are told to stop; return the exit code."""
-        from ecmproto.kernel_turns import taking_turns
+        from ecmproto.kernels.turns import taking_turns
         from ecmproto.live.device import Stop
         from ecmproto.live.net import run_together
         from ecmproto.live.privileges import check_user, drop_privileges, run_in_realtime

@@ -76,7 +76,7 @@ _FEW = 4
 
 
 def _told(outcomes: Sequence[Outcome]) -> int:
-    from ecmproto import prebuilt
+    from ecmproto.kernels import prebuilt
 
     kernels = [kernel for outcome in outcomes for kernel in outcome.kernels]
     if kernels:

@@ -23,7 +23,7 @@ from ecmproto.capture.linux.wires import (
     last_error,
     sendmmsg,
 )
-from ecmproto.kernel import compiled, inlined, released
+from ecmproto.kernels.kernel import compiled, inlined, released
 from ecmproto.record import new_record
 from ecmproto.structs import Struct
 from ecmproto.units import NS_PER_S

@@ -49,7 +49,7 @@ from ecmproto.capture.linux.packet_socket import (
     open_receiving,
     receive_messages,
 )
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.record import new_record
 from ecmproto.structs import Struct
 from ecmproto.units import NS_PER_S

@@ -2,8 +2,8 @@
 
 `Wires` are the sockets of several interfaces; `sleep` waits at all of them, `receive` takes the frames that
 are there at one, `send` gives frames to one.  The system calls are made by name.  The loops that make them
-run without the interpreter's lock (`ecmproto.kernel.released`), so that devices which are threads of one
-process run at the same time; who else looks at a device's state has its thread do that between two wakes
+run without the interpreter's lock (`ecmproto.kernels.kernel.released`), so that devices which are threads of
+one process run at the same time; who else looks at a device's state has its thread do that between two wakes
 (`ecmproto.live.device.Stop.call`).  Errors are for the caller, who knows what to do with an interface that is
 down or gone.
 
@@ -36,7 +36,7 @@ from ecmproto.capture.linux.receiver import (
     take_slots,
     unpack,
 )
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.record import new_record
 from ecmproto.structs import Struct
 from ecmproto.units import NS_PER_S

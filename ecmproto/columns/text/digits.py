@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.headers import signed, two_octets
 from ecmproto.columns.octets import load_4, store_4, store_8
-from ecmproto.kernel import inlined
+from ecmproto.kernels.kernel import inlined
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

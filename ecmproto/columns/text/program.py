@@ -49,7 +49,7 @@ from ecmproto.columns.text.pieces import (
     Widest,
     Word,
 )
-from ecmproto.kernel import inlined, over_batches
+from ecmproto.kernels.kernel import inlined, over_batches
 
 Int64 = NDArray[np.int64]
 

@@ -34,7 +34,7 @@ from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import FORMATS, MOST_FORMATS
-from ecmproto.kernel import over_batches
+from ecmproto.kernels.kernel import over_batches
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.headers import signed
 from ecmproto.columns.text.program import KEY_NUMBERS, SPARE_OCTETS, Programs, number_at, parts_of
-from ecmproto.kernel import inlined, over_batches
+from ecmproto.kernels.kernel import inlined, over_batches
 
 Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]

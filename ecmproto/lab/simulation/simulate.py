@@ -48,7 +48,7 @@ from ecmproto.engine.statistics import kind_name
 from ecmproto.engine.traffic import Sources
 from ecmproto.errors import SpecError, shown
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.lab.model import FRAME_OCTETS, Experiment, Flow, Pattern, Thresholds
 from ecmproto.lab.setup.captured import captured_frames
 from ecmproto.lab.simulation.series import (

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.engine.traffic import Offers, next_offer, post_completion
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.structs import Random, Struct
 

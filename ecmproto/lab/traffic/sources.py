@@ -33,7 +33,7 @@ import numpy as np
 from ecmproto.engine.event_heap import EventHeap, entry_due_ns, first, first_ns, new_event_heap, set_due
 from ecmproto.engine.traffic import Offers, has_offer_room
 from ecmproto.errors import ParameterError
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.lab.model import Flow, Pattern
 from ecmproto.lab.setup.captured import CapturedFrames, captured_frames
 from ecmproto.lab.traffic.source import (

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.engine.traffic import Offers, has_offer_room
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.lab.model import TCP, Flow, Pattern
 from ecmproto.lab.traffic.source import (
     ACK,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.formats.text import cpid
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.aimd.parameters import (
     PRIORITIES,
     WEIGHT_DENOMINATOR,

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import ParameterError
-from ecmproto.kernel import compiled, expanded, inlined
+from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.mechanisms.aimd.parameters import PRIORITIES, AIMDReactionPointParameters
 from ecmproto.mechanisms.api.machine import FlowHash, FlowKey, MessageDiscards, PortContext, total
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_CPID, NO_LIMITER, Departure, Sent

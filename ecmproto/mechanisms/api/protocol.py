@@ -20,7 +20,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record, new_records, record_dtype
 from ecmproto.structs import Struct, interface, payload_view

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.formats.bcn import NORMAL, STOP
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.aimd.congestion_point import (
     OFF_OCTETS,
     SamplerSettings,

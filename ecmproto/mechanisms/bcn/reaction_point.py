@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ecmproto.formats.bcn import STOP as STOP_TYPE
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.mechanisms.aimd.reaction_point import (
     DECREASE,
     INCREASE,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ecmproto.codec.tags import TagFormat
 from ecmproto.formats.csig import AVAILABLE, CSIG, DELAY, DEPTH, SHARE
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Machine, PortContext, total
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.protocol import (

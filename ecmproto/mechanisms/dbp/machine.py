@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ecmproto.codec import DBPRateReport, EtherTypes, decode_lax
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.frames import MessageFormat
 from ecmproto.mechanisms.api.machine import FlowKey, PortContext, total
 from ecmproto.mechanisms.api.protocol import (

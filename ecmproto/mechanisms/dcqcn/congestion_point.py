@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ecmproto.formats.ip import CE, ECT0, ECT1
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import Arrival, NullCongestionPoint, Outbox
 from ecmproto.mechanisms.dcqcn.parameters import DCQCNCongestionPointParameters

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.formats.ip import CE
-from ecmproto.kernel import inlined
+from ecmproto.kernels.kernel import inlined
 from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import Delivery, Outbox, post
 from ecmproto.mechanisms.dcqcn.parameters import ADDRESS, PORT, SCOPES, DCQCNEdgeParameters

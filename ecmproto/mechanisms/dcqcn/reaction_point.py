@@ -23,7 +23,7 @@ import numpy as np
 
 from ecmproto.codec.tags import NO_IP_HEADER
 from ecmproto.formats.ip import ECT0, NOT_ECT
-from ecmproto.kernel import compiled, expanded, inlined
+from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
 from ecmproto.mechanisms.dcqcn.parameters import DCQCNReactionPointParameters

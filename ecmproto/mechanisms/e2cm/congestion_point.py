@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.formats.text import cpid
-from ecmproto.kernel import compiled, expanded, inlined
+from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.mechanisms.aimd.congestion_point import (
     Sampler,
     SamplerSettings,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import MessageDiscards, PortContext
 from ecmproto.mechanisms.api.protocol import Delivery, Outbox, post
 from ecmproto.mechanisms.e2cm.parameters import E2CMEdgeParameters

@@ -23,7 +23,7 @@ import numpy as np
 
 from ecmproto.errors import ParameterError
 from ecmproto.formats.e2cm import BCN_TYPES
-from ecmproto.kernel import compiled, expanded, inlined
+from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.mechanisms.aimd import reaction_point
 from ecmproto.mechanisms.aimd.congestion_point import ecm_payload
 from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.aimd.congestion_point import ecm_payload
 from ecmproto.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
 from ecmproto.mechanisms.aimd.reaction_point import (

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import EVERY_STATION, SILENT, Arrival, Outbox, has_room, post
 from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters

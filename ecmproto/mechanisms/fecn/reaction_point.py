@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ecmproto.kernel import compiled, expanded, inlined
+from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
 from ecmproto.mechanisms.fecn.parameters import FECNReactionPointParameters, SourceParameters

@@ -18,7 +18,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import total
 from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, Message, flow_control_payload
 from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters

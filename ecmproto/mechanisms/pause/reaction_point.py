@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
 from ecmproto.record import new_record

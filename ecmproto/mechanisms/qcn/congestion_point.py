@@ -23,7 +23,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.protocol import SILENT, Arrival, NullCongestionPoint, Outbox, post
 from ecmproto.mechanisms.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, QCNCongestionPointParameters
 from ecmproto.record import new_record

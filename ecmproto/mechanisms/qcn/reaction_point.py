@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernel import compiled, expanded, inlined
+from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
 from ecmproto.mechanisms.qcn.congestion_point import cnm_payload, spread

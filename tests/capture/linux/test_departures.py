@@ -31,7 +31,7 @@ from ecmproto.capture.linux.departures import (
 from ecmproto.capture.linux.schedule import FrameRate, schedule_of
 from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.capture.linux.transmission import Transmission
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.record import new_record
 from ecmproto.structs import Struct
 from tests.capture.linux.traffic import frame

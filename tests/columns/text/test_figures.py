@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ecmproto.columns.text.digits import dotted, grouped, significant
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 
 OUT = np.zeros(64, np.uint8)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.mechanisms.api.machine import PortContext, machine_of
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.api.parameters import Parameters

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto import kernel_folder
-from ecmproto.kernel_code import NotLinkableError, can_link, link
+from ecmproto.kernels import folder
+from ecmproto.kernels.machine_code import NotLinkableError, can_link, link
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="machine code is linked for x86-64 Linux alone")
 
-INNER = "from ecmproto.kernel import inlined\n@inlined\ndef more(x: int) -> int:\n    return x + {}\n"
+INNER = "from ecmproto.kernels.kernel import inlined\n@inlined\ndef more(x: int) -> int:\n    return x + {}\n"
 KERNELS = '''
 import sys
 from typing import NamedTuple
 import numpy as np
-from ecmproto.kernel import over_batches
+from ecmproto.kernels.kernel import over_batches
 from ecmproto.record import new_record
 from inner_part import more
 
@@ -87,13 +87,13 @@ def shown():
 
 OBJECT = """
 import sys
-import ecmproto.kernel_compiler as compiler
+import ecmproto.kernels.compiler as compiler
 made = []
 link = compiler.link
 compiler.link = lambda octets: (made.append(octets), link(octets))[1]
 import numpy as np, outer_part
 kernel = outer_part.{0}
-from ecmproto.kernel_compiler import entry
+from ecmproto.kernels.compiler import entry
 class Place:
     def save(self, image): pass
 entry(kernel.dispatcher, Place(), (np.zeros(1, np.int64),) if "{0}" == "nothing" else (1, True))
@@ -177,7 +177,7 @@ def test_other_sources_and_other_ways_to_compile_are_other_code(once: Path) -> N
 
 
 def test_a_numba_with_other_insides_compiles_all_the_same(once: Path, tmp_path: Path) -> None:
-    hidden = "import sys; sys.modules['ecmproto.kernel_entry'] = None"
+    hidden = "import sys; sys.modules['ecmproto.kernels.entry'] = None"
     told, _ = run(once, hidden, NUMBA_CACHE_DIR=str(tmp_path))
     assert told == [expected(once), "True"]
 
@@ -188,7 +188,7 @@ def test_spoilt_images_are_never_run(once: Path, monkeypatch: pytest.MonkeyPatch
     (file,) = (once / "cache").rglob("outer_part.pair-*.nmc")
     whole, draw = file.read_bytes(), random.Random(7)
     stamp = whole[:32]
-    assert kernel_folder.load(source, file.name, stamp) == whole[64:]
+    assert folder.load(source, file.name, stamp) == whole[64:]
     try:
         for _ in range(300):
             octets = bytearray(whole)
@@ -196,7 +196,7 @@ def test_spoilt_images_are_never_run(once: Path, monkeypatch: pytest.MonkeyPatch
                 octets[draw.randrange(len(octets))] ^= 1 << draw.randrange(8)
             spoilt = octets[: draw.choice((len(octets), draw.randrange(len(octets))))]
             file.write_bytes(spoilt)
-            assert spoilt == whole or kernel_folder.load(source, file.name, stamp) is None
+            assert spoilt == whole or folder.load(source, file.name, stamp) is None
     finally:
         file.write_bytes(whole)
 

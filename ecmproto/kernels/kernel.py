@@ -1,12 +1,13 @@
 """Compilation of kernels: ``@compiled`` is numba's ``njit`` with a cache that depends on all sources.
 
-`kernel_sources` says which those are, `kernel_folder` where code is kept and what of it may be loaded.  A
-function that kernels call is none itself for that: they take a part in (`kernel_parts`).  Kernels also call
+`kernels.sources` says which those are, `kernels.folder` where code is kept and what of it may be loaded.  A
+function that kernels call is none itself for that: they take a part in (`kernels.parts`).  Kernels also call
 methods of structs (`ecmproto.structs`), and the cache holds while these stay.
 
 ``@over_batches`` is for kernels of which a process needs a dozen at once, to look at a capture: its arguments
-are arrays, numbers and NamedTuples of such.  Their machine code is called without numba (`kernel_code`), of
-which importing this module loads nothing; it is imported when one must be compiled, or for ``@compiled``.
+are arrays, numbers and NamedTuples of such.  Their machine code is called without numba
+(`kernels.machine_code`), of which importing this module loads nothing; it is imported when one must be
+compiled, or for ``@compiled``.
 
 With ``NUMBA_DISABLE_JIT=1`` the decorators return what they were given: the same text as plain Python.
 """
@@ -21,11 +22,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ecmproto import kernel_code, kernel_folder, prebuilt
-from ecmproto.kernel_arguments import describe, typing_key
-from ecmproto.kernel_code import Entry
-from ecmproto.kernel_folder import digest
-from ecmproto.kernel_sources import follow, has_file, source_digest
+from ecmproto.kernels import folder, machine_code, prebuilt
+from ecmproto.kernels.arguments import describe, typing_key
+from ecmproto.kernels.folder import digest
+from ecmproto.kernels.machine_code import Entry
+from ecmproto.kernels.sources import follow, has_file, source_digest
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -67,7 +68,7 @@ def expanded(function: _Function) -> _Function:
     """
     if is_disabled():
         return function
-    from ecmproto.kernel_compiler import expanded
+    from ecmproto.kernels.compiler import expanded
 
     return _followed(expanded(function), function)
 
@@ -84,7 +85,7 @@ def _made(function: _Function, **options: bool) -> _Function:
     """Return ``function`` as Python and kernels call it; itself where nothing is to be compiled."""
     if is_disabled():
         return function
-    from ecmproto.kernel_compiler import dispatcher
+    from ecmproto.kernels.compiler import dispatcher
 
     return _followed(dispatcher(function, **options), function)
 
@@ -112,7 +113,7 @@ class _Deferred:
     @functools.cached_property
     def dispatcher(self) -> Any:
         """numba's own object for it."""
-        from ecmproto.kernel_compiler import dispatcher
+        from ecmproto.kernels.compiler import dispatcher
 
         return dispatcher(self.py_func, **self._options)
 
@@ -157,7 +158,7 @@ class _Kernel(_Deferred):
             return entry
 
     def _compiled(self, place: Place | None, arguments: tuple[Any, ...]) -> Entry:
-        from ecmproto.kernel_compiler import entry
+        from ecmproto.kernels.compiler import entry
 
         return (None if place is None else entry(self.dispatcher, place, arguments)) or self._unpacked
 
@@ -175,7 +176,7 @@ class Place:
         identity = (code.co_firstlineno, *sys.version_info[:2], sys.abiflags, arguments)
         self._names = [
             f"{name}-{digest(repr((*identity, target)).encode()).hex()[:24]}.nmc"
-            for target in kernel_code.targets()
+            for target in machine_code.targets()
         ]
         sources = source_digest(function)
         self._stamp = digest(repr((stamp, sources)).encode())
@@ -186,12 +187,12 @@ class Place:
         """Return the entry of code that the wheel brought or that is kept; None where none runs here."""
         store = prebuilt.store()
         for name in self._names:
-            image = kernel_folder.body_of(store.read(self._source, name), self._brought)
+            image = folder.body_of(store.read(self._source, name), self._brought)
             found = None if image is None else _entered(image)
             if found is not None:
                 return found
         for name in self._names if not isinstance(store, prebuilt.Workshop) else ():
-            image = kernel_folder.load(self._source, name, self._stamp)
+            image = folder.load(self._source, name, self._stamp)
             found = None if image is None else _entered(image)
             if found is not None:
                 return found
@@ -201,14 +202,14 @@ class Place:
         """Keep an image for the next process."""
         store = prebuilt.store()
         if isinstance(store, prebuilt.Workshop):
-            store.write(self._source, self._names[0], kernel_folder.file_of(image, self._brought))
+            store.write(self._source, self._names[0], folder.file_of(image, self._brought))
         else:
-            kernel_folder.save(self._source, self._names[0], self._stamp, image)
+            folder.save(self._source, self._names[0], self._stamp, image)
 
 
 def _entered(image: bytes) -> Entry | None:
     try:
-        return kernel_code.load(image)
+        return machine_code.load(image)
     except (OSError, ValueError):
         return None
 
@@ -216,5 +217,5 @@ def _entered(image: bytes) -> Entry | None:
 def _place(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Place | None:
     """Return where the code for such arguments is kept; None where only numba keeps it."""
     described = None if function.__closure__ or not has_file(function) else describe(arguments)
-    stamp = None if described is None else kernel_code.compiler_stamp()
+    stamp = None if described is None else machine_code.compiler_stamp()
     return None if described is None or stamp is None else Place(function, described, stamp)

@@ -1,12 +1,12 @@
 """The cache of compiled code: its folder on disk, and the files that are loaded again.
 
-Loading unpickles, and a pickle does whatever its author wants: `ecmproto.kernel_folder` says from
+Loading unpickles, and a pickle does whatever its author wants: `ecmproto.kernels.folder` says from
 where alone.
 
 A file holds one compiled form.  It is named by what it was compiled for and begins with digests of what it
 was compiled from and of itself: code of other sources, of another numba or cut short is never unpickled.
 
-Code that the wheel brought (`ecmproto.prebuilt`) comes first, and nothing is looked for elsewhere then.
+Code that the wheel brought (`ecmproto.kernels.prebuilt`) comes first; nothing is looked for elsewhere then.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import NumbaPickler, dumps
 
-from ecmproto import prebuilt
 from ecmproto.errors import CacheWarning
-from ecmproto.kernel_folder import body_of, digest, file_of, folder_for, load, save
-from ecmproto.kernel_turns import TURNS
+from ecmproto.kernels import prebuilt
+from ecmproto.kernels.folder import body_of, digest, file_of, folder_for, load, save
+from ecmproto.kernels.turns import TURNS
 
 Sources = Callable[[Any], tuple[Iterable[str], str]]
 """From a signature to the names of the classes whose methods it calls, and a digest of all sources."""
@@ -175,7 +175,7 @@ def _made_of(pickled: bytes, asked: _Asked, target_context: Any) -> Any:
 def _packed(asked: _Asked, data: Any) -> bytes:
     """Return the compiled form ``data``, pickled.
 
-    The code in the form that another kernel would link takes half of the room; none does (`kernel_parts`).
+    The code in the form that another kernel would link takes half of the room; none does (`kernels.parts`).
     Neither is the source's text kept, which has where it stands.
     """
     (name, kind, (machine_code, _)), *described = data._reduce()

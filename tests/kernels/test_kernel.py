@@ -14,11 +14,13 @@ import pytest
 from numba.core.caching import NullCache
 from numba.core.dispatcher import _DispatcherBase as Base
 
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 
-INNER = "from ecmproto.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
+INNER = (
+    "from ecmproto.kernels.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
+)
 OUTER = (
-    "from ecmproto.kernel import compiled\nfrom inner_part import inner\n"
+    "from ecmproto.kernels.kernel import compiled\nfrom inner_part import inner\n"
     "@compiled\ndef outer(x: int) -> int:\n    return inner(x)\n"
 )
 TIME = (1_580_601_600, 1_580_601_600)
@@ -88,7 +90,7 @@ def test_a_cache_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
 
 
 FORWARD = (
-    "from ecmproto.kernel import compiled\nfrom inner_part import inner\n"
+    "from ecmproto.kernels.kernel import compiled\nfrom inner_part import inner\n"
     "@compiled\ndef outer(x: int) -> int:\n    return below(x)\n"
     "@compiled\ndef below(x: int) -> int:\n    return inner(x)\n"
 )
@@ -110,7 +112,7 @@ def test_without_the_compiler_the_text_runs_as_it_stands(tmp_path: Path) -> None
 def test_with_no_place_to_cache_kernels_compile_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
     code = (
-        "import ecmproto.kernel_folder as cache\n"
+        "import ecmproto.kernels.folder as cache\n"
         "cache._places = lambda *_: ()\n"
         "from inner_part import inner; print(inner(1), hasattr(inner, 'py_func'))"
     )
@@ -128,22 +130,25 @@ def test_with_no_place_to_cache_kernels_compile_all_the_same(tmp_path: Path) -> 
 def test_a_numba_with_other_insides_compiles_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
     (tmp_path / "outer_part.py").write_text(OUTER)
-    for hidden in ("kernel_parts", "kernel_cache"):
+    for hidden in ("parts", "cache"):
         code = (
-            f"import sys; sys.modules['ecmproto.{hidden}'] = None\n"
+            f"import sys; sys.modules['ecmproto.kernels.{hidden}'] = None\n"
             "from outer_part import outer; print(outer(1), outer.signatures)"
         )
         assert run_code(code, tmp_path) == "2 [(int64,)]\n"
 
 
 def test_a_kernel_typed_at_a_prompt_is_compiled(tmp_path: Path) -> None:
-    code = "from ecmproto.kernel import compiled\n@compiled\ndef added(x):\n    return x + 1\nprint(added(1))"
+    code = (
+        "from ecmproto.kernels.kernel import compiled\n"
+        "@compiled\ndef added(x):\n    return x + 1\nprint(added(1))"
+    )
     assert run_code(code, tmp_path) == "2\n"
 
 
 SHAPES = """
 from typing import Protocol
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.structs import Struct, interface
 from inner_part import inner
 

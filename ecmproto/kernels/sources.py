@@ -15,15 +15,16 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+_PACKAGE = Path(__file__).parents[1]
 _COMPILERS = (
-    "kernel.py",
-    "kernel_compiler.py",
-    "kernel_entry.py",
-    "kernel_parts.py",
+    "kernels/kernel.py",
+    "kernels/compiler.py",
+    "kernels/entry.py",
+    "kernels/parts.py",
     "structs.py",
     "columns/instructions.py",
 )
-"""The files here that machine code depends on."""
+"""The files of the package that machine code depends on."""
 _CONSTANTS = (bool, int, float, str, tuple)
 _functions: dict[int, Callable[..., Any]] = {}
 """The Python functions that compiled ones were made from, by the identity of these."""
@@ -49,7 +50,7 @@ def source_digest(function: Callable[..., Any]) -> str:
     Ask only when all modules are imported that it takes functions or constants from: at its first call.
     """
     called, constants = reached(function)
-    parts = {_file_digest(str(Path(__file__).parent / name)) for name in _COMPILERS}
+    parts = {_file_digest(str(_PACKAGE / name)) for name in _COMPILERS}
     parts.update(constants, (_file_digest(each.__code__.co_filename) for each in called))
     return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
 

@@ -5,7 +5,7 @@ the SHA-256 digest of each file.  Loading may unpickle: the files are trusted as
 but only while they are what was packed.  Whatever is for others, was changed or is missing is compiled as
 ever; `Store.why_not` has the reason, which is said once.
 
-A file is named, and begins, as one of the cache does (`ecmproto.kernel_cache`).
+A file is named, and begins, as one of the cache does (`ecmproto.kernels.cache`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).with_name("_prebuilt")
+_PACKAGE = Path(__file__).parents[1]
+FOLDER = _PACKAGE / "_prebuilt"
 MANIFEST = "manifest.json"
 NUMBA_SUFFIX = ".nbc"
 """Of files that numba loads; all others are for a Python and a kind of machine, whatever numba there is."""
 CPU = ("generic", "")
 """The processor, and features beyond its own, that numba names for code that any runs."""
-_PACKAGE = Path(__file__).parent
 
 
 def minor(version: str) -> str:

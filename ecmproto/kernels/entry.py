@@ -1,4 +1,4 @@
-"""Entries of compiled functions for `ecmproto.kernel_code`: Python objects in, one out, without numba.
+"""Entries of compiled functions for `kernels.machine_code`: Python objects in, one out, without numba.
 
 numba's own wrapper needs its extension modules.  An entry calls Python's C functions alone, and reads where
 an array is from the array, whose beginning is numpy's interface to all compiled code: behind Python's own
@@ -19,7 +19,7 @@ from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.np import arrayobj
 
-from ecmproto.kernel_code import ENTRY
+from ecmproto.kernels.machine_code import ENTRY
 
 _OBJECT = ir.IntType(8).as_pointer()
 _WORD = ir.IntType(64)

@@ -4,8 +4,8 @@ Importing numba, and having it rebuild a function that it compiled before, takes
 What numba makes of a function is an object file in ELF.  `link` lays its sections out as an image in which
 all that does not depend on where it is loaded stands already; `load` maps one and fills in the rest: some
 addresses inside it, and those of functions of Python, C and their like.  Its entry takes a tuple of Python
-objects and returns one (`ecmproto.kernel_entry` makes it); of what types they
-are, `ecmproto.kernel_arguments` says.
+objects and returns one (`ecmproto.kernels.entry` makes it); of what types they
+are, `ecmproto.kernels.arguments` says.
 
 Only x86-64 in ELF is linked; for others, and for what an object file holds that is not foreseen here,
 NotLinkableError says so, and numba rebuilds its functions itself.

@@ -1,4 +1,4 @@
-"""numba, as kernels are compiled by it; `ecmproto.kernel` has the decorators."""
+"""numba, as kernels are compiled by it; `ecmproto.kernels.kernel` has the decorators."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from numba.core import event, types
 from numba.core.ccallback import CFunc
 from numba.core.registry import CPUDispatcher
 
-from ecmproto.kernel_arguments import typing_key
-from ecmproto.kernel_code import Entry, NotLinkableError, link, load
-from ecmproto.kernel_sources import has_file, reached, source_digest, when_compiling
+from ecmproto.kernels.arguments import typing_key
+from ecmproto.kernels.machine_code import Entry, NotLinkableError, link, load
+from ecmproto.kernels.sources import has_file, reached, source_digest, when_compiling
 
 # These are made of numba's insides.  Where a numba has others, kernels are plain njit: they take longer to
 # compile, and are compiled by each process, but compute the same.
 _Cache: Any = None
 try:
-    from ecmproto.kernel_parts import AS_PART
+    from ecmproto.kernels.parts import AS_PART
 except (ImportError, AttributeError):
     AS_PART = {}
 try:
-    from ecmproto.kernel_entry import WITH_ENTRY
+    from ecmproto.kernels.entry import WITH_ENTRY
 except (ImportError, AttributeError):
     WITH_ENTRY = {}
 try:
-    from ecmproto.kernel_cache import KernelCache
+    from ecmproto.kernels.cache import KernelCache
 
     _Cache = KernelCache
 
@@ -114,7 +114,7 @@ class _Expanded(CPUDispatcher):
 
 
 def dispatcher(function: Callable[..., Any], *, entry: bool = False, **options: bool) -> Any:
-    """Return ``function`` as numba's object, with its cache; ``entry`` adds one (`ecmproto.kernel_entry`)."""
+    """Return ``function`` as numba's object, with its cache; ``entry`` adds one (`kernels.entry`)."""
     chosen = _OPTIONS | options
     made: Any = numba.njit(function, **chosen, **(WITH_ENTRY if entry else {}))
     if hasattr(made, "py_func"):
@@ -136,7 +136,7 @@ class Place(Protocol):
     """Where the code of a kernel is kept for some types of arguments."""
 
     def save(self, image: bytes) -> None:
-        """Keep an image of `ecmproto.kernel_code` for the next process."""
+        """Keep an image of `ecmproto.kernels.machine_code` for the next process."""
 
 
 def entry(made: Any, place: Place, arguments: tuple[Any, ...]) -> Entry | None:

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto import kernel_folder
-from tests.test_kernel import INNER, OUTER, plant
+from ecmproto.kernels import folder
+from tests.kernels.test_kernel import INNER, OUTER, plant
 
 SOMEBODY = 54_321
 ROOT = os.geteuid() == 0
@@ -142,7 +142,7 @@ def test_code_was_taken_from_the_folder_one_stands_in(
 ) -> None:
     # numba joins an empty or relative XDG_CACHE_HOME to it.
     monkeypatch.setenv("XDG_CACHE_HOME", cache_home)
-    places = list(kernel_folder._places("/x", ""))
+    places = list(folder._places("/x", ""))
     assert len(places) >= 2
     assert [place for place in places if not place.startswith("/")] == []
 
@@ -156,7 +156,7 @@ def test_code_was_taken_from_the_home_of_another_user(
     own = tmp_path / "own"
     code = (
         "import pwd, types\n"
-        "import ecmproto.kernel_folder as cache\n"
+        "import ecmproto.kernels.folder as cache\n"
         "every = cache._places\n"
         "cache._places = lambda *given: list(every(*given))[1:]\n"
         "root = pwd.getpwuid(0)\n"
@@ -241,7 +241,7 @@ for number, compiles in ((1, False), (1.5, True)):
 
 
 DRAWING = """
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 
 @compiled
 def total(generator, count):
@@ -283,7 +283,7 @@ def test_code_for_other_types_under_a_name_is_not_run(
 
 CHECKED = """
 import numpy as np
-from ecmproto.kernel import compiled
+from ecmproto.kernels.kernel import compiled
 from ecmproto.columns.octets import load_4, store_8, copy
 
 @compiled
@@ -337,7 +337,7 @@ def test_a_command_says_in_one_sentence_that_it_keeps_no_code(
     (tmp_path / "cache").mkdir()
     for_everyone(tmp_path / "cache")
     code = (
-        "import sys, ecmproto.kernel_folder as cache\n"
+        "import sys, ecmproto.kernels.folder as cache\n"
         "first = cache._places\n"
         "cache._places = lambda *given: list(first(*given))[:1]\n"
         "from ecmproto.capture import source\n"
@@ -389,7 +389,7 @@ def test_a_truncated_file_of_a_capture_walk_broke_every_run(
 
 TAKES_TURNS = """
 import pathlib, sys, time
-from ecmproto.kernel_turns import taking_turns
+from ecmproto.kernels.turns import taking_turns
 from outer_part import outer
 print("imported", flush=True)
 sys.stdin.read()

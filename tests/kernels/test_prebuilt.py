@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto import prebuilt
+from ecmproto.kernels import prebuilt
 
 STEP = "interfaces"
 """What compiles in seconds."""
@@ -106,7 +106,7 @@ def test_code_for_another_numba_is_not_loaded(part: str, what: str, said: str, t
     manifest = {
         "for": prebuilt.here(), "by": prebuilt.compilers(), "files": {file.name: digest},
     }  # fmt: skip
-    source = str(Path(prebuilt.__file__).with_name("part.py"))
+    source = str(Path(prebuilt.__file__).parents[1] / "part.py")
     (tmp_path / prebuilt.MANIFEST).write_text(json.dumps(manifest))
     assert prebuilt.Store(tmp_path).read(source, file.name) == b"code"
     manifest[part][what] = "0.1"
