@@ -49,7 +49,7 @@ def _below(
 
 
 def options_of(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
-    """Yield the options of a command as its help has them, ``--help`` left out: what is typed, what it means."""
+    """Yield the options of a command as its help has them, but ``--help``: what is typed, what it means."""
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if isinstance(parameter, click.Option) and record is not None and "--help" not in parameter.opts:
