@@ -291,6 +291,7 @@ def _devices(mechanism: str) -> Callable[[], None]:
 
 
 _FILTERED = "cnm.qntz_fb > 10 and vlan.priority in {3, 6} or eth.src == eth.dst or frame contains eth.src"
+_SHORT = "--set duration=1ms --set measure.from=500us --set measure.until=1ms"
 _GENERAL = (
     Step(
         name="dissect", about=("dissect",), seconds=20, stage=0,
@@ -346,10 +347,10 @@ _GENERAL = (
     Step(
         name="lab", about=("lab",), seconds=20,
         lines=(
-            "lab run bcn-symmetric --set duration=1ms --set measure.from=500us -w @lab.pcapng",
-            "lab run e2cm-mice-elephant --set duration=1ms --set measure.from=500us",
-            "lab run dcqcn-incast --set duration=1ms --set measure.from=500us",
-            "lab run incast-victim --set duration=1ms --set measure.from=500us",
+            f"lab run bcn-symmetric {_SHORT} -w @lab.pcapng",
+            f"lab run e2cm-mice-elephant {_SHORT}",
+            f"lab run dcqcn-incast {_SHORT}",
+            f"lab run incast-victim {_SHORT}",
         ),
     ),
     Step(
@@ -378,6 +379,6 @@ def _of_mechanism(name: str) -> list[Step]:
         ),
         Step(
             name=f"lab-{name}", about=("lab", name), seconds=3, stage=2,
-            lines=(f"lab run qcn-baseline-1 --mechanism {name} --set duration=1ms --set measure.from=500us",),
+            lines=(f"lab run qcn-baseline-1 --mechanism {name} {_SHORT}",),
         ),
     ]  # fmt: skip
