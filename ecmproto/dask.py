@@ -28,6 +28,7 @@ from ecmproto.columns.selection import selected
 from ecmproto.errors import MissingDependencyError, ParameterError
 from ecmproto.filter import compile_filter
 from ecmproto.filter.fields import DISPLAYED
+from ecmproto.fleet.jobs import Count
 from ecmproto.fleet.names import captures_named
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -143,13 +144,11 @@ def _pieces(captures: Sequence[Sequence[Part]], dask: Any) -> list[_Piece]:
 
 def _looked_through(part: Part) -> tuple[Reached, int | None]:
     """Return what comes of reading a part to its end, and its latest time."""
-    most_ns: int | None = None
+    count = Count()
     with open_part(part) as reader:
         for batch in reader:
-            times = batch.time_ns if batch.timed is None else batch.time_ns[batch.timed]
-            if len(times):
-                most_ns = int(times.max()) if most_ns is None else max(most_ns, int(times.max()))
-        return reader.reached, most_ns
+            count.add(batch)
+        return reader.reached, count.last_ns
 
 
 def _spans(pieces: Sequence[_Piece]) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import reprlib
 import unicodedata
+from typing import Any
 
 
 class EcmprotoError(Exception):
@@ -98,6 +99,14 @@ class CaptureError(EcmprotoError):
     def __str__(self) -> str:
         place = f" at octet {self.offset}, after {counted(self.frame, 'frame')}:" if self.offset else ""
         return f"{self.path}:{place} needed {self.needed}, got {self.got}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the arguments that it is made with, which are plain data."""
+        return {name: getattr(self, name) for name in ("path", "offset", "frame", "needed", "got")}
+
+    def counted_on(self, frames: int) -> CaptureError:
+        """Return the error with so many more frames before it: as of the whole that a part is of."""
+        return CaptureError(**{**self.as_dict(), "frame": self.frame + frames})
 
 
 class InterfaceGoneError(CaptureError):

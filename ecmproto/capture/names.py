@@ -63,7 +63,7 @@ def files_named(name: str) -> list[str]:
         found = [path for path in glob.glob(name, recursive=True) if os.path.isfile(path)]
         what = "a file that matches"
     if not found:
-        raise CaptureError(path=shown(name), offset=0, frame=0, needed=what, got="none")
+        raise CaptureError(path=name_shown(name), offset=0, frame=0, needed=what, got="none")
     return sorted(found, key=_in_order)
 
 
@@ -76,7 +76,7 @@ def _in_order(name: str) -> list[tuple[int, str]]:
     return [(int(text), "") if text.isdigit() else (-1, text) for text in _DIGITS.split(name)]
 
 
-def shown(name: str) -> str:
+def name_shown(name: str) -> str:
     """Return a name without what is nobody's business in a URL: a user's password, a signature."""
     if "://" not in name:
         return name
@@ -85,8 +85,8 @@ def shown(name: str) -> str:
 
 
 def names_shown(names: Iterable[str | os.PathLike[str]]) -> str:
-    """Return names one behind the other, as `shown`."""
-    return ", ".join(shown(os.fspath(name)) for name in names)
+    """Return names one behind the other, as `name_shown`."""
+    return ", ".join(name_shown(os.fspath(name)) for name in names)
 
 
 def open_file(name: str) -> BinaryIO:
@@ -135,7 +135,7 @@ def _system_of(name: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise MissingDependencyError(package="fsspec", extra="remote", purpose=shown(name)) from None
+        raise MissingDependencyError(package="fsspec", extra="remote", purpose=name_shown(name)) from None
     try:
         system, path = _told(name, lambda: url_to_fs(name))
     except ImportError as error:
@@ -143,7 +143,7 @@ def _system_of(name: str) -> tuple[Any, str]:
         named = re.search(r"[Ii]nstall \W?([\w-]+)|No module named '(\w+)", str(error))
         package = (named[1] or named[2]) if named else str(error)
         extra = "remote" if package in ("aiohttp", "requests") else ""
-        raise MissingDependencyError(package=package, extra=extra, purpose=shown(name)) from error
+        raise MissingDependencyError(package=package, extra=extra, purpose=name_shown(name)) from error
     return system, path
 
 
@@ -166,7 +166,7 @@ def _reason(error: Exception) -> str:
         if cause is None or getattr(cause, "status", None) == _NOT_FOUND or isinstance(cause, KeyError):
             return "no such file"
         error = cause if isinstance(cause, Exception) else error
-    text = re.sub(r"\S+://\S+", lambda match: shown(match[0]), str(error))
+    text = re.sub(r"\S+://\S+", lambda match: name_shown(match[0]), str(error))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

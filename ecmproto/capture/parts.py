@@ -42,7 +42,7 @@ from ecmproto.capture.batch import (
 )
 from ecmproto.capture.pcap import HEADER_OCTETS, PcapHeader, PcapParser, byte_order_of, parse_header
 from ecmproto.capture.pcapng import SECTION_MAGIC, PcapngParser
-from ecmproto.capture.reader import BATCH_FRAMES, CaptureReader, opened_file, source_of, unreadable
+from ecmproto.capture.reader import BATCH_FRAMES, CaptureReader, opened_file, opened_source, unreadable
 from ecmproto.capture.source import (
     BoundedSource,
     OctetsSource,
@@ -136,7 +136,7 @@ class Reached:
         if self.described is not None:
             values["described"] = base64.b64encode(self.described).decode()
         if self.problem is not None:
-            values["problem"] = {name: getattr(self.problem, name) for name in _OF_PROBLEM}
+            values["problem"] = self.problem.as_dict()
         return {**values, "warnings": list(self.warnings)}
 
     @classmethod
@@ -149,9 +149,6 @@ class Reached:
             "warnings": tuple(values["warnings"]),
             "problem": None if problem is None else CaptureError(**problem),
         })  # fmt: skip
-
-
-_OF_PROBLEM = ("path", "offset", "frame", "needed", "got")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +180,7 @@ class Links:
             return None
         part, reached = self.parts[-1]
         assert reached.problem is not None
-        told = {name: getattr(reached.problem, name) for name in _OF_PROBLEM}
-        return CaptureError(**{**told, "frame": told["frame"] + (part.before or 0)})
+        return reached.problem.counted_on(part.before or 0)
 
 
 def linked(parts: Sequence[Part], reached: Mapping[Place, Reached]) -> Links:
@@ -385,16 +381,8 @@ def open_part(part: Part, *, batch_frames: int = BATCH_FRAMES) -> PartReader:
     ``frame.time_relative`` and the like begin anew with it.  CaptureError for a file that cannot be read, or
     that does not start like a capture.
     """
-    file, name, owned = opened_file(part.path)
-    try:
-        source = source_of(file, name, owned, mapped=True, start=part.start)
+    with opened_source(part.path, start=part.start) as (source, _):
         return PartReader(source, part, batch_frames=max(1, batch_frames))
-    except OSError as error:
-        raise unreadable(name, error) from error
-    except CaptureError:
-        if owned:
-            file.close()
-        raise
 
 
 class PartReader(CaptureReader):
@@ -448,8 +436,7 @@ class PartReader(CaptureReader):
         if self.header is not None:
             described = self.header.octets
         if problem is not None:
-            told = {name: getattr(problem, name) for name in _OF_PROBLEM}
-            problem = CaptureError(**{**told, "frame": problem.frame - before})
+            problem = problem.counted_on(-before)
         timed = self._first_ns is not None and self._timeline is not None
         return Reached(
             offset=self._source.base + self._source.position,

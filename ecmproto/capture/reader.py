@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import os
 import sys
 from collections.abc import Hashable, Iterator
@@ -26,7 +28,7 @@ from ecmproto.capture.batch import (
     Timeline,
     timeline_of,
 )
-from ecmproto.capture.names import open_file, shown
+from ecmproto.capture.names import name_shown, open_file
 from ecmproto.capture.pcap import HEADER_OCTETS, PcapHeader, PcapParser, byte_order_of, parse_header
 from ecmproto.capture.pcapng import SECTION_MAGIC, PcapngParser
 from ecmproto.capture.source import (
@@ -64,16 +66,8 @@ def open_capture(
     False; all else is read ``chunk_octets`` at a time.  A mapped file must not be cut while it is read.
     Raises CaptureError when the file cannot be read or does not start like a capture.
     """
-    file, name, owned = opened_file(path)
-    try:
-        source = source_of(file, name, owned, mapped=mapped, chunk_octets=chunk_octets)
+    with opened_source(path, mapped=mapped, chunk_octets=chunk_octets) as (source, name):
         return CaptureReader(source, name, batch_frames=max(1, batch_frames))
-    except OSError as error:
-        raise unreadable(name, error) from error
-    except CaptureError:
-        if owned:
-            file.close()
-        raise
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +261,17 @@ class CaptureReader:
         self.close()
 
 
+class ParsedReader(CaptureReader):
+    """A capture that a parser gives, and not the octets of one file."""
+
+    def __init__(self, parser: Parser, path: str) -> None:
+        self._given = parser
+        super().__init__(StreamSource(io.BytesIO(), size=None, owned=False), path, batch_frames=0)
+
+    def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:
+        return self._given
+
+
 _FOREIGN = {
     b"snoop\0\0\0": "a snoop file",
     b"RTSS": "a Network Monitor 1 file",
@@ -286,12 +291,12 @@ def opened_file(path: str | os.PathLike[str] | BinaryIO) -> tuple[Any, str, bool
     if name == "-":
         return sys.stdin.buffer, "-", False
     try:
-        return open_file(name), shown(name), True
+        return open_file(name), name_shown(name), True
     except (OSError, ValueError) as error:
-        raise unreadable(shown(name), error) from error
+        raise unreadable(name_shown(name), error) from error
 
 
-def source_of(
+def _source_of(
     file: Any, name: str, owned: bool, *, mapped: bool, chunk_octets: int = CHUNK_OCTETS, start: int = 0
 ) -> Source:
     """Return the octets of an opened file, decompressed, or of a plain regular one from ``start`` on."""
@@ -340,6 +345,26 @@ def _plain_size(source: Source) -> int | None:
 def _foreign(head: bytes) -> str:
     known = next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
     return known or f"a file that starts with {head[:8].hex(' ')}"
+
+
+@contextlib.contextmanager
+def opened_source(
+    path: str | os.PathLike[str] | BinaryIO,
+    *,
+    mapped: bool = True,
+    chunk_octets: int = CHUNK_OCTETS,
+    start: int = 0,
+) -> Iterator[tuple[Source, str]]:
+    """Open a file, from octet ``start`` on, for the block to make a reader of; closed where that fails."""
+    file, name, owned = opened_file(path)
+    try:
+        yield _source_of(file, name, owned, mapped=mapped, chunk_octets=chunk_octets, start=start), name
+    except OSError as error:
+        raise unreadable(name, error) from error
+    except CaptureError:
+        if owned:
+            file.close()
+        raise
 
 
 def unreadable(name: str, error: Exception) -> CaptureError:

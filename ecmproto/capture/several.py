@@ -36,8 +36,8 @@ from ecmproto.capture.batch import (
     RecordFormat,
 )
 from ecmproto.capture.names import files_named, names_shown
-from ecmproto.capture.reader import BATCH_FRAMES, CaptureReader, open_capture
-from ecmproto.capture.source import Parser, Shortage, Source, StreamSource, Walker
+from ecmproto.capture.reader import BATCH_FRAMES, CaptureReader, ParsedReader, open_capture
+from ecmproto.capture.source import Parser, Shortage, Source
 from ecmproto.capture.writer import PcapngWriter, RecordBuilder, Sink
 from ecmproto.errors import CaptureError
 from ecmproto.units import NS_PER_S
@@ -99,16 +99,12 @@ _INTERFACE_AT = 8
 """Where an enhanced packet block, and one of statistics, names its interface."""
 
 
-class MergedReader(CaptureReader):
+class MergedReader(ParsedReader):
     """Captures being read as one; made by `open_captures`."""
 
     def __init__(self, merging: _Merging) -> None:
         self._merging = merging
-        path = ", ".join(reader.path for reader in merging.readers)
-        super().__init__(StreamSource(io.BytesIO(), size=None, owned=False), path, batch_frames=0)
-
-    def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:
-        return self._merging
+        super().__init__(merging, ", ".join(reader.path for reader in merging.readers))
 
     @property
     def octets_read(self) -> int:
@@ -229,17 +225,13 @@ class _Merging(_Joining):
         return self._numbered([part for part in parts if part is not None])
 
 
-class AppendedReader(CaptureReader):
+class AppendedReader(ParsedReader):
     """A capture in several files, read one behind the other; made by `open_captures`."""
 
     def __init__(self, appending: _Appending, names: Sequence[str]) -> None:
         self._appending = appending
         self._size_octets = _size_of(names)
-        path = names_shown(names) if len(names) <= _FEW_NAMES else f"{len(names)} files"
-        super().__init__(StreamSource(io.BytesIO(), size=None, owned=False), path, batch_frames=0)
-
-    def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:
-        return self._appending
+        super().__init__(appending, names_shown(names) if len(names) <= _FEW_NAMES else f"{len(names)} files")
 
     @property
     def octets_read(self) -> int:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ecmproto.capture.names import shown, size_and_time
+from ecmproto.capture.names import name_shown, size_and_time
 from ecmproto.capture.parts import Part
+from ecmproto.capture.reader import unreadable
 from ecmproto.errors import OutputExistsError, ParameterError
 from ecmproto.fleet.jobs import Job, settings_of
 from ecmproto.fleet.manifest import FILE, Line, Outcome, read_manifest
@@ -39,10 +40,11 @@ class Member:
 
     def line(self) -> Line:
         """Return its line in a manifest, while nothing came of it."""
-        outcome, problem = self.trouble or ("set aside", f"{shown(self.path)}: not done")
+        outcome, problem = self.trouble or ("set aside", f"{name_shown(self.path)}: not done")
         return Line(
-            path=shown(self.path), name=self.name, size_octets=self.size_octets, modified_ns=self.modified_ns,
-            digest=None, parts=max(1, len(self.parts)), outcome=outcome, problem=problem, frames=0,
+            path=name_shown(self.path), name=self.name, size_octets=self.size_octets,
+            modified_ns=self.modified_ns, digest=None, parts=max(1, len(self.parts)),
+            outcome=outcome, problem=problem, frames=0,
             selected=0, first_ns=None, last_ns=None, partition=self.partition, outputs=(), findings=None,
             warnings=(), seconds=0.0,
         )  # fmt: skip
@@ -82,7 +84,7 @@ def roster(
     base = common_folder(paths) if base is None else base
     members: dict[str, Member] = {}
     for path in paths:
-        name = lines[shown(path)].name if shown(path) in lines else result_name(path, base)
+        name = lines[name_shown(path)].name if name_shown(path) in lines else result_name(path, base)
         other = members.get(name)
         if other is not None:
             raise ParameterError(
@@ -116,8 +118,7 @@ def _member(path: str, name: str, pattern: NamePattern | None) -> Member:
     try:
         member.size_octets, member.modified_ns = size_and_time(path)
     except OSError as error:
-        got = error.strerror or str(error)
-        member.trouble = "unreadable", f"{shown(path)}: needed a readable capture file, got {got}"
+        member.trouble = "unreadable", str(unreadable(name_shown(path), error))
     return member
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ecmproto.capture import open_sink
-from ecmproto.capture.names import shown
+from ecmproto.capture.names import name_shown
 from ecmproto.capture.parts import Links, Part, Place, Reached, linked, split_capture
 from ecmproto.codec.document import json_text
 from ecmproto.errors import CaptureError, OutputError
@@ -29,7 +29,7 @@ from ecmproto.filter.fields import DISPLAYED, IN_SEQUENCE
 from ecmproto.fleet.jobs import CheckJob, Count, Job, StatsJob, settings_of, unpacked
 from ecmproto.fleet.manifest import FILE, Line, write_manifest
 from ecmproto.fleet.members import Member, Roster
-from ecmproto.fleet.tasks import COUNT, FINISH, MERGE, WORK, Row, error_as_data
+from ecmproto.fleet.tasks import COUNT, FINISH, MERGE, WORK, Row
 
 DONE = ".done"
 """How the names of the files begin that hold the rows of what is done."""
@@ -338,7 +338,7 @@ class FleetRun:
             member.trouble = "unreadable", str(CaptureError(**result.row["unreadable"]))
         elif not all((self._folder / output).exists() for output in result.row.get("outputs", ())):
             got = f"{result.worker}, which has another"
-            told = f"{shown(member.path)}: needed a worker that has {self._folder}, got {got}"
+            told = f"{name_shown(member.path)}: needed a worker that has {self._folder}, got {got}"
             member.trouble = "set aside", told
 
     def _counting(self, member: Member) -> list[Task]:
@@ -403,7 +403,7 @@ class FleetRun:
         def take(result: TaskResult) -> None:
             if result.failure is not None:
                 member = of[result.task.key]
-                member.trouble = "set aside", f"{shown(member.path)}: {result.failure.sentence}"
+                member.trouble = "set aside", f"{name_shown(member.path)}: {result.failure.sentence}"
 
         # one after the other: the states of parts are in the tasks
         tasks = (self._finishing(key, member) for key, member in of.items())
@@ -423,11 +423,11 @@ class FleetRun:
             "told": {
                 "place": "", "content": f"parts:{_digest_of(rows)}", "partition": rows[0]["partition"],
                 "count": _count_of(rows).as_dict(), "warnings": links.warnings, "parts": len(rows),
-                "problem": None if problem is None else error_as_data(problem),
+                "problem": None if problem is None else problem.as_dict(),
                 "seconds": sum(row["seconds"] for row in rows),
             },
         }  # fmt: skip
-        return Task(key=key, data=data, name=shown(member.path), size=len(rows))
+        return Task(key=key, data=data, name=name_shown(member.path), size=len(rows))
 
     def _merge_states(self) -> None:
         """Merge the states of captures that are next to each other, as long as there are many."""
@@ -527,7 +527,7 @@ class FleetRun:
 
 def _called(member: Member, part: Part | None) -> str:
     """Return what a person calls a part."""
-    path = shown(member.path)
+    path = name_shown(member.path)
     return path if part is None else f"{path} from octet {part.start:,} on"
 
 

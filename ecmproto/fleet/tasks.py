@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ecmproto.capture import CaptureReader, open_capture
-from ecmproto.capture.names import is_remote, shown, size_and_time
+from ecmproto.capture.names import is_remote, name_shown, size_and_time
 from ecmproto.capture.parts import Part, PartReader, open_part, read_through
+from ecmproto.capture.reader import unreadable
 from ecmproto.errors import CaptureError
 from ecmproto.fleet.jobs import Count, Done, Finished, StatsJob, Target, job_of, packed, unpacked
 from ecmproto.fleet.names import DATE, day_of
@@ -37,7 +38,7 @@ def count(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     try:
         return {"reached": read_through(Part.of_dict(data["part"])).as_dict()}
     except CaptureError as error:
-        return {"unreadable": error_as_data(error)}
+        return {"unreadable": error.as_dict()}
 
 
 def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
@@ -61,14 +62,14 @@ def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
             if reached is not None and reached.offset > _digested_to(data["path"], part):
                 content = ""  # some octets were not digested
     except CaptureError as error:
-        return {"unreadable": error_as_data(error)}
+        return {"unreadable": error.as_dict()}
     finished = Finished(outputs=done.outputs)
     if part is None:
         finished = job.finish([done], target, problem)
     return {
         "place": data["place"], "content": content, "partition": target.partition,
         "count": done.count.as_dict(),
-        "problem": None if problem is None else error_as_data(problem), "warnings": warnings,
+        "problem": None if problem is None else problem.as_dict(), "warnings": warnings,
         "reached": None if reached is None else reached.as_dict(),
         "state": packed(done.state) if part is not None or job.merges else b"",
         **_told(finished), "seconds": time.perf_counter() - begun_s,
@@ -79,7 +80,7 @@ def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     """Put the parts of a capture together; return what is said of it, as if it had been done in one."""
     job = job_of(options["kind"], options["settings"])
     target = Target(
-        folder=Path(options["folder"]), name=data["name"], path=shown(data["path"]),
+        folder=Path(options["folder"]), name=data["name"], path=name_shown(data["path"]),
         partition=data["told"]["partition"],
     )  # fmt: skip
     parts = [
@@ -107,18 +108,13 @@ def _told(finished: Finished) -> Row:
     return {"outputs": list(finished.outputs), "findings": finished.findings}
 
 
-def error_as_data(error: CaptureError) -> dict[str, Any]:
-    """Return what `CaptureError` is made of."""
-    return {name: getattr(error, name) for name in ("path", "offset", "frame", "needed", "got")}
-
-
 def _target(data: Mapping[str, Any], options: Mapping[str, Any], part: Part | None) -> Target:
     partition = dict(data["partition"])
     if partition[DATE] is None:
         with open_capture(data["path"], batch_frames=_FIRST_FRAMES) as reader:
             partition[DATE] = _first_day(reader)
     return Target(
-        folder=Path(options["folder"]), name=data["name"], path=shown(data["path"]), partition=partition,
+        folder=Path(options["folder"]), name=data["name"], path=name_shown(data["path"]), partition=partition,
         part=None if part is None else part.start,
     )  # fmt: skip
 
@@ -151,10 +147,7 @@ def content_digest(path: str, part: Part | None) -> str:
                 whole.update(view[:size])
                 left -= size
     except OSError as error:
-        got = error.strerror or str(error)
-        raise CaptureError(
-            path=shown(path), offset=0, frame=0, needed="a readable capture file", got=got
-        ) from error
+        raise unreadable(name_shown(path), error) from error
     return whole.hexdigest()
 
 

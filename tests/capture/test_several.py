@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ecmproto.capture import CaptureCopier, Interface, PcapngWriter, open_capture, open_captures
-from ecmproto.capture.names import files_named, shown
+from ecmproto.capture.names import files_named, name_shown
 from ecmproto.errors import CaptureError, MissingDependencyError
 from pcaps.manifest import FOLDER
 from tests.capture.test_merging import write_pcap, write_pcapng
@@ -142,7 +142,7 @@ def test_urls(tmp_path: Path) -> None:
         open_captures(["memory://captures/*.ntar"])
     with pytest.raises(CaptureError, match=r"needed a readable capture file, got .*nosuch"):
         open_capture("nosuch://captures/x.pcap")
-    assert shown("https://me:secret@host/x.pcap?signature=abc") == "https://host/x.pcap"
+    assert name_shown("https://me:secret@host/x.pcap?signature=abc") == "https://host/x.pcap"
 
 
 def test_who_cannot_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

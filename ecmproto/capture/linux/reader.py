@@ -67,8 +67,8 @@ from ecmproto.capture.linux.packet_socket import (
     use_hardware_clock,
 )
 from ecmproto.capture.pcapng import build_options
-from ecmproto.capture.reader import CaptureReader
-from ecmproto.capture.source import Parser, Shortage, Source, StreamSource, Walker
+from ecmproto.capture.reader import ParsedReader
+from ecmproto.capture.source import Parser, Shortage, Source
 from ecmproto.capture.writer import PcapngWriter, Sink
 from ecmproto.errors import InterfaceGoneError, counted
 from ecmproto.units import NS_PER_S
@@ -115,7 +115,7 @@ def open_interface(
     return InterfaceReader(live)
 
 
-class InterfaceReader(CaptureReader):
+class InterfaceReader(ParsedReader):
     """An interface being read, to its end where that comes: `stop`, or the interface's removal (`problem`).
 
     To whoever copies or shows it, it is a pcapng capture with times in ns: `items` begins with the blocks
@@ -125,12 +125,8 @@ class InterfaceReader(CaptureReader):
 
     def __init__(self, live: _Live) -> None:
         self._live = live
-        name = live.facts.name
-        super().__init__(StreamSource(io.BytesIO(), size=None, owned=False), name, batch_frames=0)
+        super().__init__(live, live.facts.name)
         self._pending += heading_blocks(live.interfaces[0])
-
-    def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:
-        return self._live
 
     @property
     def facts(self) -> InterfaceFacts:
