@@ -74,6 +74,10 @@ def _once(function: _Function) -> _Function:
     return cached  # type: ignore[no-any-return]
 
 
+_element_type = _once(from_dtype)
+"""The type of an array's elements: numba's own way there takes longer than making the array."""
+
+
 class Struct:
     """The base of all structs; see the module."""
 
@@ -234,7 +238,7 @@ class _Layout:
         kind, at = self.types[name], self.at[name]
         if isinstance(kind, types.Array):
             array = np.asarray(value)
-            if array.ndim != 1 or not array.flags.c_contiguous or from_dtype(array.dtype) != kind.dtype:
+            if array.ndim != 1 or not array.flags.c_contiguous or _element_type(array.dtype) != kind.dtype:
                 raise TypeError(f"{name}: needed one row of {kind.dtype}, got {array.ndim} of {array.dtype}")
             words[at : at + 2] = array.ctypes.data, len(array)
             return array

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import importlib.util
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,7 +118,7 @@ def _nothing(tally: Tally) -> None:
 
 
 def run_tasks(
-    tasks: Iterable[Task],
+    tasks: Collection[Task],
     call: Call,
     *,
     executor: Executor,
@@ -129,8 +129,9 @@ def run_tasks(
 ) -> Results:
     """Yield the result of each task, in any order: from the store where it is done, else run and kept there.
 
-    ``tally`` says how many tasks there are, and counts; ``progress`` is called with it after each result.
-    Failures are not kept, and what is in ``again`` is run although the store has it.
+    ``tasks``, each with a key of its own, are gone through twice: a collection that makes them when it is
+    their turn keeps none.  ``tally`` says how many there are, and counts; ``progress`` is called with it
+    after each result.  Failures are not kept, and what is in ``again`` is run although the store has it.
     """
     told = tally if tally is not None else Tally()
 
@@ -140,15 +141,21 @@ def run_tasks(
         progress(told)
         return result
 
-    missing = []
-    for task in tasks:
-        if store is not None and task.key in store and task.key not in again:
-            yield taken(TaskResult(task=task, row=store[task.key], was_known=True))
-        else:
-            missing.append(task)
-    if not missing:
+    def is_known(task: Task) -> bool:
+        return store is not None and task.key in store and task.key not in again
+
+    def missing() -> Iterator[Task]:
+        return (task for task in tasks if not is_known(task))
+
+    left = len(tasks)
+    if store:
+        for task in tasks:
+            if is_known(task):
+                left -= 1
+                yield taken(TaskResult(task=task, row=store[task.key], was_known=True))
+    if not left:
         return
-    with closing(executor.run(missing, call, expected=len(missing))) as results:
+    with closing(executor.run(missing(), call, expected=left)) as results:
         for result in results:
             if store is not None and result.failure is None:
                 store.add(result.task.key, result.packed)

@@ -132,6 +132,7 @@ def serve(descriptor: int) -> None:
                     connection.send_bytes(answer)
             except ExecutorError as error:
                 connection.send_bytes(REFUSED + error.got.encode())
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this process ends already
 
 
 def _end_with(descriptor: int) -> None:

@@ -7,6 +7,9 @@ taken over, and a foreign package is imported only when its mechanism is asked f
 
 from __future__ import annotations
 
+import functools
+import sys
+
 from ecmproto.errors import ParameterError
 from ecmproto.mechanisms.api.mechanism import Mechanism
 from ecmproto.mechanisms.api.parameters import unknown_name
@@ -39,7 +42,7 @@ ENTRY_POINT_GROUP = "ecmproto.mechanisms"
 def mechanism_names() -> list[str]:
     """Return the names of all mechanisms, ecmproto's own first; imports none of the foreign ones."""
     own = [mechanism.name for mechanism in MECHANISMS]
-    return own + sorted(_foreign_names() - set(own))
+    return own + sorted(_foreign_names().difference(own))
 
 
 def find_mechanism(name: str) -> Mechanism:
@@ -56,11 +59,17 @@ def find_mechanism(name: str) -> Mechanism:
     raise unknown_name(name, mechanism_names(), kind="mechanism")
 
 
-def _foreign_names() -> set[str]:
+def _foreign_names() -> frozenset[str]:
+    return _installed_names(tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=4)
+def _installed_names(path: tuple[str, ...]) -> frozenset[str]:
+    """Return the names that packages on a path bring: each has its files read, once for a path."""
     # Imported here because it takes longer than all of this module's other work.
     from importlib.metadata import entry_points
 
-    return set(entry_points(group=ENTRY_POINT_GROUP).names)
+    return frozenset(entry_points(group=ENTRY_POINT_GROUP).names)
 
 
 def _load(name: str) -> Mechanism:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
@@ -11,13 +12,14 @@ import pytest
 
 import ecmproto
 from ecmproto.errors import ParameterError
+from ecmproto.mechanisms import registry
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
 from ecmproto.mechanisms.registry import ENTRY_POINT_GROUP, MECHANISMS, NONE, find_mechanism, mechanism_names
 
 
 @pytest.fixture
-def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
+def foreign(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     points = EntryPoints(
         EntryPoint(name=name, value=value, group=ENTRY_POINT_GROUP)
         for name, value in [
@@ -28,6 +30,9 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
     )
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **chosen: points.select(**chosen))
+    registry._installed_names.cache_clear()
+    yield
+    registry._installed_names.cache_clear()
 
 
 def test_qcn_is_found_with_its_congestion_point() -> None:

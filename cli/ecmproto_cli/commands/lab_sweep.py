@@ -113,7 +113,8 @@ def command(
     numbers = range(first, first + seeds)
     every = full_factorial(parsed, numbers) if axes else listed_points(_lines(points or "-"), numbers)
     part = shard.of(every)
-    for settings in itertools.islice(dict.fromkeys(point.settings for point in part), CHECKED):
+    differing = itertools.groupby(part, key=lambda point: point.settings)
+    for settings, _ in itertools.islice(differing, CHECKED):
         with_settings(found, settings).experiment()
     own = found.experiment()
     texts = list(figures) or _figures(own)
@@ -144,7 +145,7 @@ def command(
         if store is not None:
             store.close()
     failed = [row for row in rows if "failure" in row]
-    rows = in_order((row for row in rows if "failure" not in row), part)
+    rows = [] if form == "ndjson" else in_order((row for row in rows if "failure" not in row), part)
     found_effects = _effects(rows, parsed, texts) if effects and not (stopped or failed) else {}
     if form == "json":
         document: dict[str, object] = {"schema": "ecmproto/lab-sweep/1", "rows": rows}

@@ -12,9 +12,9 @@ import io
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, overload
 
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.executors.protocol import Call, Executor, Task, TaskResult
@@ -22,6 +22,8 @@ from ecmproto.executors.rows import Row, RowStore
 from ecmproto.executors.running import Tally, run_tasks, task_key
 
 if TYPE_CHECKING:
+    from ecmproto.lab.model import Experiment
+    from ecmproto.lab.setup.figures import Figure
     from ecmproto.lab.setup.scenario import Scenario
 
 MOST_POINTS = 1_000_000
@@ -70,7 +72,35 @@ class Point:
         return ", ".join(f"{path}={value}" for path, value in self.settings)
 
 
-def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> list[Point]:
+@dataclass(frozen=True, slots=True)
+class _Combinations(Sequence[Point]):
+    """Points that are made when they are asked for: of the combinations of values, those of ``numbers``."""
+
+    axes: Sequence[Axis]
+    seeds: Sequence[int]
+    numbers: range
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> Point: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Point]: ...
+
+    def __getitem__(self, place: int | slice) -> Point | Sequence[Point]:
+        if isinstance(place, slice):
+            return replace(self, numbers=self.numbers[place])
+        number, seed = divmod(self.numbers[place], len(self.seeds))
+        settings = []
+        for axis in reversed(self.axes):
+            number, value = divmod(number, len(axis.values))
+            settings.append((axis.path, axis.values[value]))
+        return Point(settings=tuple(reversed(settings)), seed=self.seeds[seed])
+
+
+def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> Sequence[Point]:
     """Return every combination of the axes' values, each with every seed; the last axis runs fastest."""
     combinations = math.prod(len(axis.values) for axis in axes) * len(seeds)
     if combinations > MOST_POINTS:
@@ -78,15 +108,14 @@ def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> list[Point]:
     paths = [axis.path for axis in axes]
     if len(set(paths)) < len(paths):
         raise ParameterError(name="sweep", needed="each parameter once", got=", ".join(paths))
-    return [
-        Point(settings=tuple(zip(paths, values, strict=True)), seed=seed)
-        for values in itertools.product(*(axis.values for axis in axes))
-        for seed in seeds
-    ]
+    return _Combinations(axes, seeds, range(combinations))
 
 
 def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
-    """Return a point for each line of ``path=value path=value``, each with every seed; # begins a comment."""
+    """Return a point for each line of ``path=value path=value``, each with every seed; # begins a comment.
+
+    A line that stands there twice is one point.
+    """
     points = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
@@ -97,7 +126,7 @@ def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
         if words:
             given = tuple((path, value) for path, _, value in settings)
             points += [Point(settings=given, seed=seed) for seed in seeds]
-    return points
+    return list(dict.fromkeys(points))
 
 
 def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
@@ -126,13 +155,12 @@ def sweep_call(scenario: Scenario, figures: Sequence[str]) -> Call:
 def run_point(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     """Run a point of a scenario and return its figures, those that have no finite value as None."""
     from ecmproto.lab.results.measurements import RunFigures
-    from ecmproto.lab.setup.figures import parse_figure
     from ecmproto.lab.simulation.simulate import simulate
 
-    scenario = with_settings(_scenario(options["scenario"]), data["settings"])
-    result = simulate(scenario.experiment(), seed=data["seed"])
+    settings = tuple((path, value) for path, value in data["settings"])
+    result = simulate(_experiment(options["scenario"], settings), seed=data["seed"])
     run = RunFigures(result)
-    values = {text: parse_figure(text).evaluate(run) for text in options["figures"]}
+    values = {text: _figure(text).evaluate(run) for text in options["figures"]}
     finite = {
         text: [value if math.isfinite(value) else None for value in each] for text, each in values.items()
     }
@@ -145,6 +173,19 @@ def _scenario(toml: str) -> Scenario:
     from ecmproto.lab.setup.scenario import read_scenario
 
     return read_scenario(io.BytesIO(toml.encode()))
+
+
+@functools.lru_cache(maxsize=4)
+def _experiment(toml: str, settings: tuple[tuple[str, str], ...]) -> Experiment:
+    """Return the experiment of a point, once for all of its seeds."""
+    return with_settings(_scenario(toml), settings).experiment()
+
+
+@functools.lru_cache(maxsize=64)
+def _figure(text: str) -> Figure:
+    from ecmproto.lab.setup.figures import parse_figure
+
+    return parse_figure(text)
 
 
 def with_settings(scenario: Scenario, settings: Iterable[Sequence[str]]) -> Scenario:
@@ -180,8 +221,25 @@ def in_order(rows: Iterable[Row], points: Iterable[Point]) -> list[Row]:
     return sorted(rows, key=lambda row: places[tuple(row["settings"].items()), row["seed"]])
 
 
+@dataclass(frozen=True, slots=True)
+class _PointTasks(Collection[Task]):
+    """The tasks that points are, made when it is their turn."""
+
+    points: Sequence[Point]
+    call: Call
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[Task]:
+        return (point_task(point, self.call) for point in self.points)
+
+    def __contains__(self, task: object) -> bool:
+        return any(task == each for each in self)
+
+
 def run_sweep(
-    points: Iterable[Point],
+    points: Sequence[Point],
     call: Call,
     *,
     executor: Executor,
@@ -189,13 +247,14 @@ def run_sweep(
     tally: Tally | None = None,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Iterator[Row]:
-    """Yield the row of each point, as it is done: those first that the store has; `row_of`, `run_tasks`."""
-    tasks = {task.key: task for task in (point_task(point, call) for point in points)}
+    """Yield the row of each point, as it is done: those first that the store has; `row_of`, `run_tasks`.
+
+    Points, each there once, are made into tasks when it is their turn.
+    """
     told = tally if tally is not None else Tally()
-    told.total = len(tasks)
-    for result in run_tasks(
-        tasks.values(), call, executor=executor, store=store, tally=told, progress=progress
-    ):
+    told.total = len(points)
+    tasks = _PointTasks(points, call)
+    for result in run_tasks(tasks, call, executor=executor, store=store, tally=told, progress=progress):
         yield row_of(result)
 
 
