@@ -7,15 +7,18 @@ scheduler costs beside processes, and what the most memory of a worker and of th
 
 ``--mishaps`` does the fleet with a cluster whose worker is killed half-way, and whose scheduler is killed as
 well before the command is given again, among files of which one is cut short and one is no capture; what
-comes of that is compared with what one process writes, octet for octet.
+comes of that is compared with what one process writes, octet for octet.  It prints the most memory of each
+kind of process, and that of the command with a tenth of the files beside it.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -101,13 +104,14 @@ def spoil(paths: Sequence[Path]) -> None:
 # What comes of it -----------------------------------------------------------------------------------------
 
 
-def results(folder: Path) -> dict[str, bytes]:
-    """Return the results in a fleet's folder by their names, but for how long they took."""
+def results(folder: Path) -> dict[str, str]:
+    """Return digests of the results in a fleet's folder by their names, but for how long they took."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
-            found[name] = _timeless(path) if name == "manifest.ndjson" else path.read_bytes()
+            octets = _timeless(path) if name == "manifest.ndjson" else path.read_bytes()
+            found[name] = hashlib.sha256(octets).hexdigest()
     return found
 
 
@@ -141,25 +145,26 @@ def fleet_command(kind: str, paths: Sequence[Path], out: Path, *options: str) ->
 
 
 class Peaks:
-    """Follows the most memory that processes have had: ``peaks_kib`` by their numbers."""
+    """Follows the most memory that processes have had: ``peaks_mib`` by their roles."""
 
     def __init__(self) -> None:
-        self.peaks_kib: dict[int, int] = {}
-        self._watched: set[int] = set()
+        self.peaks_mib: dict[str, float] = {}
+        self._watched: dict[int, str] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
 
-    def watch(self, process: int) -> None:
+    def watch(self, process: int, role: str) -> None:
         """Follow a process too, and those that it starts."""
-        self._watched.add(process)
+        self._watched[process] = role
 
     def _follow(self) -> None:
         while not self._ended.wait(0.2):
-            for process in [each for root in list(self._watched) for each in (root, *_children(root))]:
-                with suppress(OSError, IndexError, ValueError):
-                    text = Path(f"/proc/{process}/status").read_text()
-                    peak = int(text.partition("VmHWM:")[2].split()[0])
-                    self.peaks_kib[process] = max(peak, self.peaks_kib.get(process, 0))
+            for root, role in list(self._watched.items()):
+                for process in (root, *_children(root)):
+                    with suppress(OSError, IndexError, ValueError):
+                        text = Path(f"/proc/{process}/status").read_text()
+                        peak = int(text.partition("VmHWM:")[2].split()[0]) / 1024
+                        self.peaks_mib[role] = max(peak, self.peaks_mib.get(role, 0))
 
     def __enter__(self) -> Peaks:
         self._thread.start()
@@ -207,6 +212,12 @@ class LocalCluster:
         self.scheduler = self._scheduler()
         self.workers = [self._worker() for _ in self.workers]
 
+    def watched(self, peaks: Peaks) -> None:
+        """Have the memory of its processes followed."""
+        peaks.watch(self.scheduler.pid, "the scheduler")
+        for worker in self.workers:
+            peaks.watch(worker.pid, "a worker of the cluster")
+
     def close(self) -> None:
         """Kill all of it."""
         for process in (self.scheduler, *self.workers):
@@ -220,12 +231,14 @@ class LocalCluster:
         self.close()
 
 
-def finished(command: Sequence[str], exits: Sequence[int] = (0,), peaks: Peaks | None = None) -> float:
+def finished(
+    command: Sequence[str], exits: Sequence[int] = (0,), peaks: Peaks | None = None, role: str = "the command"
+) -> float:
     """Run a command to its end; return how long it took."""
     begun_s = time.perf_counter()
     process = started(command)
     if peaks is not None:
-        peaks.watch(process.pid)
+        peaks.watch(process.pid, role)
     _, told = process.communicate()
     if process.returncode not in exits:
         raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}\n{told.decode()}")
@@ -335,36 +348,44 @@ def mishaps(folder: Path, paths: Sequence[Path], kinds: Sequence[str]) -> None:
     """Compare what comes of a fleet with a cluster that breaks with what one process writes; print it."""
     spoil(paths)
     captures = [folder / "fleet"]
+    tenth = paths[: max(1, len(paths) // 10)]
     for kind in kinds:
-        alone, broken = folder / f"{kind}-alone", folder / f"{kind}-broken"
+        alone, broken, few = folder / f"{kind}-alone", folder / f"{kind}-broken", folder / f"{kind}-few"
         with Peaks() as peaks, LocalCluster(2) as cluster:
-            seconds = finished(fleet_command(kind, captures, alone, "--jobs", "1"), exits=(3,), peaks=peaks)
+            command = fleet_command(kind, captures, alone, "--jobs", "1")
+            seconds = finished(command, exits=(3,), peaks=peaks, role="one process alone")
             rows = rows_kept(alone)
-            for process in (cluster.scheduler, *cluster.workers):
-                peaks.watch(process.pid)
-            command = fleet_command(kind, captures, broken, "--scheduler", cluster.address)
-            with half_way(command, broken, rows // 2) as process:
-                peaks.watch(process.pid)
+            cluster.watched(peaks)
+            where = ["--scheduler", cluster.address]
+            role = f"the command with {len(tenth):,} captures"
+            finished(fleet_command(kind, tenth, few, *where), exits=(0, 3), peaks=peaks, role=role)
+            command = fleet_command(kind, captures, broken, *where)
+            role = f"the command with {len(paths):,} captures"
+            with half_way(command, broken, rows) as process:
+                peaks.watch(process.pid, role)
                 cluster.kill_worker()
-                peaks.watch(cluster.workers[0].pid)
+                cluster.watched(peaks)
                 while rows_kept(broken) < 3 * rows // 4 and process.poll() is None:
                     time.sleep(0.05)
                 cluster.restart_scheduler()
                 process.send_signal(signal.SIGINT)
                 process.communicate()
-            for process in cluster.workers:
-                peaks.watch(process.pid)
+            cluster.watched(peaks)
             before = rows_kept(broken)
-            finished(command, exits=(3,), peaks=peaks)
-            same = results(alone) == results(broken)
-            most = max(peaks.peaks_kib.values(), default=0) / 1024
+            again_s = finished(command, exits=(3,), peaks=peaks, role=role)
+            first, second = results(alone), results(broken)
         print(f"\nfleet {kind} of {len(paths):,} captures: one process took {seconds:.1f} s")
+        print(f"  a worker killed, then the scheduler, {before:,} of {rows:,} rows kept")
+        print(f"  the same command again, to the end, took {again_s:.1f} s")
+        for role, peak in sorted(peaks.peaks_mib.items()):
+            print(f"  most memory, {role:<36} {peak:6.0f} MiB")
         print(
-            f"  a worker killed, then the scheduler, {before:,} of {rows:,} parts done; then again to the end"
+            f"  {len(first):,} files of results are {'the same' if first == second else 'NOT THE SAME'}",
+            flush=True,
         )
-        told = "the same" if same else "NOT THE SAME"
-        print(f"  the results are {told}; the most memory of a process was {most:.0f} MiB")
-        if not same:
-            for name in sorted({*results(alone)} ^ {*results(broken)}):
-                print(f"  only in one of them: {name}")
+        if first != second:
+            for name in sorted({name for name, _ in first.items() ^ second.items()}):
+                print(f"  not the same: {name}")
             raise SystemExit(1)
+        for out in (alone, broken, few):
+            shutil.rmtree(out)
