@@ -51,8 +51,7 @@ def test_killed_workers_and_schedulers_change_nothing(tmp_path: Path) -> None:
         command = fleet_command("parquet", [tmp_path / "captures"], broken, "--scheduler", cluster.address)
 
         def begun() -> subprocess.Popen[bytes]:
-            for process in cluster.workers:
-                peaks.watch(process.pid)
+            cluster.watched(peaks)
             return subprocess.Popen(
                 [sys.executable, "-m", *command],
                 env=environment(),
@@ -75,4 +74,4 @@ def test_killed_workers_and_schedulers_change_nothing(tmp_path: Path) -> None:
     # what was done was not done again
     rows = [json.loads(line) for line in (broken / ".done.ndjson").read_text().splitlines()]
     assert len(rows) == len({row["digest"] for row in rows}) == FILES - 1
-    assert max(peaks.peaks_kib.values()) < 1024 * MOST_MIB
+    assert max(peaks.peaks_mib.values()) < MOST_MIB
