@@ -36,6 +36,8 @@ _MADE: Mapping[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 _MOST_ARRAY_OCTETS = 1 << 30
 _LEVEL = 1
+_SHORT_OCTETS = 64
+"""Arrays of which so few octets are used stay as they are: states have hundreds of them."""
 
 
 def plain_value(cls: _Class) -> _Class:
@@ -202,9 +204,11 @@ def _packed(array: NDArray[Any]) -> State:
     flat = np.ascontiguousarray(array).reshape(-1)
     others = np.flatnonzero(flat != flat[-1]) if len(flat) else np.zeros(0, np.int64)
     used = int(others[-1]) + 1 if len(others) else 0
+    octets = flat[:used].tobytes()
     return {
         _KIND: "array", "dtype": array.dtype.str, "shape": list(array.shape), "used": used,
-        "rest": flat[-1:].tobytes(), _OF: zlib.compress(flat[:used].tobytes(), _LEVEL),
+        "rest": flat[-1:].tobytes(),
+        _OF: octets if len(octets) <= _SHORT_OCTETS else zlib.compress(octets, _LEVEL),
     }  # fmt: skip
 
 
@@ -213,8 +217,10 @@ def _unpacked(plain: State) -> NDArray[Any]:
     octets, used = math.prod(shape) * dtype.itemsize, int(plain["used"]) * dtype.itemsize
     if dtype.kind not in "biuf" or not 0 <= used <= octets <= _MOST_ARRAY_OCTETS:
         raise ValueError(f"an array of {dtype}, {shape}")
-    # what unpacks to more than it says is refused before it does
-    found = zlib.decompressobj().decompress(plain[_OF], used + 1)
+    found = plain[_OF]
+    if used > _SHORT_OCTETS:
+        # what unpacks to more than it says is refused before it does
+        found = zlib.decompressobj().decompress(found, used + 1)
     if len(found) != used:
         raise ValueError(f"{len(found)} octets for {used}")
     array = np.zeros(math.prod(shape), dtype)

@@ -51,17 +51,51 @@ def to_document(frame: Frame) -> dict[str, Json]:
 
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
-_INDENTED = json.JSONEncoder(ensure_ascii=False, indent=2)
+_SINGLE = frozenset((str, int, float, bool, type(None)))
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 """What JSON allows in text and terminals obey, editors turn round or UTF-8 has no octets for."""
 
 
 def json_text(document: object, *, indented: bool = False) -> str:
     """Return plain data as JSON, with control and invisible characters escaped."""
-    text = (_INDENTED if indented else _JSON).encode(document)
+    text = _indented(document, "\n") if indented else _JSON.encode(document)
     if text.isascii() and "\x7f" not in text:
         return text
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _indented(value: object, start: str) -> str:
+    """Return the same as ``json.dumps(value, indent=2)``, whose lines begin with ``start``.
+
+    The encoder that is fast does not indent; here it writes all that holds nothing but single values.
+    """
+    inner = f"{start}  "
+    if isinstance(value, dict) and value:
+        if _SINGLE.issuperset(map(type, value.values())):
+            body = _encoder(inner).encode(value)[1:-1]
+        else:
+            items = value.items()
+            body = f",{inner}".join(f"{_key(key)}{_indented(item, inner)}" for key, item in items)
+        return f"{{{inner}{body}{start}}}"
+    if isinstance(value, list | tuple) and value:
+        if _SINGLE.issuperset(map(type, value)):
+            body = _encoder(inner).encode(value)[1:-1]
+        else:
+            body = f",{inner}".join(_indented(item, inner) for item in value)
+        return f"[{inner}{body}{start}]"
+    return _JSON.encode(value)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _key(key: object) -> str:
+    """Return a key and its colon."""
+    return _JSON.encode({key: 0})[1:-2]
+
+
+@functools.cache
+def _encoder(start: str) -> json.JSONEncoder:
+    """Return an encoder that begins a line with each value."""
+    return json.JSONEncoder(ensure_ascii=False, separators=(f",{start}", ": "))
 
 
 def error_document(wrong: DecodeError) -> dict[str, Json]:

@@ -69,23 +69,34 @@ def extract(
     interfaces: Sequence[Interface] = (),
     ethertypes: EtherTypes = DEFAULT,
     pool: ThreadPoolExecutor | None = None,
+    where_any: tuple[str, Iterable[str]] | None = None,
 ) -> Columns:
     """Return the columns ``fields`` (None: all) of the frames of ``batch``.
 
     ``interfaces`` are the capture's, which say of what link type frames are; without them all are Ethernet
-    without FCS.  ``pool`` is a thread that shares the work.  SpecError for a name that is none.
+    without FCS.  ``pool`` is a thread that shares the work.  ``where_any`` is a field of layers, and the
+    columns that are wanted instead where a frame has such a layer.  SpecError for a name that is none.
     """
     wanted = _sought(asked(fields))
+    instead = wanted if where_any is None else _sought(asked(where_any[1]))
     columns = [*_recorded(wanted.record, batch, interfaces)]
-    if not any(wanted.outer) and not any(wanted.inner):
+    if not any((*wanted.outer, *wanted.inner, *instead.outer, *instead.inner)):
         return Columns(len(batch), wanted.fields, columns)  # what frames are made of does not matter
     shared = pool if len(batch) >= SHARED_FRAMES else None
-    shown = SHOWN_AS if any(wanted.inner) else ()
+    shown = SHOWN_AS if any((*wanted.inner, *instead.inner)) else ()
     found = find_layers(frames_of(batch, interfaces), shown, ethertypes, shared)
+    if where_any is not None and _has_any(found, where_any[0]):
+        wanted = instead
+        columns = [*_recorded(wanted.record, batch, interfaces)]
     columns += _columns(wanted.outer, found)
     if shown:
         columns += _inner(wanted.inner, found, ethertypes, shared)
     return Columns(len(batch), wanted.fields, columns)
+
+
+def _has_any(found: LayersFound, name: str) -> bool:
+    """Return whether a frame has a layer with a field."""
+    return any(found.count[kind] for field in asked((name,)) for kind in kinds_of(field))
 
 
 class _OfFrames(NamedTuple):

@@ -110,6 +110,8 @@ class Done:
     count: Count
     state: State = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    counted: Accumulator | Checker | None = None
+    """What counted all of a capture, while it is there: `finish` needs no state then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,13 +217,15 @@ class StatsJob(_Filtered):
         # what interfaces there are is known of a capture without frames too
         counts.add(Batch.from_frames([]), interfaces=reader.interfaces)
         count.selected = counts.frames
-        return Done(count=count, state=counts.state())
+        return Done(count=count, state=counts.state(), counted=counts if target.part is None else None)
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
         """Write the same document as `ecmproto stats -T json`."""
-        from ecmproto.stats import document_text
+        from ecmproto.stats import Accumulator, document_text
 
-        counts = self.together((part.state for part in parts), other_captures=False)
+        counts = parts[0].counted
+        if not isinstance(counts, Accumulator):
+            counts = self.together((part.state for part in parts), other_captures=False)
         path = target.folder / DOCUMENTS / f"{target.name}.json"
         _write(path, document_text(counts.result(problem=problem), target.path))
         return Finished(outputs=(target.below(path),))
@@ -276,17 +280,21 @@ class CheckJob(_Filtered):
         add_all(checker, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.see)
         checker.add(Batch.from_frames([]), interfaces=reader.interfaces)
         count.selected = count.frames
-        return Done(count=count, state=checker.state())
+        state = checker.state() if target.part is not None else {}
+        return Done(count=count, state=state, counted=checker if target.part is None else None)
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
         """Write the same lines as `ecmproto check -T ndjson`."""
+        from ecmproto.check.checker import Checker
         from ecmproto.check.documents import json_lines
 
-        whole = self.checker()
-        for part in parts:
-            later = self.checker()
-            later.restore(part.state)
-            whole.merge(later)
+        whole = parts[0].counted
+        if not isinstance(whole, Checker):
+            whole = self.checker()
+            for part in parts:
+                later = self.checker()
+                later.restore(part.state)
+                whole.merge(later)
         checked = whole.result(problem=problem)
         path = target.folder / DOCUMENTS / f"{target.name}.ndjson"
         _write(path, "".join(f"{line}\n" for line in json_lines(checked, target.path)))

@@ -163,16 +163,13 @@ class Accumulator:
             kept, timed = batch.select(selected), timed[selected]
         if not len(kept):
             return
-        # fields of RoCE are asked for once there is any: IP addresses take time, and most frames have them
-        fields = FIELDS_WITH_ROCE if self._roce.any else FIELDS
-        columns = extract(kept, fields, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool)
-        if not self._roce.any and len(columns[ROCE_FIELD]):
-            fields = FIELDS_WITH_ROCE
-            columns = extract(
-                kept, fields, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool
-            )
+        # fields of RoCE are asked for where there is any: IP addresses take time, and most frames have them
+        columns = extract(
+            kept, FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool,
+            where_any=(ROCE_FIELD, FIELDS_WITH_ROCE),
+        )  # fmt: skip
         taken = counted_batch(kept, columns, self._timeline.slots(kept.time_ns[timed]), timed)
-        if fields is FIELDS_WITH_ROCE:
+        if len(columns[ROCE_FIELD]):
             self._roce.add(taken)
         for counter in self._counters:
             counter.add(taken)
