@@ -7,6 +7,7 @@ here, as for `ecmproto.executors.processes`.  A worker runs one task at a time, 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 import os
@@ -28,7 +29,7 @@ from ecmproto.executors.batches import Batches
 from ecmproto.executors.protocol import Call, Results, Task, TaskResult, say_nothing
 from ecmproto.executors.rows import framed, unframed
 from ecmproto.executors.running import code_digest
-from ecmproto.executors.work import answers, request_of, result_of
+from ecmproto.executors.work import answers, keep_freed_memory, request_of, result_of
 
 _BATCH_S = 10.0
 """Work that a worker is given at a time."""
@@ -214,6 +215,7 @@ def _without_interrupts() -> Generator[None, None, None]:
 # On workers -----------------------------------------------------------------------------------------------
 
 _one_at_a_time = threading.Lock()
+_kept_memory = functools.cache(keep_freed_memory)
 
 
 def run_request(request: bytes, code: str) -> bytes:
@@ -222,6 +224,7 @@ def run_request(request: bytes, code: str) -> bytes:
         needed = "workers with the same ecmproto as this command"
         got = f"{__version__}, code {code_digest()} instead of {code}"
         raise ExecutorError(where="a worker", needed=needed, got=got)
+    _kept_memory()
     with _one_at_a_time:
         return framed(answers(request))
 

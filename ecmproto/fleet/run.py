@@ -26,14 +26,14 @@ from ecmproto.executors.protocol import Call, Executor, Shard, Task, TaskResult
 from ecmproto.executors.rows import RowStore
 from ecmproto.executors.running import Tally, task_key
 from ecmproto.filter.fields import DISPLAYED, IN_SEQUENCE
-from ecmproto.fleet.jobs import CheckJob, Count, Job, StatsJob, settings_of, unpacked
+from ecmproto.fleet.jobs import CheckJob, Count, Job, StatsJob, settings_of
 from ecmproto.fleet.manifest import FILE, Line, write_manifest
 from ecmproto.fleet.members import Member, Roster
-from ecmproto.fleet.tasks import COUNT, FINISH, MERGE, WORK, Row
+from ecmproto.fleet.tasks import ALL, COUNT, FINISH, MERGE, TOGETHER, WORK, Row, together
 
 DONE = ".done"
 """How the names of the files begin that hold the rows of what is done."""
-ALL, FINDINGS = "all.json", "findings.ndjson"
+FINDINGS = "findings.ndjson"
 CHECK_SCHEMA = "ecmproto/fleet-check/1"
 PART_OCTETS = 256_000_000
 """How large the parts of a capture are."""
@@ -166,6 +166,7 @@ class FleetRun:
         self._work = Call(WORK, options, outside=("folder",))
         self._merge = Call(MERGE, options, outside=("folder",))
         self._finish = Call(FINISH, options, outside=("folder",))
+        self._all = Call(TOGETHER, options, outside=("folder",))
         self._count = Call(COUNT)
         self._numbers = not set(IN_SEQUENCE).isdisjoint(job.fields_asked)
         self._in_turn = DISPLAYED in job.fields_asked
@@ -253,6 +254,7 @@ class FleetRun:
                 self._put_together()
                 if isinstance(self.job, StatsJob) and self._is_all:
                     self._merge_states()
+                    self._put_all_together()
         finally:
             self._kept.close()
 
@@ -264,8 +266,9 @@ class FleetRun:
         take: Callable[[TaskResult], None],
         *,
         here: bool = False,
+        kept: bool = True,
     ) -> None:
-        """Do tasks, ``count`` of them; ``take`` gets each result, which is kept if it is a row."""
+        """Do tasks, ``count`` of them; ``take`` gets each result, which is ``kept`` if it is a row."""
         if not count:
             return
         executor: Executor = Processes(1) if here else self._executor
@@ -279,7 +282,7 @@ class FleetRun:
                     raise OutputError(
                         path=str(self._folder), needed="room for results", got=result.failure.sentence
                     )
-                if result.failure is None and "unreadable" not in result.row:
+                if kept and result.failure is None and "unreadable" not in result.row:
                     self._kept.add(result)
                 take(result)
 
@@ -454,6 +457,18 @@ class FleetRun:
         states = [self._whole_row(each)["state"] for each in group]
         return Task(key=key, data={"states": states}, name=f"{len(group)} captures", size=len(group))
 
+    def _put_all_together(self) -> None:
+        """Write what is of all captures together: a worker has what it takes, which takes time to load."""
+        keys = self._states
+        data = {"states": [self._whole_row(key)["state"] for key in keys], "captures": len(self.members)}
+        task = Task(key=task_key(self._all, keys), data=data, name=ALL, size=max(1, len(keys)))
+
+        def take(result: TaskResult) -> None:
+            if result.failure is not None:
+                together(data, self._all.options)
+
+        self._do(self._all, [task], 1, take, here=not self._tally.done, kept=False)
+
     # Results ------------------------------------------------------------------------------------------
 
     def lines(self) -> Iterator[Line]:
@@ -475,9 +490,7 @@ class FleetRun:
                 yield line
 
         write_manifest(self._folder, self._roster.base, self._roster.asked, told())
-        if isinstance(self.job, StatsJob):
-            self._write_statistics(self.job, summary)
-        elif isinstance(self.job, CheckJob):
+        if isinstance(self.job, CheckJob):
             self._write_findings(self.job, summary)
         return summary
 
@@ -489,14 +502,6 @@ class FleetRun:
         for output in outputs:
             with suppress(FileNotFoundError):
                 (self._folder / output).unlink()
-
-    def _write_statistics(self, job: StatsJob, summary: Summary) -> None:
-        from ecmproto.stats import document_text
-
-        states = (unpacked(self._whole_row(key)["state"]) for key in self._states)
-        counts = job.together(states, other_captures=True)
-        with open_sink(self._folder / ALL, force=True, whole=True) as sink:
-            sink.write(document_text(counts.result(), f"{summary.captures} captures"))
 
     def _write_findings(self, job: CheckJob, summary: Summary) -> None:
         """Write the findings of all captures, one behind the other, and how often each rule found any."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ecmproto.capture import CaptureReader, open_capture
+from ecmproto.capture import CaptureReader, open_capture, open_sink
 from ecmproto.capture.names import is_remote, name_shown, size_and_time
 from ecmproto.capture.parts import Part, PartReader, open_part, read_through
 from ecmproto.capture.reader import unreadable
@@ -23,8 +23,12 @@ from ecmproto.fleet.names import DATE, day_of
 
 Row = dict[str, Any]
 
-COUNT, WORK, FINISH, MERGE = (f"{__name__}:{name}" for name in ("count", "work", "finish", "merge"))
+COUNT, WORK, FINISH, MERGE, TOGETHER = (
+    f"{__name__}:{name}" for name in ("count", "work", "finish", "merge", "together")
+)
 """What an executor is told to call."""
+ALL = "all.json"
+"""What is of all captures together."""
 
 _READ_OCTETS = 1 << 20
 _OVERLAP_OCTETS = 1 << 20
@@ -98,6 +102,17 @@ def merge(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     job = StatsJob(**options["settings"])
     counts = job.together((unpacked(state) for state in data["states"]), other_captures=True)
     return {"state": packed(counts.state())}
+
+
+def together(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Write the statistics of all captures together, from states of captures in their order."""
+    from ecmproto.stats import document_text
+
+    job = StatsJob(**options["settings"])
+    counts = job.together((unpacked(state) for state in data["states"]), other_captures=True)
+    with open_sink(Path(options["folder"]) / ALL, force=True, whole=True) as sink:
+        sink.write(document_text(counts.result(), f"{data['captures']} captures"))
+    return {}
 
 
 def _opened(path: str, part: Part | None) -> CaptureReader:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.codec import CNM, Data, Ethernet, Frame, RDTag, decode, decode_lax, encode
-from ecmproto.codec.document import from_document, to_document
+from ecmproto.codec.document import from_document, json_text, to_document
 from ecmproto.errors import SpecError
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, truncated
 from tests.standards.known_answers import KNOWN_ANSWERS, KnownAnswer
@@ -19,6 +19,22 @@ from tests.standards.known_answers import KNOWN_ANSWERS, KnownAnswer
 
 def through_json(frame: Frame) -> Frame:
     return from_document(json.loads(json.dumps(to_document(frame), allow_nan=False)))[0]
+
+
+SINGLE = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec="ascii"))
+KEYS = st.text(st.characters(codec="ascii")) | st.none() | st.booleans() | st.integers(0, 2) | st.floats()
+
+
+@given(
+    st.recursive(
+        SINGLE,
+        lambda item: st.lists(item) | st.tuples(item, item) | st.dictionaries(KEYS, item),
+        max_leaves=30,
+    )
+)
+def test_indented_json_is_laid_out_as_everybody_does_it(document: object) -> None:
+    plain = json.dumps(document, ensure_ascii=False, indent=2).replace("\x7f", "\\u007f")
+    assert json_text(document, indented=True) == plain
 
 
 @given(frames(fcs_octets=4))

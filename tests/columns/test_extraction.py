@@ -132,6 +132,19 @@ def test_a_part_of_the_fields() -> None:
     assert_equal(batch, ("cnm.cpid", "eth.addr", "encapsulated.ip.src", "lldp.tlv.type", "frame.len"))
 
 
+def test_other_fields_where_any_frame_has_a_layer() -> None:
+    batch = Batch.from_frames(list(FRAMES.values()))
+    instead = ("frame.len", "eth.type", "encapsulated.eth.dst")
+    with_cnms = extract(batch, ["frame.time_epoch"], where_any=("cnm.qntz_fb", instead))
+    assert {name: len(column) for name, column in with_cnms.items()} == {
+        name: len(column) for name, column in extract(batch, instead).items()
+    }
+    others = batch.select(with_cnms["eth.type"].rows[with_cnms["eth.type"].values == 0x8808])
+    assert len(others)
+    without = extract(others, ["frame.time_epoch"], where_any=("cnm.qntz_fb", instead))
+    assert list(without) == ["frame.time_epoch"]
+
+
 def test_fields_that_are_none() -> None:
     with pytest.raises(SpecError, match="did you mean"):
         extract(Batch.from_frames([]), ["vlan.idd"])

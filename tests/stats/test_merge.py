@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import zlib
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, Interface, open_capture
 from ecmproto.errors import ParameterError
+from ecmproto.plain_data import restore, state_of
 from ecmproto.stats import Accumulator, Statistics
 from pcaps.manifest import FOLDER
 from tests.plain import sent
@@ -137,3 +140,16 @@ def test_another_capture_has_interfaces_of_its_own() -> None:
 def test_options_must_be_the_same() -> None:
     with pytest.raises(ParameterError):
         Accumulator().merge(Accumulator(interval_ns=5))
+
+
+@pytest.mark.parametrize("octets", [b"", bytes(9), "text", zlib.compress(bytes(8))])
+def test_a_short_array_of_other_octets_than_it_says_is_no_state(octets: object) -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.counts = np.arange(1, 3, dtype=np.int32)
+
+    state = state_of(Counter())
+    restore(Counter(), state)
+    state["of"]["counts"]["of"] = octets
+    with pytest.raises(ParameterError, match="one of Counter"):
+        restore(Counter(), state)
