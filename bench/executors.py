@@ -140,9 +140,9 @@ def swept(path: Path, points: int, options: Sequence[str]) -> Run:
         process = subprocess.Popen(
             command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        peaks.watch(process.pid)
+        peaks.watch(process.pid, "command")
         _, told = process.communicate()
         elapsed_s = time.perf_counter() - begun_s
         if process.returncode or out.read_bytes().count(b"\n") != seeds * len(VALUES):
             raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}\n{told.decode()}")
-    return Run(elapsed_s, peaks.peaks_kib.get(process.pid, 0) / 1024)
+    return Run(elapsed_s, peaks.peaks_mib.get("command", 0))

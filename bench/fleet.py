@@ -160,11 +160,12 @@ class Peaks:
     def _follow(self) -> None:
         while not self._ended.wait(0.2):
             for root, role in list(self._watched.items()):
-                for process in (root, *_children(root)):
+                own = ((child, f"a process of {role}") for child in _children(root))
+                for process, name in ((root, role), *own):
                     with suppress(OSError, IndexError, ValueError):
                         text = Path(f"/proc/{process}/status").read_text()
                         peak = int(text.partition("VmHWM:")[2].split()[0]) / 1024
-                        self.peaks_mib[role] = max(peak, self.peaks_mib.get(role, 0))
+                        self.peaks_mib[name] = max(peak, self.peaks_mib.get(name, 0))
 
     def __enter__(self) -> Peaks:
         self._thread.start()
