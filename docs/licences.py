@@ -15,8 +15,8 @@ PROJECT = tomllib.loads((PATH.parent.parent / "pyproject.toml").read_text(encodi
 HEADING = """\
 # Licences of dependencies
 
-ecmproto is GPL-2.0-or-later and brings no copy of any of these: pip installs them beside it. Made by
-`make docs` from what each package says of itself; do not edit by hand. A release's bill of materials
+ecmproto is GPL-2.0-or-later and brings no copy of any of these: pip installs them beside it. This is
+what each package says of itself (`make references`). A release's bill of materials
 (`ecmproto-VERSION.cdx.json`, CycloneDX) has what they depend on too, with exact versions.
 
 | package | needed for | licence |

@@ -13,9 +13,12 @@ PATH = Path(__file__).with_name("parameters.md")
 HEADING = """\
 # Parameter reference
 
-Every mechanism's parameters by role, from their declarations in `ecmproto/mechanisms/` by `make docs`; do not
-edit by hand. They are checked when they are set, one by one and against each other. The sources are
-explained in [sources.md](sources.md), the algorithms in [algorithms.md](algorithms.md).
+<!-- From the declarations in ecmproto/mechanisms/, by `make references`. -->
+
+Every mechanism's parameters by role, as `--param NAME=VALUE` sets them, or `--param ROLE.NAME=VALUE` where
+two roles have one of that name: `cp` is the congestion point, `rp` the reaction point. They are checked when
+they are set, one by one and against each other. [Sources](sources.md) says what S001 and the others are,
+[algorithms](algorithms.md) what the parameters do.
 """
 
 ROLES = {

@@ -12,11 +12,12 @@ PATH = Path(__file__).with_name("fields.md")
 HEADING = """\
 # Field reference
 
-Every frame format and tag, drawn from the schemas in `ecmproto/codec/` by `make docs`; do not edit by hand.
-Offsets count octets from the first one of the format itself, behind the EtherType that announces it; a
-place such as `14.3` is octet 14 from its bit 3 on, the most significant bit being 0. Everything is
-big-endian. What the sources are is written in [wire-formats.md](wire-formats.md); the names are the same
-in `-e`, JSON and `ecmproto fields`.
+<!-- From the schemas in ecmproto/formats/, by `make references`. -->
+
+Every frame format and tag. Offsets count octets from the first one of the format itself, behind the EtherType
+that announces it; a place such as `14.3` is octet 14 from its bit 3 on, the most significant bit being 0.
+Everything is big-endian. [Wire formats](wire-formats.md) says what the sources are; display filters, `-e`,
+`craft`, JSON and `ecmproto fields` have the same names.
 """
 
 

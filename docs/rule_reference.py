@@ -13,8 +13,10 @@ FOLDER = Path(__file__).with_name("rules")
 HEADING = """\
 # Rules
 
-What `ecmproto check` holds captures to, from the rules in `ecmproto/check/rules/` by `make docs`; do not edit
-by hand. [check.md](../check.md) says how to use them, and how to write your own.
+<!-- From the rules in ecmproto/check/rules/, by `make references`. -->
+
+What `ecmproto check` holds captures to. [Checking captures](../check.md) says how to use them, and how to
+write your own.
 """
 
 

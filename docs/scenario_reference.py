@@ -15,9 +15,11 @@ PATH = Path(__file__).with_name("scenarios.md")
 HEADING = """\
 # Scenario reference
 
-All that a scenario can say, from its declarations in `ecmproto/lab/` by `make docs`; do not edit by hand.
-[lab.md](lab.md) shows how it goes together. Every value is text with its unit (`"10G"`, `"33kB"`, `"15ms"`,
-`"16frames"` of 1500 octets), a number where it has no unit, or `true` and `false`; `0` needs no unit.
+<!-- From the declarations in ecmproto/lab/, by `make references`. -->
+
+All that a scenario can say; the [laboratory](lab.md) shows how it goes together. Every value is text with
+its unit (`"10G"`, `"33kB"`, `"15ms"`, `"16frames"` of 1500 octets), a number where it has no unit, or `true`
+and `false`; `0` needs no unit.
 """
 
 

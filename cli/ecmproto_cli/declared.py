@@ -47,7 +47,7 @@ def declared_commands(
     group: click.Group, sentence: str = "", parent: click.Context | None = None
 ) -> Iterator[DeclaredCommand]:
     """Yield a group and all commands in it, groups before their commands; only click is loaded."""
-    ctx = parent or _context("ecmproto", group)
+    ctx = parent or command_context("ecmproto", group)
     named: list[tuple[str, click.Command, str]] = []
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
@@ -55,14 +55,15 @@ def declared_commands(
         named.append((name, command, command.short_help or _blocks(command)[0]))
     yield _declared(ctx, sentence, tuple((name, said) for name, _, said in named))
     for name, command, said in named:
-        inner = _context(name, command, ctx)
+        inner = command_context(name, command, ctx)
         if isinstance(command, click.Group):
             yield from declared_commands(command, said, inner)
         else:
             yield _declared(inner, said)
 
 
-def _context(name: str, command: click.Command, parent: click.Context | None = None) -> click.Context:
+def command_context(name: str, command: click.Command, parent: click.Context | None = None) -> click.Context:
+    """Return the context that a command is asked for its help in, with its own and inherited settings."""
     return click.Context(command, info_name=name, parent=parent, **command.context_settings)
 
 

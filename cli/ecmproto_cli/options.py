@@ -151,6 +151,20 @@ def ethertype_option(function: F) -> F:
     )(function)
 
 
+def rates_options(function: F) -> F:
+    """``--interval`` and ``--speed``: how statistics divide time, and what pauses are reckoned by."""
+    function = click.option(
+        "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
+        help="Speed of links that the capture states none of: what pauses are reckoned by.",
+    )(function)  # fmt: skip
+    return click.option(
+        "--interval",
+        type=TIME,
+        metavar="TIME",
+        help="Width of the intervals of rates over time.  [default: fits]",
+    )(function)
+
+
 def storm_options(function: F) -> F:
     """``--lossless``, ``--storm-detect`` and ``--storm-restore``; the first gives a tuple, or None."""
     for option in (

@@ -6,7 +6,7 @@ from ecmproto._version import __version__
 
 project = "ecmproto"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "docs.site.tables"]
 exclude_patterns: list[str] = []
 
 html_theme = "furo"
@@ -34,7 +34,7 @@ toc_object_entries = False
 smartquotes = False
 highlight_language = "text"
 pygments_style = "friendly"
-pygments_dark_style = "monokai"
+pygments_dark_style = "github-dark"
 # Transcripts show what commands print, which is no code of any language.
 # Annotations have bare names, and some modules have classes of one name.
 suppress_warnings = ["misc.highlighting_failure", "ref.python"]

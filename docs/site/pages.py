@@ -130,7 +130,7 @@ def drawings(mechanism: str) -> str:
 def _drawn(title: str, picture: str, beside: str) -> Sequence[str]:
     return (
         '<div class="drawn">',
-        f"<figure>{picture}<figcaption>{escape(title)}</figcaption></figure>",
+        f"<figure><figcaption>{escape(title)}</figcaption>{picture}</figure>",
         beside,
         "</div>",
     )

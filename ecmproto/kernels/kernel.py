@@ -75,9 +75,10 @@ def expanded(function: _Function) -> _Function:
 
 def is_disabled() -> bool:
     """Whether nothing is compiled."""
-    numba = sys.modules.get("numba")
-    if numba is not None:
-        return bool(numba.config.DISABLE_JIT)
+    # Another thread may be importing numba at this moment: then it has no configuration yet.
+    config = getattr(sys.modules.get("numba"), "config", None)
+    if config is not None:
+        return bool(config.DISABLE_JIT)
     return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from docs.site.api import MODULES, PACKAGES, public_names
-from docs.site.commands import commands_of, options_of
+from docs.site.commands import options_of
 from docs.site.pages import NOT_PAGES, page_of, site_text
+from docs.site.tables import labelled
 from docs.transcripts import REPOSITORY
 from ecmproto.check.registry import FAMILIES
 from ecmproto.formats.registry import FORMATS
 from ecmproto.mechanisms.registry import MECHANISMS
+from ecmproto_cli.declared import declared_commands
 from ecmproto_cli.main import COMMANDS, cli
 
 TAGS = re.compile(r"<[^>]+>")
@@ -61,14 +63,16 @@ def test_the_site_has_every_page_and_fetches_nothing(site: Path) -> None:
 
 
 def test_every_option_is_in_the_command_reference(site: Path) -> None:
-    for name in COMMANDS:
-        found = text_of(site / "commands" / f"{name}.html").replace(" ", "")
-        for path, command, context in commands_of(name):
-            assert path.replace(" ", "") in found
-            for typed, meaning in options_of(command, context):
-                assert typed.replace(" ", "") in found, (path, typed)
-                assert meaning.strip(), f"{path} {typed} has no help"
-                assert re.sub(r"[` ]", "", meaning.split("[default")[0]) in found, (path, typed)
+    texts = {name: text_of(site / "commands" / f"{name}.html").replace(" ", "") for name in COMMANDS}
+    for command in declared_commands(cli):
+        if not command.path:
+            continue
+        found = texts[command.path.split()[0]]
+        assert command.typed.replace(" ", "") in found
+        for option in options_of(command):
+            assert option.shown.replace(" ", "") in found, (command.path, option)
+            assert option.help, f"{command.typed} {option.shown} has no help"
+            assert re.sub(r"[` ]", "", option.help.split("[default")[0]) in found, (command.path, option)
 
 
 def test_formats_rules_mechanisms_and_public_names_are_in_the_reference(site: Path) -> None:
@@ -139,6 +143,19 @@ def test_links_to_files_that_the_site_has_not_are_names() -> None:
     fenced = "```text\n[y](nowhere.md)\n```\n"
     assert site_text(fenced, "docs/fuzz.md") == fenced
     assert page_of("docs/site/conf.py") is None
+
+
+def test_cells_of_tables_of_sentences_say_under_which_heading_they_stand() -> None:
+    head = '<table class="docutils align-default">\n<thead>\n<tr><th class="head"><p>name</p></th>'
+    head += '<th class="head"><p>a <code>"b"</code></p></th></tr></thead>'
+    sentence = "<p>What is longer than a word or two</p>"
+    rows = f"<tr><td>{sentence}</td>\n<td><p>1 &lt; 2</p></td></tr><tr><td></td><td>2</td></tr>"
+    made = labelled(f"<p>x</p>{head}{rows}</table>")
+    assert 'class="docutils align-default sentences"' in made
+    assert f'<td data-head="name">{sentence}</td>\n<td data-head="a &quot;b&quot;"><p>1 &lt; 2</p>' in made
+    assert '<td class="blank"></td><td data-head="a &quot;b&quot;">2</td>' in made
+    numbers = f"{head}<tr><td>1</td><td>2</td></tr></table>"
+    assert labelled(numbers) == numbers
 
 
 def test_each_command_stands_in_a_page_that_a_person_wrote() -> None:

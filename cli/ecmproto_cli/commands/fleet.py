@@ -13,9 +13,7 @@ from ecmproto.errors import counted, escaped
 from ecmproto.units import NS_PER_S, format_octets
 from ecmproto_cli.errors import CAPTURE, FINDINGS, INTERRUPTED, warn
 from ecmproto_cli.options import (
-    RATE,
     SIZE,
-    TIME,
     Execution,
     F,
     color_option,
@@ -23,6 +21,7 @@ from ecmproto_cli.options import (
     execution_options,
     filter_option,
     options_as,
+    rates_options,
     shard_option,
     split_assignments,
     split_words,
@@ -90,16 +89,7 @@ def fleet_options(function: F) -> F:
 @click.option(
     "-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to show those of all."
 )
-@click.option(
-    "--interval",
-    type=TIME,
-    metavar="TIME",
-    help="Width of the intervals of rates over time.  [default: fits]",
-)
-@click.option(
-    "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
-    help="Speed of links that a capture states none of: what pauses are reckoned by.",
-)  # fmt: skip
+@rates_options
 @storm_options
 @ethertype_option
 @color_option

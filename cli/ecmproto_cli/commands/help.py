@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ecmproto_cli.declared import command_context
 from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.main import COMMANDS, cli
 from ecmproto_cli.options import color_option
@@ -116,15 +117,15 @@ def _row(name: str, text: str, width: int) -> Iterator[str]:
 
 def _show_command(words: Sequence[str]) -> bool:
     """Print the help of the command that is called so; return whether there is one."""
-    ctx, command = click.Context(cli, info_name="ecmproto"), cli
-    found: click.Command | None = command
+    ctx = command_context("ecmproto", cli)
+    found: click.Command | None = cli
     for word in words:
         if not isinstance(found, click.Group):
             return False
         found = found.get_command(ctx, word)
         if found is None:
             return False
-        ctx = click.Context(found, info_name=word, parent=ctx)
+        ctx = command_context(word, found, ctx)
     assert found is not None
     click.echo(found.get_help(ctx))
     click.echo(f"\n{' '.join(words)!r} elsewhere: ecmproto help --all {' '.join(words)}")

@@ -10,12 +10,11 @@ import click
 from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.errors import warn
 from ecmproto_cli.options import (
-    RATE,
-    TIME,
     color_option,
     ethertype_option,
     filter_option,
     force_option,
+    rates_options,
     read_option,
     storm_options,
 )
@@ -42,16 +41,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Write them to a file too: .html, .png or .svg, which needs ecmproto[report], or .json.",
 )
-@click.option(
-    "--interval",
-    type=TIME,
-    metavar="TIME",
-    help="Width of the intervals of rates over time.  [default: fits]",
-)
-@click.option(
-    "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
-    help="Speed of links that the capture states none of: what pauses are reckoned by.",
-)  # fmt: skip
+@rates_options
 @storm_options
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @force_option
