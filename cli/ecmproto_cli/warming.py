@@ -308,9 +308,9 @@ _GENERAL = (
         name="columns", about=("columns",), seconds=10,
         lines=(
             "dissect -r @many.pcap -w @many.parquet",
-            "dissect -r @mixed.pcapng -w @mixed.parquet -Y 'eth.src < eth.dst or eth.src & eth.dst'",
+            "dissect -r @mixed.pcapng -w @a.parquet --all-fields -Y 'eth.src < eth.dst or eth.src & eth.dst'",
             "dissect -r @mixed.pcapng -T arrow -e frame.time_epoch -e eth.dst -e ip.src -w @some.arrow",
-            "craft --from-columns @mixed.parquet -w @again.pcap",
+            "craft --from-columns @a.parquet -w @again.pcap",
         ),
     ),
     Step(

@@ -25,6 +25,7 @@ from ecmproto.capture.pcap import HEADER_OCTETS
 from ecmproto.errors import CaptureError
 from ecmproto.fleet.names import partition_folder
 from ecmproto.formats.ethertypes import EtherTypes
+from ecmproto.formats.registry import USUAL_FIELDS
 
 if TYPE_CHECKING:
     from ecmproto.check.checker import Checker
@@ -304,18 +305,6 @@ class CheckJob(_Filtered):
 
 # Parquet --------------------------------------------------------------------------------------------------
 
-COLUMNS = (
-    "frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_id", "frame.protocols",
-    "eth.dst", "eth.src", "eth.type", "vlan.id", "vlan.priority",
-    "ip.src", "ip.dst", "ip.dsfield.ecn", "udp.srcport", "udp.dstport", "tcp.srcport", "tcp.dstport",
-    "macc.opcode", "macc.pause_time", "macc.cbfc.enbv",
-    *(f"macc.cbfc.pause_time.c{priority}" for priority in range(8)),
-    "cntag.flow_id", "cnm.cpid", "cnm.qntz_fb", "cnm.q_offset", "cnm.q_delta",
-    "ecm.cpid", "ecm.q_off", "ecm.q_delta", "bcn.cpid", "bcn.e", "e2cm.cpid", "e2cm.q_off", "e2cm.q_delta",
-    "fecn.rate", "dbp.rate", "infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.psn",
-)  # fmt: skip
-"""The columns of a set unless others are named: all its files have the same, whatever the captures hold."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetJob(_Filtered):
@@ -323,7 +312,8 @@ class ParquetJob(_Filtered):
 
     kind: ClassVar[str] = "parquet"
 
-    fields: Sequence[str] = COLUMNS
+    fields: Sequence[str] = USUAL_FIELDS
+    """The columns of the set: all its files have the same, whatever the captures hold."""
     repeated: Repeated = "list"
     addresses: Addresses = "text"
 

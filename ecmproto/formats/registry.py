@@ -340,6 +340,21 @@ ALIASES = {
 """Short names of fields, which are taken wherever one is asked for by name."""
 
 
+USUAL_FIELDS = (
+    "frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_id", "frame.protocols",
+    "frame.error",
+    "eth.dst", "eth.src", "eth.type", "vlan.id", "vlan.priority",
+    "ip.src", "ip.dst", "ip.dsfield.ecn", "ipv6.src", "ipv6.dst", "ipv6.tclass.ecn",
+    "udp.srcport", "udp.dstport", "tcp.srcport", "tcp.dstport",
+    "macc.opcode", "macc.pause_time", "macc.cbfc.enbv",
+    *(f"macc.cbfc.pause_time.c{priority}" for priority in range(8)),
+    "cntag.flow_id", "cnm.cpid", "cnm.qntz_fb", "cnm.q_offset", "cnm.q_delta",
+    "ecm.cpid", "ecm.q_off", "ecm.q_delta", "bcn.cpid", "bcn.e", "e2cm.cpid", "e2cm.q_off", "e2cm.q_delta",
+    "fecn.rate", "dbp.rate", "infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.psn",
+)  # fmt: skip
+"""The columns of a file where none are named: what most questions ask for, the same for every capture."""
+
+
 @functools.cache
 def catalogue() -> tuple[Entry, ...]:
     """Return every field name once, the frame's own first, then in the order of the formats."""

@@ -16,6 +16,7 @@ import pytest
 
 from ecmproto.capture import open_capture
 from ecmproto.dissect import FieldReader, records
+from ecmproto.formats.registry import USUAL_FIELDS
 from ecmproto_cli.main import run
 from tests.dissect.sample import FRAMES, write_sample
 
@@ -52,8 +53,27 @@ def test_columns_go_to_a_file(kind: str, sample: Path, capsys: pytest.CaptureFix
     assert table["frame.number"].to_pylist() == list(range(1, len(FRAMES) + 1))
     feedback = table["cnm.qntz_fb"].to_pylist()
     assert [str(value) if value is not None else "" for value in feedback] == cells(sample, "cnm.qntz_fb")
-    # columns that no frame has are left out
+    assert tuple(table.column_names) == USUAL_FIELDS
+
+
+def test_every_field_of_which_frames_have_values(sample: Path) -> None:
+    out = sample.with_suffix(".parquet")
+    assert run(["dissect", "-r", str(sample), "--all-fields", "-w", str(out)]) == 0
+    table = read(out)
+    assert {"cnm.version", "data.data", "eth.padding"} <= set(table.column_names)
     assert not [name for name in table.column_names if not table[name].drop_null()]
+    usual = sample.with_name("usual.parquet")
+    assert run(["dissect", "-r", str(sample), "-w", str(usual)]) == 0
+    for name in set(USUAL_FIELDS) & set(table.column_names):
+        assert read(usual)[name] == table[name], name
+
+
+@pytest.mark.parametrize(("more", "got"), [(["-e", "eth.src"], "with -e"), (["-T", "json"], "with -T json")])
+def test_all_fields_go_to_column_files(
+    more: list[str], got: str, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["dissect", "-r", str(sample), "--all-fields", *more]) == 2
+    assert f"--all-fields goes with -T parquet or arrow and without -e, not {got}" in capsys.readouterr().err
 
 
 def test_chosen_columns_of_chosen_frames(sample: Path) -> None:

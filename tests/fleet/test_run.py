@@ -16,8 +16,8 @@ from bench.fleet import results, rows_kept
 from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
 from ecmproto.columns import read_table
 from ecmproto.executors.processes import Processes
-from ecmproto.fleet.jobs import COLUMNS
 from ecmproto.fleet.manifest import Line, read_manifest
+from ecmproto.formats.registry import USUAL_FIELDS
 from ecmproto_cli.main import run
 from ecmproto_cli.options import Execution
 from tests.conftest import REPOSITORY
@@ -141,16 +141,16 @@ def test_a_parquet_set_has_the_columns_of_all_captures_in_folders_by_day_and_hos
         "-Y", "cnm or ecm",
     )  # fmt: skip
     whole = pyarrow.dataset.dataset(tmp_path / "frames", partitioning="hive").to_table()
-    assert set(COLUMNS) < set(whole.schema.names)
+    assert set(USUAL_FIELDS) < set(whole.schema.names)
     for name, rack, host in (
         ("rack1/sw1-2026-03-01.pcap", "rack1", "sw1"),
         ("rack2/sw2-20260302.pcapng", "rack2", "sw2"),
     ):
         line = lines[name]
         assert line.partition == {"date": line.partition["date"], "rack": rack, "host": host}
-        alone = read_table(captures / name, COLUMNS, filter="cnm or ecm")
+        alone = read_table(captures / name, USUAL_FIELDS, filter="cnm or ecm")
         mask = pyarrow.compute.equal(whole["host"], host)
-        mine = whole.filter(mask).sort_by("frame.number").select(COLUMNS)
+        mine = whole.filter(mask).sort_by("frame.number").select(USUAL_FIELDS)
         assert mine.to_pylist() == alone.to_pylist()
         assert len(line.outputs) == line.parts > 1
         assert line.selected == len(alone) < line.frames

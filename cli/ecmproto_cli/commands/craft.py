@@ -63,7 +63,7 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 @click.option(
     "--from-columns", "columns", metavar="FILE",
     help="A frame for each row of a .parquet, .arrow or .csv file (- is CSV from stdin): columns set fields "
-    "of LAYER ...; without a LAYER, what dissect -T parquet or arrow wrote is put together again.",
+    "of LAYER ...; without a LAYER, what dissect --all-fields wrote as columns is put together again.",
 )  # fmt: skip
 @click.option(
     "--fix", is_flag=True,

@@ -78,6 +78,11 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
     help="In -T parquet and arrow: of a field that frames may have several times (vlan.id) the first value, "
     "or a list of all.  [default: list]",
 )  # fmt: skip
+@click.option(
+    "--all-fields", is_flag=True,
+    help="In -T parquet and arrow without -e: each field that some frame has, not only the usual ones; craft "
+    "makes the frames again of them. Reads the capture twice.",
+)  # fmt: skip
 @click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @write_option(
@@ -98,6 +103,7 @@ def command(
     fields: tuple[str, ...],
     text: bool | None,
     first: bool | None,
+    all_fields: bool,
     header: bool,
     limit: int | None,
     output: str | None,
@@ -127,6 +133,9 @@ def command(
     if asked.kind not in COLUMN_FILES and (text is not None or first is not None):
         option = "--text and --raw go" if text is not None else "--first and --list go"
         raise click.UsageError(f"{option} with -T parquet or arrow, not with -T {form or asked.kind}")
+    if all_fields and (fields or asked.kind not in COLUMN_FILES):
+        got = "with -e" if fields else f"with -T {form or asked.kind}"
+        raise click.UsageError(f"--all-fields goes with -T parquet or arrow and without -e, not {got}")
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"needed -r FILE or -i IF, got {'both' if paths else 'none'}")
     if asked.kind in COLUMN_FILES and not paths:
@@ -136,7 +145,7 @@ def command(
     check_outputs([output], force=force)
     if asked.kind in COLUMN_FILES:
         return _write_columns(
-            paths, str(output), asked.kind, fields, filter=filter, limit=limit,
+            paths, str(output), asked.kind, fields, every=all_fields, filter=filter, limit=limit,
             repeated="first" if first else "list", addresses="octets" if text is False else "text",
             ethertypes=ethertypes, force=force,
         )  # fmt: skip
@@ -536,6 +545,7 @@ def _write_columns(
     kind: str,
     fields: tuple[str, ...],
     *,
+    every: bool,
     filter: Filter | None,
     limit: int | None,
     repeated: Repeated,
@@ -543,21 +553,22 @@ def _write_columns(
     ethertypes: EtherTypes,
     force: bool,
 ) -> int:
-    """Write the columns ``fields`` (none: all of which frames have values) of captures; return the exit code.
+    """Write the columns ``fields`` (none: the usual ones) of captures; return the exit code.
 
-    What could be read of one that breaks off is written, before its CaptureError is raised.  A first
-    interrupt ends the file behind the frames before it.
+    ``every`` writes all of which frames have values.  What could be read of one that breaks off is written,
+    before its CaptureError is raised.  A first interrupt ends the file behind the frames before it.
     """
     from ecmproto.capture import open_captures, open_sink
     from ecmproto.capture.names import is_pipe
     from ecmproto.columns.arrow import schema_of
     from ecmproto.columns.column import asked
     from ecmproto.columns.files import column_batches, fields_present, write_batches
+    from ecmproto.formats.registry import USUAL_FIELDS
 
-    names = tuple(field.name for field in asked(fields or None))
+    names = tuple(field.name for field in asked(None if every else fields or USUAL_FIELDS))
     typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     schema = typed(names)
-    if not fields and not any(map(is_pipe, paths)):  # which can be read only once
+    if every and not any(map(is_pipe, paths)):  # which can be read only once
         with open_captures(paths) as reader:
             reading(reader, "dissect: which fields there are")
             names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)

@@ -215,13 +215,14 @@ def parquet(
     """
     from ecmproto.columns.arrow import arrow
     from ecmproto.columns.column import asked
-    from ecmproto.fleet.jobs import COLUMNS, ParquetJob
+    from ecmproto.fleet.jobs import ParquetJob
+    from ecmproto.formats.registry import USUAL_FIELDS
 
     arrow()
     job = ParquetJob(
         filter=_text(filter), ethertypes=_changed(ethertypes),
-        fields=tuple(field.name for field in asked(fields or COLUMNS)), repeated="first" if first else "list",
-        addresses="text" if text else "octets",
+        fields=tuple(field.name for field in asked(fields or USUAL_FIELDS)),
+        repeated="first" if first else "list", addresses="text" if text else "octets",
     )  # fmt: skip
     return _run(job, fleet, execution)
 

@@ -402,7 +402,12 @@ def _names() -> frozenset[str]:
 
 def missing(name: str, rest: str) -> SpecError:
     """Return the error for a column that is needed; ``rest`` says what for."""
-    return SpecError(where="columns", needed=f"{name!r}{rest}", got="none of that name")
+    return SpecError(
+        where="columns",
+        needed=f"{name!r}{rest}",
+        got="none of that name",
+        hint="`ecmproto dissect --all-fields` writes all",
+    )
 
 
 PLAIN, CN = TLV.prefix, CongestionNotificationTLV.prefix
