@@ -235,13 +235,19 @@ def _align() -> None:
 
 def _receive() -> None:
     """Take in frames of no interface."""
-    from ecmproto.capture.linux.receiver import ReceiveBuffer, give_back_slots, no_ring, take_slots
+    from ecmproto.capture.linux.receiver import (
+        ANY_TIME_NS,
+        ReceiveBuffer,
+        give_back_slots,
+        no_ring,
+        take_slots,
+    )
 
     buffer = ReceiveBuffer(2048)
     ring = no_ring(buffer)
     buffer.unpack(0)
     give_back_slots(ring)
-    take_slots(ring, 0, buffer.offset, buffer.captured, buffer.original, buffer.time_ns)
+    take_slots(ring, 0, ANY_TIME_NS, buffer.offset, buffer.captured, buffer.original, buffer.time_ns)
 
 
 def _send() -> None:

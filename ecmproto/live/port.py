@@ -150,7 +150,6 @@ class SwitchPort:
             flows=1,
             ethertypes=ethertypes,
         )
-        self._start_ns = start_ns
         self._send = send
         self._lead_ns = lead_ns
         self.point = machine.congestion_point(self.context, np.random.default_rng(seed))
@@ -249,11 +248,11 @@ class SwitchPort:
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return counters, and the queues at ``now_ns`` and over all the time."""
         gauge = self.switch.port.gauge
-        settled(gauge, now_ns - self._start_ns)
+        settled(gauge, now_ns - int(self.switch.clock.start_ns))
         queue = queue_statistics(gauge, TOTAL)
         counters = {name: int(getattr(self.counts, name)) for name in self.counts.dtype.names}
         if self._downstream is not None:
-            counters |= self._downstream.counters(now_ns - self._start_ns)
+            counters |= self._downstream.counters(now_ns - int(self.switch.clock.start_ns))
         return Snapshot(
             counters=counters,
             messages=dict(self.messages),

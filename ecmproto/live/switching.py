@@ -11,6 +11,10 @@ Interfaces are numbered: the inputs from 0 on, then the output.  The rules:
 4. A frame leaves as it came, but for the rate that the congestion point lowered.
 5. Priorities that PAUSE or PFC from the output's far end has stopped start no frame.
 6. At one instant departures come first, then resumes, the congestion point's timer, and arrivals last.
+7. A line loses no time: a switch that was kept from the processor goes through what it missed in the order of
+   time, frames when the kernel got them, in steps of a millisecond.  The congestion point's timer waits for
+   the end of that, since what it says would be heard no sooner.  Of more than 200 ms the last are caught up
+   with: what leaves late leaves together.
 
 `forward` and `release` go by the time that they are given; `drive` is both on real interfaces and by the
 monotonic clock, and needs Python for messages and what is rare alone.
@@ -36,11 +40,13 @@ from ecmproto.capture.linux.wires import (
     TIME_CAME,
     WOKEN,
     Wires,
+    came_ns,
     count_late,
     has_frames,
     is_served,
     monotonic_ns,
     receive,
+    receive_until,
     send,
     sleep,
 )
@@ -59,6 +65,8 @@ _EMPTY = -1
 _COEFFICIENT_BITS = 29
 _HALF_BITS = 24
 _HALF = (1 << _HALF_BITS) - 1
+_STEP_NS, _LATEST_NS = 1_000_000, 200_000_000
+"""How a switch that was late catches up: see rule 7."""
 _ROOM = 16
 """More messages than an event posts; ticks look for room themselves."""
 
@@ -86,6 +94,8 @@ class SwitchCounts:
     lowered_tags: int
     learned: int
     """How often an address was new, or had moved."""
+    missed_ns: int
+    """For how long the switch's own time stood still."""
 
 
 class SwitchFacts:
@@ -108,6 +118,10 @@ class SwitchClock:
     """How long before they leave frames are handed over."""
     until_ns: int
     """Up to when, in its own time, everything has been done."""
+    behind_ns: int
+    """How far its own time is behind that clock, while it catches up …"""
+    timer_waits: int
+    """… and 1 from then on until the congestion point was told of the time."""
 
 
 class Switch(NamedTuple):
@@ -138,7 +152,8 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
     line, gauge = switch.port.line, switch.port.gauge
     late = False
     while has_room(switch.outbox, _ROOM) and has_room_to_send(switch.outgoing, switch.facts.largest_octets):
-        tick_ns, resumes_ns = point.next_timer_ns(), _resumes_ns(switch)
+        tick_ns = NEVER_NS if switch.clock.behind_ns > 0 else point.next_timer_ns()
+        resumes_ns = _resumes_ns(switch)
         if departs(line, min(now_ns, min(tick_ns, resumes_ns))):
             when_ns = line.departure_ns
             index = depart(switch.port)
@@ -150,9 +165,9 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
             _review(switch, resumes_ns)
         elif tick_ns <= now_ns:
             # At an empty port nothing changes from tick to tick: one call catches up with all.
-            when_ns = now_ns if late and gauge.level_octets[TOTAL] == 0 else tick_ns
-            point.on_timer(when_ns, gauge.level_octets[:PRIORITIES], switch.outbox)
-            late = True
+            is_one = switch.clock.timer_waits != 0 or (late and gauge.level_octets[TOTAL] == 0)
+            point.on_timer(now_ns if is_one else tick_ns, gauge.level_octets[:PRIORITIES], switch.outbox)
+            late, switch.clock.timer_waits = True, 0
         else:
             return True
     return False
@@ -327,7 +342,7 @@ def _arrive(
 @inlined
 def own_time(clock: SwitchClock, now_ns: int) -> int:
     """Return the switch's own time, never before that of a frame already sent."""
-    time_ns = max(now_ns - clock.start_ns, clock.until_ns)
+    time_ns = max(now_ns - clock.start_ns - clock.behind_ns, clock.until_ns)
     clock.until_ns = time_ns + clock.lead_ns
     return int(time_ns)
 
@@ -359,16 +374,22 @@ def drive(
     ``wires.state`` tells of, from ``position`` on, with the messages in the outbox, and with what is in
     ``outgoing``.  ``looks_at_output``: frames that come in at the output are for the caller.
     """
-    state = wires.state
+    state, clock = wires.state, switch.clock
     while True:
-        now_ns = monotonic_ns(wires)
-        if now_ns >= until_ns:
-            return TIME_CAME
-        sleep_ns = min(due_ns(switch, point), until_ns) - now_ns
-        passes_on = is_served(wires)
-        if passes_on and sleep(wires, sleep_ns, coalesce_ns):
-            return WOKEN
-        now_ns, first = monotonic_ns(wires), state.first
+        now_ns, passes_on = monotonic_ns(wires), True
+        if clock.behind_ns == 0:
+            if now_ns >= until_ns:
+                return TIME_CAME
+            sleep_ns = min(due_ns(switch, point), until_ns) - now_ns
+            passes_on = is_served(wires)
+            if passes_on:
+                if sleep(wires, sleep_ns, coalesce_ns):
+                    return WOKEN
+                now_ns = monotonic_ns(wires)
+                _fall_behind(switch, point, wires, now_ns, max(_STEP_NS, coalesce_ns))
+        if clock.behind_ns > 0:
+            clock.behind_ns = max(0, clock.behind_ns - _STEP_NS)
+        first = state.first
         for turn in range(state.interfaces):
             interface = (first + turn) % state.interfaces
             if not has_frames(wires, interface):
@@ -376,7 +397,9 @@ def drive(
             if passes_on:
                 # Of frames that came together the last ones see the longest queue: each is first in its turn.
                 state.first, passes_on = (interface + 1) % state.interfaces, False
-            if not receive(wires, interface):
+            if clock.behind_ns > 0:
+                receive_until(wires, interface, now_ns - clock.behind_ns)
+            elif not receive(wires, interface):
                 return FAILED
             state.position = 0
             if state.frames > 0:
@@ -385,14 +408,31 @@ def drive(
                 why = _forward_received(switch, point, wires, now_ns)
                 if why != TIME_CAME:
                     return why
-        if due_ns(switch, point) <= now_ns:
-            done, until = False, own_time(switch.clock, now_ns) + switch.clock.lead_ns
+        if due_ns(switch, point) <= now_ns - clock.behind_ns:
+            done, until = False, own_time(clock, now_ns) + clock.lead_ns
             state.frames = state.position = 0
             while not done:
                 done = release(switch, point, until)
                 why = _flush(switch, wires)
                 if why != TIME_CAME:
                     return why
+
+
+@inlined
+def _fall_behind(
+    switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int, unnoticed_ns: int
+) -> None:
+    """Set the switch's own time back to where something should have been done, if that is long ago."""
+    clock = switch.clock
+    came, due = came_ns(wires), due_ns(switch, point)
+    since_ns = max(min(came, due), clock.start_ns + clock.until_ns)
+    late_ns = now_ns - since_ns
+    if late_ns <= unnoticed_ns:
+        return
+    still_ns = max(late_ns - _LATEST_NS, 0)
+    clock.start_ns += still_ns
+    switch.counts.missed_ns += still_ns
+    clock.behind_ns, clock.timer_waits = late_ns - still_ns, 1
 
 
 @inlined

@@ -128,7 +128,7 @@ class FrameReceiver:
         buffer, ring = self._buffer, self.ring
         give_back_slots(ring)
         count = take_slots(
-            ring, buffer.room, buffer.offset, buffer.captured, buffer.original, buffer.time_ns
+            ring, buffer.room, ANY_TIME_NS, buffer.offset, buffer.captured, buffer.original, buffer.time_ns
         )  # fmt: skip
         if count:
             self.down = False
@@ -149,7 +149,9 @@ class FrameReceiver:
         buffer = self._buffer
         buffer.unpack(0)
         give_back_slots(self.ring)
-        take_slots(self.ring, 0, buffer.offset, buffer.captured, buffer.original, buffer.time_ns)
+        take_slots(
+            self.ring, 0, ANY_TIME_NS, buffer.offset, buffer.captured, buffer.original, buffer.time_ns
+        )  # fmt: skip
 
     def missed(self, error: OSError) -> None:
         """Note the error with which receiving failed; InterfaceError when the interface was removed."""
@@ -307,9 +309,12 @@ _SOL_SOCKET = 1
 # struct tpacket2_hdr, and a struct sockaddr_ll behind it; then the kernel aligns.
 _SLOT_HEAD_OCTETS = SLOT_HEADER.itemsize + 20 + 32
 _LEAST_SLOTS, _MOST_SLOTS, _BLOCK_OCTETS = 256, 4096, 1 << 16
-_SLOT_STATUS, _SLOT_ORIGINAL, _SLOT_CAPTURED, _SLOT_MAC, _SLOT_TAG = (
-    _field_at(SLOT_HEADER, name) // 4 for name in ("status", "original", "captured", "mac", "tci")
+_SLOT_STATUS, _SLOT_ORIGINAL, _SLOT_CAPTURED, _SLOT_MAC, _SLOT_SECONDS, _SLOT_NS, _SLOT_TAG = (
+    _field_at(SLOT_HEADER, name) // 4
+    for name in ("status", "original", "captured", "mac", "seconds", "ns", "tci")
 )
+ANY_TIME_NS = 2**62
+"""Later than any frame."""
 
 
 @inlined
@@ -357,11 +362,33 @@ def give_back_slots(ring: Ring) -> None:
     facts.taken = 0
 
 
+@inlined
+def _came_ns(ring: Ring, slot: int) -> int:
+    """Return when the kernel filled a slot, by the clock of the day."""
+    at = slot * (ring.facts.slot_octets // 4)
+    return int(np.int64(ring.words[at + _SLOT_SECONDS]) * NS_PER_S + np.int64(ring.words[at + _SLOT_NS]))
+
+
 @compiled
-def take_slots(ring: Ring, room: int, offset: Int64, captured: Int64, original: Int64, time_ns: Int64) -> int:
+def first_came_ns(ring: Ring) -> int:
+    """Return when the next frame in a ring came, by the clock of the day; ANY_TIME_NS without any."""
+    facts = ring.facts
+    if facts.slots == 0:
+        return ANY_TIME_NS
+    slot = facts.first & (facts.slots - 1)
+    if ring.words[slot * (facts.slot_octets // 4) + _SLOT_STATUS] & TP_STATUS_USER == 0:
+        return ANY_TIME_NS
+    fence()
+    return _came_ns(ring, slot)
+
+
+@compiled
+def take_slots(
+    ring: Ring, room: int, until_ns: int, offset: Int64, captured: Int64, original: Int64, time_ns: Int64
+) -> int:
     """Take the slots that the kernel has filled, ``room`` at most; return how many, and fill the arrays.
 
-    Tags are put back.
+    Frames that came after ``until_ns``, by the clock of the day, stay.  Tags are put back.
     """
     facts, words, octets = ring.facts, ring.words, ring.octets
     count, step = 0, facts.slot_octets // 4
@@ -379,6 +406,9 @@ def take_slots(ring: Ring, room: int, offset: Int64, captured: Int64, original: 
     for i in range(count):
         slot = (facts.first + i) & (facts.slots - 1)
         at = slot * step
+        if until_ns != ANY_TIME_NS and _came_ns(ring, slot) > until_ns:
+            count = i
+            break
         places, status = np.int64(words[at + _SLOT_MAC]), words[at + _SLOT_STATUS]
         start = int(slot * facts.slot_octets + (places & 0xFFFF if _LITTLE else places >> 16))
         offset[i], time_ns[i] = start, 0

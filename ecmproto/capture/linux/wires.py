@@ -28,9 +28,11 @@ from ecmproto.capture.batch import Batch
 from ecmproto.capture.linux.departures import count_ns, percentile_ns
 from ecmproto.capture.linux.packet_socket import MESSAGE, message_array
 from ecmproto.capture.linux.receiver import (
+    ANY_TIME_NS,
     FRAMES,
     ReceiveBuffer,
     Ring,
+    first_came_ns,
     give_back_slots,
     no_ring,
     take_slots,
@@ -50,7 +52,7 @@ _FD, _EVENTS, _REVENTS, _POLL_PARTS = 0, 2, 3, 4
 """struct pollfd as 16-bit numbers: the descriptor takes two."""
 _POLLIN = select.POLLIN
 _CLOSED = -1
-CLOCK_MONOTONIC = 1
+_CLOCK_REALTIME, CLOCK_MONOTONIC = 0, 1
 DONTWAIT = 0x40
 """MSGDONTWAIT, which not every system's Python knows; these calls are Linux's."""
 _NOTHING_THERE = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS)
@@ -290,7 +292,7 @@ def receive(wires: Wires, interface: int) -> bool:
     _give_back(wires)
     if ring.facts.slots != 0 and happened == _POLLIN:
         state.frames = take_slots(
-            ring, state.room, wires.offset, wires.captured, wires.original, wires.time_ns
+            ring, state.room, ANY_TIME_NS, wires.offset, wires.captured, wires.original, wires.time_ns
         )  # fmt: skip
         return True
     # Frames in messages; of a ring, the error that waits in front of them.
@@ -308,6 +310,43 @@ def receive(wires: Wires, interface: int) -> bool:
     )  # fmt: skip
     state.frames = count
     return True
+
+
+@inlined
+def _day_ns(wires: Wires) -> int:
+    """Return how far the clock of the day, which rings have, is ahead of the monotonic one."""
+    clock_gettime(_CLOCK_REALTIME, wires.state.moment_at)
+    day_ns = int(wires.moment[0] * NS_PER_S + wires.moment[1])
+    return day_ns - monotonic_ns(wires)
+
+
+@compiled
+def came_ns(wires: Wires) -> int:
+    """Return when the first of the frames that wait in rings came, by the monotonic clock.
+
+    ANY_TIME_NS if the last sleep ended without any.
+    """
+    first_ns = ANY_TIME_NS
+    for interface in range(wires.state.interfaces):
+        if has_frames(wires, interface):
+            first_ns = min(first_ns, first_came_ns(wires.rings[interface]))
+    return first_ns if first_ns == ANY_TIME_NS else first_ns - _day_ns(wires)
+
+
+@compiled
+def receive_until(wires: Wires, interface: int, until_ns: int) -> None:
+    """Receive frames that came to the ring of ``interface`` by ``until_ns``, of the monotonic clock.
+
+    What came later, and what else there is, is for `receive` as before.
+    """
+    state, ring = wires.state, wires.rings[interface]
+    state.interface, state.error = interface, 0
+    state.slots_at = ring.facts.at
+    _give_back(wires)
+    state.frames = take_slots(
+        ring, state.room, until_ns + _day_ns(wires), wires.offset, wires.captured, wires.original,
+        wires.time_ns,
+    )  # fmt: skip
 
 
 @compiled

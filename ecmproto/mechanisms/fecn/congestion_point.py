@@ -44,7 +44,9 @@ class FECNPointState:
     increase_bps: float
     """ΔR, the most that the advertised rate may grow at an update."""
     arrived_octets: int
-    """Octets that arrived since the last tick, dropped ones too."""
+    """Octets that arrived since the last tick, dropped ones too …"""
+    arrived_ns: int
+    """… and when the last of them did."""
     timer_ns: int
     """When the next tick is due."""
     updates: int
@@ -128,9 +130,10 @@ def start(
 
 
 @inlined
-def count(state: FECNPointState, octets: int) -> None:
+def count(state: FECNPointState, octets: int, now_ns: int) -> None:
     """Count a data frame of ``octets`` that arrived for the queue, whether or not it was dropped."""
     state.arrived_octets += octets
+    state.arrived_ns = now_ns
 
 
 @inlined
@@ -149,31 +152,42 @@ def next_timer_ns(state: FECNPointState) -> int:
 def on_timer(state: FECNPointState, settings: FECNPointSettings, now_ns: int, qlen_octets: int) -> None:
     """Run the ticks that are due at ``now_ns`` with ``qlen_octets`` in the queue.
 
-    What was counted arrived before the first of them, so the others find an idle interval.
+    What was counted arrived in the intervals up to that of the last arrival: they make one update, since
+    nobody could follow rates that were not advertised yet.  The others find an idle interval.
     """
     if now_ns < state.timer_ns:
         return
     late_ticks = (now_ns - state.timer_ns) // settings.interval_ns
-    tick(state, settings, qlen_octets)
-    state.idle_ticks += late_ticks
+    more_intervals = 0
+    if state.arrived_octets > 0 and state.arrived_ns >= state.timer_ns:
+        more_intervals = min(late_ticks, 1 + (state.arrived_ns - state.timer_ns) // settings.interval_ns)
+    tick(state, settings, qlen_octets, 1 + more_intervals)
+    state.idle_ticks += late_ticks - more_intervals
     state.timer_ns += (1 + late_ticks) * settings.interval_ns
 
 
 @compiled
-def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int) -> None:
-    """Update the advertised rate after an interval T; nothing is updated when nothing arrived in it."""
+def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, intervals: int) -> None:
+    """Update the advertised rate after ``intervals`` of T, unless nothing arrived in them.
+
+    More than one were late: whatever kept the switch may have kept the sources too, so that few arrivals are
+    no reason to raise the rate by more than the least value of ΔR.
+    """
     if state.capacity_bps < state.settled_capacity_bps:
         scale(state, settings)
     state.settled_capacity_bps = state.capacity_bps
     if state.arrived_octets == 0:
         state.idle_ticks += 1
         return
-    arrival_bps = float(_OCTET_BITS * state.arrived_octets) * NS_PER_S / settings.interval_ns
+    arrival_bps = float(_OCTET_BITS * state.arrived_octets) * NS_PER_S / (intervals * settings.interval_ns)
     load = arrival_bps / state.capacity_bps / queue_control(settings, qlen_octets)
     found_bps = state.rate_bps / max(settings.least_load, load)
     # Two steps back, as S003 prints it.
     rate_bps = settings.averaging * found_bps + (1.0 - settings.averaging) * state.previous_rate_bps
-    rate_bps = limited(state, settings, qlen_octets, rate_bps)
+    if intervals == 1:
+        rate_bps = limited(state, settings, qlen_octets, rate_bps)
+    else:
+        rate_bps = min(rate_bps, state.rate_bps + settings.least_increase_bps)
     state.previous_rate_bps = state.rate_bps
     state.rate_bps = bounded(settings, state.capacity_bps, rate_bps)
     if state.rate_bps != rate_bps:
@@ -256,7 +270,7 @@ class FECNPort(Struct):
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count a data frame, a dropped one too."""
         if arrival.sampled:
-            count(self.state, arrival.octets)
+            count(self.state, arrival.octets, arrival.now_ns)
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the lesser of the rate ``tag`` and the advertised one."""

@@ -101,7 +101,7 @@ class Loop:
 
     def arrival(self, now_ns: int, index: int, tagged: bool) -> None:
         octets = OCTETS + rp.TAG_OCTETS * tagged
-        cp.count(self.switch, octets)
+        cp.count(self.switch, octets, now_ns)
         qlen_octets = self.qlen_octets(now_ns)
         if qlen_octets + octets > self.buffer_octets:
             self.drops += 1

@@ -50,8 +50,9 @@ class Switch:
 
     def interval(self, octets: int, qlen_octets: int) -> float:
         """Let ``octets`` arrive, run the next tick, and return the advertised rate."""
-        count(self.state, octets)
-        on_timer(self.state, self.settings, next_timer_ns(self.state), qlen_octets)
+        due_ns = next_timer_ns(self.state)
+        count(self.state, octets, due_ns - 1)
+        on_timer(self.state, self.settings, due_ns, qlen_octets)
         return float(self.state.rate_bps)
 
 
@@ -236,7 +237,7 @@ def test_item_2_a_rate_is_floored_to_kbps() -> None:
 def test_item_2_ticks_come_every_t() -> None:
     switch = Switch()
     assert next_timer_ns(switch.state) == MS
-    count(switch.state, 1_500)
+    count(switch.state, 1_500, 0)
     on_timer(switch.state, switch.settings, MS - 1, 0)
     assert switch.state.updates == 0
     on_timer(switch.state, switch.settings, MS, 0)
@@ -247,11 +248,31 @@ def test_item_2_ticks_come_every_t() -> None:
 def test_item_2_late_ticks_catch_up(late_intervals: int) -> None:
     late, punctual = Switch(), Switch()
     for switch in (late, punctual):
-        count(switch.state, FULL // 2)
+        count(switch.state, FULL // 2, 0)
     on_timer(late.state, late.settings, (1 + late_intervals) * MS + 5, 0)
     for interval in range(1 + late_intervals):
         on_timer(punctual.state, punctual.settings, (1 + interval) * MS, 0)
     assert late.state == punctual.state
+
+
+@pytest.mark.parametrize(("came_ns", "intervals"), [(MS - 1, 1), (MS, 2), (4 * MS - 1, 4), (8 * MS, 8)])
+def test_item_2_a_late_tick_takes_what_came_as_a_rate_over_all_that_time(
+    came_ns: int, intervals: int
+) -> None:
+    late, punctual = Switch(), Switch()
+    count(late.state, intervals * FULL * 2, came_ns)
+    on_timer(late.state, late.settings, 8 * MS, QEQ)
+    assert late.state.rate_bps == punctual.interval(FULL * 2, QEQ)
+    assert (late.state.updates, late.state.idle_ticks) == (1, 8 - intervals)
+    assert next_timer_ns(late.state) == 9 * MS
+
+
+def test_item_2_a_late_tick_hardly_raises_the_rate() -> None:
+    late, punctual = Switch(), Switch()
+    rate_bps = late.state.rate_bps
+    count(late.state, FULL // 100, 8 * MS)
+    on_timer(late.state, late.settings, 8 * MS, QEQ)
+    assert late.state.rate_bps == rate_bps + 1_000_000 < punctual.interval(FULL // 100, QEQ)
 
 
 def test_item_4_ticks_are_aligned_to_multiples_of_t() -> None:
