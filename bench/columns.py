@@ -1,4 +1,4 @@
-"""Whole captures as columns: frames a second beside tshark, dpkt and a hand-written loop, and to a file.
+"""Whole captures as columns: frames a second beside tshark, dpkt and loops written by hand, and to a file.
 
 Once 128-octet frames with a VLAN tag, a CN-TAG and a CNM, all the same; once frames that differ in kind,
 length and everything else (`bench.varied`).  Files are mapped, and every column is looked at.
@@ -16,22 +16,21 @@ from pathlib import Path
 
 import dpkt
 import numpy as np
-from numpy.typing import NDArray
 
+from bench import columns_by_hand as by_hand
 from bench.captures import message, write_frames
+from bench.columns_by_hand import CN_FIELDS, FIELDS
 from bench.contest import rates, show
 from bench.varied import frames as different_frames
 from bench.varied import write_frames as write_varied
 from ecmproto.capture import Batch, open_capture
 from ecmproto.columns import Columns, extract
 from ecmproto.columns.files import column_batches, write_columns
-from ecmproto.kernels.kernel import compiled
 
 FRAMES = 1_000_000
 SLOW_FRAMES = 50_000
 BATCH_FRAMES = 1 << 17
 PROCESS_FRAMES = int(os.environ.get("ECMPROTO_BENCH_FRAMES", "10000000"))
-CN_FIELDS = ("cntag.flow_id", "cnm.qntz_fb", "cnm.cpid", "cnm.q_offset", "cnm.q_delta")
 
 _PEAK = """
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
@@ -66,14 +65,28 @@ def run() -> None:
         _processes("frames of all kinds", folder, varied)
 
 
+def _beside_hand(what: str, batch: Batch) -> None:
+    """Hold ours to the loops written by hand: the same values, and on one thread each."""
+    loops = {"CN fields": (CN_FIELDS, by_hand.cn_fields), "fields of headers": (FIELDS, by_hand.all_fields)}
+    for name, (fields, loop) in loops.items():
+        by_hand.check(loop(batch), extract(batch, fields))
+        contenders = {
+            "ecmproto": lambda fields=fields: _looked_at(extract(batch, fields)),
+            "by hand": lambda loop=loop: len(loop(batch)) and len(batch),
+        }
+        figures = rates(contenders)
+        show(f"{len(fields)} {name} of a batch of {what}, one thread", figures, "frames/s")
+        print(f"  by hand takes 1 / {figures['by hand'].median / figures['ecmproto'].median:.2f} of the time")
+
+
 def _in_process(what: str, batch: Batch, path: Path, small: Path | None) -> None:
+    _beside_hand(what, batch)
     with ThreadPoolExecutor(1) as pool:
         contenders = {
             "all fields of a batch": lambda: _looked_at(extract(batch, pool=pool)),
             "all fields of a batch, one thread": lambda: _looked_at(extract(batch)),
             "CN fields of a batch": lambda: _looked_at(extract(batch, CN_FIELDS, pool=pool)),
             "CN fields of a batch, one thread": lambda: _looked_at(extract(batch, CN_FIELDS)),
-            "hand-written loop, CN fields of a batch": lambda: _loop(batch),
             "all fields of a file": lambda: _columns_of(path, None),
             "CN fields of a file": lambda: _columns_of(path, CN_FIELDS),
             "into a Parquet file, all fields that there are": lambda: _write(path, path.with_suffix(".out")),
@@ -96,43 +109,6 @@ def _columns_of(path: Path, fields: tuple[str, ...] | None) -> int:
 
 def _write(path: Path, out: Path) -> int:
     return write_columns(str(path), str(out), force=True)
-
-
-def _loop(batch: Batch) -> int:
-    """Read the CN fields with what one would write for these frames alone."""
-    count = len(batch)
-    _hand_written(
-        batch.buffer, batch.offset, np.empty(count, np.uint16), np.empty(count, np.uint8),
-        np.empty(count, np.uint64), np.empty(count, np.int16), np.empty(count, np.int16),
-    )  # fmt: skip
-    return count
-
-
-@compiled
-def _hand_written(
-    buffer: NDArray[np.uint8],
-    offset: NDArray[np.int64],
-    flow_id: NDArray[np.uint16],
-    feedback: NDArray[np.uint8],
-    cpid: NDArray[np.uint64],
-    q_offset: NDArray[np.int16],
-    q_delta: NDArray[np.int16],
-) -> None:
-    for i in range(len(offset)):
-        at = offset[i] + 12
-        while buffer[at] == 0x81 and buffer[at + 1] == 0:
-            at += 4
-        if buffer[at] == 0x22 and buffer[at + 1] == 0xE9:
-            flow_id[i] = (np.uint16(buffer[at + 2]) << 8) | buffer[at + 3]
-            at += 4
-        if buffer[at] == 0x22 and buffer[at + 1] == 0xE7:
-            feedback[i] = buffer[at + 3] & 63
-            number = np.uint64(0)
-            for octet in range(at + 4, at + 12):
-                number = (number << np.uint64(8)) | np.uint64(buffer[octet])
-            cpid[i] = number
-            q_offset[i] = np.int16((np.uint16(buffer[at + 12]) << 8) | buffer[at + 13])
-            q_delta[i] = np.int16((np.uint16(buffer[at + 14]) << 8) | buffer[at + 15])
 
 
 def _dpkt(path: Path) -> int:

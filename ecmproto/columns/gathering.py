@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ecmproto.columns.column import every_row
 from ecmproto.columns.layout_cache import FCS, FRAMES, FROM_END, LAYERS
-from ecmproto.columns.octets import eight_octets
+from ecmproto.columns.octets import eight_octets, prefetch
 from ecmproto.columns.parse_tables import MOVING_FIELDS, NUMBER_OF, BitField, bit_field
 from ecmproto.columns.threads import together
 from ecmproto.columns.walk import BatchPart, Frames
@@ -265,7 +265,7 @@ def gather(
             )
             if stop - row < _RUN_FRAMES:
                 while row < stop:
-                    _place(offset, captured, row, layers, begin_layer, end_layer, gathered)
+                    _place(buffer, offset, captured, row, layers, begin_layer, end_layer, gathered)
                     row += 1
             else:
                 _place_run(offset, captured, row, stop, layers, begin_layer, end_layer, gathered)
@@ -279,6 +279,7 @@ def gather(
 
 @inlined
 def _place(
+    buffer: Octets,
     offset: Int64,
     captured: Int64,
     frame: int,
@@ -297,7 +298,9 @@ def _place(
         at = kind[of, CURSOR]
         kind[of, CURSOR] = at + 1
         place = layer[line, PLACE]
-        start[np.uint64(kind[of, START_TO] + at)] = first + (place if place >= 0 else place + more)
+        begins = first + (place if place >= 0 else place + more)
+        prefetch(buffer, begins)
+        start[np.uint64(kind[of, START_TO] + at)] = begins
         if kind[of, ROW_TO] != UNWANTED:
             row[np.uint64(kind[of, ROW_TO] + at)] = frame
         if kind[of, LENGTH_TO] != UNWANTED:

@@ -44,17 +44,16 @@ BEHIND = PADDING, TRAILER, FCS = range(MOST_FORMATS, MOST_FORMATS + 3)
 
 NO_LAYOUT = -1
 NO_LENGTH, NOWHERE = -1, -2
-_LONGER = -1
 (
-    CAPTURED, ORIGINAL, LINK, FIRST_WORD, WORDS, LENGTH_AT, LENGTH_LACKS, ZEROS, FIRST_LAYER, LAYERS, TAIL,
-    FCS_AT, LAST, NODE, FRAMES, PORT_AT, PORT_IS,
-) = range(17)  # fmt: skip
-"""The numbers that say what a layout is.  A frame has it that has these lengths and comes from such a link,
-whose words are these, and of which ZEROS octets behind the layers are zero; where they are not it has the
-next layout.  With _LONGER for the original length, it was not cut and may be longer than CAPTURED; the length
-at LENGTH_AT, unless that is NO_LENGTH, lacks LENGTH_LACKS of what was captured.  Then: the layers, where they
-end and where the FCS starts, the last one's number, their node among the paths, how many frames have it.  The
-UDP port at PORT_AT, unless that is NO_LENGTH, announces PORT_IS."""
+    LINK, LEAST, MOST, CUT, LENGTH_AT, LENGTH_BITS, LENGTH_LACKS, FIRST_WORD, END_WORD, PORT_AT, PORT_IS,
+    ZEROS, TAIL, FRAMES, FIRST_LAYER, LAYERS, FCS_AT, LAST, NODE,
+) = range(19)  # fmt: skip
+"""The numbers that say what a layout is.  A frame has it that comes from such a link, of which LEAST to MOST
+octets were captured and CUT more were not, whose words are these, and of which ZEROS octets behind the layers
+are zero; where they are not it has the next layout.  The length at LENGTH_AT lacks LENGTH_LACKS of what was
+captured, where LENGTH_BITS are set.  The UDP port at PORT_AT, unless that is NO_LENGTH, announces PORT_IS.
+Then: where the layers end, how many frames have it, the layers, where the FCS starts, the last layer's
+number, their node among the paths."""
 
 FROM_END = 1 << 30
 """A place or a number of octets that depends on the length of the frame is negative: this and what was
@@ -63,11 +62,15 @@ captured are to be added."""
 _SLOTS, _PROBES = 1 << 13, 8
 _MOST_LAYERS = 32
 _WORD = 8
+_ANY_OCTETS = 1 << 62
+_AT_ONCE = 4
+"""Words are compared so many at a time: which of them differs does not matter."""
 _IPV4, _IPV4_PROTOCOL_AT = 0x0800, 23
 _ETHERNET, _DATA = NUMBER_OF[Ethernet], DATA_NUMBER
 _MOST_NONZERO = 4
 """Octets that may tell that a packet is none of the formats that its UDP port announces."""
-_LEAST_OCTETS = 24
+LEAST_OCTETS = 24
+"""Shorter frames share no layout."""
 
 
 class LayoutCache(NamedTuple):
@@ -77,6 +80,8 @@ class LayoutCache(NamedTuple):
     """How many cache, words and layers there are."""
     slot: NDArray[np.int32]
     """By a hash of their frames: the layouts that frames are compared with."""
+    recent: NDArray[np.int32]
+    """By the same hash: the layout that the last of these frames had, and the next one may have."""
     layout: Int64
     """A row a layout: the numbers above."""
     word: Uint64
@@ -90,7 +95,8 @@ def new_cache() -> LayoutCache:
     return LayoutCache(
         used=np.zeros(3, np.int64),
         slot=np.full(_SLOTS, NO_LAYOUT, np.int32),
-        layout=np.empty((1024, PORT_IS + 1), np.int64),
+        recent=np.full(_SLOTS, NO_LAYOUT, np.int32),
+        layout=np.empty((1024, NODE + 1), np.int64),
         word=np.empty((4096, 3), np.uint64),
         layer=np.empty((8192, 3), np.int64),
     )
@@ -115,27 +121,27 @@ def hashed(tables: ParseTables, buffer: Octets, start: int, captured: int, link:
 
     NO_LAYOUT for one too short to have any but its own.
     """
-    if captured < _LEAST_OCTETS:
+    if captured < LEAST_OCTETS:
         return NO_LAYOUT
     if first != _ETHERNET:
         return int(link & (_SLOTS - 1))
+    # nothing branches here: of frames in any order nobody could say which way
     more = eight_octets(buffer, start + 14)
     announced = np.int64(eight_octets(buffer, start + 12) >> np.uint64(48))
-    mixed = announced * 0x9E3B
-    if announced == _IPV4:
-        mixed += np.int64(eight_octets(buffer, start + _IPV4_PROTOCOL_AT - 7) & np.uint64(0xFF)) * 0xC2B3
-    elif tables.tags[announced]:
-        announced = np.int64(more >> np.uint64(32) & np.uint64(0xFFFF))
-        mixed += announced * 0x85EB
-        if tables.tags[announced]:
-            mixed += np.int64(more & np.uint64(0xFFFF)) * 0xC2B3
+    protocol = np.int64(eight_octets(buffer, start + _IPV4_PROTOCOL_AT - 7) & np.uint64(0xFF))
+    tagged = np.int64(tables.tags[np.uint64(announced)])
+    second = np.int64(more >> np.uint64(32) & np.uint64(0xFFFF)) * tagged
+    tagged *= np.int64(tables.tags[np.uint64(second)])
+    third = np.int64(more & np.uint64(0xFFFF)) * tagged
+    mixed = announced * 0x9E3B + second * 0x85EB + third * 0xC2B3
+    mixed += protocol * 0xC2B3 * np.int64(announced == _IPV4)
     return int((mixed ^ (mixed >> 11) ^ (mixed >> 22)) & (_SLOTS - 1))
 
 
 @inlined
-def hashed_with_lengths(place: int, captured: int, original: int) -> int:
+def _hashed_with_lengths(place: int, captured: int, cut: int) -> int:
     """Return where to look for a layout that only frames of some lengths have."""
-    return int((place + captured * 0x9E5 + original * 0x6A7) & (_SLOTS - 1))
+    return int((place + captured * 0x9E5 + cut * 0x6A7) & (_SLOTS - 1))
 
 
 @inlined
@@ -146,45 +152,66 @@ def find_layout(
     buffer: Octets,
     start: int,
     captured: int,
-    original: int,
+    cut: int,
     link: int,
 ) -> int:
-    """Return the layout of a frame; NO_LAYOUT where it is not known."""
-    slot, layout, word = cache.slot, cache.layout, cache.word
-    for probe in range(_PROBES):
-        number = signed(slot[np.uint64((place + probe) & (_SLOTS - 1))])
-        if number == NO_LAYOUT:
-            break
-        row = np.uint64(number)
-        if layout[row, LINK] == link and _is_long(layout, row, buffer, start, captured, original):
-            at = np.uint64(layout[row, FIRST_WORD])
-            stop = at + np.uint64(layout[row, WORDS])
-            while at < stop and (
-                eight_octets(buffer, start + int(np.int64(word[at, 0]))) & word[at, 1] == word[at, 2]
-            ):
-                at += np.uint64(1)
-            if at == stop:
-                port_at = layout[row, PORT_AT]
-                if port_at == NO_LENGTH:
-                    return number
-                if signed(ports[two_octets(buffer, start + port_at)]) == layout[row, PORT_IS]:
-                    return number
+    """Return the layout of a frame that lacks ``cut`` octets; NO_LAYOUT where it is not known."""
+    slot, recent = cache.slot, cache.recent
+    number = signed(recent[np.uint64(place)])
+    if number != NO_LAYOUT and has_layout(cache, number, ports, buffer, start, captured, cut, link):
+        return number
+    for first in (place, _hashed_with_lengths(place, captured, cut)):
+        for probe in range(_PROBES):
+            number = signed(slot[np.uint64((first + probe) & (_SLOTS - 1))])
+            if number == NO_LAYOUT:
+                break
+            if has_layout(cache, number, ports, buffer, start, captured, cut, link):
+                recent[np.uint64(place)] = number
+                return number
     return NO_LAYOUT
 
 
 @inlined
-def _is_long(layout: Int64, row: np.uint64, buffer: Octets, start: int, captured: int, original: int) -> bool:
-    """Whether a frame has the lengths of a layout."""
-    if layout[row, ORIGINAL] != _LONGER:
-        return bool(layout[row, CAPTURED] == captured and layout[row, ORIGINAL] == original)
-    if captured < layout[row, CAPTURED] or original > captured:
+def has_layout(
+    cache: LayoutCache,
+    number: int,
+    ports: NDArray[np.int8],
+    buffer: Octets,
+    start: int,
+    captured: int,
+    cut: int,
+    link: int,
+) -> bool:
+    """Whether a frame of LEAST_OCTETS or more has the layout ``number``, which is one that frames share."""
+    layout, row = cache.layout, np.uint64(number)
+    # one too short for it is looked at all the same, where it is
+    length = two_octets(buffer, start + min(layout[row, LENGTH_AT], captured - 2))
+    differs = (length + layout[row, LENGTH_LACKS] - captured) & layout[row, LENGTH_BITS]
+    differs |= (layout[row, LINK] - link) | (layout[row, CUT] - cut)
+    # below 0 outside of them
+    differs |= ((captured - layout[row, LEAST]) | (layout[row, MOST] - captured)) >> 63
+    if differs != 0:
         return False
-    at = layout[row, LENGTH_AT]
-    if at == NO_LENGTH:
+    at = np.uint64(layout[row, FIRST_WORD])
+    stop = np.uint64(layout[row, END_WORD])
+    while at < stop:
+        others = np.uint64(0)
+        for index in range(_AT_ONCE):
+            others |= _differs(cache.word, at + np.uint64(index), buffer, start)
+        if others != np.uint64(0):
+            return False
+        at += np.uint64(_AT_ONCE)
+    port_at = layout[row, PORT_AT]
+    if port_at == NO_LENGTH:
         return True
-    place = np.uint64(start + at)
-    length = signed(buffer[place]) << 8 | signed(buffer[place + np.uint64(1)])
-    return bool(length + layout[row, LENGTH_LACKS] == captured)
+    return bool(signed(ports[two_octets(buffer, start + port_at)]) == layout[row, PORT_IS])
+
+
+@inlined
+def _differs(word: Uint64, at: np.uint64, buffer: Octets, start: int) -> np.uint64:
+    """Return the bits of a layout's word that a frame has not."""
+    number = eight_octets(buffer, start + int(np.int64(word[at, 0])))
+    return np.uint64((number & word[at, 1]) ^ word[at, 2])
 
 
 @inlined
@@ -265,7 +292,7 @@ def learn(
     number, first_layer = cache.used[0], cache.used[2]
     if (
         number + 2 > len(cache.layout)
-        or cache.used[1] + _MOST_LAYERS * DECISIVE > len(cache.word)
+        or cache.used[1] + _MOST_LAYERS * DECISIVE + _AT_ONCE > len(cache.word)
         or first_layer + 2 * (found.layers + 3) > len(cache.layer)
     ):
         return NO_LAYOUT
@@ -275,20 +302,22 @@ def learn(
     behind = found.fcs > found.tail + zeros and (zeros == 0 or found.fcs >= found.least)
     longer = shared and original <= captured and (found.open_ended or behind) and not found.exact
     length_at = found.length_at if longer else NO_LENGTH
-    words = 0
+    cut = max(0, original - captured)
+    first_word = cache.used[1]
     if shared:
-        words = _decide(cache, found.layers, tables, buffer, start, captured, length_at)
-        _enter(cache, place if longer else hashed_with_lengths(place, captured, original), number)
+        _decide(cache, found.layers, tables, buffer, start, captured, length_at)
+        _enter(cache, place if longer else _hashed_with_lengths(place, captured, cut), number)
     layout = cache.layout
     for row in range(number, number + (2 if zeros > 0 else 1)):
-        layout[row, CAPTURED] = captured
-        layout[row, ORIGINAL] = _LONGER if longer else original
         layout[row, LINK] = link
-        layout[row, FIRST_WORD] = cache.used[1] - words
-        layout[row, WORDS] = words
-        layout[row, LENGTH_AT] = length_at
-        layout[row, LENGTH_LACKS] = 0
+        layout[row, LEAST] = captured
+        layout[row, MOST] = _ANY_OCTETS if longer else captured
+        layout[row, CUT] = cut
+        layout[row, FIRST_WORD] = first_word
+        layout[row, END_WORD] = cache.used[1]
+        layout[row, LENGTH_AT] = layout[row, LENGTH_BITS] = layout[row, LENGTH_LACKS] = 0
         if length_at != NO_LENGTH:
+            layout[row, LENGTH_AT], layout[row, LENGTH_BITS] = length_at, -1
             layout[row, LENGTH_LACKS] = captured - two_octets(buffer, start + length_at)
         layout[row, PORT_AT] = found.port_at
         layout[row, PORT_IS] = 0
@@ -346,8 +375,8 @@ def _decide(
     start: int,
     captured: int,
     length_at: int,
-) -> int:
-    """Note the words that decide on the layers traced, but for a length; returns how many these are."""
+) -> None:
+    """Note the words that decide on the layers traced, but for a length."""
     decisive = tables.decisive
     word = cache.word
     first = cache.used[1]
@@ -373,10 +402,13 @@ def _decide(
                 words, last = _mask_cpid(
                     word, first, words, last, buffer, start, at + CPID_AT, named, captured
                 )
+    while words % _AT_ONCE != 0:
+        # one that no frame differs in
+        word[first + words, 0] = word[first + words, 1] = np.uint64(0)
+        words += 1
     for row in range(first, first + words):
         word[row, 2] = eight_octets(buffer, start + int(np.int64(word[row, 0]))) & word[row, 1]
     cache.used[1] = first + words
-    return words
 
 
 @inlined

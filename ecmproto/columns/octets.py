@@ -141,6 +141,20 @@ def _load_number(source: Octets, at: int, shift: int) -> int:
     return int.from_bytes(source[at : at + 8].tobytes(), "big") >> int(shift)
 
 
+CACHE_LINE = 64
+
+
+@_instructions
+def _prefetch(source: Octets, at: int) -> None:
+    pass
+
+
+@inlined
+def prefetch(source: Octets, at: int) -> None:
+    """Have the CACHE_LINE octets around ``at`` come into the processor's cache; do not wait for them."""
+    _prefetch(source, at)
+
+
 @inlined
 def copy(out: Octets, at: int, source: Octets, start: int, octets: int) -> int:
     """Copy octets, a `BLOCK` at a time; returns where they end."""

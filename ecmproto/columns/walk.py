@@ -25,6 +25,7 @@ from ecmproto.columns.layout_cache import (
     FRAMES,
     LAST,
     LAYERS,
+    LEAST_OCTETS,
     NO_LAYOUT,
     NO_LENGTH,
     NODE,
@@ -35,14 +36,15 @@ from ecmproto.columns.layout_cache import (
     WalkResult,
     all_zero,
     find_layout,
+    has_layout,
     hashed,
-    hashed_with_lengths,
     learn,
     new_cache,
     trace,
     variant,
     with_more_room,
 )
+from ecmproto.columns.octets import CACHE_LINE, prefetch
 from ecmproto.columns.parse_tables import (
     ANNOUNCED,
     ARP_TYPES,
@@ -596,6 +598,12 @@ def walk(
     )
 
 
+_AHEAD = 16
+"""How many frames on memory is asked for what is read soon: a frame is done long before that is there."""
+_RUN_FRAMES = 4
+"""After how many frames of one layout the next ones are looked at as a run."""
+
+
 @over_batches
 def assign(
     frames: Frames,
@@ -610,18 +618,24 @@ def assign(
     """Give frames ``begin`` to ``end`` their layouts; returns the first for which there was no more room."""
     buffer, offset, lengths, originals = frames.buffer, frames.offset, frames.captured, frames.original
     firsts, fcs, padded, layout = frames.first, frames.fcs, frames.padded, cache.layout
-    for row in range(begin, end):
+    ports = tables.ports
+    before, alike = NO_LAYOUT, 0
+    last = end - 1
+    row = begin
+    while row < end:
         at = np.uint64(row)
         start, captured, original = offset[at], lengths[at], originals[at]
+        soon = offset[np.uint64(min(row + _AHEAD, last))]
+        prefetch(buffer, soon)
+        prefetch(buffer, soon + CACHE_LINE)
         first = signed(firsts[at])
         link = (first << 8 | signed(fcs[at])) << 1 | int(padded[at])
         place = hashed(tables, buffer, start, captured, link, first)
         number = NO_LAYOUT
         if place != NO_LAYOUT:
-            number = find_layout(cache, place, tables.ports, buffer, start, captured, original, link)
-            if number == NO_LAYOUT:
-                again = hashed_with_lengths(place, captured, original)
-                number = find_layout(cache, again, tables.ports, buffer, start, captured, original, link)
+            cut = max(0, original - captured)
+            number = find_layout(cache, place, ports, buffer, start, captured, cut, link)
+        known = number
         if number == NO_LAYOUT:
             told = errors.used[0]
             found = walk(frames, row, tables, errors, paths, cache)
@@ -633,7 +647,49 @@ def assign(
         number = variant(cache, number, buffer, start)
         layout[np.uint64(number), FRAMES] += 1
         layout_of[at] = number
+        row += 1
+        # captures are full of runs: the next ones are first held to what these are
+        alike = alike + 1 if number == before and number == known else 0
+        before = number
+        if alike >= _RUN_FRAMES:
+            row = _assign_run(frames, row, end, number, ports, cache, layout_of)
+            alike = 0
     return end
+
+
+@inlined
+def _assign_run(
+    frames: Frames,
+    begin: int,
+    end: int,
+    number: int,
+    ports: NDArray[np.int8],
+    cache: LayoutCache,
+    layout_of: NDArray[np.int32],
+) -> int:
+    """Give frames from ``begin`` on the layout ``number`` while they have it; returns the first without."""
+    buffer, offset, lengths, originals = frames.buffer, frames.offset, frames.captured, frames.original
+    firsts, fcs, padded, layout = frames.first, frames.fcs, frames.padded, cache.layout
+    last = end - 1
+    row = begin
+    while row < end:
+        at = np.uint64(row)
+        start, captured = offset[at], lengths[at]
+        soon = offset[np.uint64(min(row + _AHEAD, last))]
+        prefetch(buffer, soon)
+        prefetch(buffer, soon + CACHE_LINE)
+        link = (signed(firsts[at]) << 8 | signed(fcs[at])) << 1 | int(padded[at])
+        cut = max(0, originals[at] - captured)
+        if captured < LEAST_OCTETS:
+            break
+        if not has_layout(cache, number, ports, buffer, start, captured, cut, link):
+            break
+        if variant(cache, number, buffer, start) != number:
+            break
+        layout_of[at] = number
+        row += 1
+    layout[np.uint64(number), FRAMES] += row - begin
+    return row
 
 
 _SPARE = 1024
@@ -695,9 +751,10 @@ class BatchPart:
             if at == self.end:
                 break
             self._grow()
-        slow = np.flatnonzero(self.layouts[self.layout_of, LAST] == SLOW)
-        for row in slow.tolist():
-            self._give_own(self.begin + row)
+        slow = self.layouts[:, LAST] == SLOW
+        if slow.any():
+            for row in np.flatnonzero(slow[self.layout_of]).tolist():
+                self._give_own(self.begin + row)
 
     @property
     def layouts(self) -> NDArray[np.int64]:

@@ -179,3 +179,17 @@ def test_an_authentication_header_behind_ipv4_is_told_apart() -> None:
         frames.append(octets[: generator.randrange(34, len(octets))] if generator.random() < 0.2 else octets)
     original = [len(frame) + generator.choice((0, 0, 30)) for frame in frames]
     assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
+
+
+def test_short_frames_behind_a_run_at_the_end_of_the_buffer() -> None:
+    generator = random.Random(12)
+    long = _packets(IPv4(), UDP(), range(40, 60))
+    for octets in (0, 1, 13, 23, 24, 30, 41):
+        run = [generator.choice(long) for _ in range(12)]
+        assert_equal(Batch.from_frames([*run, long[0][:octets]]), NAMES)
+    # what was alike before may differ in a word, in its padding, in what was cut off
+    frame = encode(Frame(layers=(Ethernet(), CNM(qntz_fb=1))), fix=True).ljust(60, b"\0")
+    other = frame[:-1] + b"\1"
+    frames = [frame] * 9 + [other] * 9 + [frame] * 2 + [frame[:12] + b"\x08\x06" + frame[14:]] * 7
+    original = [60] * 9 + [60] * 5 + [64] * 4 + [60] * 9
+    assert_equal(Batch.from_frames(frames, original=original), NAMES)
