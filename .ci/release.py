@@ -1,7 +1,9 @@
-"""Makes a release in ``dist/`` from the last commit: sdist, wheel, checksums, and a bill of materials.
+"""Makes a release in ``dist/`` from the last commit: sdist, wheels, checksums, and a bill of materials.
 
 Everything is built twice, in two folders, once from the commit and once from the sdist, and must be the same
-octet for octet.  Then each is installed in an empty environment, where the demo must run.
+octet for octet; kernels are compiled twice for that.  Then each is installed in an empty environment, where
+the demo must run with nothing to write to but an empty home, and no compiler; nothing of it may be compiled
+where the wheel has machine code.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import sys
 import tarfile
 import tempfile
 import venv
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from bench.firstminute import closed
 from ecmproto._version import __version__
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -46,15 +50,14 @@ def _release(work: Path) -> None:
     environment = os.environ | {"SOURCE_DATE_EPOCH": _git("log", "-1", "--format=%ct")}
     environment.pop("PYTHONPATH", None)
     first, second = work / "first", work / "second"
-    _say("building from the last commit, and from the sdist")
-    source = exported(work / "source")
-    _build(source, first, "--sdist", "--wheel", environment=environment)
+    _say("building from the last commit")
+    _build_all(exported(work / "source"), first, work / "prebuilt", environment)
     (sdist,) = first.glob("*.tar.gz")
-    _build(unpacked(sdist, work / "unpacked"), second, "--sdist", "--wheel", environment=environment)
-    made = digests(first)
-    if made != digests(second):
-        raise ReleaseError(f"two builds differ: {made} and {digests(second)}")
-    _build_with_machine_code(source, work / "prebuilt", first, environment)
+    _say("building from the sdist")
+    _build_all(unpacked(sdist, work / "unpacked"), second, work / "prebuilt again", environment)
+    differing = list(differences(first, second))
+    if differing:
+        raise ReleaseError(f"two builds differ in {', '.join(differing)}")
     shutil.rmtree(DIST, ignore_errors=True)
     shutil.copytree(first, DIST)
     artifacts = sorted(DIST.iterdir())
@@ -96,44 +99,66 @@ def digests(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-def _build(source: Path, out: Path, *what: str, environment: Mapping[str, str]) -> None:
-    _python("-m", "build", *what, "--outdir", str(out), str(source), environment=environment)
+def differences(first: Path, second: Path) -> Iterator[str]:
+    """Yield the names of files that two folders hold with other octets, or one of them; in wheels, whose."""
+    one, other = digests(first), digests(second)
+    for name in sorted(one.keys() | other.keys()):
+        if one.get(name) == other.get(name):
+            continue
+        yield name
+        if name in one and name in other and name.endswith(".whl"):
+            with zipfile.ZipFile(first / name) as a, zipfile.ZipFile(second / name) as b:
+                held = set(a.namelist()) & set(b.namelist())
+                yield from sorted(each for each in held if a.read(each) != b.read(each))
+                yield from sorted(set(a.namelist()) ^ set(b.namelist()))
 
 
-def _build_with_machine_code(source: Path, code: Path, out: Path, environment: Mapping[str, str]) -> None:
-    """Build the wheel for this Python and architecture that has the kernels compiled, which takes minutes."""
-    _say("a wheel with machine code")
+def _build_all(source: Path, out: Path, code: Path, environment: Mapping[str, str]) -> None:
+    """Build sdist and wheel, and the wheel for this Python and architecture that has machine code.
+
+    To compile the kernels takes minutes.
+    """
+    _build(source, out, "--sdist", "--wheel", environment=environment)
     packages = os.pathsep.join([str(source), str(source / "cli")])
     compiling = {**environment, "PYTHONPATH": packages}
     _python("-m", "ecmproto_cli.prebuilding", str(code), environment=compiling)
     _build(source, out, "--wheel", environment={**environment, "ECMPROTO_PREBUILT": str(code)})
 
 
+def _build(source: Path, out: Path, *what: str, environment: Mapping[str, str]) -> None:
+    _python("-m", "build", *what, "--outdir", str(out), str(source), environment=environment)
+
+
 def _try(artifact: Path, folder: Path) -> None:
-    """Install an artifact in an empty environment and run what it brings."""
+    """Install an artifact in an empty environment and run what it brings, where nothing else is."""
     _say(f"{artifact.name} in an empty environment")
     venv.create(folder, with_pip=True)
-    home = folder / "home"
+    home = folder.with_name(f"{folder.name}-home")
     home.mkdir()
-    alone = {
-        "PATH": f"{folder / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin",
-        "HOME": str(home),
-        "LANG": "C.UTF-8",
-    }
-    registry = {
-        name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "REQUESTS_"))
-    }
-    for command in (
-        ["python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(artifact)],
-        ["python", "-m", "pip", "check"],
-        ["ecmproto", "demo"],
-    ):
-        subprocess.run(command, cwd=home, env=alone | registry, check=True, stdout=sys.stderr)
+    environment = {"PATH": str(folder / "bin"), "HOME": str(home), "LANG": "C.UTF-8"}
+    pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip"]
+    quiet = ["--quiet", "--disable-pip-version-check"]
+    installing = {**os.environ, "HOME": str(home)}
+    installing.pop("PYTHONPATH", None)
+    subprocess.run([*pip, "install", *quiet, artifact], env=installing, check=True, stdout=sys.stderr)
+    subprocess.run([*pip, "check"], env=installing, check=True, stdout=sys.stderr)
+
+    compiled = home / "compiled"
+    alone = {**environment, "TMPDIR": str(home), "NUMBA_CACHE_DIR": str(compiled)}
+    subprocess.run(["chmod", "-R", "a-w", folder], check=True)
+    command: list[str | Path] = [*closed(folder), folder / "bin" / "ecmproto"]
+    subprocess.run([*command, "demo"], cwd=home, env=alone, check=True, stdout=sys.stderr)
     said = subprocess.run(
-        ["ecmproto", "--version"], cwd=home, env=alone, check=True, stdout=subprocess.PIPE, text=True
+        [*command, "--version"], cwd=home, env=alone, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
+    subprocess.run(["chmod", "-R", "u+w", folder], check=True)
     if said != f"ecmproto {__version__}\n":
         raise ReleaseError(f"{artifact.name}: needed version {__version__}, got {said!r}")
+    kernels = sorted(path.name for path in compiled.rglob("*.n?c"))
+    if bool(kernels) == ("-cp" in artifact.name):
+        raise ReleaseError(
+            f"{artifact.name}: the demo compiled {', '.join(kernels) or 'nothing, which leaves what it ran'}"
+        )
     for place in ("share/man/man1/ecmproto.1", "share/bash-completion/completions/ecmproto"):
         if not (folder / place).is_file():
             raise ReleaseError(f"{artifact.name}: {place} was not installed")

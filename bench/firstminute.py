@@ -82,6 +82,16 @@ def _newest() -> Path:
     return found[-1]
 
 
+def closed(environment: Path, hidden: Path | None = None) -> Sequence[str | Path]:
+    """Return what runs a command where root too cannot write to ``environment``, nor see ``hidden``."""
+    if os.geteuid() != 0:
+        return ()
+    return [
+        *("/usr/bin/unshare", "--mount", "/bin/sh", "-c", _CLOSED, "sh"),
+        *(environment, hidden or environment.with_name("nothing")),
+    ]
+
+
 class Seconds(NamedTuple):
     """How long a command took, and how much of the processors."""
 
@@ -128,7 +138,8 @@ class Place:
         """Run a command, its output thrown away; return how long it took."""
         start, before = time.perf_counter(), _used()
         done = subprocess.run(
-            [*self._closed(), *command], env={**self.alone, **environment}, cwd=self.folder / "scratch",
+            [*closed(self.python.parent.parent, Path.home() / ".cache"), *command],
+            env={**self.alone, **environment}, cwd=self.folder / "scratch",
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         if done.returncode not in (0, 1):
@@ -136,15 +147,6 @@ class Place:
                 f"firstminute: {' '.join(map(str, command))}: exit code {done.returncode}: {done.stderr}"
             )
         return Seconds(time.perf_counter() - start, _used() - before)
-
-    def _closed(self) -> Sequence[str | Path]:
-        """Return what runs a command where root cannot write to the environment, and finds no cache."""
-        if os.geteuid() != 0:
-            return ()
-        return [
-            *("/usr/bin/unshare", "--mount", "/bin/sh", "-c", _CLOSED, "sh"),
-            *(self.python.parent.parent, Path.home() / ".cache"),
-        ]
 
     def compiled(self, arguments: Sequence[str | Path]) -> tuple[int, list[str]]:
         """Return how many passes numba's compiler ran in a command, and for which kernels."""

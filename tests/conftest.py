@@ -43,6 +43,7 @@ THOROUGH = (
     "check/test_clean.py",
     "cli/test_fuzz_send.py",
     "cli/test_send_storm.py",
+    "cli/test_warm.py",
     "codec/test_tshark_oracle.py",
     "craft/test_switch_tests.py",
     "docs/test_commands.py",

@@ -31,13 +31,15 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING
 
+from ecmproto.kernels.prebuilt import CPU
+
 if TYPE_CHECKING:
     from ecmproto_cli.warming import Outcome, Step
 
 _ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
-    "NUMBA_CPU_NAME": "generic",
-    "NUMBA_CPU_FEATURES": "",
+    "NUMBA_CPU_NAME": CPU[0],
+    "NUMBA_CPU_FEATURES": CPU[1],
     "NUMBA_DISABLE_JIT": "0",
 }
 

@@ -31,19 +31,24 @@ _HERE = "@"
 """In front of the names of files in the folder of captures."""
 _FINE = (0, 1)
 """Exit codes of commands that ran; findings are none of ours."""
-_MANY = 32_768
+MANY = 32_768
 """Frames that every form of output takes column by column."""
-_CAPTURES = (
-    f"craft cnm --sweep cntag.flow_id=0..{_MANY - 1} --vlan 5 --rate 1Mpps -w @many.pcap",
-    "craft cnm --sweep cntag.flow_id=0..199 --vlan 5 --rate 1Mpps -w @cnms.pcap",
-    "craft pfc prio3=65535 --storm 10G --duration 2ms -w @storm.pcap",
-    "craft cnp --ip 10.0.17.1,10.0.18.1 --sweep cnp.qp=0x100..0x10f --count 200 --rate 1Mpps -w @cnps.pcap",
-    "craft bth opcode=0x0a qp=0x118 psn=7 reth dmalen=4 data data=00010203 --sweep ip.dsfield.ecn=0..3"
-    " --count 200 --rate 1Mpps -w @roce.pcap",
-    f"craft udp srcport=49153 dstport=7 data data={'00' * 1000} --vlan 5 --prio 3 --ip 10.0.0.1,10.0.0.2"
-    " --sweep eth.src=02:00:00:00:00:01,02:00:00:00:00:02 --count 400 --rate 1Mpps -w @data.pcap",
-)
-_MIXED = "edit -r @data.pcap -r @cnms.pcap -r @storm.pcap -r @cnps.pcap -r @roce.pcap -w @mixed.pcapng"
+
+
+def captures(many: int) -> tuple[str, ...]:
+    """Return the lines that make the captures which steps read, the largest of so many frames."""
+    return (
+        f"craft cnm --sweep cntag.flow_id=0..{many - 1} --vlan 5 --rate 1Mpps -w @many.pcap",
+        "craft cnm --sweep cntag.flow_id=0..199 --vlan 5 --rate 1Mpps -w @cnms.pcap",
+        "craft pfc prio3=65535 --storm 10G --duration 2ms -w @storm.pcap",
+        "craft cnp --ip 10.0.17.1,10.0.18.1 --sweep cnp.qp=0x100..0x10f --count 200 --rate 1Mpps"
+        " -w @cnps.pcap",
+        "craft bth opcode=0x0a qp=0x118 psn=7 reth dmalen=4 data data=00010203 --sweep ip.dsfield.ecn=0..3"
+        " --count 200 --rate 1Mpps -w @roce.pcap",
+        f"craft udp srcport=49153 dstport=7 data data={'00' * 1000} --vlan 5 --prio 3 --ip 10.0.0.1,10.0.0.2"
+        " --sweep eth.src=02:00:00:00:00:01,02:00:00:00:00:02 --count 400 --rate 1Mpps -w @data.pcap",
+        "edit -r @data.pcap -r @cnms.pcap -r @storm.pcap -r @cnps.pcap -r @roce.pcap -w @mixed.pcapng",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,24 +110,26 @@ def run(
     chosen: Sequence[Step],
     *,
     processes: int | None = None,
+    many: int = MANY,
     tell: Callable[[Sequence[Outcome], Sequence[Step]], None] = lambda done, running: None,
     begin: Callable[[Step], None] = lambda step: None,
     end: Callable[[Sequence[Step]], None] = lambda stage: None,
 ) -> list[Outcome]:
     """Run steps in so many processes (default: as many as there are processors); return what came of each.
 
-    ``tell`` is told what is done and what runs, now and then; ``begin`` is called in the process of a step
-    before it, ``end`` here when a stage is done.
+    The largest of the captures that they read has ``many`` frames.  ``tell`` is told what is done and what
+    runs, now and then; ``begin`` is called in the process of a step before it, ``end`` here when a stage is
+    done.
     """
     done: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="ecmproto-") as name:
         folder = Path(name)
         if any(step.lines for step in chosen):
-            captures = Step(name="captures", about=(), seconds=0, lines=(*_CAPTURES, _MIXED))
-            (made,) = _stage([captures], folder, 1, lambda *_: None, begin)
+            made_of = Step(name="captures", about=(), seconds=0, lines=captures(many))
+            (made,) = _stage([made_of], folder, 1, lambda *_: None, begin)
             if made.problem:
                 raise RuntimeError(made.problem)
-            end([captures])
+            end([made_of])
         for stage in sorted({step.stage for step in chosen}):
             together = [step for step in chosen if step.stage == stage]
             for outcome in _stage(together, folder, processes or processors(), tell, begin, done):

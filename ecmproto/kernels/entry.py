@@ -14,12 +14,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import AnalysisPass, register_pass
-from numba.core.typed_passes import NativeLowering
+from numba.core.compiler_machinery import register_pass
 from numba.np import arrayobj
 
 from ecmproto.kernels.machine_code import ENTRY
+from ecmproto.kernels.passes import CompilerWithPass, PassBeforeLowering
 
 _OBJECT = ir.IntType(8).as_pointer()
 _WORD = ir.IntType(64)
@@ -34,13 +33,10 @@ class _NoEntryError(Exception):
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
-class _AddEntry(AnalysisPass):
+class _AddEntry(PassBeforeLowering):
     """Have the pass that follows make an entry beside numba's own wrapper."""
 
     _name = "add_entry"
-
-    def __init__(self) -> None:
-        AnalysisPass.__init__(self)  # type: ignore[no-untyped-call]
 
     def run_pass(self, state: Any) -> bool:
         made = state.targetctx.create_cpython_wrapper
@@ -55,16 +51,10 @@ class _AddEntry(AnalysisPass):
         return False
 
 
-class _EntryCompiler(CompilerBase):
+class _EntryCompiler(CompilerWithPass):
     """numba's compiler, with entries."""
 
-    def define_pipelines(self) -> list[Any]:
-        make: Any = DefaultPassBuilder.define_nopython_pipeline
-        pipeline = make(self.state)
-        passes = [each for each, _ in pipeline.passes]
-        pipeline.add_pass_after(_AddEntry, passes[passes.index(NativeLowering) - 1])
-        pipeline.finalize()
-        return [pipeline]
+    added = _AddEntry
 
 
 WITH_ENTRY: dict[str, Any] = {"pipeline_class": _EntryCompiler}

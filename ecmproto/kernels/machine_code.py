@@ -27,6 +27,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ecmproto.kernels.prebuilt import CPU
+
 ENTRY = "ecmproto_entry."
 """The name of an entry begins so."""
 _WRAPPERS = ("_ZN7cpython", "cfunc.")
@@ -282,7 +284,7 @@ def targets() -> tuple[str, ...]:
     name = os.environ.get("NUMBA_CPU_NAME")
     if name:
         return (f"{name} {os.environ.get('NUMBA_CPU_FEATURES', '')}",)
-    return f"{_processor()} {os.environ.get('NUMBA_CPU_FEATURES', '')}", "generic "
+    return f"{_processor()} {os.environ.get('NUMBA_CPU_FEATURES', '')}", " ".join(CPU)
 
 
 _TELLING = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")

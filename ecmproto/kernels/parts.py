@@ -13,9 +13,9 @@ from typing import Any
 
 from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import AnalysisPass, register_pass
-from numba.core.typed_passes import NativeLowering
+from numba.core.compiler_machinery import register_pass
+
+from ecmproto.kernels.passes import CompilerWithPass, PassBeforeLowering
 
 
 class _Waiting(JITCodeLibrary):
@@ -36,13 +36,10 @@ def _nothing_to_call(library: JITCodeLibrary, described: Any, environment: Any) 
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
-class _IntoWaiting(AnalysisPass):
+class _IntoWaiting(PassBeforeLowering):
     """Make the passes that follow lower into such a library."""
 
     _name = "into_waiting"
-
-    def __init__(self) -> None:
-        AnalysisPass.__init__(self)  # type: ignore[no-untyped-call]
 
     def run_pass(self, state: Any) -> bool:
         state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
@@ -52,16 +49,10 @@ class _IntoWaiting(AnalysisPass):
         return False
 
 
-class _PartCompiler(CompilerBase):
+class _PartCompiler(CompilerWithPass):
     """numba's compiler, ending before machine code."""
 
-    def define_pipelines(self) -> list[Any]:
-        make: Any = DefaultPassBuilder.define_nopython_pipeline
-        pipeline = make(self.state)
-        passes = [each for each, _ in pipeline.passes]
-        pipeline.add_pass_after(_IntoWaiting, passes[passes.index(NativeLowering) - 1])
-        pipeline.finalize()
-        return [pipeline]
+    added = _IntoWaiting
 
 
 AS_PART: dict[str, Any] = {"no_cpython_wrapper": True, "pipeline_class": _PartCompiler}

@@ -21,6 +21,7 @@ _COMPILERS = (
     "kernels/compiler.py",
     "kernels/entry.py",
     "kernels/parts.py",
+    "kernels/passes.py",
     "structs.py",
     "columns/instructions.py",
 )

@@ -11,7 +11,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-from release import digests, unpacked
+from release import differences, digests, unpacked
 
 from docs.licences import PATH, dependencies
 from docs.manual import files
@@ -100,6 +100,23 @@ def run_from(installed: Path, folder: Path) -> None:
         [sys.executable, "-c", where], cwd=folder, env=environment, check=True, capture_output=True, text=True
     ).stdout
     assert shown.count(str(installed)) == 2
+
+
+def test_what_differs_between_two_builds_is_named(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, held in (
+        (first, {"same": "1", "code": "1"}),
+        (second, {"same": "1", "code": "2", "more": "3"}),
+    ):
+        folder.mkdir()
+        (folder / "same.tar.gz").write_bytes(b"same")
+        with zipfile.ZipFile(folder / "x.whl", "w") as file:
+            for name, text in held.items():
+                file.writestr(zipfile.ZipInfo(name), text)
+    assert list(differences(first, first)) == []
+    assert list(differences(first, second)) == ["x.whl", "code", "more"]
+    (second / "same.tar.gz").unlink()
+    assert list(differences(second, first)) == ["same.tar.gz", "x.whl", "code", "more"]
 
 
 def test_the_version_stands_in_one_place(repository: Path) -> None:
