@@ -20,20 +20,20 @@ from ecmproto.capture import open_sink
 from ecmproto.capture.names import name_shown
 from ecmproto.capture.parts import Links, Part, Place, Reached, linked, split_capture
 from ecmproto.codec.document import json_text
-from ecmproto.errors import CaptureError, OutputError
+from ecmproto.errors import CaptureError, OutputError, ParameterError
 from ecmproto.executors.processes import Processes
 from ecmproto.executors.protocol import Call, Executor, Shard, Task, TaskResult
 from ecmproto.executors.rows import RowStore
 from ecmproto.executors.running import Tally, task_key
 from ecmproto.filter.fields import DISPLAYED, IN_SEQUENCE
-from ecmproto.fleet.jobs import CheckJob, Count, Job, StatsJob, settings_of
+from ecmproto.fleet.jobs import PIECES, CheckJob, Count, FilterJob, Job, StatsJob, settings_of
 from ecmproto.fleet.manifest import FILE, Line, write_manifest
 from ecmproto.fleet.members import Member, Roster
-from ecmproto.fleet.tasks import ALL, COUNT, FINISH, MERGE, TOGETHER, WORK, Row, together
+from ecmproto.fleet.tasks import ALL, COPY, COUNT, FINISH, MERGE, TOGETHER, WORK, Row, together
 
 DONE = ".done"
 """How the names of the files begin that hold the rows of what is done."""
-FINDINGS = "findings.ndjson"
+FINDINGS, ALL_COPIES = "findings.ndjson", "all.pcapng"
 CHECK_SCHEMA = "ecmproto/fleet-check/1"
 PART_OCTETS = 256_000_000
 """How large the parts of a capture are."""
@@ -41,6 +41,8 @@ _OF_OUTPUT = ("OutputError", "MissingDependencyError")
 """Failures of which every other capture would be one too."""
 _MERGED = 32
 """The states of so many captures are merged by one task."""
+_MERGED_COPIES = 16
+"""So many copies are open at a time where they are merged."""
 _HERE = 16
 """So few captures are put together by this process: others would have to be started."""
 
@@ -133,7 +135,9 @@ class FleetRun:
     """A job for the captures of a fleet, in a folder.
 
     ``part_octets`` is how large the parts of a capture are, 0 for one part each; ``shard`` is which of the
-    captures this run does; ``tally`` counts, and ``tell`` is told, how far it is.
+    captures this run does; ``merge`` is whether the copies that a filter makes are merged too, as they are
+    where an earlier run has done so; ``tally`` counts, and ``tell`` is told, how far it is.  ParameterError
+    where a capture's copy is called as the merged one.
     """
 
     def __init__(
@@ -145,6 +149,7 @@ class FleetRun:
         executor: Executor,
         part_octets: int = PART_OCTETS,
         shard: Shard | None = None,
+        merge: bool = False,
         tally: Tally | None = None,
         tell: Callable[[Tally], None] = lambda tally: None,
     ) -> None:
@@ -167,7 +172,12 @@ class FleetRun:
         self._merge = Call(MERGE, options, outside=("folder",))
         self._finish = Call(FINISH, options, outside=("folder",))
         self._all = Call(TOGETHER, options, outside=("folder",))
+        self._copy = Call(COPY, options, outside=("folder",))
         self._count = Call(COUNT)
+        is_taken = any(member.name == ALL_COPIES for member in roster.members)
+        if merge and is_taken:
+            raise ParameterError(name="merged copies", needed=f"no capture called {ALL_COPIES}", got="one")
+        self._is_merged = merge or (not is_taken and (folder / ALL_COPIES).exists())
         self._numbers = not set(IN_SEQUENCE).isdisjoint(job.fields_asked)
         self._in_turn = DISPLAYED in job.fields_asked
 
@@ -255,6 +265,8 @@ class FleetRun:
                 if isinstance(self.job, StatsJob) and self._is_all:
                     self._merge_states()
                     self._put_all_together()
+                if isinstance(self.job, FilterJob) and self._is_all and self._is_merged:
+                    self._merge_copies()
         finally:
             self._kept.close()
 
@@ -468,6 +480,49 @@ class FleetRun:
                 together(data, self._all.options)
 
         self._do(self._all, [task], 1, take, here=not self._tally.done, kept=False)
+
+    def _merge_copies(self) -> None:
+        """Merge the copies of all captures in the order of time, a few at a time, as often as it takes."""
+        self._remove_pieces("merged-*")
+        rows = (self._row(self._whole_key(member)) for member in self.members if member.trouble is None)
+        copies = [output for row in rows if row is not None for output in row["outputs"]]
+        if not copies:
+            self._remove((ALL_COPIES,))
+            return
+        for level in itertools.count():
+            firsts = range(0, len(copies), _MERGED_COPIES)
+            groups = [copies[first : first + _MERGED_COPIES] for first in firsts]
+            outputs = [f"{PIECES}/merged-{level}-{number:08}" for number in range(len(groups))]
+            if len(groups) == 1:
+                outputs = [ALL_COPIES]
+            self._copy_groups(dict(zip(outputs, groups, strict=True)))
+            self._remove_pieces(f"merged-{level - 1}-*")
+            if len(groups) == 1:
+                break
+            copies = outputs
+        with suppress(OSError):
+            (self._folder / PIECES).rmdir()
+
+    def _copy_groups(self, groups: Mapping[str, Sequence[str]]) -> None:
+        """Merge the copies of each group."""
+
+        def take(result: TaskResult) -> None:
+            if result.failure is not None:
+                path = str(self._folder / ALL_COPIES)
+                raise OutputError(path=path, needed="copies to merge", got=result.failure.sentence)
+
+        tasks = (
+            Task(
+                key=task_key(self._copy, output), data={"copies": list(copies), "output": output},
+                name=output, size=len(copies),
+            )
+            for output, copies in groups.items()
+        )  # fmt: skip
+        self._do(self._copy, tasks, len(groups), take, here=not self._tally.done, kept=False)
+
+    def _remove_pieces(self, pattern: str) -> None:
+        for path in (self._folder / PIECES).glob(pattern):
+            path.unlink()
 
     # Results ------------------------------------------------------------------------------------------
 

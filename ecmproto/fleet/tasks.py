@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ecmproto.capture import CaptureReader, open_capture, open_sink
+from ecmproto.capture import CaptureCopier, CaptureReader, open_capture, open_captures, open_sink
 from ecmproto.capture.names import is_remote, name_shown, size_and_time
 from ecmproto.capture.parts import Part, PartReader, open_part, read_through
 from ecmproto.capture.reader import unreadable
@@ -23,12 +23,14 @@ from ecmproto.fleet.names import DATE, day_of
 
 Row = dict[str, Any]
 
-COUNT, WORK, FINISH, MERGE, TOGETHER = (
-    f"{__name__}:{name}" for name in ("count", "work", "finish", "merge", "together")
+COUNT, WORK, FINISH, MERGE, TOGETHER, COPY = (
+    f"{__name__}:{name}" for name in ("count", "work", "finish", "merge", "together", "copy_merged")
 )
 """What an executor is told to call."""
 ALL = "all.json"
 """What is of all captures together."""
+_MERGED_FRAMES = 4096
+"""Frames of each capture that are at hand while several are merged."""
 
 _READ_OCTETS = 1 << 20
 _OVERLAP_OCTETS = 1 << 20
@@ -113,6 +115,23 @@ def together(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     with open_sink(Path(options["folder"]) / ALL, force=True, whole=True) as sink:
         sink.write(document_text(counts.result(), f"{data['captures']} captures"))
     return {}
+
+
+def copy_merged(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Write copies of several captures as one, in the order of time."""
+    folder = Path(options["folder"])
+    path = folder / data["output"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = [folder / copy for copy in data["copies"]]
+    with (
+        open_captures(names, batch_frames=_MERGED_FRAMES, order="time") as reader,
+        CaptureCopier(reader, path, format="pcapng", force=True) as copier,
+    ):
+        for item in reader.items():
+            copier.write(item)
+        if reader.problem is not None:
+            raise reader.problem
+    return {"outputs": [data["output"]]}
 
 
 def _opened(path: str, part: Part | None) -> CaptureReader:

@@ -174,6 +174,36 @@ def test_a_filter_copies_what_it_selects_of_each_capture(captures: Path, tmp_pat
     assert not (tmp_path / "out" / ".pieces").exists()
 
 
+def test_copies_are_merged_a_few_at_a_time(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ecmproto.fleet.run._MERGED_COPIES", 2)
+    out, merged = tmp_path / "out", tmp_path / "out" / "all.pcapng"
+    lines = fleet("filter", captures, out, "--jobs", "1", "-Y", "cnm or pfc or bcn", "--merge")
+    copies = [str(out / name) for name, line in lines.items() if line.outputs]
+    assert len(copies) == 4
+    alone = tmp_path / "alone.pcapng"
+    assert run(["dissect", *[word for copy in copies for word in ("-r", copy)], "-w", str(alone)]) == 0
+    assert merged.read_bytes() == alone.read_bytes()
+    assert not (out / ".pieces").exists()
+    # it is kept up to date, and has no frames of what is gone
+    few = tmp_path / "few"
+    shutil.copytree(captures / "rack1", few)
+    fleet("filter", few, tmp_path / "one", "-Y", "cnm", "--merge", code=0)
+    with open_capture(tmp_path / "one" / "all.pcapng") as reader:
+        before = sum(map(len, reader))
+    shutil.copy(captures / "qcn.pcapng", few / "more.pcapng")
+    lines = fleet("filter", few, tmp_path / "one", "-Y", "cnm", code=0)
+    with open_capture(tmp_path / "one" / "all.pcapng") as reader:
+        assert sum(map(len, reader)) == sum(line.selected for line in lines.values()) > before > 0
+    fleet("filter", few, tmp_path / "none", "-Y", "frame.len == 1", "--merge", code=0)
+    assert not (tmp_path / "none" / "all.pcapng").exists()
+    (few / "all.pcapng").write_bytes((captures / "qcn.pcapng").read_bytes())
+    capsys.readouterr()
+    assert run(["fleet", "filter", str(few), "--out", str(tmp_path / "two"), "-Y", "cnm", "--merge"]) == 2
+    assert "no capture called all.pcapng" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", ["stats", "parquet"])
 def test_two_processes_and_shards_write_what_one_does(kind: str, captures: Path, tmp_path: Path) -> None:
     one, two, shards = (tmp_path / name for name in ("one", "two", "shards"))

@@ -230,19 +230,26 @@ def parquet(
 @command.command()
 @fleet_options
 @filter_option("The frames to keep.")
+@click.option(
+    "--merge", is_flag=True, help="Write all copies as one, too, in the order of time: DIR/all.pcapng."
+)
 @ethertype_option
 @color_option
-def filter(fleet: Fleet, execution: Execution, filter: Filter | None, ethertypes: EtherTypes) -> int:
+def filter(
+    fleet: Fleet, execution: Execution, filter: Filter | None, merge: bool, ethertypes: EtherTypes
+) -> int:
     """Copy the frames of each capture that -Y selects to DIR/NAME; nothing where there are none.
 
     \b
     ecmproto fleet filter /captures --out cnms -Y 'cnm or pfc'
+    ecmproto fleet filter /captures --out cnms -Y 'cnm or pfc' --merge
     """
     from ecmproto.fleet.jobs import FilterJob
 
     if filter is None:
         raise click.UsageError("needed a filter: -Y FILTER")
-    return _run(FilterJob(filter=_text(filter), ethertypes=_changed(ethertypes)), fleet, execution)
+    job = FilterJob(filter=_text(filter), ethertypes=_changed(ethertypes))
+    return _run(job, fleet, execution, merge=merge)
 
 
 def _text(filter: Filter | None) -> str | None:
@@ -255,7 +262,7 @@ def _changed(ethertypes: EtherTypes) -> dict[str, int]:
     return {role: value for role, value in dataclasses.asdict(ethertypes).items() if value != usual[role]}
 
 
-def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table") -> int:
+def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, merge: bool = False) -> int:
     from ecmproto.executors.running import Tally
     from ecmproto.fleet.members import roster
     from ecmproto.fleet.names import NamePattern, captures_named
@@ -268,7 +275,7 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table") -> i
     progress = TaskProgress(Tally(noun="part"), kept_in=fleet.out)
     run = FleetRun(
         job, listed, folder, executor=execution.executor(_MANY, progress.tell, apart=True), shard=fleet.shard,
-        part_octets=parse_octets(fleet.part_size), tally=progress.tally, tell=progress.show,
+        part_octets=parse_octets(fleet.part_size), merge=merge, tally=progress.tally, tell=progress.show,
     )  # fmt: skip
     if fleet.plan:
         click.echo(_plan(run.plan()))
