@@ -100,7 +100,7 @@ class Work:
     def _tell(self) -> None:
         describe = self._describe
         if describe is not None:
-            compiling = f": compiling{_what()}, which only a first run does" if is_compiling() else ""
+            compiling = f": {_compiling()}" if is_compiling() else ""
             click.echo(f"ecmproto: {describe()}{compiling}", err=True)
             self.told += 1
 
@@ -120,13 +120,14 @@ def is_compiling() -> bool:
     return False
 
 
-def _what() -> str:
-    """Return which kernel is being compiled, and about how long that takes, where it is known."""
+def _compiling() -> str:
+    """Say which kernel is being compiled, and about how long that takes, where it is known."""
     under_way = getattr(sys.modules.get("ecmproto.kernels.cache"), "under_way", None)
-    if not under_way:
-        return ""
-    kernel, seconds = list(under_way.items())[-1]
-    return f" {kernel}, some {max(1.0, seconds):.0f} s"
+    what = ""
+    if under_way:
+        kernel, seconds = list(under_way.items())[-1]
+        what = f" {kernel}, some {max(1.0, seconds):.0f} s"
+    return f"compiling{what}, which only a first run does"
 
 
 def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
@@ -179,7 +180,7 @@ def told_when_compiling() -> Iterator[None]:
 
 def _tell_of_compiling() -> None:
     if is_wanted():
-        click.echo(f"compiling{_what()} for large captures, once...", err=True)
+        click.echo(f"ecmproto: {_compiling()}", err=True)
 
 
 class TaskProgress:

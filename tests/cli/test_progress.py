@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ecmproto.kernels.sources import when_compiling
 from ecmproto_cli import progress
 from ecmproto_cli.commands import replay
 from ecmproto_cli.errors import CommandError
 from ecmproto_cli.main import run
-from ecmproto_cli.progress import Work, is_compiling, work
+from ecmproto_cli.progress import Work, is_compiling, told_when_compiling, work
 from tests.dissect.sample import write_sample
 
 PATIENT_S = 120
@@ -122,3 +125,19 @@ def test_waiting_for_the_compiler_is_told(impatient: None, capsys: pytest.Captur
     thread.join()
     wanted = "ecmproto: replay qcn, 1 of 9: compiling, which only a first run does\n"
     assert capsys.readouterr().err == wanted
+
+
+def test_what_is_compiled_is_told_once_with_about_how_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(progress.SWITCH, "1")
+    monkeypatch.setattr(progress, "_COMPILING_PATIENCE_S", 0.0)
+    monkeypatch.setitem(
+        sys.modules, "ecmproto.kernels.cache", SimpleNamespace(under_way={"stats.rates.count": 4.2})
+    )
+    said = io.StringIO()
+    with told_when_compiling():
+        for tell in when_compiling * 2:
+            tell()
+        until(lambda: said.write(capsys.readouterr().err))
+    assert said.getvalue() == "ecmproto: compiling stats.rates.count, some 4 s, which only a first run does\n"
