@@ -141,6 +141,7 @@ def ring_of(frames: Sequence[tuple[int, bytes]]) -> Ring:
     return Ring(facts, slots.reshape(-1), slots.reshape(-1).view(np.uint32))
 
 
+@pytest.mark.alone  # it may not be kept for longer than it catches up with
 @pytest.mark.parametrize("bench", [("none", 10**7), ("fecn", 10**7)], indirect=True)
 def test_a_port_that_was_kept_from_the_processor_catches_up_in_the_order_of_time(bench: Bench) -> None:
     *numbers, bell = [own.fileno() for own in bench.own]
