@@ -6,6 +6,9 @@ octets in that queue now), the peak, the integral over time, and for how long ea
 "empty" exactly.  For the port's total there is also a trace: integral and peak in ``TRACE_BINS`` bins of
 equal length, which double, folding neighbours together, whenever the replay outgrows them.
 
+As long as only one priority's queue has ever held frames, what is counted of it and of the port is the same:
+it is counted once, and `settled` enters it for the priority too.
+
 The integrals are float64: exact to 2^53 octet·ns (nine million octet-seconds), then to 16 digits.
 """
 
@@ -24,6 +27,8 @@ PRIORITIES = 8
 
 TOTAL = PRIORITIES
 """The row of the whole port; rows 0 to 7 are the priorities."""
+
+NO_PRIORITY, SEVERAL = -1, -2
 
 TRACE_BINS = 512
 
@@ -51,6 +56,9 @@ class Gauge:
     """log2 of the length of a trace bin, in ns."""
     total_only: int
     """1: priorities have a level but no statistics, and there is no trace."""
+    only_priority: int
+    """The only priority whose queue has ever held frames, NO_PRIORITY before that, SEVERAL after it; unless
+    ``total_only``."""
     held_ns: Annotated[NDArray[np.int64], (_ROWS, _STEPS)]
     """How long each step of the level stood."""
     trace_octet_ns: Annotated[NDArray[np.float64], TRACE_BINS]
@@ -60,6 +68,7 @@ class Gauge:
 def new_gauge(buffer_octets: int) -> Gauge:
     """Return an empty gauge for levels of 0 to ``buffer_octets``, all rows at time 0."""
     gauge = new_record(Gauge)
+    gauge.only_priority = NO_PRIORITY
     gauge.coarse_shift = _FINE_SHIFT
     while (buffer_octets - _FINE_LIMIT) >> int(gauge.coarse_shift) >= _COARSE_STEPS:
         gauge.coarse_shift += 1
@@ -84,15 +93,45 @@ def step_end(gauge: Gauge, step: int) -> int:
 
 
 @inlined
-def change(gauge: Gauge, row: int, now_ns: int, octets: int) -> None:
-    """Add ``octets`` (negative to take away) to the level of ``row`` at ``now_ns``."""
-    if gauge.total_only == 1 and row != TOTAL:
-        gauge.level_octets[row] += octets
-        return
+def change(gauge: Gauge, priority: int, now_ns: int, octets: int) -> None:
+    """Add ``octets`` (negative to take away) to the levels of ``priority`` and of the port at ``now_ns``."""
+    only = gauge.only_priority
+    if only != priority and only != SEVERAL and gauge.total_only == 0:
+        _add_priority(gauge, priority)
+    if gauge.only_priority == SEVERAL:
+        _change_row(gauge, priority, now_ns, octets)
+    else:
+        gauge.level_octets[priority] += octets
+    _change_row(gauge, TOTAL, now_ns, octets)
+
+
+@inlined
+def _change_row(gauge: Gauge, row: int, now_ns: int, octets: int) -> None:
     settle(gauge, row, now_ns)
     level = gauge.level_octets[row] + octets
     gauge.level_octets[row] = level
     gauge.peak_octets[row] = max(gauge.peak_octets[row], level)
+
+
+@compiled
+def _add_priority(gauge: Gauge, priority: int) -> None:
+    """Make ``priority`` the only one with frames, or the second, from which on each is counted."""
+    if gauge.only_priority == NO_PRIORITY:
+        gauge.only_priority = priority
+    else:
+        _enter_only(gauge)
+        gauge.only_priority = SEVERAL
+
+
+@compiled
+def _enter_only(gauge: Gauge) -> None:
+    """Enter for the only priority with frames what was counted of the port; its level is the port's."""
+    row, held_ns = gauge.only_priority, gauge.held_ns
+    gauge.since_ns[row] = gauge.since_ns[TOTAL]
+    gauge.peak_octets[row] = gauge.peak_octets[TOTAL]
+    gauge.octet_ns[row] = gauge.octet_ns[TOTAL]
+    for step in range(_STEPS):
+        held_ns[row, step] = held_ns[TOTAL, step]
 
 
 @inlined
@@ -168,10 +207,13 @@ class QueueTrace:
     peak_octets: tuple[int, ...]
 
 
+@compiled
 def settled(gauge: Gauge, now_ns: int) -> None:
     """Bring every row of ``gauge`` up to ``now_ns``: before statistics are read, as often as one likes."""
     for row in range(PRIORITIES + 1):
         settle(gauge, row, now_ns)
+    if gauge.only_priority >= 0:
+        _enter_only(gauge)
     fit_trace(gauge, now_ns)
 
 

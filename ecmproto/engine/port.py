@@ -184,7 +184,6 @@ def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagg
         return False
     line.held_frames += 1
     change(gauge, priority, now_ns, octets)
-    change(gauge, TOTAL, now_ns, octets)
     if line.in_service_octets == 0 and not (line.stopped_mask >> priority) & 1:
         line.served_ns = now_ns
         line.served_rest = 0
@@ -223,7 +222,6 @@ def depart(port: Port) -> int:
     line, gauge, slots = port.line, port.gauge, port.slots
     token = line.in_service_token
     change(gauge, line.in_service_priority, line.departure_ns, -line.in_service_octets)
-    change(gauge, TOTAL, line.departure_ns, -line.in_service_octets)
     line.in_service_octets = 0
     line.held_frames -= 1
     _serve_next(line, slots)
@@ -247,9 +245,12 @@ def _serve_next(line: Line, slots: NDArray[np.int64]) -> None:
     ready = line.waiting_mask & ~line.stopped_mask
     if ready == 0:
         return
-    priority = PRIORITIES - 1
-    while not (ready >> priority) & 1:
-        priority -= 1
+    # most often the highest is the last one again
+    priority = line.in_service_priority
+    if ready >> priority != 1:
+        priority = PRIORITIES - 1
+        while not (ready >> priority) & 1:
+            priority -= 1
     slot = slots[line.slot_base[priority] + (line.slots_taken[priority] & line.slot_mask[priority])]
     line.slots_taken[priority] += 1
     if line.slots_taken[priority] == line.slots_put[priority]:

@@ -159,18 +159,26 @@ class QCNPoints(NullCongestionPoint):
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count an enqueued frame; post a CNM, or a silent sample, if it was sampled."""
-        priority = arrival.priority
-        if not (arrival.enqueued and arrival.sampled and self.has_point[priority]):
-            return
-        if not count(self.states[priority], arrival.octets):
-            return
-        found = sample(self.states[priority], self.settings, self.generator, arrival.qlen_octets)
-        kind = CNM_KIND if found.qntz_fb > 0 else SILENT
-        message = post(outbox, kind, arrival.now_ns, arrival.station, arrival.flow, priority)
-        message.qlen_octets = arrival.qlen_octets
-        message.qoff_octets = found.qoff_octets
-        message.qdelta_octets = found.qdelta_octets
-        message.fb_octets = found.fb_1024 / WEIGHT_DENOMINATOR
-        cnm_payload(message).qntz_fb = found.qntz_fb
-        if not (arrival.answerable and (arrival.tagged or self.without_cn_tag)):
-            message.sent = 0
+        if (
+            arrival.enqueued
+            and arrival.sampled
+            and self.has_point[arrival.priority]
+            and count(self.states[arrival.priority], arrival.octets)
+        ):
+            _answer(self, arrival, outbox)
+
+
+@compiled
+def _answer(points: QCNPoints, arrival: Arrival, outbox: Outbox) -> None:
+    """Post the CNM, or the silent sample, of a frame that is one."""
+    priority = arrival.priority
+    found = sample(points.states[priority], points.settings, points.generator, arrival.qlen_octets)
+    kind = CNM_KIND if found.qntz_fb > 0 else SILENT
+    message = post(outbox, kind, arrival.now_ns, arrival.station, arrival.flow, priority)
+    message.qlen_octets = arrival.qlen_octets
+    message.qoff_octets = found.qoff_octets
+    message.qdelta_octets = found.qdelta_octets
+    message.fb_octets = found.fb_1024 / WEIGHT_DENOMINATOR
+    cnm_payload(message).qntz_fb = found.qntz_fb
+    if not (arrival.answerable and (arrival.tagged or points.without_cn_tag)):
+        message.sent = 0

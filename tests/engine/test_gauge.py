@@ -1,0 +1,100 @@
+"""What a gauge counts of priorities and of the port, held to a sum over all spans of time."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from ecmproto.engine.gauge import (
+    PRIORITIES,
+    TOTAL,
+    Gauge,
+    change,
+    new_gauge,
+    priorities_used,
+    queue_statistics,
+    settle,
+    settled,
+    step_of,
+)
+
+EVENTS = 60
+
+
+def _events(generator: random.Random, second: int) -> list[tuple[int, int, int]]:
+    """Return times, priorities and octets: all of one priority up to event ``second``, then of three."""
+    levels = [0] * PRIORITIES
+    now_ns, events = 0, []
+    for number in range(EVENTS):
+        now_ns += generator.choice((0, 1, 700, 90_000))
+        priority = 5 if number < second else generator.choice((5, 0, 7))
+        octets = -generator.randint(0, levels[priority]) if number % 3 == 2 else generator.randint(1, 3_000)
+        levels[priority] += octets
+        events.append((now_ns, priority, octets))
+    return events
+
+
+class _Row:
+    def __init__(self) -> None:
+        self.level = self.since_ns = self.peak = self.octet_ns = 0
+        self.held_ns: dict[int, int] = {}
+
+    def change(self, gauge: Gauge, now_ns: int, octets: int) -> None:
+        elapsed_ns = now_ns - self.since_ns
+        step = step_of(gauge, self.level)
+        self.held_ns[step] = self.held_ns.get(step, 0) + elapsed_ns
+        self.octet_ns += elapsed_ns * self.level
+        self.since_ns, self.level = now_ns, self.level + octets
+        self.peak = max(self.peak, self.level)
+
+
+@pytest.mark.parametrize("second", [0, 1, 30, EVENTS], ids="second from event {}".format)
+def test_priorities_are_counted_as_if_each_were_alone(second: int) -> None:
+    generator = random.Random(second)
+    events = _events(generator, second)
+    gauge = new_gauge(2_000_000)
+    rows = [_Row() for _ in range(PRIORITIES + 1)]
+    if second % 2:
+        settled(gauge, 0)  # before there was anything
+    late_ns = 0
+    for number, (time_ns, priority, octets) in enumerate(events):
+        now_ns = time_ns + late_ns
+        change(gauge, priority, now_ns, octets)
+        for row in (priority, TOTAL):
+            rows[row].change(gauge, now_ns, octets)
+        assert [*gauge.level_octets] == [row.level for row in rows]
+        if number % 20 == 10 or number == EVENTS - 1:  # looked at more than once
+            settled(gauge, now_ns + 50)
+            settled(gauge, now_ns + 50)
+            for each in rows:
+                each.change(gauge, now_ns + 50, 0)
+            _assert_equal(gauge, rows)
+            late_ns += 50
+
+
+def _assert_equal(gauge: Gauge, rows: list[_Row]) -> None:
+    assert [*gauge.octet_ns] == [float(row.octet_ns) for row in rows]
+    assert [*gauge.peak_octets] == [row.peak for row in rows]
+    assert [*gauge.since_ns] == [row.since_ns for row in rows]
+    for number, row in enumerate(rows):
+        held_ns = np.asarray(gauge.held_ns[number])
+        there = np.flatnonzero(held_ns)
+        assert dict(zip(there.tolist(), held_ns[there].tolist(), strict=True)) == {
+            step: span for step, span in row.held_ns.items() if span
+        }
+    assert priorities_used(gauge) == [number for number, row in enumerate(rows[:TOTAL]) if row.peak]
+    if priorities_used(gauge) == [5]:
+        assert queue_statistics(gauge, 5) == queue_statistics(gauge, TOTAL)
+
+
+def test_levels_alone_are_kept_of_priorities_where_no_more_is_asked() -> None:
+    gauge = new_gauge(10_000)
+    gauge.total_only = 1
+    for number, priority in enumerate((3, 3, 6, 1)):
+        change(gauge, priority, 100 * number, 500)
+    settle(gauge, TOTAL, 400)
+    assert [*gauge.level_octets] == [0, 500, 0, 1000, 0, 0, 500, 0, 2000]
+    assert [*gauge.peak_octets[:TOTAL]] == [0] * PRIORITIES
+    assert gauge.octet_ns[TOTAL] == 100.0 * (500 + 1000 + 1500 + 2000)
