@@ -99,7 +99,8 @@ release: $(VENV)/ready-release  ## dist/: sdist and wheels, built twice, install
 	$(BIN)/python .ci/release.py
 
 $(VENV)/ready-release: $(VENV)/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group release
+	@# What needs an extra is compiled too.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]' --group release
 	touch $@
 
 oldest newest: $(VENV)/ready-release  ## some tests with the oldest, and the newest, dependencies that are allowed

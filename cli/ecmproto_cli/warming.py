@@ -364,6 +364,7 @@ _GENERAL = (
             f"lab run e2cm-mice-elephant {_SHORT}",
             f"lab run dcqcn-incast {_SHORT}",
             f"lab run incast-victim {_SHORT}",
+            f"lab run --capture @data.pcap --mechanism qcn --rate 10G --buffer 500kB {_SHORT}",
         ),
     ),
     Step(
