@@ -4,7 +4,8 @@
 for this, cannot be written to and has no home, no cache and no compiler; as root, it is mounted so.
 Beside each first run stands a later one with code that numba compiled for this very processor, and what a
 first one takes without the wheel's code.  ``--gate`` ends with exit code 1 where something was compiled, or
-took more than `SLOWER` times as much of the processors as that later one.
+took more than `SLOWER` times as much of the processors as that later one.  ``--pages`` runs what the pages of
+the documentation show instead, with all extras there, and says which kernels each page compiled.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from docs.transcripts import DOCUMENTS, CommandError, Folder, blocks_of
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 SLOWER = 1.3
 ROUNDS = 3
+_READERS = ("duckdb", "pandas", "polars")
+"""What pages show besides ecmproto."""
+_PROGRAMS = ("/usr/bin", "/bin")
 _FEW = 20
 _SCAPY_FRAMES = 20_000
 _COUNTING = """
@@ -42,11 +48,12 @@ with open(sys.argv[1], "w") as file:
     json.dump({"code": code, "passes": len(passes), "kernels": compiled}, file)
 """
 _CLOSED = """
+own=$PATH
 PATH=$PATH:/usr/bin:/bin:/sbin
 mkdir -p "$2" && mount -t tmpfs -o ro none "$2" || exit 9
 mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 9
 shift 2
-PATH=${PATH%%:*} exec "$@"
+PATH=$own exec "$@"
 """
 _SCAPY = """
 import sys
@@ -63,12 +70,22 @@ def run(arguments: Sequence[str]) -> None:
     parser.add_argument("wheel", nargs="?", type=Path)
     parser.add_argument("--gate", action="store_true", help="exit with 1 where the first minute has to wait")
     parser.add_argument("--python", default=sys.executable, help="the Python that the environment is made of")
+    parser.add_argument(
+        "--pages",
+        metavar="PAGE",
+        nargs="*",
+        help="run what pages show, and say what they compile (default: all)",
+    )
     given = parser.parse_args(arguments)
     wheel = given.wheel or _newest()
     with tempfile.TemporaryDirectory(prefix="firstminute-") as name:
         place = Place(Path(name), given.python)
+        if given.pages is not None:
+            place.install(f"{wheel.resolve()}[all]", *_READERS)
+            _pages(place, given.pages or DOCUMENTS)
+            return
         print(f"{wheel.name}, {os.cpu_count()} processors")
-        print(f"  installed in an empty environment in {place.install(wheel):.1f} s")
+        print(f"  installed in an empty environment in {place.install(str(wheel.resolve())):.1f} s")
         late = _commands(place)
         _peers(place)
     if given.gate and late:
@@ -119,12 +136,12 @@ class Place:
         scratch = str(folder / "scratch")
         self.alone = {"PATH": str(self.python.parent), "HOME": "/nonexistent", "TMPDIR": scratch}
 
-    def install(self, wheel: Path) -> float:
-        """Install a wheel and close the environment to changes; return the seconds."""
+    def install(self, *wanted: str) -> float:
+        """Install a wheel, and more; close the environment to changes and return the seconds."""
         start = time.perf_counter()
         quiet = ["--quiet", "--disable-pip-version-check"]
         subprocess.run([self._interpreter, "-m", "venv", self.python.parent.parent], check=True)
-        subprocess.run([self.python, "-m", "pip", "install", *quiet, wheel.resolve()], check=True)
+        subprocess.run([self.python, "-m", "pip", "install", *quiet, *wanted], check=True)
         seconds = time.perf_counter() - start
         subprocess.run(["chmod", "-R", "a-w", self.python.parent.parent], check=True)
         sweep = ["--sweep", "cntag.flow_id=0..65535", "--sweep", "qntz_fb=1..16"]
@@ -191,6 +208,34 @@ def _commands(place: Place) -> list[str]:
             late.append(f"{title}: {ratio:.2f} times as much as with code compiled here")
     print(f"  {'; '.join(late) or 'nothing was compiled, nor late'}")
     return late
+
+
+def _pages(place: Place, names: Sequence[str]) -> None:
+    """Run what pages show, and say for each which kernels it compiled, and where it stands."""
+    python = [
+        str(word) for word in (*closed(place.python.parent.parent, Path.home() / ".cache"), place.python)
+    ]
+    for name in names:
+        text = (REPOSITORY / name).read_text(encoding="utf-8")
+        with tempfile.TemporaryDirectory(dir=place.folder) as path, tempfile.TemporaryDirectory() as cache:
+            paths = os.pathsep.join([place.alone["PATH"], *_PROGRAMS])
+            folder = Folder(
+                Path(path),
+                python,
+                {**place.alone, "PATH": paths, "NUMBA_CACHE_DIR": cache, "LANG": "C.UTF-8"},
+            )
+            found: set[str] = set()
+            for block in blocks_of(text):
+                line = text.count("\n", 0, block.start)
+                try:
+                    folder.run(block)
+                except CommandError as error:
+                    print(f"  {name}:{line}: {' '.join(str(error).split())[:200]}")
+                made = {file.name for file in Path(cache).rglob("*.n?c")} - found
+                for kernel in sorted(each.rpartition("-")[0] for each in made):
+                    print(f"  {name}:{line}: compiled {kernel}")
+                found |= made
+            print(f"  {name}: {len(found)} compiled", flush=True)
 
 
 def _host(place: Place) -> str:

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,19 +79,30 @@ DOCUMENTS = tuple(_documents())
 
 
 class Folder:
-    """Where commands run; ``path`` is an empty folder."""
+    """Where commands run; ``path`` is an empty folder.
 
-    def __init__(self, path: Path) -> None:
+    ``python`` are the words that call the Python that has ecmproto, ``environment`` what it finds besides.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        python: Sequence[str] = (sys.executable,),
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
         self._path = path
+        self._python_words = python
         (path / "pcaps").symlink_to(REPOSITORY / "pcaps")
         programs = path / ".programs"
         programs.mkdir()
         program = programs / "ecmproto"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ecmproto_cli "$@"\n', encoding="utf-8")
+        called = shlex.join([*python, "-m", "ecmproto_cli"])
+        program.write_text(f'#!/bin/sh\nexec {called} "$@"\n', encoding="utf-8")
         program.chmod(0o755)
-        known = [str(path), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._environment = os.environ | {
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        known = [str(path), *filter(None, [environment.get("PYTHONPATH")])]
+        self._environment = {
+            **environment,
+            "PATH": f"{programs}{os.pathsep}{environment['PATH']}",
             "PYTHONPATH": os.pathsep.join(known),
             "PYTHONUTF8": "1",
             "ECMPROTO_PROGRESS": "0",
@@ -131,7 +143,7 @@ class Folder:
     def _python(self, text: str) -> None:
         named = _MODULE.match(text)
         if named is None:
-            self._checked([sys.executable, "-c", text])
+            self._checked([*self._python_words, "-c", text])
             return
         self._module = named[1]
         (self._path / f"{self._module}.py").write_text(text, encoding="utf-8")
