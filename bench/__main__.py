@@ -3,8 +3,8 @@
 ``python -m bench [startup] [single_frames] [captures] [columns] [throughput] [dissect] [filters] [stats]
 [check] [diff] [sweeps] [replay] [lab] [fuzzing] [editing] [wireshark] [memory] [interfaces] [forwarding]``
 
-With options of their own, and alone: ``endurance``, ``firstminute``, ``fleet``, ``limits`` and ``testbed``
-(``python -m bench fleet --help``).
+With options of their own, and alone: ``endurance``, ``executors``, ``firstminute``, ``fleet``, ``limits`` and
+``testbed`` (``python -m bench fleet --help``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMES = (
 )  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")
-LONG = ("endurance", "firstminute", "fleet", "limits", "testbed")
+LONG = ("endurance", "executors", "firstminute", "fleet", "limits", "testbed")
 
 
 def main() -> None:

@@ -147,9 +147,10 @@ def unframed(octets: bytes) -> Iterator[bytes]:
 class RowStore:
     """Rows in a file that grows, a line of JSON each, under their digests; files joined are a file again.
 
-    Arrays stand in a folder beside it, ``NAME.arrays``, a file a row.  In memory there is where each row
-    begins.  A row is there as a whole or not at all, whenever the process, or the machine, stops: what was
-    cut short is taken off, and done again.  SpecError for a file of something else.
+    Arrays stand in a folder beside it, ``NAME.arrays``, a file a row, in a folder for each two characters
+    that digests begin with.  In memory there is where each row begins.  A row is there as a whole or not at
+    all, whenever the process, or the machine, stops: what was cut short is taken off, and done again.
+    SpecError for a file of something else.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -158,30 +159,36 @@ class RowStore:
         self._places: dict[str, int] = {}
         self._file: int | None = None
         self._synced_s = 0.0
+        self._unsynced: set[Path] = set()
+        """Folders of arrays that were added to since then."""
         with suppress(FileNotFoundError):
             self._scan()
 
     def _scan(self) -> None:
         beside: set[str] = set()
         with suppress(FileNotFoundError):
-            beside = set(os.listdir(self._arrays))
-            self._clear_up(beside)
+            for folder in self._arrays.iterdir():
+                with suppress(NotADirectoryError):
+                    names = os.listdir(folder)
+                    self._clear_up(folder, names)
+                    beside.update(names)
         place = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n") or b"\0" in line:
                     break  # cut short; after a power cut octets that were not written may be read as 0
                 row = self._parsed(line, f"{self.path}, line {number}")
-                if not _WITH_ARRAYS.search(line) or self._arrays_name(row[DIGEST]) in beside:
+                if not _WITH_ARRAYS.search(line) or self._arrays_path(row[DIGEST]).name in beside:
                     self._places[row[DIGEST]] = place
                 place += len(line)
         if place < self.path.stat().st_size:
             os.truncate(self.path, place)
 
-    def _clear_up(self, names: Iterable[str]) -> None:
+    @staticmethod
+    def _clear_up(folder: Path, names: Iterable[str]) -> None:
         """Remove arrays that were being written when a process was killed, but not those of another's."""
         for name in names:
-            partial = self._arrays / name
+            partial = folder / name
             with suppress(OSError):
                 if name.startswith(".") and partial.stat().st_mtime < time.time() - _LEFT_S:
                     partial.unlink()
@@ -210,7 +217,7 @@ class RowStore:
         line, row = self._line(key)
         if not _WITH_ARRAYS.search(line):
             return row
-        return _read(line, (self._arrays / self._arrays_name(key)).read_bytes())
+        return _read(line, self._arrays_path(key).read_bytes())
 
     def _line(self, key: str) -> tuple[bytes, Row]:
         with self.path.open("rb") as file:
@@ -243,22 +250,23 @@ class RowStore:
             self._sync()
             self._synced_s = now_s
 
-    @staticmethod
-    def _arrays_name(key: str) -> str:
+    def _arrays_path(self, key: str) -> Path:
         if not _KEY.fullmatch(key):
             raise SpecError(where="a row's digest", needed="letters, digits, dots and dashes", got=shown(key))
-        return f"{key}.npz"
+        return self._arrays / key[:2] / f"{key}.npz"
 
     def _add_arrays(self, key: str, arrays: bytes) -> None:
-        name = self._arrays_name(key)
-        self._arrays.mkdir(exist_ok=True)
-        partial = self._arrays / f".{name}.{uuid.uuid4().hex[:16]}"
+        path = self._arrays_path(key)
+        if path.parent not in self._unsynced:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._unsynced.add(path.parent)
+        partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:16]}")
         try:
             with partial.open("xb") as file:
                 file.write(arrays)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(partial, self._arrays / name)
+            os.replace(partial, path)
         except BaseException:
             with suppress(OSError):
                 partial.unlink()
@@ -266,8 +274,9 @@ class RowStore:
 
     def _sync(self) -> None:
         if self._file is not None:
-            if self._arrays.exists():
-                _sync_folder(self._arrays)
+            for folder in (*self._unsynced, self._arrays) if self._unsynced else ():
+                _sync_folder(folder)
+            self._unsynced.clear()
             os.fsync(self._file)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bench.executors import SCENARIO as TWO_INTO_ONE
 from ecmproto.errors import ExecutorError, ParameterError
 from ecmproto.executors import cluster as module
 from ecmproto.executors.cluster import Cluster
@@ -121,25 +122,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iter
             each.end()
 
 
-SCENARIO = """
-[scenario]
-name = "two-into-one"
-title = "Two hosts into one"
-duration = "50us"
-topology = "dumbbell sources=2 destinations=1 rate=10G buffer=150kB"
-
-[[flow]]
-name = "r1..r2"
-from = "s1..s2"
-to = "d1"
-pattern = "saturating"
-
-[control]
-mechanism = "qcn"
-
-[measure]
-port = "left>right"
-"""
+SCENARIO = TWO_INTO_ONE.format(duration="50us")
 
 
 def test_a_sweep_gives_the_same_on_a_cluster(clusters: tuple[Dask, Dask], tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_what_was_cut_short_is_taken_off(tmp_path: Path, rest: bytes) -> None:
 def test_a_row_without_its_arrays_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "rows.ndjson"
     add(path, {"digest": "a", "array": np.arange(3)}, {"digest": "b", "text": '{"$array": "0"}'})
-    (tmp_path / "rows.ndjson.arrays" / "a.npz").unlink()
+    (tmp_path / "rows.ndjson.arrays" / "a" / "a.npz").unlink()
     store = RowStore(path)
     assert list(store) == ["b"]
     assert store["b"]["text"] == '{"$array": "0"}'
@@ -107,12 +107,12 @@ def test_a_row_without_its_arrays_is_not_there(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_removed_in_time(tmp_path: Path) -> None:
     path = tmp_path / "rows.ndjson"
-    add(path, {"digest": "a", "array": np.arange(3)})
-    old, new = (tmp_path / "rows.ndjson.arrays" / f".b.npz.{name}" for name in ("old", "new"))
+    add(path, {"digest": "ab1", "array": np.arange(3)})
+    old, new = (tmp_path / "rows.ndjson.arrays" / "ab" / f".ab2.npz.{name}" for name in ("old", "new"))
     old.touch()
     os.utime(old, (0, 0))
     new.touch()
-    assert list(RowStore(path)) == ["a"]
+    assert list(RowStore(path)) == ["ab1"]
     assert (old.exists(), new.exists()) == (False, True)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.executors import SCENARIO as TWO_INTO_ONE
 from ecmproto.errors import ParameterError, SpecError
 from ecmproto.executors.processes import Processes
 from ecmproto.executors.protocol import Shard
@@ -75,25 +76,7 @@ def test_seeds_are_the_words_of_a_digest() -> None:
 
 # Runs -----------------------------------------------------------------------------------------------------
 
-SCENARIO = """
-[scenario]
-name = "two-into-one"
-title = "Two hosts into one"
-duration = "20ms"
-topology = "dumbbell sources=2 destinations=1 rate=10G buffer=150kB"
-
-[[flow]]
-name = "r1..r2"
-from = "s1..s2"
-to = "d1"
-pattern = "saturating"
-
-[control]
-mechanism = "qcn"
-
-[measure]
-port = "left>right"
-"""
+SCENARIO = TWO_INTO_ONE.format(duration="20ms")
 QEQ = Axis(path="control.qeq", values=("26kB", "33kB"))
 
 
