@@ -50,6 +50,7 @@ THOROUGH = (
     "docs/test_site.py",
     "executors/test_cluster.py",
     "executors/test_compiling.py",
+    "executors/test_killed.py",
     "filter/test_tshark_oracle.py",
     "fleet/test_cluster.py",
     "fuzz/guided/test_campaign.py",

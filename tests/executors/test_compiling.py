@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ecmproto.executors.cluster import Cluster
 from ecmproto.executors.processes import Processes
-from ecmproto.executors.protocol import Call, Task
+from ecmproto.executors.protocol import Call, Executor, Task
 from tests.kernels.test_kernel import INNER
 
 WORK = """
@@ -20,9 +21,12 @@ def called(data, options):
 """
 
 
+@pytest.mark.parametrize("executor", [Processes(2), Cluster(address="local:2")], ids=["processes", "cluster"])
 def test_a_kernel_is_compiled_by_one_process_and_loaded_by_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    if isinstance(executor, Cluster):
+        pytest.importorskip("distributed")
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
     (tmp_path / "work_part.py").write_text(WORK)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -35,9 +39,9 @@ def test_a_kernel_is_compiled_by_one_process_and_loaded_by_others(
         monkeypatch.setenv(name, value)
     call = Call("work_part:called")
     tasks = [Task(key=str(x), data={"x": x}) for x in range(2)]
-    results = list(Processes(2).run(tasks, call))
+    results = list(executor.run(tasks, call))
     assert sorted(result.row["y"] for result in results) == [1, 2]
     assert len({result.worker for result in results}) == 2
-    said = capfd.readouterr().err
+    said = "".join(capfd.readouterr())
     assert said.count("data saved") == len(list(cache.rglob("*.nbc"))) > 0
     assert said.count("data loaded") == said.count("data saved")
