@@ -75,9 +75,9 @@ WORKERS = {"one process": 1, "two processes": 2, "a cluster of two workers": 2}
 def run(arguments: Sequence[str]) -> None:
     """Print what a point takes with each executor."""
     parser = argparse.ArgumentParser(prog="python -m bench executors")
-    parser.add_argument("--points", type=int, default=400, help="points of a round")
+    parser.add_argument("--points", type=int, default=800, help="points of a round")
     parser.add_argument("--duration", default="1ms", help="virtual time of a point")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--memory", action="store_true")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
@@ -111,7 +111,7 @@ def _loops(count: int) -> str:
 def measure(path: str, points: str, rounds: str) -> None:
     """Print what a point takes with each contender, round after round, and how busy workers were: as JSON."""
     call = sweep_call(load_scenario(path), FIGURES)
-    seeds = int(points) // len(VALUES)
+    seeds = max(2, int(points) // len(VALUES))
     executors: dict[str, Executor] = {
         "one process": Processes(1, apart=True),
         "two processes": Processes(2),
@@ -179,7 +179,5 @@ def _show_memory(path: Path) -> None:
                 if process.wait():
                     raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
                 elapsed_s = time.perf_counter() - begun_s
-            print(
-                f"  {' '.join(options):<20} {points:>6,} points {elapsed_s:8.1f} s "
-                f"{peaks.peaks_mib.get("command", 0):6.0f} MiB"
-            )
+            most_mib = peaks.peaks_mib["command"]
+            print(f"  {' '.join(options):<20} {points:>6,} points {elapsed_s:8.1f} s {most_mib:6.0f} MiB")
