@@ -20,6 +20,11 @@ def squared(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, An
     return {"y": data["x"] ** 2}
 
 
+def seeded(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the seed of a point."""
+    return {"seed": data["seed"]}
+
+
 def arrays(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return more of the kind that was given."""
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from bench.executors import SCENARIO as TWO_INTO_ONE
 from ecmproto.errors import ParameterError, SpecError
 from ecmproto.executors.processes import Processes
-from ecmproto.executors.protocol import Shard
+from ecmproto.executors.protocol import Call, Shard
 from ecmproto.executors.rows import Row, RowStore
 from ecmproto.lab.model import Experiment
 from ecmproto.lab.results.sweeps import (
@@ -54,13 +54,33 @@ def test_a_full_factorial_has_each_combination_with_each_seed_once() -> None:
     assert points[2].settings == (("rp.ru", "4Mb/s"), ("cp.pm", "0.05"))
 
 
+def test_points_are_made_when_they_are_asked_for() -> None:
+    million = full_factorial([Axis(path="a", values=tuple(map(str, range(1000)))), RU], range(500))
+    assert len(million) == 1_000_000
+    part = Shard(3, 4).of(million)
+    assert len(part) == 250_000
+    assert part[-1] == million[999_998] == Point(settings=(("a", "999"), ("rp.ru", "8Mb/s")), seed=498)
+    made: list[int] = []
+
+    class Made(list[Point]):
+        def __iter__(self) -> Iterator[Point]:
+            for point in super().__iter__():
+                made.append(point.seed)
+                yield point
+
+    points = Made(Point(settings=(), seed=seed) for seed in range(9))
+    rows = run_sweep(points, Call("tests.executors.functions:seeded"), executor=Processes(1))
+    assert [next(rows)["seed"], next(rows)["seed"]] == made == [0, 1]
+
+
 def test_a_parameter_has_one_axis() -> None:
     with pytest.raises(ParameterError, match="once"):
         full_factorial([RU, RU], [1])
 
 
 def test_points_can_be_listed_line_by_line() -> None:
-    points = listed_points(["# ru and pm", "rp.ru=4Mb/s cp.pm=0.01  # the first", "", "rp.ru=8Mb/s"], [7])
+    lines = ["# ru and pm", "rp.ru=4Mb/s cp.pm=0.01  # the first", "", "rp.ru=8Mb/s", "rp.ru=8Mb/s"]
+    points = listed_points(lines, [7])
     assert [point.text for point in points] == ["rp.ru=4Mb/s, cp.pm=0.01", "rp.ru=8Mb/s"]
     with pytest.raises(SpecError, match="line 2"):
         listed_points(["rp.ru=1", "rp.ru"], [7])
