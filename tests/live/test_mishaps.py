@@ -93,7 +93,8 @@ def test_a_device_that_ends_amid_frames_has_received_those_that_it_has_counted(s
         output, _ = program.communicate(timeout=PATIENCE_S)
     summary = json.loads(output.splitlines()[-1])
     link, counters = summary["links"]["a"], summary["counters"]
-    assert link["received_frames"] == counters["queued_frames"] + counters["dropped_frames"] < sent
+    # how many it reads before it sees the signal is up to the machine
+    assert link["received_frames"] == counters["queued_frames"] + counters["dropped_frames"]
     assert link["received_frames"] + link["overflow_frames"] == sent
 
 
