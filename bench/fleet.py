@@ -2,8 +2,9 @@
 
 ``python -m bench fleet [--files N] [--gigabytes N] [--large N] [--rounds N] [--folder DIR] [--mishaps]``
 makes a fleet of so many files, two gigabytes of them unless told otherwise, and one file of ``--large``
-gigabytes, in a folder that is removed afterwards.  It prints how long one worker and two take, what the
-scheduler costs beside processes, and what the most memory of a worker and of the command was.
+gigabytes, in a folder that is removed afterwards.  It prints how long one worker and two take, two commands
+at once with half of the captures each, which is what the machine has to give, and what the scheduler costs
+beside processes.
 
 ``--mishaps`` does the fleet with a cluster whose worker is killed half-way, and whose scheduler is killed as
 well before the command is given again, among files of which one is cut short and one is no capture; what
@@ -294,7 +295,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _fleet(kind: str, folder: Path, octets: int, rounds: int) -> None:
-    """Show one worker beside two, and a cluster of two beside two processes."""
+    """Show one worker beside two and beside what the machine gives, and a cluster of two."""
     captures = [folder / "fleet"]
     with LocalCluster(2) as cluster:
         contenders = {
@@ -304,11 +305,28 @@ def _fleet(kind: str, folder: Path, octets: int, rounds: int) -> None:
         }
         seen = _measured(kind, captures, folder, contenders, rounds)
     two, one, clustered = (seen[name] for name in contenders)
+    seen["two commands, a half each"] = halves = min(_halves(kind, folder) for _ in range(rounds))
     for name, seconds in seen.items():
         print(f"  fleet {kind:<8} {name:<26} {seconds:8.2f} s {octets / seconds / 1e6:10,.0f} MB/s")
     print(
-        f"  two processes are {one / two:.2f} × one; the scheduler costs {100 * (clustered / two - 1):+.1f} %"
+        f"  two processes are {one / two:.2f} × one, of {one / halves:.2f} that this machine gives; "
+        f"the scheduler costs {100 * (clustered / two - 1):+.1f} %"
     )
+
+
+def _halves(kind: str, folder: Path) -> float:
+    """Return how long two commands take at once, each of which does half of a fleet in one process."""
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        begun_s = time.perf_counter()
+        halves = [
+            started(fleet_command(kind, [rack], Path(out, rack.name), "--jobs", "1"), heard=False)
+            for rack in sorted((folder / "fleet").iterdir())
+        ]
+        codes = [half.wait() for half in halves]
+        elapsed_s = time.perf_counter() - begun_s
+    if any(codes):
+        raise SystemExit(f"half of a fleet: exit codes {codes}")
+    return elapsed_s
 
 
 def _large(folder: Path, gigabytes: float, rounds: int, kinds: Sequence[str]) -> None:
