@@ -14,7 +14,7 @@ import re
 import struct
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -120,6 +120,16 @@ def _read(text: bytes, arrays: bytes) -> Row:
 
         found_row: Row = json.loads(text, object_hook=whole)
     return found_row
+
+
+def octets_at(place: Sequence[str]) -> bytes:
+    """Return the octets of a row in the file where `RowStore.place_of` says that they stand."""
+    import numpy as np
+
+    file, name = place
+    with np.load(file, allow_pickle=False) as found:
+        octets: bytes = found[name].tobytes()
+    return octets
 
 
 def framed(messages: Iterator[bytes]) -> bytes:
@@ -228,6 +238,10 @@ class RowStore:
     def described(self, key: str) -> Row:
         """Return the row of a digest without reading its arrays: what stands for them says their names."""
         return self._line(key)[1]
+
+    def place_of(self, key: str, name: str) -> list[str]:
+        """Return where octets of a row stand, for `octets_at` in any process that sees the file."""
+        return [str(self._arrays_path(key).absolute()), self.described(key)[name][_OCTETS]]
 
     def add(self, key: str, packed: bytes) -> None:
         """Keep a packed row, whose ``digest`` is ``key``; other processes may add to the same file."""

@@ -64,11 +64,11 @@ class Kept:
         store = self._store(key)
         return None if store is None else store.described(key)
 
-    def whole(self, key: str) -> Row:
-        """Return a row that is there, with its arrays."""
+    def state_of(self, key: str) -> list[str]:
+        """Return where the state of a row stands that is there: who needs it reads it."""
         store = self._store(key)
         assert store is not None
-        return store[key]
+        return store.place_of(key, "state")
 
     def _store(self, key: str) -> RowStore | None:
         return next((store for store in (self._own, *self._others) if key in store), None)
@@ -208,9 +208,9 @@ class FleetRun:
         row = self._kept.told(key)
         return self._kept.told(row["same_as"]) if row is not None and "same_as" in row else row
 
-    def _whole_row(self, key: str) -> Row:
+    def _state_of(self, key: str) -> list[str]:
         row = self._kept.told(key)
-        return self._kept.whole(row["same_as"] if row is not None and "same_as" in row else key)
+        return self._kept.state_of(row["same_as"] if row is not None and "same_as" in row else key)
 
     def _is_done(self, key: str) -> bool:
         """Return whether a row is there, and the files that it names."""
@@ -420,13 +420,13 @@ class FleetRun:
                 member = of[result.task.key]
                 member.trouble = "set aside", f"{name_shown(member.path)}: {result.failure.sentence}"
 
-        # one after the other: the states of parts are in the tasks
         tasks = (self._finishing(key, member) for key, member in of.items())
         self._do(self._finish, tasks, len(of), take, here=len(of) <= _HERE)
 
     def _finishing(self, key: str, member: Member) -> Task:
         links = self._links(member, self._count_key if self._numbers else self._work_key)
-        rows = [self._whole_row(self._work_key(member, part)) for part, _ in links.parts]
+        keys = [self._work_key(member, part) for part, _ in links.parts]
+        rows = [row for row in map(self._row, keys) if row is not None]
         proven = {part.place for part, _ in links.parts}
         for part in member.parts:
             row = self._row(self._work_key(member, part)) if part.place not in proven else None
@@ -434,7 +434,10 @@ class FleetRun:
         problem = links.problem
         data = {
             "path": member.path, "name": member.name,
-            "parts": [{name: row[name] for name in ("count", "state", "outputs")} for row in rows],
+            "parts": [
+                {"count": row["count"], "state": self._state_of(key), "outputs": row["outputs"]}
+                for key, row in zip(keys, rows, strict=True)
+            ],
             "told": {
                 "place": "", "content": f"parts:{_digest_of(rows)}", "partition": rows[0]["partition"],
                 "count": _count_of(rows).as_dict(), "warnings": links.warnings, "parts": len(rows),
@@ -466,13 +469,13 @@ class FleetRun:
         self._states = keys
 
     def _merging(self, key: str, group: Sequence[str]) -> Task:
-        states = [self._whole_row(each)["state"] for each in group]
+        states = [self._state_of(each) for each in group]
         return Task(key=key, data={"states": states}, name=f"{len(group)} captures", size=len(group))
 
     def _put_all_together(self) -> None:
         """Write what is of all captures together: a worker has what it takes, which takes time to load."""
         keys = self._states
-        data = {"states": [self._whole_row(key)["state"] for key in keys], "captures": len(self.members)}
+        data = {"states": [self._state_of(key) for key in keys], "captures": len(self.members)}
         task = Task(key=task_key(self._all, keys), data=data, name=ALL, size=max(1, len(keys)))
 
         def take(result: TaskResult) -> None:

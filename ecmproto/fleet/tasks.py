@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from ecmproto.capture.names import is_remote, name_shown, size_and_time
 from ecmproto.capture.parts import Part, PartReader, open_part, read_through
 from ecmproto.capture.reader import unreadable
 from ecmproto.errors import CaptureError
-from ecmproto.fleet.jobs import Count, Done, Finished, StatsJob, Target, job_of, packed, unpacked
+from ecmproto.executors.rows import octets_at
+from ecmproto.fleet.jobs import Count, Done, Finished, State, StatsJob, Target, job_of, packed, unpacked
 from ecmproto.fleet.names import DATE, day_of
 
 Row = dict[str, Any]
@@ -90,7 +91,7 @@ def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
         partition=data["told"]["partition"],
     )  # fmt: skip
     parts = [
-        Done(count=Count(**part["count"]), state=unpacked(part["state"]), outputs=tuple(part["outputs"]))
+        Done(count=Count(**part["count"]), state=_state_at(part["state"]), outputs=tuple(part["outputs"]))
         for part in data["parts"]
     ]
     problem = data["told"]["problem"]
@@ -99,10 +100,14 @@ def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     return {**data["told"], "state": state, **_told(finished)}
 
 
+def _state_at(place: Sequence[str]) -> State:
+    return unpacked(octets_at(place))
+
+
 def merge(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     """Return the state of several captures together, from the states of each, in their order."""
     job = StatsJob(**options["settings"])
-    counts = job.together((unpacked(state) for state in data["states"]), other_captures=True)
+    counts = job.together(map(_state_at, data["states"]), other_captures=True)
     return {"state": packed(counts.state())}
 
 
@@ -111,7 +116,7 @@ def together(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     from ecmproto.stats import document_text
 
     job = StatsJob(**options["settings"])
-    counts = job.together((unpacked(state) for state in data["states"]), other_captures=True)
+    counts = job.together(map(_state_at, data["states"]), other_captures=True)
     with open_sink(Path(options["folder"]) / ALL, force=True, whole=True) as sink:
         sink.write(document_text(counts.result(), f"{data['captures']} captures"))
     return {}

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import OutputError, SpecError
-from ecmproto.executors.rows import RowStore, framed, pack, unframed, unpack
+from ecmproto.executors.rows import RowStore, framed, octets_at, pack, unframed, unpack
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -114,6 +114,19 @@ def test_what_a_killed_process_left_is_removed_in_time(tmp_path: Path) -> None:
     new.touch()
     assert list(RowStore(path)) == ["ab1"]
     assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_octets_are_read_by_who_is_told_where_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    add(Path("rows.ndjson"), {"digest": "a", "array": np.arange(3), "state": b"\0{}"})
+    place = RowStore(Path("rows.ndjson")).place_of("a", "state")
+    monkeypatch.chdir(Path("/"))
+    assert octets_at(unpack(pack({"states": [place]}))["states"][0]) == b"\0{}"
+    (tmp_path / "rows.ndjson.arrays" / "a" / "a.npz").unlink()
+    with pytest.raises(OSError, match=r"a\.npz"):
+        octets_at(place)
 
 
 def test_files_joined_are_a_file(tmp_path: Path) -> None:
