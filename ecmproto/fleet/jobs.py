@@ -14,7 +14,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,7 +109,8 @@ class Done:
     """What came of a part: its frames, what the parts are put together from, and files that it wrote."""
 
     count: Count
-    state: State = field(default_factory=dict)
+    read: Callable[[], State] = dict
+    """Gives what parts are put together from: of one at a time, since a capture may have thousands."""
     outputs: tuple[str, ...] = ()
     counted: Accumulator | Checker | None = None
     """What counted all of a capture, while it is there: `finish` needs no state then."""
@@ -218,7 +219,9 @@ class StatsJob(_Filtered):
         # what interfaces there are is known of a capture without frames too
         counts.add(Batch.from_frames([]), interfaces=reader.interfaces)
         count.selected = counts.frames
-        return Done(count=count, state=counts.state(), counted=counts if target.part is None else None)
+        state = counts.state()
+        counted = counts if target.part is None else None
+        return Done(count=count, read=lambda: state, counted=counted)
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
         """Write the same document as `ecmproto stats -T json`."""
@@ -226,7 +229,7 @@ class StatsJob(_Filtered):
 
         counts = parts[0].counted
         if not isinstance(counts, Accumulator):
-            counts = self.together((part.state for part in parts), other_captures=False)
+            counts = self.together((part.read() for part in parts), other_captures=False)
         path = target.folder / DOCUMENTS / f"{target.name}.json"
         _write(path, document_text(counts.result(problem=problem), target.path))
         return Finished(outputs=(target.below(path),))
@@ -281,8 +284,8 @@ class CheckJob(_Filtered):
         add_all(checker, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.see)
         checker.add(Batch.from_frames([]), interfaces=reader.interfaces)
         count.selected = count.frames
-        state = checker.state() if target.part is not None else {}
-        return Done(count=count, state=state, counted=checker if target.part is None else None)
+        counted = checker if target.part is None else None
+        return Done(count=count, read=checker.state, counted=counted)
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
         """Write the same lines as `ecmproto check -T ndjson`."""
@@ -294,7 +297,7 @@ class CheckJob(_Filtered):
             whole = self.checker()
             for part in parts:
                 later = self.checker()
-                later.restore(part.state)
+                later.restore(part.read())
                 whole.merge(later)
         checked = whole.result(problem=problem)
         path = target.folder / DOCUMENTS / f"{target.name}.ndjson"
@@ -398,7 +401,7 @@ class FilterJob(_Filtered):
         if target.part is None and not count.selected:
             path.unlink()
             return Done(count=count)
-        return Done(count=count, state={"head_octets": head}, outputs=(target.below(path),))
+        return Done(count=count, read=lambda: {"head_octets": head}, outputs=(target.below(path),))
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
         """Put the copies of parts one behind the other."""
@@ -413,7 +416,7 @@ class FilterJob(_Filtered):
             with open_sink(path, force=True) as sink:
                 for part, piece in zip(parts, pieces, strict=True):
                     with piece.open("rb") as file:
-                        file.seek(part.state["head_octets"])
+                        file.seek(part.read()["head_octets"])
                         while octets := file.read(_COPIED_OCTETS):
                             sink.write(octets)
             found = (target.below(path),)

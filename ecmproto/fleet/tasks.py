@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
@@ -78,7 +79,7 @@ def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
         "count": done.count.as_dict(),
         "problem": None if problem is None else problem.as_dict(), "warnings": warnings,
         "reached": None if reached is None else reached.as_dict(),
-        "state": packed(done.state) if part is not None or job.merges else b"",
+        "state": packed(done.read()) if part is not None or job.merges else b"",
         **_told(finished), "seconds": time.perf_counter() - begun_s,
     }  # fmt: skip
 
@@ -91,12 +92,15 @@ def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
         partition=data["told"]["partition"],
     )  # fmt: skip
     parts = [
-        Done(count=Count(**part["count"]), state=_state_at(part["state"]), outputs=tuple(part["outputs"]))
+        Done(
+            count=Count(**part["count"]), read=functools.partial(_state_at, part["state"]),
+            outputs=tuple(part["outputs"]),
+        )
         for part in data["parts"]
-    ]
+    ]  # fmt: skip
     problem = data["told"]["problem"]
     finished = job.finish(parts, target, None if problem is None else CaptureError(**problem))
-    state = packed(job.joined(part.state for part in parts)) if job.merges else b""
+    state = packed(job.joined(part.read() for part in parts)) if job.merges else b""
     return {**data["told"], "state": state, **_told(finished)}
 
 
