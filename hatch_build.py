@@ -21,7 +21,7 @@ CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "MANIFEST.toml")
 
 
 class BuildHook(BuildHookInterface):
-    """hatchling's hook for wheels; it reads the commands, so that a build needs click and construct."""
+    """hatchling's hook for wheels; it reads the commands, so that a build needs click."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Make what the wheel takes in beside the packages."""

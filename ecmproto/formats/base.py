@@ -7,12 +7,14 @@ A format is a class under ``@layer(...)``; each field is declared with a functio
     class CNTag(Layer):
         flow_id: int = uint(16, default=0, doc="…", source="…")
 
-From that one text come the frozen typed value (the class itself), its construct schema
-(``CNTag.schema``, a real ``construct.Struct`` that parses and builds), and, by a walk over the schema, the
-field table, the bit diagrams, the documentation, the Hypothesis strategies and the fast one-frame codec:
-Python functions generated from the field table.  construct itself parses some 20–50 thousand headers a
-second; these functions read and write the same fields a few times faster, and a test holds every one of them
-to its construct schema, both ways.
+From that one text come the frozen typed value (the class itself), the field table, its construct schema
+(``CNTag.schema``, a real ``construct.Struct`` that parses and builds), the bit diagrams, the documentation,
+the Hypothesis strategies and the fast one-frame codec: Python functions generated from the field table.
+construct itself parses some 20–50 thousand headers a second; these functions read and write the same fields a
+few times faster, and a test holds every one of them to its construct schema, both ways.
+
+Schema, functions and constructor are made when they are first asked for: a process has all formats, and
+mostly touches few of them.
 """
 
 from __future__ import annotations
@@ -22,25 +24,36 @@ import operator
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, dataclass_transform
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+)
 
 from ecmproto.errors import DecodeError, EncodeError, ParameterError, SpecError
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.formats.schema import (
     Field,
-    FlatStruct,
     Width,
     address,
     declared,
     fields_of,
     mac,
     octets,
-    schema_of,
     sint,
     uint,
 )
 from ecmproto.formats.summary import Summary, summary_of_fields
 from ecmproto.formats.text import value_of
+
+if TYPE_CHECKING:
+    from ecmproto.formats.constructs import FlatStruct
 
 Role: TypeAlias = Literal["header", "tag", "message", "flow control", "payload"]
 """What a format is in a frame."""
@@ -220,7 +233,7 @@ class Layer:
     """What one that is crafted has where nothing was said; left out: what its role says."""
 
     layout: ClassVar[tuple[Field, ...]]
-    """Its fields in wire order, as the walk over the schema finds them."""
+    """Its fields in wire order."""
     read_from_text: ClassVar[tuple[Field, ...]]
     """Those of them that take text for their value: addresses and CPIDs."""
     moving: ClassVar[tuple[Field, ...]]
@@ -230,9 +243,9 @@ class Layer:
     """Octets of its fixed part: the fields in front of the first variable one."""
     parse: ClassVar[Callable[[bytes, int, int], tuple[Layer, int, int] | None]]
     """Read one from ``data[start:stop]``: (value, end, octets missing at its end), or None when not even
-    the fixed part is there.  Generated from the schema by `ecmproto.formats.base`."""
+    the fixed part is there.  Generated from the layout by `ecmproto.formats.base`."""
     build: Callable[[], bytes]
-    """Write one; EncodeError for a value out of its field's range.  Generated from the schema."""
+    """Write one; EncodeError for a value out of its field's range.  Generated from the layout."""
 
     otherwise: ClassVar[type[Layer] | None] = None
     """The format of octets that are announced as this one and cannot be it; None where all can."""
@@ -325,6 +338,32 @@ class Layer:
         """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
+    _values: ClassVar[operator.attrgetter[tuple[Any, ...]]]
+    """Gets a value's prefix and fields."""
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return self._values(self) == self._values(other)
+
+    def __hash__(self) -> int:
+        return hash(self._values(self))
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._values(self)[1:]
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for field, value in zip(self.layout, state, strict=True):
+            object.__setattr__(self, field.key, value)
+
+    if not TYPE_CHECKING:  # type checkers would take any attribute for one that can be set
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+        def __delattr__(self, name: str) -> None:
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
 
 def too_few(cls: type[Layer], start: int, stop: int, reach: int) -> DecodeError | None:
     """Return the error of octets in which not even the fixed part of a format is whole, cut or not."""
@@ -364,14 +403,16 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
             cls.__annotations__.setdefault(key, "int")
         if "__post_init__" not in cls.__dict__:
             cls.__post_init__ = _read_text  # type: ignore[attr-defined]
-        made: Any = dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls)
+        # what of a dataclass is the same in all formats stands in Layer: making it for each takes long
+        made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)(cls)
         made.prefix, made.title, made.source = prefix, title, source
-        made.schema = schema_of((f.name, f.metadata["width"]) for f in dataclasses.fields(made))
-
-        made.layout = fields_of(made.schema, prefix)
+        made.layout = fields_of(_declared(made), prefix)
         made.read_from_text = tuple(f for f in made.layout if f.kind in ("mac", "ipv4", "ipv6", "cpid"))
         made.moving = _moving(made)
-        made.fixed_octets, made.parse, made.build = generate(made)
+        made._values = operator.attrgetter("prefix", *(field.key for field in made.layout))
+        made.fixed_octets = sum(field.bits or 0 for field in _fixed(made)) // 8
+        for name, make in _LATER.items():
+            setattr(made, name, _Later(made, name, make))
         if made.limits:
             made.within = _within(made)
             if made.check is Layer.check:
@@ -380,6 +421,38 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
         return made  # type: ignore[no-any-return]
 
     return decorate
+
+
+class _Later:
+    """An attribute of a format that is made when it is first asked for, and takes this one's place."""
+
+    def __init__(self, cls: type[Layer], name: str, make: Callable[[type[Layer]], Any]) -> None:
+        self._cls, self._name, self._make = cls, name, make
+
+    def __get__(self, value: Layer | None, owner: type[Layer]) -> Any:
+        setattr(self._cls, self._name, self._make(self._cls))
+        return getattr(owner if value is None else value, self._name)
+
+
+def _declared(cls: Any) -> list[tuple[str, Width]]:
+    return [(field.name, field.metadata["width"]) for field in dataclasses.fields(cls)]
+
+
+def _schema(cls: type[Layer]) -> FlatStruct:
+    from ecmproto.formats.constructs import schema_of
+
+    return schema_of(_declared(cls))
+
+
+def _constructor(cls: Any) -> Callable[..., None]:
+    """Return the ``__init__`` of a frozen dataclass with the fields of a format."""
+    fields = [(own.name, own.type, dataclasses.field(default=own.default)) for own in dataclasses.fields(cls)]
+    namespace = {"__doc__": cls.__doc__, "__post_init__": cls.__post_init__}
+    made: Any = dataclasses.make_dataclass(
+        cls.__name__, fields, namespace=namespace, repr=False, eq=False, frozen=True, kw_only=True
+    )
+    constructor: Callable[..., None] = made.__init__
+    return constructor
 
 
 def _read_text(value: Layer) -> None:
@@ -496,37 +569,59 @@ def _moving(cls: type[Layer]) -> tuple[Field, ...]:
 
 _CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
 
-Parse = Callable[[bytes, int, int], tuple[Layer, int, int] | None]
-Build = Callable[[Layer], bytes]
 
-
-def generate(cls: type[Layer]) -> tuple[int, Parse, Build]:
-    """Return a format's ``(fixed_octets, parse, build)``; see `Layer`."""
-    fields = cls.layout
-    rest = [field for field in fields if field.bits is None or field.behind]
-    words = _words([field for field in fields if field not in rest])
-    codes = struct.Struct(">" + "".join(_code(word) for word in words))
+def _parser(cls: type[Layer]) -> staticmethod[..., Any]:
+    """Return a format's ``parse``; see `Layer`."""
+    words = _words(cls)
     # slotted classes: setting through the slot skips the frozen dataclass's __init__
-    names = {f"set_{field.key}": getattr(cls, field.key).__set__ for field in fields}
-    scope: dict[str, Any] = names | {
-        "unpack": codes.unpack_from,
-        "pack": codes.pack,
+    scope: dict[str, Any] = {f"set_{field.key}": getattr(cls, field.key).__set__ for field in cls.layout}
+    scope |= {
+        "unpack": _codes(words).unpack_from,
         "new": object.__new__,
         "cls": cls,
         "int_from": int.from_bytes,
+    }
+    exec(_parse_source(words, cls.fixed_octets, _rest(cls)), scope)
+    return staticmethod(scope["parse"])
+
+
+def _builder(cls: type[Layer]) -> Callable[[Layer], bytes]:
+    """Return a format's ``build``; see `Layer`."""
+    words = _words(cls)
+    scope: dict[str, Any] = {
+        "pack": _codes(words).pack,
         "index": operator.index,
-        "explain": _explain(fields),
+        "explain": _explain(cls.layout),
         "error": struct.error,
     }
-    exec(_parse_source(words, codes.size, rest) + _build_source(words, rest), scope)
-    return codes.size, staticmethod(scope["parse"]), scope["build"]
+    exec(_build_source(words, _rest(cls)), scope)
+    build: Callable[[Layer], bytes] = scope["build"]
+    return build
 
 
-def _words(fields: list[Field]) -> list[list[Field]]:
-    """Return the fields grouped by the struct code that reads them: alone, or a run of sub-octet ones."""
+_LATER: dict[str, Callable[[type[Layer]], Any]] = {
+    "__init__": _constructor, "schema": _schema, "parse": _parser, "build": _builder,
+}  # fmt: skip
+
+
+def _fixed(cls: type[Layer]) -> list[Field]:
+    """Return the fields in front of the first variable one."""
+    return [field for field in cls.layout if field.bits is not None and not field.behind]
+
+
+def _rest(cls: type[Layer]) -> list[Field]:
+    return [field for field in cls.layout if field.bits is None or field.behind]
+
+
+def _codes(words: list[list[Field]]) -> struct.Struct:
+    return struct.Struct(">" + "".join(_code(word) for word in words))
+
+
+def _words(cls: type[Layer]) -> list[list[Field]]:
+    """Return the fixed fields by the struct code that reads them: alone, or a run of sub-octet ones."""
     words: list[list[Field]] = []
     run = 0
-    for field in fields:
+    for field in _fixed(cls):
         assert field.bits is not None
         if run % 8:
             words[-1].append(field)

@@ -1,9 +1,7 @@
-"""The fields of a wire format: their declaration, their construct and their position.
+"""The fields of a wire format: their declaration and their position.
 
 A field is declared with ``uint``, ``sint``, ``mac``, ``address`` or ``octets``, which name its width and
-meaning; `schema_of` puts the fields of a format together into its construct schema, each construct carrying
-the field's `Meta`.  `fields_of` walks that construct tree, so whatever is read off a `Field` is what the
-schema says.
+meaning; `fields_of` puts the fields of a format one behind the other.
 """
 
 from __future__ import annotations
@@ -11,21 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, overload
-
-from construct import (
-    Adapter,
-    BitsInteger,
-    BitStruct,
-    Bytes,
-    BytesInteger,
-    Container,
-    GreedyBytes,
-    IfThenElse,
-    Renamed,
-    Struct,
-    Subconstruct,
-    this,
-)
 
 from ecmproto.formats.ethertypes import MAX_LENGTH
 
@@ -54,7 +37,7 @@ class BitPart:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """The meaning of a field: kind, default, unit, names; attached to the field's construct in the schema.
+    """The meaning of a field: kind, default, unit, names.
 
     ``name`` is the field's whole name where it is not ``prefix.key`` (Wireshark's own name then),
     ``length_name`` the name it goes by when its value is an 802.3 length (≤ 1500), ``parts`` are those of its
@@ -90,37 +73,6 @@ class Count:
 
 REST = Count()
 """Every octet that is left."""
-
-
-class Documented(Subconstruct):  # type: ignore[misc]  # construct is untyped
-    """A construct that carries a field's `Meta` and, for a variable one, its `Count`."""
-
-    def __init__(self, subcon: Any, meta: Meta, count: Count | None = None) -> None:
-        super().__init__(subcon)
-        self.meta = meta
-        self.count = count
-
-
-class FlatStruct(Adapter):  # type: ignore[misc]
-    """A Struct whose BitStruct members, named ``_bits…``, show as fields of the whole."""
-
-    def _decode(self, obj: Any, context: Any, path: str) -> Any:
-        flat = Container()
-        for key, value in obj.items():
-            if key.startswith("_bits"):
-                flat.update((k, v) for k, v in value.items() if not k.startswith("_"))
-            elif not key.startswith("_"):
-                flat[key] = value
-        return flat
-
-    def _encode(self, obj: Any, context: Any, path: str) -> Any:
-        nested = Container()
-        for member in self.subcon.subcons:
-            if member.name.startswith("_bits"):
-                nested[member.name] = {bit.name: obj[bit.name] for bit in member.subcon.subcon.subcons}
-            else:
-                nested[member.name] = obj[member.name]
-        return nested
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,48 +184,6 @@ def declared(bits: int, meta: Meta) -> Any:
     return dataclasses.field(default=meta.default, metadata={"width": Width(bits=bits, meta=meta)})
 
 
-def schema_of(widths: Iterable[tuple[str, Width]]) -> FlatStruct:
-    """Return the construct: octet fields as they are, runs of sub-octet fields as BitStructs."""
-    members: list[Any] = []
-    run: list[Any] = []
-    run_bits = 0
-    where: dict[str, Any] = {}
-    for key, width in widths:
-        if width.bits is None:
-            assert width.count is not None
-            members.append(key / Documented(_variable(width.count, where), width.meta, width.count))
-        elif width.bits % 8 or run_bits:
-            group = f"_bits{len(members)}"
-            run.append(key / Documented(BitsInteger(width.bits), width.meta))
-            run_bits += width.bits
-            where[key] = this[group][key]
-            if run_bits % 8 == 0:
-                members.append(group / BitStruct(*run))
-                run, run_bits = [], 0
-        else:
-            members.append(key / Documented(_fixed(width), width.meta))
-            where[key] = this[key]
-    if run_bits:
-        raise TypeError(f"{run_bits} bits of {[bit.name for bit in run]} do not fill octets")
-    return FlatStruct(Struct(*members))
-
-
-def _fixed(width: Width) -> Any:
-    assert width.bits is not None
-    if width.meta.kind in ("uint", "sint", "cpid"):
-        return BytesInteger(width.bits // 8, signed=width.meta.kind == "sint")
-    return Bytes(width.bits // 8)
-
-
-def _variable(count: Count, where: Mapping[str, Any]) -> Any:
-    body = Bytes(where[count.key] * count.scale - count.minus) if count.key else GreedyBytes
-    if count.when is None:
-        return body
-    key, values = count.when
-    path = where[key]
-    return IfThenElse(lambda context: path(context) in values, body, Bytes(0))
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """One field of a format as its schema places it.
@@ -342,39 +252,34 @@ class Field:
         return self.name
 
 
-def fields_of(schema: FlatStruct, prefix: str) -> tuple[Field, ...]:
-    """Return the fields of ``schema`` in wire order, their names under ``prefix``."""
-    fields = []
+def fields_of(declared: Iterable[tuple[str, Width]], prefix: str) -> tuple[Field, ...]:
+    """Return the fields of a format, declared in wire order as (key, width), their names under ``prefix``.
+
+    TypeError for fields of bits that do not end with an octet.
+    """
+    fields: list[Field] = []
     offset = 0
     behind: tuple[str, ...] = ()
-    for key, leaf in _leaves(schema.subcon):
-        bits = None if leaf.count else _bits(leaf.subcon)
+    for key, width in declared:
+        if width.bits is None:
+            _refuse_part_of_octet(fields, offset)
         fields.append(
             Field(
-                name=leaf.meta.name or f"{prefix}.{key}",
+                name=width.meta.name or f"{prefix}.{key}",
                 key=key,
                 bit_offset=offset,
-                bits=bits,
-                meta=leaf.meta,
-                count=leaf.count,
+                bits=width.bits,
+                meta=width.meta,
+                count=width.count,
                 behind=behind,
             )
         )
-        offset += bits or 0
-        behind += (key,) if bits is None else ()
+        offset += width.bits or 0
+        behind += (key,) if width.bits is None else ()
+    _refuse_part_of_octet(fields, offset)
     return tuple(fields)
 
 
-def _leaves(construct: Any) -> Iterator[tuple[str, Documented]]:
-    for renamed in construct.subcons:
-        assert isinstance(renamed, Renamed)
-        inner = renamed.subcon
-        if isinstance(inner, Documented):
-            yield renamed.name, inner
-        else:  # a BitStruct: Transformed or Restreamed around a Struct
-            assert isinstance(inner.subcon, Struct)
-            yield from _leaves(inner.subcon)
-
-
-def _bits(construct: Any) -> int:
-    return int(construct.length) if isinstance(construct, BitsInteger) else 8 * int(construct.sizeof())
+def _refuse_part_of_octet(fields: list[Field], offset: int) -> None:
+    if offset % 8:
+        raise TypeError(f"{fields[-1].name} ends {offset % 8} bits into an octet")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -51,6 +54,36 @@ def test_schema_and_codec_parse_the_same_of_any_octets(cls: type[Layer], data: s
         theirs.pop("_io", None)
         assert theirs == fields_of(value)
     assert value.build() == octets[:end]
+
+
+@ANY_FORMAT
+def test_schema_says_of_each_field_what_the_layout_says(cls: type[Layer]) -> None:
+    of_schema = [(name, leaf.meta, leaf.count, bits) for name, leaf, bits in _leaves(cls.schema.subcon)]
+    assert of_schema == [(field.key, field.meta, field.count, field.bits) for field in cls.layout]
+
+
+def _leaves(construct: Any) -> Iterator[tuple[str, Any, int | None]]:
+    """Yield the fields of a construct: their names, what they carry, their bits."""
+    for renamed in construct.subcons:
+        inner = renamed.subcon
+        if not hasattr(inner, "meta"):  # a BitStruct
+            yield from _leaves(inner.subcon)
+        elif inner.count is not None:
+            yield renamed.name, inner, None
+        else:
+            bits = getattr(inner.subcon, "length", None)
+            is_bits = type(inner.subcon).__name__ == "BitsInteger"
+            yield renamed.name, inner, bits if is_bits else 8 * inner.subcon.sizeof()
+
+
+@ANY_FORMAT
+@given(data=st.data())
+def test_values_are_equal_copied_and_pickled_by_their_fields(cls: type[Layer], data: st.DataObject) -> None:
+    value, other = data.draw(layers_of(cls)), data.draw(layers_of(cls))
+    assert (value == other) == (fields_of(value) == fields_of(other))
+    for same in (copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+        assert (same, hash(same), type(same)) == (value, hash(value), cls)
+    assert all(value != object.__new__(kind) for kind in FORMATS if kind is not cls)
 
 
 def _has_addresses_without_a_place(cls: type[Layer]) -> bool:
@@ -126,6 +159,8 @@ def test_values_are_frozen_and_keyword_only(cls: type[Layer]) -> None:
     key = cls.layout[0].key
     with pytest.raises(AttributeError):
         setattr(cls(), key, 0)
+    with pytest.raises(AttributeError):
+        delattr(cls(), key)
     with pytest.raises(TypeError):
         cls(0)  # type: ignore[call-arg]  # what must fail
     assert not hasattr(cls(), "__dict__")
