@@ -38,8 +38,9 @@ from ecmproto.filter.fields import (
     Value,
     rank,
 )
-from ecmproto.filter.language import checked, parse
+from ecmproto.filter.language import checked
 from ecmproto.filter.literals import expression
+from ecmproto.filter.syntax import parse
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.infiniband import CRC_STATUS, crc_status

@@ -68,9 +68,8 @@ Where this differs from Wireshark on purpose:
 
 from __future__ import annotations
 
-import functools
 import re
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeGuard
+from typing import NoReturn
 
 from ecmproto.errors import FilterError, SpecError, shown
 from ecmproto.filter import fields
@@ -106,137 +105,7 @@ from ecmproto.filter.literals import (
     string_octets,
     whole_number,
 )
-
-if TYPE_CHECKING:
-    from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
-
-GRAMMAR = r"""
-start: either?
-
-?either: both (("or" | "||") both)*
-?both: plain (("and" | "&&") plain)*
-?plain: ("not" | "!") plain                         -> negated
-      | "(" either ")"
-      | relation
-
-?relation: operand                                  -> present
-         | quantifier? operand operator operand     -> comparison
-         | quantifier? operand "in" set             -> membership
-         | operand "not" "in" set                   -> absence
-
-!quantifier: "any" | "all"
-!operator: "==" | "eq" | "any_eq" | "===" | "all_eq" | "!=" | "ne" | "all_ne" | "!==" | "~=" | "any_ne"
-         | ">" | "gt" | ">=" | "ge" | "<" | "lt" | "<=" | "le" | "contains" | "matches" | "~"
-
-operand: sliced (("&" | "bitwise_and") sliced)*
-sliced: (WORD | STRING | RAW_STRING) SLICE*
-
-set: "{" item ("," item)* "}"
-item: _value [".." _value]
-_value: WORD | STRING | RAW_STRING
-
-WORD: /-?[0-9A-Za-z_:](?:[0-9A-Za-z_:\/-]|\.(?!\.))*/
-STRING: /"(?:[^"\\]|\\.)*"/s
-RAW_STRING.2: /[rR]"(?:[^"\\]|\\.)*"/s
-SLICE: /\[[^\[\]]*\]/
-
-%ignore /\s+/
-"""
-
-
-def parse(text: str) -> Tree[Token]:
-    """Return the syntax tree of a filter, every node with its place; FilterError for what is none."""
-    from lark import UnexpectedInput, UnexpectedToken
-
-    try:
-        return _parser().parse(text)
-    except UnexpectedToken as error:
-        raise _unexpected(text, error) from None
-    except UnexpectedInput as error:
-        raise _unreadable(text, error) from None
-
-
-@functools.cache
-def _parser() -> Lark:
-    # Loading the parser library takes longer than decoding a small capture: only filters pay for it.
-    from lark import Lark
-
-    return Lark(GRAMMAR, parser="lalr", lexer="basic", propagate_positions=True)
-
-
-def _unexpected(text: str, error: UnexpectedToken) -> FilterError:
-    """Return the error of a token that stands where it cannot."""
-    token: Token = error.token
-    ended = token.type == "$END"
-    start = len(text.rstrip()) if ended else token.start_pos or 0
-    stop = start + 1 if ended else token.end_pos or start + 1
-    got = "the end of the filter" if ended else shown(str(token))
-    possible = _possible(error)
-    hint = ""
-    if token == "(" and "==" in possible:
-        hint = "there are no functions"
-    elif token.lower() in possible:
-        hint = f"did you mean {token.lower()!r}?"
-    return FilterError(filter=text, start=start, stop=stop, needed=_needed(possible), got=got, hint=hint)
-
-
-def _possible(error: UnexpectedToken) -> set[str]:
-    """Return the tokens that could have stood there, as they are written, and terminals by name."""
-    spelling = {
-        terminal.name: terminal.pattern.value
-        for terminal in _parser().terminals
-        if terminal.pattern.type == "str"
-    }
-    return {spelling.get(name, name) for name in error.accepts}
-
-
-_ENDS = {"$END": "the end of the filter", ")": "')'"}
-
-
-def _needed(possible: set[str]) -> str:
-    if "(" in possible:
-        return "a test such as frame.len > 1000"
-    if "WORD" in possible:
-        return "a field or a value"
-    if "==" in possible:
-        ends = [end for end in (")", "$END") if end in possible]
-        if not ends:
-            return "an operator such as =="
-        return f"an operator such as ==, 'and', 'or' or {_ENDS[ends[0]]}"
-    if "$END" in possible:
-        return f"'and', 'or' or {_ENDS['$END']}"
-    if ")" in possible:
-        return f"'and', 'or' or {_ENDS[')']}"
-    return " or ".join(sorted(map(repr, possible)))
-
-
-_MEANT = {
-    '"': "the double quote that ends the text",
-    "[": "a slice with its ']', such as [0:3]",
-    "'": "double quotes around text",
-    "=": "== to compare",
-    "|": "|| or 'or'",
-    "$": "the name of a field",
-    "#": "a field without a layer number",
-    "+": "a test without arithmetic",
-    "*": "a test without arithmetic",
-    "%": "a test without arithmetic",
-    ".": "a name or a value that starts with a letter or digit",
-}
-
-
-def _unreadable(text: str, error: UnexpectedInput) -> FilterError:
-    """Return the error of a character that begins nothing."""
-    start = error.pos_in_stream or 0
-    char = text[start]
-    needed = _MEANT.get(char, "a word, a number, text in double quotes or an operator")
-    return FilterError(filter=text, start=start, stop=start + 1, needed=needed, got=shown(char))
-
-
-if TYPE_CHECKING:
-    from lark import Token, Tree
-
-    Node: TypeAlias = Token | Tree[Token]
+from ecmproto.filter.syntax import Node, Token, Tree
 
 MAX_DEPTH = 100
 """How deep tests may be nested; what evaluates them calls itself as deep."""
@@ -269,30 +138,14 @@ _NUMBER = r"-?(?:0[xX][0-9a-fA-F]{1,8}|0[0-7]{0,9}|[1-9][0-9]{0,8})"
 _RANGE = re.compile(rf"\s*(?:({_NUMBER})?\s*:\s*({_NUMBER})?|({_NUMBER})\s*-\s*({_NUMBER})|({_NUMBER}))\s*")
 
 
-def checked(text: str, tree: Tree[Token]) -> Test:
+def checked(text: str, tree: Tree) -> Test:
     """Return the test that a filter's syntax tree means; FilterError for a tree that means nothing."""
     return _Checker(text).start(tree)
 
 
-def _place(node: Node) -> tuple[int, int]:
-    """Return the characters of the filter that a node stands on."""
-    if _is_tree(node):
-        return node.meta.start_pos, node.meta.end_pos
-    token = _token(node)
-    return token.start_pos or 0, token.end_pos or 0
-
-
-def _is_tree(node: Node) -> TypeGuard[Tree[Token]]:
-    return hasattr(node, "children")  # the class is lark's, which is not loaded before there is a filter
-
-
-def _trees(node: Tree[Token]) -> list[Tree[Token]]:
-    return [child for child in node.children if _is_tree(child)]
-
-
 def _token(node: Node) -> Token:
-    assert not _is_tree(node)
-    return node  # type: ignore[return-value]
+    assert isinstance(node, Token)
+    return node
 
 
 class _Checker:
@@ -301,13 +154,12 @@ class _Checker:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def start(self, tree: Tree[Token]) -> Test:
-        tests = _trees(tree)
+    def start(self, tree: Tree) -> Test:
+        tests = tree.trees
         return self._test(tests[0], 0) if tests else And(tests=())
 
     def _fail(self, node: Node, needed: str, got: str = "", hint: str = "") -> NoReturn:
-        start, stop = _place(node)
-        self._fail_at(start, stop, needed, got, hint)
+        self._fail_at(node.start, node.stop, needed, got, hint)
 
     def _fail_at(self, start: int, stop: int, needed: str, got: str = "", hint: str = "") -> NoReturn:
         told = got or shown(self._text[start:stop])
@@ -315,19 +167,18 @@ class _Checker:
 
     # tests
 
-    def _test(self, node: Tree[Token], depth: int) -> Test:
+    def _test(self, node: Tree, depth: int) -> Test:
         if depth > MAX_DEPTH:
-            start, _ = _place(node)
-            self._fail_at(start, start + 1, f"at most {MAX_DEPTH} tests within one another", "more")
+            self._fail_at(node.start, node.start + 1, f"at most {MAX_DEPTH} tests within one another", "more")
         match node.data:
             case "either":
-                return Or(tests=tuple(self._test(child, depth + 1) for child in _trees(node)))
+                return Or(tests=tuple(self._test(child, depth + 1) for child in node.trees))
             case "both":
-                return And(tests=tuple(self._test(child, depth + 1) for child in _trees(node)))
+                return And(tests=tuple(self._test(child, depth + 1) for child in node.trees))
             case "negated":
-                return Not(test=self._test(_trees(node)[0], depth + 1))
+                return Not(test=self._test(node.trees[0], depth + 1))
             case "present":
-                return Present(operand=self._operand(_trees(node)[0], alone=True))
+                return Present(operand=self._operand(node.trees[0], alone=True))
             case "comparison":
                 return self._comparison(node)
             case "membership":
@@ -335,8 +186,8 @@ class _Checker:
             case _:
                 return Not(test=self._membership(node))
 
-    def _comparison(self, node: Tree[Token]) -> Test:
-        *quantifier, left_node, operator_node, right_node = _trees(node)
+    def _comparison(self, node: Tree) -> Test:
+        *quantifier, left_node, operator_node, right_node = node.trees
         left = self._operand(left_node)
         operator = operator_node.children[0]
         written = str(operator)
@@ -355,7 +206,7 @@ class _Checker:
             self._fail(right_node, "at least one octet to find")
         return Comparison(left=left, relation=relation, right=right, every=every)
 
-    def _match(self, left: Operand, left_node: Tree[Token], right: Tree[Token], every: bool) -> Match:
+    def _match(self, left: Operand, left_node: Tree, right: Tree, every: bool) -> Match:
         if left.kind not in _SEARCHED:
             self._fail(left_node, "octets, text, a MAC address or a layer to search", _named(left))
         token = _only_token(right)
@@ -365,22 +216,22 @@ class _Checker:
         try:
             expression(pattern)
         except SpecError as error:
-            start, stop = _place(token)
+            start, stop = token.start, token.stop
             at = token.find(error.where) if error.where else -1
             if at >= 0:
                 start, stop = start + at, start + at + len(error.where)
             self._fail_at(start, stop, error.needed, error.got)
         return Match(operand=left, pattern=pattern, every=every)
 
-    def _membership(self, node: Tree[Token]) -> Membership:
-        *quantifier, left_node, set_node = _trees(node)
+    def _membership(self, node: Tree) -> Membership:
+        *quantifier, left_node, set_node = node.trees
         left = self._operand(left_node)
         if left.kind == "layer":
             self._fail(left_node, "a field, or a slice of the layer's octets", _named(left))
-        items = tuple(self._item(item, left) for item in _trees(set_node))
+        items = tuple(self._item(item, left) for item in set_node.trees)
         return Membership(operand=left, items=items, every=_every(quantifier))
 
-    def _item(self, node: Tree[Token], left: Operand) -> Item:
+    def _item(self, node: Tree, left: Operand) -> Item:
         values = [self._value(_token(child), left.kind, left) for child in node.children]
         if len(values) == 1:
             return values[0]
@@ -396,13 +247,13 @@ class _Checker:
 
     # operands
 
-    def _operand(self, node: Tree[Token], *, alone: bool = False) -> Operand:
+    def _operand(self, node: Tree, *, alone: bool = False) -> Operand:
         """Return an operand that has to be a field; ``alone`` where its presence is the test."""
-        first, *masks = _trees(node)
+        first, *masks = node.trees
         operand: Operand = self._sliced(first, alone=alone and not masks)
         return self._masked(operand, first, masks)
 
-    def _masked(self, operand: Operand, first: Tree[Token], masks: list[Tree[Token]]) -> Operand:
+    def _masked(self, operand: Operand, first: Tree, masks: list[Tree]) -> Operand:
         if masks and operand.kind not in _MASKED:
             self._fail(first, "a number, an address or octets before '&'", _named(operand))
         if len(masks) > _MAX_PARTS:
@@ -414,7 +265,7 @@ class _Checker:
             operand = Masked(of=operand, mask=right)
         return operand
 
-    def _sliced(self, node: Tree[Token], *, alone: bool = False) -> FilterField | Slice:
+    def _sliced(self, node: Tree, *, alone: bool = False) -> FilterField | Slice:
         word, *slices = map(_token, node.children)
         if word.type != "WORD":
             self._fail(word, "the name of a field")
@@ -443,7 +294,7 @@ class _Checker:
 
     def _ranges(self, token: Token) -> tuple[Range, ...]:
         ranges = []
-        start = (token.start_pos or 0) + 1
+        start = token.start + 1
         for part in str(token)[1:-1].split(","):
             stop = start + len(part)
             found = _RANGE.fullmatch(part)
@@ -460,16 +311,14 @@ class _Checker:
 
     # what stands on the right
 
-    def _right(self, node: Tree[Token], kind: Kind, left: Operand) -> Right:
-        first, *masks = _trees(node)
+    def _right(self, node: Tree, kind: Kind, left: Operand) -> Right:
+        first, *masks = node.trees
         right = self._right_part(first, kind, left)
         if masks and isinstance(right, Constant | Network):
             self._fail(first, "a field before '&'")
         return self._masked(right, first, masks) if masks else right  # type: ignore[arg-type]  # an operand
 
-    def _right_part(
-        self, node: Tree[Token], kind: Kind, left: Operand
-    ) -> Constant | Network | FilterField | Slice:
+    def _right_part(self, node: Tree, kind: Kind, left: Operand) -> Constant | Network | FilterField | Slice:
         word, *slices = map(_token, node.children)
         field = fields.find(word) if word.type == "WORD" else None
         if not slices:
@@ -519,13 +368,13 @@ def _literal_hint(token: Token, kind: Kind) -> str:
     return fields.hint(token) if re.match(r"[a-z_0-9]{1,40}\.[a-z]", token) else ""
 
 
-def _every(quantifier: list[Tree[Token]]) -> bool:
+def _every(quantifier: list[Tree]) -> bool:
     return bool(quantifier) and str(quantifier[0].children[0]) == "all"
 
 
 def _only_token(node: Node) -> Token | None:
     """Return the token that an operand consists of; None where it is more."""
-    while _is_tree(node):
+    while isinstance(node, Tree):
         if len(node.children) != 1:
             return None
         node = node.children[0]

@@ -10,8 +10,9 @@ from ecmproto.filter import Filter, compile_filter
 from ecmproto.filter import fields as known_fields
 from ecmproto.filter.evaluation import predicate
 from ecmproto.filter.fields import Comparison, Not, Test
-from ecmproto.filter.language import checked, parse
+from ecmproto.filter.language import checked
 from ecmproto.filter.literals import text_of
+from ecmproto.filter.syntax import parse
 from tests.filter.captured import bundled
 from tests.filter.drawn_tests import TESTS, comparisons
 from tests.filter.test_meaning import CASES

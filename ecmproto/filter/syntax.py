@@ -1,0 +1,319 @@
+"""The syntax of display filters: text into a tree, by hand, since a process waits for the grammar of each.
+
+A parser made of a grammar takes longer to be made than a hundred thousand frames take to be filtered.  The
+grammar, which the tests hold this to, is
+
+    filter:     [or]
+    or:         and (("or" | "||") and)*
+    and:        plain (("and" | "&&") plain)*
+    plain:      ("not" | "!") plain | "(" or ")" | relation
+    relation:   operand
+              | ["any" | "all"] operand OPERATOR operand
+              | ["any" | "all"] operand "in" set
+              | operand "not" "in" set
+    operand:    sliced (("&" | "bitwise_and") sliced)*
+    sliced:     VALUE SLICE*
+    set:        "{" item ("," item)* "}"
+    item:       VALUE [".." VALUE]
+
+where a VALUE is a WORD or text in double quotes, STRING or RAW_STRING.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection
+from typing import NamedTuple, NoReturn, TypeAlias
+
+from ecmproto.errors import FilterError, shown
+
+
+class Token(str):
+    """A piece of a filter, whose type is its kind or, of a keyword or sign, the text itself."""
+
+    __slots__ = ("start", "stop", "type")
+    type: str
+    start: int
+    stop: int
+
+
+@dataclasses.dataclass(slots=True)
+class Tree:
+    """A rule of the grammar and what it is made of, with the characters of the filter that it stands on."""
+
+    data: str
+    children: list[Node]
+    start: int
+    stop: int
+
+    @property
+    def trees(self) -> list[Tree]:
+        """Those of its children that are trees."""
+        return [child for child in self.children if isinstance(child, Tree)]
+
+
+Node: TypeAlias = Token | Tree
+
+_VALUES = ("WORD", "STRING", "RAW_STRING")
+_QUANTIFIERS = ("any", "all")
+OPERATORS = (
+    "==", "eq", "any_eq", "===", "all_eq", "!=", "ne", "all_ne", "!==", "~=", "any_ne", ">", "gt", ">=", "ge",
+    "<", "lt", "<=", "le", "contains", "matches", "~",
+)  # fmt: skip
+_OR, _AND, _NOT, _MASK = ("or", "||"), ("and", "&&"), ("not", "!"), ("&", "bitwise_and")
+_KEYWORDS = frozenset(
+    each
+    for each in (*OPERATORS, *_QUANTIFIERS, *_OR, *_AND, *_NOT, *_MASK, "in", "(", ")", "{", "}", ",", "..")
+)
+_SIGNS = "|".join(
+    re.escape(each) for each in sorted(_KEYWORDS, key=len, reverse=True) if not each[0].isalpha()
+)
+_TOKEN = re.compile(
+    rf"""\s*(?:
+    (?P<RAW_STRING>[rR]"(?:[^"\\]|\\.)*")
+    | (?P<STRING>"(?:[^"\\]|\\.)*")
+    | (?P<SLICE>\[[^\[\]]*\])
+    | (?P<WORD>-?[0-9A-Za-z_:](?:[0-9A-Za-z_:/-]|\.(?!\.))*)
+    | (?P<SIGN>{_SIGNS})
+    | (?P<END>\Z)
+    )""",
+    re.DOTALL | re.VERBOSE,
+)
+_SPACE = re.compile(r"\s*")
+_END = "$END"
+
+
+def parse(text: str) -> Tree:
+    """Return the syntax tree of a filter, every node with its place; FilterError for what is none."""
+    return _Parser(text).filter()
+
+
+class _Part(NamedTuple):
+    """A test, and where it starts and stops with the parentheses around it."""
+
+    tree: Tree
+    start: int
+    stop: int
+
+
+class _Level:
+    """The tests between a pair of parentheses, or outside of all."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.negations: list[int] = []
+        """Where each ``not`` starts that the next test is under."""
+        self.both: list[_Part] = []
+        self.either: list[_Part] = []
+
+
+class _Parser:
+    """Reads a filter from left to right; what is in parentheses waits in a list, however deep it is."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._next = self._read(0)
+        self._behind = 0
+        """Where the last token that was taken ends."""
+        self._more: tuple[str, ...] = ()
+        """What could have gone on where the last test ended."""
+
+    def filter(self) -> Tree:
+        levels = [_Level(0)]
+        if self._next.type == _END:
+            return Tree("start", [], 0, 0)
+        while True:
+            if self._next.type in _NOT:
+                levels[-1].negations.append(self._take().start)
+                continue
+            if self._next.type == "(":
+                levels.append(_Level(self._take().start))
+                continue
+            relation = self._relation()
+            part: _Part | None = _Part(relation, relation.start, relation.stop)
+            while part is not None:
+                part = self._joined(levels, part)
+                if part is not None and not levels:
+                    return Tree("start", [part.tree], part.start, part.stop)
+
+    def _joined(self, levels: list[_Level], part: _Part) -> _Part | None:
+        """Add a test to its level; return what the level comes to if it ends there, None if tests follow."""
+        level, inside = levels[-1], len(levels) > 1
+        while level.negations:
+            start = level.negations.pop()
+            part = _Part(Tree("negated", [part.tree], start, part.stop), start, part.stop)
+        level.both.append(part)
+        if self._next.type in _AND:
+            self._take()
+            return None
+        level.either.append(_together("both", level.both))
+        level.both = []
+        if self._next.type in _OR:
+            self._take()
+            return None
+        end = ")" if inside else _END
+        if self._next.type != end:
+            # whoever ends it, or closes a parenthesis, has written the whole test
+            more = () if self._next.type in _ENDS else self._more
+            self._fail((*more, *_AND, *_OR, end))
+        found = _together("either", level.either)
+        levels.pop()
+        if inside:
+            self._take()
+            self._more = ()
+            return _Part(found.tree, level.start, self._behind)
+        return found
+
+    def _relation(self) -> Tree:
+        children: list[Node] = []
+        if self._next.type in _QUANTIFIERS:
+            token = self._take()
+            children.append(Tree("quantifier", [token], token.start, token.stop))
+        elif self._next.type not in _VALUES:
+            self._fail((*_VALUES, *_QUANTIFIERS, *_NOT, "("))
+        quantified = bool(children)
+        children.append(self._operand())
+        token = self._next
+        if token.type in OPERATORS:
+            self._take()
+            children += [Tree("operator", [token], token.start, token.stop), self._operand()]
+            return self._made("comparison", children)
+        self._more = (*self._more, *OPERATORS, "in", *([] if quantified else ["not"]))
+        if token.type == "in":
+            self._take()
+            children.append(self._set())
+            return self._made("membership", children)
+        if quantified:
+            self._fail(self._more)
+        if token.type != "not":
+            return self._made("present", children)
+        self._take()
+        self._want("in")
+        children.append(self._set())
+        return self._made("absence", children)
+
+    def _operand(self) -> Tree:
+        parts: list[Node] = [self._sliced()]
+        while self._next.type in _MASK:
+            self._take()
+            parts.append(self._sliced())
+        return self._made("operand", parts)
+
+    def _sliced(self) -> Tree:
+        parts: list[Node] = [self._want(*_VALUES)]
+        while self._next.type == "SLICE":
+            parts.append(self._take())
+        self._more = ("SLICE", *_MASK)
+        return self._made("sliced", parts)
+
+    def _set(self) -> Tree:
+        start = self._want("{").start
+        items: list[Node] = [self._item()]
+        while self._next.type == ",":
+            self._take()
+            items.append(self._item())
+        if self._next.type != "}":
+            self._fail((*self._more, ",", "}"))
+        self._take()
+        self._more = ()
+        return Tree("set", items, start, self._behind)
+
+    def _item(self) -> Tree:
+        values: list[Node] = [self._want(*_VALUES)]
+        self._more = ("..",)
+        if self._next.type == "..":
+            self._take()
+            values.append(self._want(*_VALUES))
+            self._more = ()
+        return self._made("item", values)
+
+    def _made(self, rule: str, children: list[Node]) -> Tree:
+        return Tree(rule, children, children[0].start, self._behind)
+
+    # tokens
+
+    def _want(self, *possible: str) -> Token:
+        if self._next.type not in possible:
+            self._fail(possible)
+        return self._take()
+
+    def _take(self) -> Token:
+        """Return the next token, and read the one behind it."""
+        token = self._next
+        self._behind = token.stop
+        self._next = self._read(token.stop)
+        return token
+
+    def _read(self, at: int) -> Token:
+        found = _TOKEN.match(self._text, at)
+        if found is None or found.lastgroup is None:
+            raise _unreadable(self._text, at)
+        token = Token(found[found.lastgroup])
+        token.start, token.stop = found.span(found.lastgroup)
+        token.type = _END if found.lastgroup == "END" else token if token in _KEYWORDS else found.lastgroup
+        return token
+
+    def _fail(self, possible: tuple[str, ...]) -> NoReturn:
+        raise _unexpected(self._text, self._next, possible)
+
+
+def _together(rule: str, parts: list[_Part]) -> _Part:
+    """Return the rule made of some parts; the only one as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    start, stop = parts[0].start, parts[-1].stop
+    return _Part(Tree(rule, [part.tree for part in parts], start, stop), start, stop)
+
+
+def _unexpected(text: str, token: Token, possible: tuple[str, ...]) -> FilterError:
+    """Return the error of a token that stands where it cannot, and what could."""
+    ended = token.type == _END
+    start = len(text.rstrip()) if ended else token.start
+    stop = start + 1 if ended else token.stop
+    got = "the end of the filter" if ended else shown(str(token))
+    hint = ""
+    if token == "(" and "==" in possible:
+        hint = "there are no functions"
+    elif token.lower() in possible:
+        hint = f"did you mean {token.lower()!r}?"
+    return FilterError(filter=text, start=start, stop=stop, needed=needed(possible), got=got, hint=hint)
+
+
+_ENDS = {")": "')'", _END: "the end of the filter"}
+
+
+def needed(possible: Collection[str]) -> str:
+    """Return in words what could stand where something else does: words, signs and kinds of tokens."""
+    if "(" in possible:
+        return "a test such as frame.len > 1000"
+    if "WORD" in possible:
+        return "a field or a value"
+    end = next((_ENDS[end] for end in (")", _END) if end in possible), "")
+    if "==" in possible:
+        return f"an operator such as ==, 'and', 'or' or {end}" if end else "an operator such as =="
+    return f"'and', 'or' or {end}" if end else " or ".join(sorted(map(repr, possible)))
+
+
+_MEANT = {
+    '"': "the double quote that ends the text",
+    "[": "a slice with its ']', such as [0:3]",
+    "'": "double quotes around text",
+    "=": "== to compare",
+    "|": "|| or 'or'",
+    "$": "the name of a field",
+    "#": "a field without a layer number",
+    "+": "a test without arithmetic",
+    "*": "a test without arithmetic",
+    "%": "a test without arithmetic",
+    ".": "a name or a value that starts with a letter or digit",
+}
+
+
+def _unreadable(text: str, at: int) -> FilterError:
+    """Return the error of a character that begins nothing."""
+    space = _SPACE.match(text, at)
+    start = space.end() if space is not None else at
+    char = text[start]
+    meant = _MEANT.get(char, "a word, a number, text in double quotes or an operator")
+    return FilterError(filter=text, start=start, stop=start + 1, needed=meant, got=shown(char))
