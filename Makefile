@@ -77,7 +77,7 @@ wheel: $(VENV)/ready-dev  ## dist/: a wheel with the kernels' machine code, for 
 	ECMPROTO_PREBUILT="$(CURDIR)/build/prebuilt" $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 wheel-check: wheel  ## its first minute in an empty environment, beside that of others: nothing is compiled
-	$(BIN)/python -m bench firstminute --gate dist/ecmproto-*-cp*.whl
+	$(BIN)/python -m bench firstminute --gate
 
 docs: references  ## the documentation site, in build/site/html: warnings are errors, and no network is used
 	$(BIN)/python -m docs.site
@@ -107,4 +107,4 @@ oldest newest: $(VENV)/ready-release  ## some tests with the oldest, and the new
 	$(BIN)/python .ci/bounds.py $@ .venv-$@
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,7 +1,8 @@
 """A newcomer's first minute: a wheel in an empty environment, its first commands, beside tshark and Scapy.
 
-``python -m bench firstminute [--gate] [WHEEL]`` (default: the newest in ``dist/``).  The environment is made
-for this, cannot be written to and has no home, no cache and no compiler; as root, it is mounted so.
+``python -m bench firstminute [--gate] [WHEEL]`` (default: the newest in ``dist/`` for this Python).  The
+environment is made for this, cannot be written to and has no home, no cache and no compiler; as root, it is
+mounted so.
 Beside each first run stands a later one with code that numba compiled for this very processor, and what a
 first one takes without the wheel's code.  ``--gate`` ends with exit code 1 where something was compiled, or
 took more than `SLOWER` times as much of the processors as that later one.  ``--pages`` runs what the pages of
@@ -33,6 +34,7 @@ _READERS = ("duckdb", "pandas", "polars")
 _PROGRAMS = ("/usr/bin", "/bin")
 _FEW = 20
 _SCAPY_FRAMES = 20_000
+_VERSION = "import sys; print(*sys.version_info[:2], sep='')"
 _COUNTING = """
 import json, sys
 from numba.core import event
@@ -77,7 +79,7 @@ def run(arguments: Sequence[str]) -> None:
         help="run what pages show, and say what they compile (default: all)",
     )
     given = parser.parse_args(arguments)
-    wheel = given.wheel or _newest()
+    wheel = given.wheel or _newest(given.python)
     with tempfile.TemporaryDirectory(prefix="firstminute-") as name:
         place = Place(Path(name), given.python)
         if given.pages is not None:
@@ -92,10 +94,13 @@ def run(arguments: Sequence[str]) -> None:
         sys.exit("firstminute: " + "; ".join(late))
 
 
-def _newest() -> Path:
-    found = sorted((REPOSITORY / "dist").glob("ecmproto-*-cp*.whl"), key=lambda path: path.stat().st_mtime)
+def _newest(python: str) -> Path:
+    """Return the newest wheel in ``dist/`` with machine code for a Python."""
+    version = subprocess.check_output([python, "-c", _VERSION], text=True).strip()
+    wheels = (REPOSITORY / "dist").glob(f"ecmproto-*-cp{version}-*.whl")
+    found = sorted(wheels, key=lambda path: path.stat().st_mtime)
     if not found:
-        sys.exit("firstminute: needed a wheel with machine code in dist/, got none: make wheel")
+        sys.exit(f"firstminute: needed a wheel for cp{version} in dist/, got none: make wheel")
     return found[-1]
 
 

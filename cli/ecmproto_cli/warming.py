@@ -321,7 +321,8 @@ _GENERAL = (
         name="columns", about=("columns",), seconds=10,
         lines=(
             "dissect -r @many.pcap -w @many.parquet",
-            "dissect -r @mixed.pcapng -w @a.parquet --all-fields -Y 'eth.src < eth.dst or eth.src & eth.dst'",
+            "dissect -r @mixed.pcapng -w @a.parquet --all-fields -Y"
+            " 'eth.src < eth.dst or eth.src & eth.dst or cnm.msdu & 01 > 00'",
             "dissect -r @mixed.pcapng -T arrow -e frame.time_epoch -e eth.dst -e ip.src -w @some.arrow",
             "craft --from-columns @a.parquet -w @again.pcap",
         ),
