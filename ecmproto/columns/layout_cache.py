@@ -60,6 +60,8 @@ FROM_END = 1 << 30
 captured are to be added."""
 
 _SLOTS, _PROBES = 1 << 13, 8
+_LAYOUTS, _WORDS, _LAYERS = 1 << 13, 1 << 15, 1 << 16
+"""The room to begin with."""
 _MOST_LAYERS = 32
 _WORD = 8
 _ANY_OCTETS = 1 << 62
@@ -91,14 +93,18 @@ class LayoutCache(NamedTuple):
 
 
 def new_cache() -> LayoutCache:
-    """Return room for cache, none known."""
+    """Return room for layouts, none known.
+
+    There is room for as many as frames of all kinds and lengths have: it takes memory where it is used, which
+    making room later, and moving what is known there, takes twice.
+    """
     return LayoutCache(
         used=np.zeros(3, np.int64),
         slot=np.full(_SLOTS, NO_LAYOUT, np.int32),
         recent=np.full(_SLOTS, NO_LAYOUT, np.int32),
-        layout=np.empty((1024, NODE + 1), np.int64),
-        word=np.empty((4096, 3), np.uint64),
-        layer=np.empty((8192, 3), np.int64),
+        layout=np.empty((_LAYOUTS, NODE + 1), np.int64),
+        word=np.empty((_WORDS, 3), np.uint64),
+        layer=np.empty((_LAYERS, 3), np.int64),
     )
 
 

@@ -767,8 +767,11 @@ class BatchPart:
         return self.cache.layer[: self.cache.used[2]]
 
     def _grow(self) -> None:
-        self.cache = with_more_room(self.cache)
+        """Make more room where there is none: for paths, or else for layouts."""
         nodes = self.paths.next
+        if self.paths.used[0] < len(nodes):
+            self.cache = with_more_room(self.cache)
+            return
         longer = np.zeros((2 * len(nodes), nodes.shape[1]), np.int32)
         longer[: len(nodes)] = nodes
         self.paths = self.paths._replace(next=longer)
