@@ -36,7 +36,7 @@ _MADE: Mapping[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 _MOST_ARRAY_OCTETS = 1 << 30
 _LEVEL = 1
-_SHORT_OCTETS = 64
+_SHORT_OCTETS = 512
 """Arrays of which so few octets are used stay as they are: states have hundreds of them."""
 
 
@@ -204,27 +204,49 @@ def _packed(array: NDArray[Any]) -> State:
     flat = np.ascontiguousarray(array).reshape(-1)
     others = np.flatnonzero(flat != flat[-1]) if len(flat) else np.zeros(0, np.int64)
     used = int(others[-1]) + 1 if len(others) else 0
-    octets = flat[:used].tobytes()
+    kept, rest = flat[:used], flat[-1:].tobytes()
+    octets = kept.tobytes()
+    if kept.nbytes > _SHORT_OCTETS:
+        kept = _narrowed(kept)
+        octets = zlib.compress(kept.tobytes(), _LEVEL)
     return {
-        _KIND: "array", "dtype": array.dtype.str, "shape": list(array.shape), "used": used,
-        "rest": flat[-1:].tobytes(),
-        _OF: octets if len(octets) <= _SHORT_OCTETS else zlib.compress(octets, _LEVEL),
+        _KIND: "array", "dtype": array.dtype.str, "shape": list(array.shape), "used": used, "rest": rest,
+        "kept": kept.dtype.str, _OF: octets,
     }  # fmt: skip
+
+
+def _narrowed(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers with as few octets each as all of them need: fewer are compressed faster."""
+    if numbers.dtype.kind not in "iu":
+        return numbers
+    least, greatest = int(numbers.min()), int(numbers.max())
+    kind, bits = ("u", greatest.bit_length()) if least >= 0 else ("i", 1 + max(greatest, ~least).bit_length())
+    for octets in (1, 2, 4):
+        if bits <= 8 * octets < 8 * numbers.dtype.itemsize:
+            return numbers.astype(f"<{kind}{octets}")
+    return numbers
 
 
 def _unpacked(plain: State) -> NDArray[Any]:
     dtype, shape = np.dtype(str(plain["dtype"])), tuple(int(each) for each in plain["shape"])
-    octets, used = math.prod(shape) * dtype.itemsize, int(plain["used"]) * dtype.itemsize
-    if dtype.kind not in "biuf" or not 0 <= used <= octets <= _MOST_ARRAY_OCTETS:
+    kept = np.dtype(str(plain["kept"]))
+    count, used = math.prod(shape), int(plain["used"])
+    if not (
+        {dtype.kind, kept.kind} <= set("biuf")
+        and 0 <= used <= count
+        and kept.itemsize <= dtype.itemsize
+        and count * dtype.itemsize <= _MOST_ARRAY_OCTETS
+    ):
         raise ValueError(f"an array of {dtype}, {shape}")
     found = plain[_OF]
-    if used > _SHORT_OCTETS:
+    octets = used * kept.itemsize
+    if used * dtype.itemsize > _SHORT_OCTETS:
         # what unpacks to more than it says is refused before it does
-        found = zlib.decompressobj().decompress(found, used + 1)
-    if len(found) != used:
-        raise ValueError(f"{len(found)} octets for {used}")
-    array = np.zeros(math.prod(shape), dtype)
-    if octets:
+        found = zlib.decompressobj().decompress(found, octets + 1)
+    if len(found) != octets:
+        raise ValueError(f"{len(found)} octets for {octets}")
+    array = np.zeros(count, dtype)
+    if count:
         array[:] = np.frombuffer(plain["rest"], dtype, 1)[0]
-    array[: int(plain["used"])] = np.frombuffer(found, dtype)
+    array[:used] = np.frombuffer(found, kept)
     return array.reshape(shape)

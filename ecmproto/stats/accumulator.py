@@ -327,6 +327,17 @@ class _CaptureTimes:
         self._first_ns = low_ns if self._first_ns is None else min(low_ns, self._first_ns)
         self._last_ns = high_ns if self._last_ns is None else max(high_ns, self._last_ns)
 
+    def plain_state(self) -> tuple[int | None, int | None, int, NDArray[np.int64], NDArray[np.int64]]:
+        """Return what is known of times; those that rise as the first one and steps, which are small."""
+        return self._first_ns, self._last_ns, self.backwards, self._rising[:1], np.diff(self._rising)
+
+    def take_plain_state(
+        self, state: tuple[int | None, int | None, int, NDArray[np.int64], NDArray[np.int64]]
+    ) -> None:
+        """Know what another one knew."""
+        self._first_ns, self._last_ns, self.backwards, first, steps = state
+        self._rising = np.cumsum(np.concatenate([first, steps]))
+
     @property
     def span(self) -> Span:
         """From the earliest time to the latest."""

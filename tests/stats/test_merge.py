@@ -153,3 +153,20 @@ def test_a_short_array_of_other_octets_than_it_says_is_no_state(octets: object) 
     state["of"]["counts"]["of"] = octets
     with pytest.raises(ParameterError, match="one of Counter"):
         restore(Counter(), state)
+
+
+@given(
+    st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-300, 300), max_size=3),
+    st.sampled_from(["<i8", ">i8", "<u8", "<i2", "<f8", "|b1"]),
+    st.sampled_from([1, 200]),
+)
+def test_arrays_of_any_numbers_come_back_with_their_types(numbers: list[int], dtype: str, times: int) -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.counts = np.zeros(0)
+
+    counter, found = Counter(), Counter()
+    counter.counts = np.array([*numbers, 0], np.int64).astype(dtype).repeat(times)
+    restore(found, state_of(counter))
+    np.testing.assert_array_equal(found.counts, counter.counts)
+    assert found.counts.dtype == counter.counts.dtype
