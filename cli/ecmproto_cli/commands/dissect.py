@@ -316,6 +316,9 @@ _FULL_FRAMES = 64
 """What a slow pipe brings is less at a time, and not worth a kernel."""
 _COMMENTED = ("tree", "json", "ndjson")
 _THREADS = 2
+_BATCHES_AHEAD = 2
+"""Batches that are begun before the one in front of them is shown: no thread waits for what is written.
+No more than threads: behind a batch that is shown frame by frame all but one of them may wait for it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -378,7 +381,7 @@ class Output:
     def begun(self, items: Iterable[Any], limit: int | None) -> Iterator[Any]:
         """Yield what a reader gives, up to ``limit`` frames; batches as what is begun of showing them.
 
-        Of a large file the batch that follows is begun before one is shown.
+        Of a large file the batches that follow are begun before one is shown.
         """
         from ecmproto.capture import Batch
 
@@ -387,7 +390,7 @@ class Output:
                 over = limit is not None and self.frames + len(item) > limit
                 item = self._shown(item.select(range((limit or 0) - self.frames)) if over else item)
             self._waiting.append(item)
-            ahead = int(self._large and self._reader.size_octets is not None)
+            ahead = _BATCHES_AHEAD if self._large and self._reader.size_octets is not None else 0
             while len(self._waiting) > ahead:
                 yield self._waiting.popleft()
             if self.frames == limit:

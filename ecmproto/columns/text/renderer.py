@@ -390,12 +390,15 @@ class RenderBuffers:
         return texts
 
 
-SHARE_FRAMES = 4096
-SHARE_OCTETS = 1 << 20
+SHARE_FRAMES = 1 << 13
+SHARE_OCTETS = 2 << 20
 """A thread's share at a time: so many frames, or fewer of so many octets."""
 WORTH_FRAMES = 16
 """Of a path that fewer frames of a batch have, and none had before, no program is made."""
 _AHEAD = 3
+AHEAD_OCTETS = 32 << 20
+"""With threads, so much text of a batch, that of most as a whole, is made at once by whoever asks for it: a
+share that passes from thread to thread makes each of them wait for the interpreter."""
 _NONE, _UNASKED = -1, -2
 _NEAR_NS = 1 << 60
 _FAR_NS = 2.0**62
@@ -450,8 +453,8 @@ class Renderer:
         """Return the text of the frames of a batch in pieces, each of which is valid until the next.
 
         ``single`` gives the text of frames that no program tells: of those, in order, that ``odd`` says too.
-        ``origin_ns`` is what `RecordNumber.SINCE_NS` counts from.  ``pool`` begins with the text now, before
-        it is taken.  Several threads may ask, for one batch each.
+        ``origin_ns`` is what `RecordNumber.SINCE_NS` counts from.  ``pool`` makes it ahead of who
+        takes it, and about AHEAD_OCTETS of it are made now.  Several threads may ask, for one batch each.
         """
         if not len(batch):
             return iter(())
@@ -528,9 +531,14 @@ class Renderer:
         return program
 
     def _shares(self, job: Job, captured: Int64, pool: ThreadPoolExecutor | None) -> Iterator[memoryview]:
-        """Return the text of the rows, share by share, with threads that are some shares ahead."""
+        """Return the text of the rows, share by share: some made now, then by threads some shares ahead."""
         works = [partial(self._share, job, *share) for share in _shared(captured)]
-        return self._taken(some_ahead(works, pool, _AHEAD))
+        made: list[tuple[RenderBuffers, list[memoryview]]] = []
+        left = 0 if pool is None else AHEAD_OCTETS
+        while left > 0 and len(made) < len(works):
+            made.append(works[len(made)]())
+            left -= sum(len(text) for text in made[-1][1])
+        return self._taken(itertools.chain(made, some_ahead(works[len(made) :], pool, _AHEAD)))
 
     def _taken(self, shares: Iterable[tuple[RenderBuffers, list[memoryview]]]) -> Iterator[memoryview]:
         for buffers, texts in shares:

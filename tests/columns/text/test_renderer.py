@@ -344,8 +344,10 @@ def test_records_and_interfaces() -> None:
     assert told == "4 7 1 -1 14 14 0 0 0 1 \n5 9 1 1 20 2 18 1 5 147 \n"
 
 
-def test_threads_and_what_they_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ahead_octets", [0, 1, 2000, 1 << 20])
+def test_threads_and_what_they_leave(ahead_octets: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renderer, "SHARE_FRAMES", 10)
+    monkeypatch.setattr(renderer, "AHEAD_OCTETS", ahead_octets)
     batch = Batch.from_frames([FRAMES["data"]] * 995)
     expected = "".join(f"{number}\n" for number in range(1, 996))
     with ThreadPoolExecutor(2) as pool:
