@@ -6,20 +6,20 @@ frames of a capture have at all.
 
 from __future__ import annotations
 
-import base64
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from ecmproto.capture import Batch, CaptureReader, Interface, open_captures
 from ecmproto.capture.names import is_pipe
 from ecmproto.capture.writer import Sink, open_sink
-from ecmproto.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of, with_words
+from ecmproto.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of
 from ecmproto.columns.column import asked
 from ecmproto.columns.extraction import Columns, extract
-from ecmproto.columns.threads import ahead, in_order
+from ecmproto.columns.parquet import ROW_GROUP_FRAMES, ParquetFile, RowGroup
+from ecmproto.columns.threads import in_order
 from ecmproto.filter.fields import DISPLAYED, FilterField
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
@@ -33,6 +33,9 @@ THREADS = 2
 """How many threads find the columns of batches unless told otherwise; the caller's reads ahead of them."""
 
 CapturePath: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+
+ColumnsToCome: TypeAlias = "Columns | Callable[[], Columns]"
+"""Columns, or a task that makes them."""
 
 
 def column_batches(
@@ -53,13 +56,7 @@ def column_batches(
     """
     names = tuple(field.name for field in asked(fields))
     works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes, watch=watch)
-    return in_order(works, 1 if _in_turn(names, filter) else threads)
-
-
-def _in_turn(names: Iterable[str], filter: Filter | str | None) -> bool:
-    """Return whether what a batch gives depends on what was displayed before it."""
-    wanted = _compiled(filter) if isinstance(filter, str) else filter
-    return DISPLAYED in names or (wanted is not None and DISPLAYED in wanted.fields)
+    return in_order(works, threads)
 
 
 def batch_works(
@@ -78,21 +75,35 @@ def batch_works(
     wanted = _compiled(filter) if isinstance(filter, str) else filter
     for batch in watch(_up_to(limit, reader)):
         # more may be described while this is done: they are added behind those that matter here
-        yield partial(_columns_of, batch, reader.interfaces, names, wanted, ethertypes)
+        made = partial(_columns_of, interfaces=reader.interfaces, names=names, ethertypes=ethertypes)
+        if DISPLAYED not in (*names(), *(() if wanted is None else wanted.fields)):
+            yield partial(made, batch, filter=wanted)
+        elif wanted is None:
+            yield partial(made, batch.displayed(), filter=None)
+        else:  # which were displayed before is known when these are found
+            yield partial(_same, made(batch, filter=wanted, displayed=True))
 
 
 def _columns_of(
     batch: Batch,
+    *,
     interfaces: Sequence[Interface],
     names: Callable[[], tuple[str, ...]],
     filter: Filter | None,
     ethertypes: EtherTypes,
+    displayed: bool = False,
 ) -> Columns:
     if filter is not None:
         from ecmproto.columns.selection import selected
 
         batch = batch.select(selected(batch, filter, interfaces=interfaces, ethertypes=ethertypes))
-    return extract(batch.displayed(), names(), interfaces=interfaces, ethertypes=ethertypes)
+    return extract(
+        batch.displayed() if displayed else batch, names(), interfaces=interfaces, ethertypes=ethertypes
+    )
+
+
+def _same(columns: Columns) -> Columns:
+    return columns
 
 
 def record_batches(
@@ -117,13 +128,13 @@ def record_batches(
             partial(_record_batch_of, columns, schema)
             for columns in batch_works(reader, lambda: names, filter=filter, ethertypes=ethertypes)
         )
-        yield from in_order(works, 1 if _in_turn(names, filter) else threads)
+        yield from in_order(works, threads)
         if reader.problem is not None:
             raise reader.problem
 
 
-def _record_batch_of(columns: Callable[[], Columns], schema: pa.Schema) -> pa.RecordBatch:
-    return record_batch_of(columns(), schema)
+def _record_batch_of(columns: ColumnsToCome, schema: pa.Schema) -> pa.RecordBatch:
+    return record_batch_of(columns() if callable(columns) else columns, schema)
 
 
 def read_table(
@@ -209,12 +220,6 @@ def _formats(field: FilterField) -> frozenset[type[Layer]]:
 Form: TypeAlias = Literal["parquet", "arrow", "stream"]
 """Parquet, Arrow's IPC file format, and its stream, which needs no end to be read."""
 
-ROW_GROUP_FRAMES = 1 << 16
-"""Frames in a row group of a Parquet file: memory holds one of them."""
-
-_WRITE_VALUES = 1 << 14
-"""How many values pyarrow writes at a time; with its own 1024 it takes a fifth longer."""
-
 
 def write_columns(
     path: CapturePath,
@@ -242,80 +247,77 @@ def write_columns(
             names = fields_present(reader, filter=filter, ethertypes=ethertypes)
     schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     with open_captures((path,)) as reader, open_sink(out, force=force, whole=form != "stream") as sink:
-        # one thread keeps ahead of what the other, this one, encodes: that takes longer
-        columns = column_batches(reader, names, filter=filter, ethertypes=ethertypes, threads=1)
-        frames = write_batches(columns, schema, sink, form)
+        works = batch_works(reader, lambda: names, filter=filter, ethertypes=ethertypes)
+        frames = write_batches(works, schema, sink, form)
         if reader.problem is not None:
             raise reader.problem
         return frames
 
 
 def write_batches(
-    columns: Iterable[Columns], schema: pa.Schema, sink: Sink, form: Form, *, threads: int = THREADS
+    columns: Iterable[ColumnsToCome],
+    schema: pa.Schema,
+    sink: Sink,
+    form: Form,
+    *,
+    threads: int = THREADS,
 ) -> int:
     """Write the columns of batches to ``sink``, with a schema of `schema_of`; return how many frames.
 
-    ``threads`` 1 keeps to the calling thread.
+    ``threads`` threads do what tasks of `batch_works` do, and encode; 1 keeps to the calling thread.
     """
+    if form == "parquet":
+        file = ParquetFile(schema, sink.write)
+        begun = in_order((partial(_row_group_of, each, file) for each in columns), threads)
+        for group in _whole_groups(begun, file):
+            file.write(group)
+        file.end()
+        return file.rows
     frames = 0
-    # an address is made text, and hashed by the encoder, once a row group: most repeat
-    written = with_words(schema) if form == "parquet" else schema
-    batches = (record_batch_of(each, written) for each in columns)
-    with _writer(written, sink, form) as writer:
-        tables = _row_groups(batches, written, ROW_GROUP_FRAMES if form == "parquet" else 1)
-        for table in tables if threads == 1 else ahead(tables):
-            writer.write_table(table)
-            frames += table.num_rows
-        if form == "parquet":
-            # who reads the file gets plain text
-            told = base64.b64encode(schema.serialize().to_pybytes())
-            writer.add_key_value_metadata({"ARROW:schema": told.decode()})
+    with _ipc_writer(schema, sink, form) as writer:
+        for batch in in_order((partial(_record_batch_of, each, schema) for each in columns), threads):
+            writer.write_batch(batch)
+            frames += batch.num_rows
     return frames
 
 
-def _writer(schema: pa.Schema, sink: Sink, form: Form) -> Any:
+class _Piece(NamedTuple):
+    """Columns of too few frames for a row group of their own."""
+
+    columns: Columns
+    batch: pa.RecordBatch
+
+
+def _row_group_of(columns: ColumnsToCome, file: ParquetFile) -> RowGroup | _Piece:
+    """Return columns as a row group, or as a piece of one."""
+    made = columns() if callable(columns) else columns
+    if made.frames >= ROW_GROUP_FRAMES // 2:
+        return file.encoded(made)
+    return _Piece(made, record_batch_of(made, file.schema))
+
+
+def _whole_groups(begun: Iterable[RowGroup | _Piece], file: ParquetFile) -> Iterator[RowGroup]:
+    """Yield row groups, with the pieces between them gathered in some."""
+    pieces: list[_Piece] = []
+    for each in itertools.chain(begun, [None]):
+        if isinstance(each, _Piece) and each.columns.frames:
+            pieces.append(each)
+        rows = sum(piece.columns.frames for piece in pieces)
+        if rows >= ROW_GROUP_FRAMES or (rows and not isinstance(each, _Piece)):
+            yield (
+                file.encoded(pieces[0].columns)
+                if len(pieces) == 1
+                else file.gathered([piece.batch for piece in pieces])
+            )
+            pieces = []
+        if isinstance(each, RowGroup):
+            yield each
+
+
+def _ipc_writer(schema: pa.Schema, sink: Sink, form: Form) -> Any:
     pa = arrow()
     stream = pa.PythonFile(_Stream(sink), "w")
-    if form == "arrow":
-        return pa.ipc.new_file(stream, schema)
-    if form == "stream":
-        return pa.ipc.new_stream(stream, schema)
-    import pyarrow.parquet
-
-    # what takes few values is worth a dictionary; octet strings would fill one and throw it away
-    few = [field.name for field in schema if pa.types.is_dictionary(field.type) or _is_small(field.type)]
-    growing = [name for name in ("frame.number", "frame.time_epoch") if name in schema.names]
-    # the least and most of a row group help to skip it; those of octets, or of lists, hardly ever
-    told = [field.name for field in schema if pa.types.is_integer(field.type) or field.name in growing]
-    return pyarrow.parquet.ParquetWriter(
-        stream,
-        schema,
-        compression="lz4",
-        use_dictionary=few,
-        column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
-        write_statistics=told,
-        write_batch_size=_WRITE_VALUES,
-    )
-
-
-def _is_small(kind: Any) -> bool:
-    pa = arrow()
-    if pa.types.is_list(kind):
-        kind = kind.value_type
-    return bool(pa.types.is_integer(kind) and kind.bit_width <= 16)
-
-
-def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, least: int) -> Iterator[pa.Table]:
-    """Yield the batches in tables of at least ``least`` rows, but for the last."""
-    pa = arrow()
-    gathered: list[Any] = []
-    for batch in itertools.chain(batches, [None]):
-        if batch is not None:
-            gathered.append(batch)
-        if gathered and (batch is None or sum(each.num_rows for each in gathered) >= least):
-            # a row group has one dictionary for each column
-            yield pa.Table.from_batches(gathered, schema).unify_dictionaries()
-            gathered = []
+    return pa.ipc.new_file(stream, schema) if form == "arrow" else pa.ipc.new_stream(stream, schema)
 
 
 class _Stream:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 _Result = TypeVar("_Result")
 
@@ -77,16 +77,3 @@ class Turn:
     def end(self) -> None:
         """Let the next one pass."""
         self._over.set()
-
-
-def ahead(items: Iterable[_Result]) -> Iterator[_Result]:
-    """Yield ``items``, the next of which a thread makes while one is used."""
-    iterator = iter(items)
-    with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(next, iterator, _END)
-        while (item := following.result()) is not _END:
-            following = pool.submit(next, iterator, _END)
-            yield item
-
-
-_END: Any = object()

@@ -565,7 +565,7 @@ def _write_columns(
     from ecmproto.capture.names import is_pipe
     from ecmproto.columns.arrow import schema_of
     from ecmproto.columns.column import asked
-    from ecmproto.columns.files import column_batches, fields_present, write_batches
+    from ecmproto.columns.files import batch_works, fields_present, write_batches
     from ecmproto.formats.registry import USUAL_FIELDS
 
     names = tuple(field.name for field in asked(None if every else fields or USUAL_FIELDS))
@@ -578,13 +578,13 @@ def _write_columns(
         schema = typed(names)
     with open_captures(paths) as reader:
         reading(reader, f"dissect to {kind}")
-        columns = column_batches(reader, names, filter=filter, limit=limit, ethertypes=ethertypes, threads=1)
+        works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes)
         form: FileForm = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"
         with (
             open_sink(output, force=force, whole=form != "stream") as sink,
             StoppingInterrupt(lambda: None).held() as interrupt,
         ):
-            taken = itertools.takewhile(lambda _: not interrupt.came, columns)
+            taken = itertools.takewhile(lambda _: not interrupt.came, works)
             frames = write_batches(taken, schema, sink, form)
         for warning in reader.warnings:
             warn(warning)

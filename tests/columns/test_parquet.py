@@ -1,0 +1,152 @@
+"""Parquet files have the columns that Arrow's record batches have, whoever encodes them and reads them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ecmproto.capture import open_capture, open_sink
+from ecmproto.columns import Column, Columns, extract, files, parquet
+from ecmproto.columns.arrow import record_batch_of, schema_of
+from ecmproto.columns.column import Texts, Values, asked, every_row
+from ecmproto.columns.files import batch_works, write_batches
+from ecmproto.columns.parquet import ParquetFile
+from ecmproto.formats.registry import USUAL_FIELDS
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: no Parquet files")
+
+
+def written(*batches: Columns, **options: Any) -> io.BytesIO:
+    """Return a Parquet file with a row group for each batch."""
+    file = io.BytesIO()
+    made = ParquetFile(schema_of(batches[0], **options), file.write)
+    for batch in batches:
+        made.write(made.encoded(batch))
+    made.end()
+    return file
+
+
+def table_of(*batches: Columns, **options: Any) -> Any:
+    """Return the batches as Arrow has them, words as text."""
+    schema = schema_of(batches[0], **options)
+    table = pa.Table.from_batches([record_batch_of(batch, schema) for batch in batches])
+    words = [
+        field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in schema
+    ]
+    return table.unify_dictionaries().cast(pa.schema(words))
+
+
+def read(file: io.BytesIO) -> Any:
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(file)
+    table.validate(full=True)
+    words = [
+        field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(words))
+
+
+@pytest.mark.parametrize("options", [{}, {"repeated": "first"}, {"addresses": "octets"}])
+@pytest.mark.parametrize("name", ["mixed.pcap", "malformed.pcapng", "vlan_stacks.pcap"])
+def test_all_fields_are_those_of_record_batches(name: str, options: Any, repository: Path) -> None:
+    with open_capture(str(repository / "pcaps" / name)) as reader:
+        batches = [extract(batch.displayed(), interfaces=reader.interfaces) for batch in reader]
+    file = written(*batches, *batches, **options)
+    expected = table_of(*batches, *batches, **options)
+    assert read(file).equals(expected)
+    polars: Any = pytest.importorskip("polars", reason="polars is not installed: nothing to read with")
+    assert polars.read_parquet(io.BytesIO(file.getvalue())).equals(polars.from_arrow(expected))
+
+
+def column(name: str, values: Values, *, frames: int | None = None, rows: Any = None) -> Columns:
+    """Return one column."""
+    (field,) = asked((name,))
+    there = every_row(len(values)) if rows is None else np.asarray(rows, np.int32)
+    made = Column(name=name, kind=field.kind, frames=frames or len(values), rows=there, values=values)
+    return Columns(made.frames, {name: field}, [made])
+
+
+@pytest.mark.parametrize("words", [1, 2, 3, 5, 16, 17, 256, 257, 4096, 4097])
+def test_numbers_of_few_values_and_of_many(words: int) -> None:
+    numbers = np.random.default_rng(words).integers(0, words, 3 * words + 5).astype(np.uint16)
+    numbers[:words] = np.arange(words)
+    every = column("macc.pause_time", numbers)
+    some = column("macc.pause_time", numbers, frames=2 * len(numbers), rows=2 * np.arange(len(numbers)) + 1)
+    file = written(every, some)
+    assert read(file).equals(table_of(every, some))
+    import pyarrow.parquet
+
+    for group in range(2):
+        told = pyarrow.parquet.read_metadata(file).row_group(group).column(0).statistics
+        assert (told.min, told.max, told.null_count) == (0, words - 1, len(numbers) * group)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("cnm.q_offset", np.array([-32768, 32767] * 9, np.int16)),
+        ("cnm.q_delta", np.arange(-3, 4, dtype=np.int16).repeat(3)),
+        ("bcn.e", np.array([-(1 << 31), (1 << 31) - 1, 0], np.int32)),
+        ("fecn.rate", np.array([0, (1 << 32) - 1], np.uint32)),
+        ("frame.len", np.array([60, 1 << 31, 60], np.int64)),
+        ("cnm.qntz_fb", np.full(9, 63, np.uint8)),
+    ],
+)
+def test_the_least_and_the_most_that_there_are(name: str, values: NDArray[Any]) -> None:
+    batch = column(name, values)
+    assert read(written(batch)).equals(table_of(batch))
+
+
+def test_lists_of_none_of_one_and_of_several() -> None:
+    values = np.arange(9, dtype=np.uint16)
+    rows = [1, 1, 1, 2, 5, 5, 8, 9, 9]
+    batch = column("vlan.id", values, frames=11, rows=rows)
+    expected = [None, [0, 1, 2], [3], None, None, [4, 5], None, None, [6], [7, 8], None]
+    assert read(written(batch))["vlan.id"].to_pylist() == expected
+    lonely = column("vlan.id", values, frames=20, rows=2 * np.arange(9))
+    assert read(written(lonely)).equals(table_of(lonely))
+
+
+def test_more_words_than_two_octets_number() -> None:
+    count = (1 << 16) + 9
+    words = Texts(codes=np.arange(count, dtype=np.int32), words=[f"{number:x}" for number in range(count)])
+    batch = column("frame.error", words)
+    assert read(written(batch))["frame.error"].to_pylist() == words.words
+
+
+@pytest.mark.parametrize("wanted", [None, "vlan", "cnm"])
+def test_threads_write_what_one_does(
+    wanted: str | None, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (files, parquet):
+        monkeypatch.setattr(module, "ROW_GROUP_FRAMES", 8)
+    written = []
+    for threads in (1, 2):
+        out = tmp_path / f"{threads}.parquet"
+        with (
+            open_capture(str(repository / "pcaps" / "mixed.pcap"), batch_frames=3) as reader,
+            open_sink(str(out)) as sink,
+        ):
+            works = batch_works(reader, lambda: USUAL_FIELDS, filter=wanted)
+            frames = write_batches(works, schema_of(USUAL_FIELDS), sink, "parquet", threads=threads)
+        written.append(out.read_bytes())
+    assert written[0] == written[1]
+    with open_capture(str(repository / "pcaps" / "mixed.pcap")) as reader:
+        columns = [work() for work in batch_works(reader, lambda: USUAL_FIELDS, filter=wanted)]
+    assert frames == sum(each.frames for each in columns) >= 1
+    assert read(io.BytesIO(written[0])).equals(table_of(*columns))
+
+
+def test_a_file_of_no_frames_and_one_of_many_row_groups(repository: Path) -> None:
+    batch = column("vlan.priority", np.arange(3, dtype=np.uint8))
+    assert read(written(*[batch] * 40)).num_rows == 120
+    file = io.BytesIO()
+    ParquetFile(schema_of(("vlan.priority",)), file.write).end()
+    assert read(file).num_rows == 0
