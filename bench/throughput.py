@@ -91,9 +91,8 @@ def _ceiling() -> float:
             process.wait()
         return time.perf_counter() - start
 
-    return 2 * statistics.median(seconds(1) for _ in range(ROUNDS)) / statistics.median(
-        seconds(2) for _ in range(ROUNDS)
-    )
+    one, two = (statistics.median(seconds(processes) for _ in range(ROUNDS)) for processes in (1, 2))
+    return 2 * one / two
 
 
 def _measured(
