@@ -10,6 +10,7 @@ With options of their own, and alone: ``endurance``, ``executors``, ``firstminut
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 NAMES = (
@@ -23,6 +24,8 @@ LONG = ("endurance", "executors", "firstminute", "fleet", "limits", "testbed")
 
 def main() -> None:
     """Run them in order."""
+    # Users' Python keeps what it has compiled; each contender runs once before it is measured.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if sys.argv[1:] and sys.argv[1] in LONG:
         importlib.import_module(f"bench.{sys.argv[1]}").run(sys.argv[2:])
         return

@@ -39,12 +39,10 @@ def run() -> None:
         for path, frames in ((large, FRAMES), (start, START_FRAMES), (small, TSHARK_FRAMES)):
             dissect.write_varied(path, frames)
         varied.write_frames(kinds, FRAMES)
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "code")}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what users have is compiled by Python already
         ours = [str(Path(sys.executable).with_name("ecmproto")), "dissect", "-r"]
         parquet = ["-T", "parquet", "-w", str(folder / "out.parquet"), "--force"]
         print(f"\nstart of the path by columns, {START_FRAMES:,} frames")
-        _show(_measured([*ours, str(start)], environment), START_FRAMES)
+        _show(_measured([*ours, str(start)]), START_FRAMES)
         print(f"\ntwo processors are {_ceiling():4.2f} × one for processes that share nothing")
         for frames in dict.fromkeys((FRAMES, MANY_FRAMES)):
             print(f"\n{frames:,} frames on one processor and on two")
@@ -57,13 +55,13 @@ def run() -> None:
                 "Parquet, frames of all kinds": [*ours, of_all_kinds, *parquet],
                 "Parquet, all fields of them": [*ours, of_all_kinds, *parquet, "--all-fields"],
             }.items():
-                one, two = (_measured(command, environment, processors) for processors in (1, 2))
+                one, two = (_measured(command, processors) for processors in (1, 2))
                 print(f"  {what:<32} two processors are {one[0] / two[0]:4.2f} × one")
                 _show(two, frames)
         print("\nbeside tshark")
         for what, mine, theirs in (("lines", [], []), ("filter", ["-Y", _FILTER], ["-Y", _THEIRS])):
-            our_s, _ = _measured([*ours, str(large), *mine], environment)
-            their_s, _ = _measured(["tshark", "-n", "-r", str(small), *theirs], environment)
+            our_s, _ = _measured([*ours, str(large), *mine])
+            their_s, _ = _measured(["tshark", "-n", "-r", str(small), *theirs])
             ratio = their_s / TSHARK_FRAMES / (our_s / FRAMES)
             print(f"  {what:<32} ecmproto is {ratio:6.2f} × tshark")
 
@@ -95,16 +93,14 @@ def _ceiling() -> float:
     return 2 * one / two
 
 
-def _measured(
-    command: Sequence[str], environment: dict[str, str], processors: int | None = None
-) -> tuple[float, float]:
+def _measured(command: Sequence[str], processors: int | None = None) -> tuple[float, float]:
     """Return the median seconds that a process takes, and of processor time."""
     allowed = sorted(os.sched_getaffinity(0))[: processors or None]
     seconds, used = [], []
     for _ in range(ROUNDS + 1):
         start, before = time.perf_counter(), os.times()
         subprocess.run(
-            command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
+            command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             preexec_fn=lambda: os.sched_setaffinity(0, allowed),
         )  # fmt: skip
         seconds.append(time.perf_counter() - start)

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import ParameterError
+from ecmproto.values import is_frozen
 
 Plain: TypeAlias = "bool | int | float | str | bytes | list[Any] | dict[str, Any] | None"
 State: TypeAlias = dict[str, Any]
@@ -97,8 +98,7 @@ class _Reader:
         if isinstance(value, self._given):
             return True
         cls = type(value)
-        is_frozen = dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
-        return is_frozen and _name_of(cls) not in _VALUES
+        return is_frozen(cls) and _name_of(cls) not in _VALUES
 
     def plain(self, value: Any, where: str) -> Plain:
         """Return a value as plain data; ``where`` is what a TypeError says it is."""

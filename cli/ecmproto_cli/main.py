@@ -18,6 +18,7 @@ import click
 
 from ecmproto._version import __version__
 from ecmproto.errors import CacheWarning
+from ecmproto_cli import small
 from ecmproto_cli.errors import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report, tell_notes, warn
 from ecmproto_cli.progress import work
 
@@ -159,6 +160,7 @@ def main() -> None:
     gc.set_threshold(_OBJECTS)
     warnings.showwarning = _show
     closed = _open_standard_streams()
+    small.begin(next(iter(sys.argv[1:]), ""))
     code = run(sys.argv[1:])
     if sys.stdout.fileno() in closed:
         # or the interpreter complains at exit of what it cannot flush

@@ -9,7 +9,6 @@ numbers however they are batched, and memory is bounded: what comes when all num
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +39,7 @@ from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Conversation, FlowHash, FlowKey, QueuePair
 from ecmproto.record import new_record
 from ecmproto.structs import Struct
+from ecmproto.values import dataclass
 
 NO_NUMBER = -1
 NOT_HASHED = FlowHash()

@@ -14,7 +14,6 @@ stay cut: they grow by what is inserted.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -40,6 +39,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.record import new_record
+from ecmproto.values import dataclass
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

@@ -7,13 +7,14 @@ that pcap and pcapng headers use, plus the DLT_ values for raw IP that some plat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecmproto.units import elapsed_ns
+from ecmproto.values import dataclass
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

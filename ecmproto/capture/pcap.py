@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from ecmproto.capture.batch import (
 from ecmproto.capture.source import BATCH_OCTETS, MAX_RECORD_OCTETS, Fault, Shortage, Source, Walker, words
 from ecmproto.errors import CaptureError
 from ecmproto.units import NS_PER_S
+from ecmproto.values import dataclass
 
 HEADER_OCTETS = 24
 RECORD_HEADER_OCTETS = 16

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,6 +43,7 @@ from ecmproto.capture.source import (
     words,
 )
 from ecmproto.units import NS_PER_S
+from ecmproto.values import dataclass
 
 SECTION_MAGIC = SECTION_HEADER.to_bytes(4, "big")
 END_OF_OPTIONS = 0

@@ -47,6 +47,7 @@ from ecmproto.capture.source import (
     regular_size,
 )
 from ecmproto.errors import CaptureError
+from ecmproto.values import dataclass
 
 BATCH_FRAMES = 65536
 
@@ -70,7 +71,7 @@ def open_capture(
         return CaptureReader(source, name, batch_frames=max(1, batch_frames))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A place between the records of a capture, from which on it can be read again.
 

@@ -27,7 +27,6 @@ import zlib
 from array import array
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -35,6 +34,7 @@ from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch, Block, ByteOrder, Format, Int64, Interface, Octets
 from ecmproto.errors import CaptureError
+from ecmproto.values import dataclass
 
 CHUNK_OCTETS = 8 << 20
 _RELEASE_OCTETS = 4 << 20

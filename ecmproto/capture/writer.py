@@ -17,7 +17,6 @@ import struct
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -47,6 +46,7 @@ from ecmproto.capture.pcapng import (
 )
 from ecmproto.errors import EncodeError, OutputError, OutputExistsError
 from ecmproto.units import NS_PER_S
+from ecmproto.values import dataclass
 
 _BUFFER_OCTETS = 1 << 20
 _MAX_LINKS = 40

@@ -17,6 +17,7 @@ from ecmproto.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import dispatch
 from ecmproto.formats.schema import Field
+from ecmproto.values import dataclass
 
 T = TypeVar("T", bound=Layer)
 
@@ -24,7 +25,7 @@ MIN_OCTETS = 60
 """The least octets of a frame without its FCS (802.3 4A.4.2); shorter ones are padded."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """The position of a field: octets ``start`` to ``stop`` (exclusive) of the frame, and the bits in them.
 
@@ -37,7 +38,7 @@ class Span:
     bit_stop: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
     """One field of one layer of a frame, with its value and place."""
 
@@ -48,7 +49,7 @@ class Placed:
     span: Span
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """A frame as typed layers, from the outermost header to the payload.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from ecmproto.formats.ethernet import VLAN, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.experimental import UnknownTag
 from ecmproto.formats.registry import FORMATS, announcement
+from ecmproto.values import dataclass
 
 TYPE_OCTETS = 2
 TYPE_AT = 12

@@ -15,6 +15,7 @@ from ecmproto.columns.octets import copy_octets
 from ecmproto.errors import SpecError
 from ecmproto.filter.fields import FilterField, Kind, find, hint
 from ecmproto.formats.registry import catalogue
+from ecmproto.values import dataclass
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -30,7 +31,7 @@ def every_row(frames: int) -> NDArray[np.int32]:
     return _every[0][:frames]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stretches:
     """Octet strings of any length, left where they stand: ``octets`` from ``start`` on in ``buffer``."""
 
@@ -67,7 +68,7 @@ class Stretches:
         return found
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
     """Words, each once in ``words``, and for each value the place of its word."""
 
@@ -90,7 +91,7 @@ Values: TypeAlias = "NDArray[Any] | Stretches | Texts"
 """Numbers; rows of octets (addresses); octet strings; words."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Column:
     """A field of ``frames`` frames, in the form of a list: ``rows`` says which frame each value is of.
 

@@ -30,6 +30,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS, MOST_FORMATS
 from ecmproto.formats.schema import Field
 from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.values import dataclass
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -409,7 +410,7 @@ class Want:
     """How its fields are read; see `ecmproto.columns.gathering`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Collected:
     """All of a kind: the frames that have it, where it starts in the buffer, its octets, and its fields."""
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,11 +30,12 @@ from ecmproto.formats.base import UNBOUNDED, Layer
 from ecmproto.formats.ethernet import Data
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.registry import FORMATS
+from ecmproto.values import dataclass
 
 Int64 = NDArray[np.int64]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entries:
     """Every layer of one format: the frame that has it, where it starts in the buffer, its octets."""
 

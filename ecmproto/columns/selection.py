@@ -8,7 +8,6 @@ values of fields, octets of layers, which layers there are; operands are taken a
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -62,6 +61,7 @@ from ecmproto.filter.fields import (
     Value,
 )
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.values import dataclass
 
 Mask = NDArray[np.bool_]
 
@@ -231,7 +231,7 @@ def _cost(test: Test) -> int:
 _PROTOCOLS = "frame.protocols"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameValues:
     """Values, and the row of the frame that each is of; rows ascend."""
 
@@ -245,7 +245,7 @@ class FrameValues:
         return FrameValues(rows=self.rows[picks], values=picked)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
     """A frame by itself: `ecmproto.filter.evaluation.Captured`."""
 

@@ -7,7 +7,6 @@ numba, so that the forms import it for large captures alone.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import ipaddress
 import json
@@ -45,6 +44,7 @@ from ecmproto.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.infiniband import BTH, CRC_STATUS
 from ecmproto.formats.schema import Field
+from ecmproto.values import dataclass
 
 MOST = (1 << 62) - 1
 
@@ -211,7 +211,7 @@ _OF_RECORD: dict[str, Piece] = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _CellValue:
     """A value that a frame has: always, or where a number is in a range."""
 

@@ -7,7 +7,6 @@ not have gives nothing.  ``encapsulated.NAME`` is the field of the frame that a 
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from ecmproto.formats.infiniband import CRC_STATUS, crc_status
 from ecmproto.formats.registry import ALIASES, FORMATS, catalogue
 from ecmproto.formats.schema import BitPart, Field
 from ecmproto.formats.text import text_of
+from ecmproto.values import dataclass
 
 if TYPE_CHECKING:
     from ecmproto.columns.text.renderer import Renderer
@@ -52,7 +52,7 @@ def _since(record: Record, since_ns: int | None) -> str:
     return "" if record.time_ns is None or since_ns is None else seconds_text(since_ns)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Part:
     """The part of a format that a name selects: a field, some bits, or only the values that have the name."""
 
@@ -75,7 +75,7 @@ class Part:
         return text_of(self.field, got) or None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A requested name and the parts of formats that it selects: none for a name of the record or frame."""
 

@@ -24,6 +24,7 @@ from ecmproto.capture.pcapng import COMMENT, END_OF_OPTIONS
 from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.units import NS_PER_S, elapsed_ns
+from ecmproto.values import dataclass
 
 if TYPE_CHECKING:
     from ecmproto.columns.text.renderer import Renderer
@@ -155,7 +156,7 @@ _REPEATED_FRAMES = 256
 """A link under pause repeats itself: short frames of a batch are decoded once, and share their `Frame`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """A captured frame.
 

@@ -37,6 +37,7 @@ from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.schema import Field
 from ecmproto.formats.summary import Case, Clause, First
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, format_rate, format_time
+from ecmproto.values import dataclass
 
 if TYPE_CHECKING:
     from ecmproto.columns.text.renderer import Renderer
@@ -471,7 +472,7 @@ STYLES: Mapping[str, Callable[..., str]] = {
 """How values are written: a field in the style of its kind where none is named."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Reference:
     """A field of a layer; ``bits``, if not all are meant, from one to another; ``size``, how many octets."""
 
@@ -499,7 +500,7 @@ class Reference:
         return self.source if is_number else f"number({self.source})"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Value:
     """A field, or a sum of multiples of fields and a number."""
 
@@ -539,7 +540,7 @@ def _number(value: int | bytes) -> int:
     return int.from_bytes(value, "big") if value else -1  # no address is none that there is
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Text:
     """Values in a style."""
 
@@ -547,7 +548,7 @@ class Text:
     style: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One of two texts, by where a value is."""
 
@@ -558,7 +559,7 @@ class Choice:
     otherwise: Elements
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Odd:
     """An element whose text a function makes from some of the layers, joined with ``separator``."""
 

@@ -45,9 +45,10 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.infiniband import CRC_STATUS, crc_status
 from ecmproto.units import elapsed_ns
+from ecmproto.values import dataclass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     """A display filter: its ``text`` as given and the ``test`` that it means; made by `compile_filter`.
 

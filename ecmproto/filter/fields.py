@@ -17,6 +17,7 @@ from ecmproto.codec.document import nearest
 from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import ALIASES, FORMATS, catalogue
 from ecmproto.formats.schema import Field as WireField
+from ecmproto.values import dataclass
 
 Kind = Literal["number", "mac", "ipv4", "ipv6", "cpid", "octets", "text", "time", "layer"]
 """Kinds of values: int, but bytes for MAC and IP addresses and octets, and str for text; a time is in ns."""
@@ -27,7 +28,7 @@ Part = Literal["whole", "type", "length", "bits"]
 INNER = "encapsulated"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSource:
     """Where a layer has a field: its attribute ``key``, whole or in part.
 
@@ -42,7 +43,7 @@ class FieldSource:
     bits: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FilterField:
     """A field or layer that a filter names; equal when the names are.
 
@@ -183,7 +184,7 @@ def rank(value: Value) -> tuple[int, Value]:
 Relation = Literal["==", "!=", "<", "<=", ">", ">=", "contains"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
     """Octets or characters from ``start`` on: ``length`` of them, or all (None).
 
@@ -196,7 +197,7 @@ class Range:
     stop: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
     """Parts of an operand's values one after the other; one that reaches beyond the end is left out."""
 
@@ -209,7 +210,7 @@ class Slice:
         return "text" if self.of.kind == "text" else "octets"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
     """A value that the filter gives, in the form that fields of its kind have."""
 
@@ -217,7 +218,7 @@ class Constant:
     value: Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
     """IP addresses that share their first ``bits`` bits; ``address`` has zeros behind them."""
 
@@ -226,7 +227,7 @@ class Network:
     bits: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Masked:
     """The bits that an operand's values and ``mask`` both have; of octets, as many as the shorter has."""
 
@@ -243,7 +244,7 @@ Operand: TypeAlias = FilterField | Slice | Masked
 Right: TypeAlias = Constant | Network | Operand
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
     """The frame has the layer, or a value of the operand: of a `Slice`, one that is not empty, of a `Masked`
     one, with a bit that is set."""
@@ -251,7 +252,7 @@ class Present:
     operand: Operand
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Some value on the left stands in the relation to some on the right; with ``every``, every to every one.
 
@@ -264,7 +265,7 @@ class Comparison:
     every: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
     """Some value (with ``every``: every value, and there is one) holds the regular expression ``pattern``.
 
@@ -276,7 +277,7 @@ class Match:
     every: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
     """The values from ``first`` to ``last``, both included."""
 
@@ -287,7 +288,7 @@ class Interval:
 Item: TypeAlias = Constant | Network | Interval
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
     """Some value (with ``every``: every value, and there is one) is one of the items."""
 
@@ -296,21 +297,21 @@ class Membership:
     every: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Not:
     """The test does not hold."""
 
     test: Test
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class And:
     """All tests hold; with none, every frame does."""
 
     tests: tuple[Test, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Or:
     """One of the tests holds."""
 

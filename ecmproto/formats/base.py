@@ -51,6 +51,7 @@ from ecmproto.formats.schema import (
 )
 from ecmproto.formats.summary import Summary, summary_of_fields
 from ecmproto.formats.text import value_of
+from ecmproto.values import Later, dataclass
 
 if TYPE_CHECKING:
     from ecmproto.formats.constructs import FlatStruct
@@ -117,7 +118,7 @@ class Formats(Protocol):
         """Return the format that a UDP port announces at ``data[pos:stop]``; `Data` for others."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """The field ``key`` is in ``low`` to ``high`` in everything that is of the format."""
 
@@ -134,7 +135,7 @@ class Limit:
         return f"{self.name or self.key} {values}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Crafting:
     """The defaults for crafting frames of a format: direction, destination, priority, field values."""
 
@@ -150,7 +151,7 @@ class Crafting:
     """Fields of the headers in front of it that have other values than theirs, by the format of those."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
     """The fields that statistics count of a congestion point's messages, beside CPID and queue lengths."""
 
@@ -338,32 +339,6 @@ class Layer:
         """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
-    _values: ClassVar[operator.attrgetter[tuple[Any, ...]]]
-    """Gets a value's prefix and fields."""
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not self.__class__:
-            return NotImplemented
-        return self._values(self) == self._values(other)
-
-    def __hash__(self) -> int:
-        return hash(self._values(self))
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._values(self)[1:]
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for field, value in zip(self.layout, state, strict=True):
-            object.__setattr__(self, field.key, value)
-
-    if not TYPE_CHECKING:  # type checkers would take any attribute for one that can be set
-
-        def __setattr__(self, name: str, value: object) -> None:
-            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-        def __delattr__(self, name: str) -> None:
-            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-
 
 def too_few(cls: type[Layer], start: int, stop: int, reach: int) -> DecodeError | None:
     """Return the error of octets in which not even the fixed part of a format is whole, cut or not."""
@@ -403,16 +378,14 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
             cls.__annotations__.setdefault(key, "int")
         if "__post_init__" not in cls.__dict__:
             cls.__post_init__ = _read_text  # type: ignore[attr-defined]
-        # what of a dataclass is the same in all formats stands in Layer: making it for each takes long
-        made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)(cls)
+        made: Any = dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls)
         made.prefix, made.title, made.source = prefix, title, source
         made.layout = fields_of(_declared(made), prefix)
         made.read_from_text = tuple(f for f in made.layout if f.kind in ("mac", "ipv4", "ipv6", "cpid"))
         made.moving = _moving(made)
-        made._values = operator.attrgetter("prefix", *(field.key for field in made.layout))
         made.fixed_octets = sum(field.bits or 0 for field in _fixed(made)) // 8
         for name, make in _LATER.items():
-            setattr(made, name, _Later(made, name, make))
+            setattr(made, name, Later(made, name, make))
         if made.limits:
             made.within = _within(made)
             if made.check is Layer.check:
@@ -423,17 +396,6 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
     return decorate
 
 
-class _Later:
-    """An attribute of a format that is made when it is first asked for, and takes this one's place."""
-
-    def __init__(self, cls: type[Layer], name: str, make: Callable[[type[Layer]], Any]) -> None:
-        self._cls, self._name, self._make = cls, name, make
-
-    def __get__(self, value: Layer | None, owner: type[Layer]) -> Any:
-        setattr(self._cls, self._name, self._make(self._cls))
-        return getattr(owner if value is None else value, self._name)
-
-
 def _declared(cls: Any) -> list[tuple[str, Width]]:
     return [(field.name, field.metadata["width"]) for field in dataclasses.fields(cls)]
 
@@ -442,17 +404,6 @@ def _schema(cls: type[Layer]) -> FlatStruct:
     from ecmproto.formats.constructs import schema_of
 
     return schema_of(_declared(cls))
-
-
-def _constructor(cls: Any) -> Callable[..., None]:
-    """Return the ``__init__`` of a frozen dataclass with the fields of a format."""
-    fields = [(own.name, own.type, dataclasses.field(default=own.default)) for own in dataclasses.fields(cls)]
-    namespace = {"__doc__": cls.__doc__, "__post_init__": cls.__post_init__}
-    made: Any = dataclasses.make_dataclass(
-        cls.__name__, fields, namespace=namespace, repr=False, eq=False, frozen=True, kw_only=True
-    )
-    constructor: Callable[..., None] = made.__init__
-    return constructor
 
 
 def _read_text(value: Layer) -> None:
@@ -600,8 +551,10 @@ def _builder(cls: type[Layer]) -> Callable[[Layer], bytes]:
 
 
 _LATER: dict[str, Callable[[type[Layer]], Any]] = {
-    "__init__": _constructor, "schema": _schema, "parse": _parser, "build": _builder,
-}  # fmt: skip
+    "schema": _schema,
+    "parse": _parser,
+    "build": _builder,
+}
 
 
 def _fixed(cls: type[Layer]) -> list[Field]:

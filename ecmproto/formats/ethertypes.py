@@ -6,6 +6,7 @@ import dataclasses
 import functools
 
 from ecmproto.errors import ParameterError
+from ecmproto.values import dataclass
 
 MAX_LENGTH = 1500
 """The largest EtherType/length value that is an 802.3 length (802.3 3.2.6)."""
@@ -16,7 +17,7 @@ OFF = -2
 _UNCHANGEABLE = {0x0800: "IPv4", 0x0806: "ARP", 0x86DD: "IPv6"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EtherTypes:
     """The EtherType map that every entry point which encodes or decodes accepts.
 

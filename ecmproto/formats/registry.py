@@ -59,6 +59,7 @@ from ecmproto.formats.ip import (
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV, tlv_at
 from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.formats.schema import Field
+from ecmproto.values import dataclass
 
 OWN: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
@@ -178,7 +179,7 @@ def all_fields() -> Iterator[tuple[type[Layer], Field]]:
 Chooser = Callable[[bytes, int, int], type[Layer]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Dispatch:
     """The formats under one EtherType map; see `ecmproto.formats.base.Formats`."""
 
@@ -293,7 +294,7 @@ BEHIND_PORTS = _behind_ports()
 _DEFAULT = _dispatch(DEFAULT)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One field name: its type (``uint6``, ``sint16``, ``mac``, ``octets``, ``bit``), meaning and source."""
 

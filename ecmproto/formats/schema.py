@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, overload
 
 from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.values import dataclass
 
 Kind = Literal["uint", "sint", "mac", "cpid", "ipv4", "ipv6", "octets"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BitPart:
     """Some bits of a number, at most 8, that go by a name of their own; ``low`` bits are below them."""
 
@@ -35,7 +36,7 @@ class BitPart:
         return number >> self.low & (1 << self.bits) - 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
     """The meaning of a field: kind, default, unit, names.
 
@@ -56,7 +57,7 @@ class Meta:
     parts: tuple[BitPart, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
     """The number of octets of a variable field.
 
@@ -75,7 +76,7 @@ REST = Count()
 """Every octet that is left."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
     """A declared field before it is placed: its width in bits (None: variable) and meaning."""
 
@@ -184,7 +185,7 @@ def declared(bits: int, meta: Meta) -> Any:
     return dataclasses.field(default=meta.default, metadata={"width": Width(bits=bits, meta=meta)})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """One field of a format as its schema places it.
 

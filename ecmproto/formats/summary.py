@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ecmproto.formats.schema import Field
+from ecmproto.values import dataclass
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class First:
     """The first of several templates whose layers and addresses the frame has.
 
@@ -30,7 +31,7 @@ class First:
     templates: Sequence[str]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Case:
     """``then`` where a value is in ``low`` to ``high``, ``otherwise`` elsewhere or where there is none.
 
@@ -47,7 +48,7 @@ class Case:
 Clause: TypeAlias = "str | First | Case"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """A format's part of a frame's summary line; everything may be left out."""
 

@@ -23,6 +23,7 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.output import Stdout, check_outputs, paint
 from ecmproto_cli.progress import watched
+from ecmproto_cli.small import without_compiler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -111,6 +112,7 @@ def command(
     ecmproto check --rules list
     ecmproto check --explain QCN003
     """
+    without_compiler(paths)
     from ecmproto.check.own import own_family
     from ecmproto.check.registry import FAMILIES, chosen, families_of, find_rule, of_families
 

@@ -20,6 +20,7 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import watched
+from ecmproto_cli.small import without_compiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -68,6 +69,7 @@ def command(
     ecmproto stats -r in.pcapng -Y 'cnm or pfc' --interval 1ms
     ecmproto stats -r in.pcapng --speed 400G --lossless 3,4 --report out.html
     """
+    without_compiler(paths)
     from concurrent.futures import ThreadPoolExecutor
 
     from ecmproto.capture import open_captures

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from ecmproto.columns.parse_tables import bit_field, field_of
 from ecmproto.formats.base import Layer
+from ecmproto.values import dataclass
 
 
 class RecordNumber(enum.IntEnum):
@@ -46,7 +47,7 @@ class RecordNumber(enum.IntEnum):
     """Times since the capture's first frame, the frame before, and the one displayed before it."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Bits:
     """A number of at most 56 bits, big-endian, that stands ``at`` octets behind a boundary."""
 
@@ -58,7 +59,7 @@ class Bits:
     signed: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Stretch:
     """The octets from ``begin_at`` behind boundary ``begin`` to ``end_at`` behind boundary ``end``."""
 
@@ -78,14 +79,14 @@ class Stretch:
         return Bits(self.begin, self.begin_at, self.octets, 0, 8 * self.octets)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Size:
     """How many octets a stretch has."""
 
     stretch: Stretch
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Sum:
     """A number, ``times`` another one, and ``more``."""
 
@@ -95,7 +96,7 @@ class Sum:
     more: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Power:
     """``times`` a number, times 2^``exponent``."""
 
@@ -108,7 +109,7 @@ Term: TypeAlias = "RecordNumber | Bits | Size"
 Number: TypeAlias = "Term | Sum | Power"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Decimal:
     """``times`` the number in decimal, at least ``width`` wide with spaces in front; ``plus``: as ``:+d``."""
 
@@ -118,7 +119,7 @@ class Decimal:
     times: int = 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class HexNumber:
     """A number in ``digits`` lower-case hex digits."""
 
@@ -126,7 +127,7 @@ class HexNumber:
     digits: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Hex:
     """Octets in lower-case hex, with ``separator`` (one character) between them."""
 
@@ -134,21 +135,21 @@ class Hex:
     separator: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Dotted:
     """The four octets of an IPv4 address."""
 
     stretch: Stretch
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Grouped:
     """The sixteen octets of an IPv6 address."""
 
     stretch: Stretch
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Significant:
     """``times`` the number, divided by 10^``exponent``, with four significant digits: as ``:.4g``.
 
@@ -160,7 +161,7 @@ class Significant:
     times: int = 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Seconds:
     """A number of ns in seconds with nine places, at least ``width`` wide with spaces in front."""
 
@@ -168,14 +169,14 @@ class Seconds:
     width: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Moment:
     """A number of ns since 1970 as UTC: ``2024-05-01 12:00:00.000000001``."""
 
     number: Number
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Binary:
     """A number in ``bits`` binary digits, in groups of four; ``offset`` of the first group stand in front."""
 
@@ -184,7 +185,7 @@ class Binary:
     offset: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Word:
     """The word that ``function`` has for values: a Python function, called once for each combination of them.
 
@@ -197,7 +198,7 @@ class Word:
     values: tuple[Number | Stretch, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class When:
     """``then`` where the number is in ``low`` to ``high``, ``otherwise`` elsewhere."""
 
@@ -208,7 +209,7 @@ class When:
     otherwise: Pieces = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """The pieces of a table's cell; with ``quoted``, in quotation marks when a comma is in it.
 
@@ -220,7 +221,7 @@ class Cell:
     lone: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Widest:
     """Writes nothing; sets the width of the `Padded` behind it: that of the widest of ``texts``.
 
@@ -232,7 +233,7 @@ class Widest:
     most: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Padded:
     """Pieces with spaces behind them up to the width that the last `Widest` set; ASCII, and no `Cell`."""
 
@@ -257,7 +258,7 @@ Piece: TypeAlias = (
 Pieces: TypeAlias = "Sequence[Piece]"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
     """The layers of a frame from the outside in, and where they stand: boundaries.
 

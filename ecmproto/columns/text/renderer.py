@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,6 +34,7 @@ from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import FORMATS, MOST_FORMATS
 from ecmproto.kernels.kernel import over_batches
+from ecmproto.values import dataclass
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -165,7 +165,7 @@ def _identify(keys: Int64, inner: Int64, known: Int64, slots: Int32, used: int, 
     return used
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameBoundaries:
     """The frames of a batch with their paths and boundaries."""
 
@@ -182,7 +182,7 @@ class FrameBoundaries:
     """Whether there is one in the frame that it shows."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _LayoutBoundaries:
     """The layouts of frames: boundaries, one layout's behind the other's, and where those of each end."""
 
@@ -338,7 +338,7 @@ _MOST_OCTETS = 16 << 20
 """No more room than that is held, unless a single frame needs more."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Job:
     """A batch to render."""
 
