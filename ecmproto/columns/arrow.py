@@ -223,7 +223,7 @@ def _flat(column: Column, kind: Any, there: _There) -> Any:
         )
     if isinstance(values, Texts):
         codes = _plain(there.spread(values.codes), pa.int32(), there)
-        return pa.DictionaryArray.from_arrays(codes, pa.array(list(values.words), pa.string()))
+        return pa.DictionaryArray.from_arrays(codes, _strings(values.words))
     if pa.types.is_dictionary(kind):
         numbers, text, ends = address_words(cast("AddressKind", column.kind), np.asarray(values))
         words = pa.StringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(text))
@@ -235,8 +235,17 @@ def _plain(values: NDArray[Any], kind: Any, there: _There) -> Any:
     """Return an array of fixed-width values over numpy's memory."""
     pa = arrow()
     if values.ndim == 1 and not pa.types.is_temporal(kind):
-        values = values.astype(kind.to_pandas_dtype(), copy=False)
+        values = values.astype(str(kind), copy=False)  # its own word for a dtype imports pandas
     return pa.Array.from_buffers(kind, len(values), [there.bits, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _strings(words: Iterable[str]) -> Any:
+    """Return words as an Arrow array; pyarrow imports pandas to see what a list is."""
+    pa = arrow()
+    octets = [word.encode() for word in words]
+    bounds = np.zeros(len(octets) + 1, np.int32)
+    np.cumsum([len(each) for each in octets], out=bounds[1:])
+    return pa.StringArray.from_buffers(len(octets), pa.py_buffer(bounds), pa.py_buffer(b"".join(octets)))
 
 
 def as_text(array: Any) -> Any:

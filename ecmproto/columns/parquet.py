@@ -327,7 +327,7 @@ class _Encoder:
 
     def __init__(self, name: str, kind: Any, *, is_list: bool) -> None:
         self._is_list = is_list
-        self._dtype = np.dtype(kind.to_pandas_dtype()) if arrow().types.is_integer(kind) else None
+        self._dtype = np.dtype(str(kind)) if arrow().types.is_integer(kind) else None
         self._type = _BYTE_ARRAY if self._dtype is None else _INT32 if self._dtype.itemsize <= 4 else _INT64
         path = [part.encode() for part in ((name, "list", "element") if is_list else (name,))]
         self._path = _list(_BINARY, [_binary(part) for part in path])
@@ -360,14 +360,14 @@ class _Encoder:
         least, most = numbers.min(), numbers.max()
         ends = (self._plain(least), self._plain(most))
         if int(most) - int(least) < _MOST_INDEXED:
-            offsets = (numbers - least).view(f"u{numbers.itemsize}")
+            offsets = (numbers - least).view(f"u{numbers.itemsize}").astype(np.intp)
             there = np.zeros(int(most) - int(least) + 1, np.bool_)
             there[offsets] = True
             places = np.flatnonzero(there)
             if 2 * len(places) <= len(numbers):
                 code_of = np.cumsum(there, dtype=np.uint16) - np.uint16(1)
                 words = self._plain((places + int(least)).astype(self._dtype))
-                indices = _indices(code_of[offsets], len(places))
+                indices = _indices(code_of.take(offsets), len(places))
                 return encode(told + indices, words=(words, len(places)), ends=ends)
         return encode(told + self._plain(numbers), ends=ends)
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 _Result = TypeVar("_Result")
 
@@ -23,20 +23,46 @@ def together(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | 
 def in_order(works: Iterable[Callable[[], _Result]], threads: int) -> Iterator[_Result]:
     """Yield the results of ``works`` in order; ``threads`` threads do some of them ahead.
 
-    One thread is the caller's own.  ``works`` are asked for by the caller, one after the other.
+    The caller's thread is one of them: it asks for the ``works``, one after the other, and does one where it
+    would wait.
     """
     if threads == 1:
         for work in works:
             yield work()
         return
-    pending: deque[Future[_Result]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    pending: deque[_Pending[_Result]] = deque()
+    with ThreadPoolExecutor(threads - 1) as pool:
         for work in works:
-            pending.append(pool.submit(work))
-            if len(pending) > threads:
-                yield pending.popleft().result()
+            pending.append(_Pending(work, pool.submit(work)))
+            while len(pending) > threads or (pending and pending[0].future.done()):
+                yield _first(pending)
         while pending:
-            yield pending.popleft().result()
+            yield _first(pending)
+
+
+class _Pending(Generic[_Result]):
+    """A task that a thread will do, or does, or has done."""
+
+    def __init__(self, work: Callable[[], _Result], future: Future[_Result]) -> None:
+        self.work, self.future = work, future
+
+    def done_here(self) -> bool:
+        """Do the task unless a thread has begun with it; return whether it was done."""
+        if not self.future.cancel():
+            return False
+        self.future = Future()
+        try:
+            self.future.set_result(self.work())
+        except Exception as error:  # it is raised in its turn
+            self.future.set_exception(error)
+        return True
+
+
+def _first(pending: deque[_Pending[_Result]]) -> _Result:
+    """Take the first task and return its result; others are done while a thread does it."""
+    while not pending[0].future.done() and any(each.done_here() for each in pending):
+        pass
+    return pending.popleft().future.result()
 
 
 def some_ahead(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +153,19 @@ def test_a_file_of_no_frames_and_one_of_many_row_groups(repository: Path) -> Non
     file = io.BytesIO()
     ParquetFile(schema_of(("vlan.priority",)), file.write).end()
     assert read(file).num_rows == 0
+
+
+def test_pandas_is_not_imported(repository: Path, tmp_path: Path) -> None:
+    program = """
+import sys
+from ecmproto.columns.files import write_columns
+for form in ("parquet", "arrow"):
+    write_columns(sys.argv[1], f"{sys.argv[2]}/out.{form}", form)
+print([name for name in ("pandas", "numba") if name in sys.modules])
+"""
+    arguments = [str(repository / "pcaps" / "mixed.pcap"), str(tmp_path)]
+    told = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True, text=True, check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    )  # fmt: skip
+    assert told.stdout == "[]\n"
