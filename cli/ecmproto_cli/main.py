@@ -158,6 +158,9 @@ With Python's 700 that takes a tenth of the start of a command that loads kernel
 def main() -> None:
     """Run the command line and leave with its exit code."""
     gc.set_threshold(_OBJECTS)
+    # What numpy has for products of large matrices, of which there are none here, starts a thread for each
+    # processor when it is loaded, and they spin for a while.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show
     closed = _open_standard_streams()
     small.begin(next(iter(sys.argv[1:]), ""))
@@ -165,6 +168,8 @@ def main() -> None:
     if sys.stdout.fileno() in closed:
         # or the interpreter complains at exit of what it cannot flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    # or the interpreter looks through all that there is for garbage, for a tenth of a short command, and ends
+    gc.freeze()
     sys.exit(code)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,19 @@ def test_help_starts_without_the_heavy_libraries() -> None:
         "sys.exit(bool({'numpy', 'numba', 'scapy', 'construct'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_a_look_at_a_few_frames_starts_no_threads_and_waits_for_no_garbage() -> None:
+    code = (
+        "import atexit, gc, os, sys; from ecmproto_cli.main import main;"
+        "told = lambda: (len(os.listdir('/proc/self/task')), 'numpy' in sys.modules,"
+        " gc.get_freeze_count() > 10_000);"
+        "atexit.register(lambda: print(*told(), file=sys.stderr)); main()"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    command = [sys.executable, "-c", code, "dissect", "-r", str(REPOSITORY / "pcaps" / "mixed.pcap")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr.split() == ["1", "True", "True"]
 
 
 @pytest.mark.parametrize("group", [[], ["live"], ["fuzz"], ["lab"]])
