@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.kernel import inlined, over_batches
 
 EMPTY = -1
 _COEFFICIENTS = 6
@@ -75,7 +75,7 @@ def slot_of(
     return int(slot)
 
 
-@compiled
+@over_batches
 def _move(keys: Keys, larger: Keys) -> None:
     low, high, number, _ = keys
     to_low, to_high, to_number, coefficients = larger

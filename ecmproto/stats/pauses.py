@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ecmproto.capture.batch import Int64, Interface
-from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.plain_data import plain_value
 from ecmproto.stats.statistics import ClassPause, PauseInterface, PauseSender, PauseStorm, PauseTimes
 from ecmproto.stats.tally import NO_NUMBER, NO_SLOT, CountedBatch, Numbering, Timeline, address_octets
@@ -216,7 +216,7 @@ def _drop_first(fronts: Int64, candidates: Int64, who: int, each: int) -> None:
             fronts[who, each, place, column] = fronts[who, each, place + 1, column]
 
 
-@compiled
+@over_batches
 def watch_storm(who: int, each: int, now_ns: int, rule: StormRule, state: PauseState) -> None:
     """Begin and end storms of a class up to ``now_ns``; ``paused`` counts up to the sender's ``last`` yet."""
     until, last, paused, left = state.until, state.last, state.paused, state.left
@@ -292,7 +292,7 @@ def _add_candidate(who: int, each: int, now_ns: int, rule: StormRule, state: Pau
     candidates[who, each] += 1
 
 
-@compiled
+@over_batches
 def play(
     sender: Int64,
     time_ns: Int64,
@@ -370,7 +370,7 @@ def play(
                 port_until[port, each] = latest
 
 
-@compiled
+@over_batches
 def settle(
     ends_ns: Int64, grid: Grid, rule: StormRule, state: PauseState, series: Int64, senders: int
 ) -> None:
@@ -802,7 +802,7 @@ class PauseCounts:
         )
 
 
-@compiled
+@over_batches
 def first_seen(stations: Int64, priority: Int64, time_ns: Int64, seen: Int64) -> None:
     """Note when a frame of each priority first went to each station."""
     for i in range(len(stations)):

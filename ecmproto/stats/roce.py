@@ -23,7 +23,7 @@ from ecmproto.capture.batch import Int64
 from ecmproto.columns import Columns
 from ecmproto.formats.infiniband import CNP_OPCODE, NAK_CODES
 from ecmproto.formats.ip import CE, NOT_ECT
-from ecmproto.kernels.kernel import compiled
+from ecmproto.kernels.kernel import over_batches
 from ecmproto.plain_data import plain_value
 from ecmproto.stats.statistics import QueuePair, RoceTraffic
 from ecmproto.stats.tally import (
@@ -145,7 +145,7 @@ def _new_state() -> RoceState:
     )
 
 
-@compiled
+@over_batches
 def take(events: _Events, state: RoceState, is_kept: bool, delay_row: Int64, delay_ns: Int64) -> int:
     """Count frames in their order; fill in delays with the rows that they are for, and return how many.
 

@@ -21,7 +21,7 @@ from ecmproto.batch.headers import fixed
 from ecmproto.batch.keys import EMPTY, new_keys, slot_of
 from ecmproto.capture.batch import Batch, Int64
 from ecmproto.columns import Column, Columns
-from ecmproto.kernels.kernel import compiled
+from ecmproto.kernels.kernel import over_batches
 from ecmproto.stats.statistics import Distribution
 
 NO_SLOT = -1
@@ -83,7 +83,7 @@ def address_octets(number: int) -> bytes | None:
     return number.to_bytes(6) if number else None
 
 
-@compiled
+@over_batches
 def tally(
     codes: Int64,
     slots: Int64,
@@ -171,7 +171,7 @@ class Numbering:
         return self._entries[: self.count, 1].astype(np.uint64)
 
 
-@compiled
+@over_batches
 def _number(
     low: Int64,
     high: Int64,
@@ -311,7 +311,7 @@ _SIDE = _BUCKETS_PER_DOUBLING * (_BITS - 5) + _BUCKETS_PER_DOUBLING
 _LEAST, _GREATEST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
-@compiled
+@over_batches
 def _add_values(
     rows: Int64, values: Int64, counts: Int64, sums: Int64, least: Int64, greatest: Int64
 ) -> None:

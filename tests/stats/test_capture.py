@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -260,3 +262,12 @@ def test_memory_does_not_grow_with_the_capture(tmp_path: Path) -> None:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_counting_imports_no_compiler() -> None:
+    script = "import sys, ecmproto.stats, ecmproto.fleet.tasks; print('numba' in sys.modules)"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
