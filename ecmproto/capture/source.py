@@ -27,7 +27,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -558,12 +558,17 @@ class Walker:
     """Runs walks over one capture, interpreted at first and _compiled once it turns out to be large.
 
     ``size_octets`` is the capture's size where it is known beforehand; ``compiled`` False lets none compile.
+    Many small captures are as good as a large one.
     """
+
+    _walked_before: ClassVar[int] = 0
+    """Octets of all captures that this process has walked over interpreted."""
 
     def __init__(self, size_octets: int | None, *, compiled: bool = True) -> None:
         large = size_octets is not None and size_octets >= COMPILE_FROM_OCTETS
         # Where numba is loaded anyway, _compiled walks pay from the first frame.
-        self._large = compiled and (large or "numba" in sys.modules)
+        many = Walker._walked_before > COMPILE_FROM_OCTETS
+        self._large = compiled and (large or many or "numba" in sys.modules)
         self._grows = compiled and size_octets is None
         self._walked = 0
         self._room = array("q")
@@ -591,6 +596,7 @@ class Walker:
         # A memoryview gives Python integers, which an interpreted loop handles several times faster.
         count, after = walk(octets.data, position, stop, end, self._room, room, *rest)
         self._walked += after - position
+        Walker._walked_before += after - position
         self._large = self._large or (self._grows and self._walked >= COMPILE_FROM_OCTETS)
         return np.array(self._room[:count], dtype=np.int64), after
 

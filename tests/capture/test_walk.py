@@ -38,6 +38,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch, size_octets: int) -> source.Wal
 def test_a_large_mapped_capture_is_walked_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     octets = np.frombuffer(pcap_record(b"four", big=True) * 50, dtype=np.uint8)
     arguments = (16, 262_144, 0, True)
+    monkeypatch.setattr(source.Walker, "_walked_before", 0)
     small = interpreted(monkeypatch, len(octets)).run(walk_pcap, octets, 0, 10**9, 1000, *arguments)
     large = source.Walker(1 << 40).run(walk_pcap, octets, 0, 10**9, 1000, *arguments)
     assert small[0].tolist() == large[0].tolist() == list(range(0, 1000, 20))
@@ -45,6 +46,17 @@ def test_a_large_mapped_capture_is_walked_compiled(monkeypatch: pytest.MonkeyPat
     assert source.Walker(1 << 40)._large
     assert not interpreted(monkeypatch, 1 << 20)._large
     assert source.Walker(1 << 20)._large == ("numba" in sys.modules)
+
+
+def test_many_small_captures_are_walked_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    octets = np.frombuffer(pcap_record(b"four", big=True) * 50, dtype=np.uint8)
+    monkeypatch.setattr(source.Walker, "_walked_before", 0)
+    monkeypatch.setattr(source, "COMPILE_FROM_OCTETS", 1500)
+    for walked_compiled in (False, False, True):
+        walker = interpreted(monkeypatch, len(octets))
+        assert walker._large == walked_compiled
+        if not walked_compiled:
+            walker.run(walk_pcap, octets, 0, 10**9, 1000, 16, 262_144, 0, True)
 
 
 def test_importing_captures_and_reading_a_small_one_needs_no_compiler() -> None:
