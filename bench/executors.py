@@ -1,15 +1,21 @@
 """Sweeps of short points: one process, two and a cluster of two workers beside loops written by hand.
 
-``python -m bench executors [--points N] [--duration TIME] [--rounds N] [--memory]`` runs so many points in
-each round with workers that are warm, and prints what a point takes, how much of the workers' time is spent
-with points, and how it compares with as many loops at once that only simulate and evaluate figures.
-``--memory`` shows what ``ecmproto lab sweep`` itself needs with 1,000 points and with 10,000.
+``python -m bench executors [--points N] [--duration TIME] [--rounds N] [--memory] [--mishaps]`` runs so many
+points in each round with workers that are warm, and prints what a point takes, how much of the workers' time
+is spent with points, and how it compares with as many loops at once that only simulate and evaluate figures.
+
+``--memory`` shows what ``ecmproto lab sweep`` itself needs with 1,000 points and with 10,000.  ``--mishaps``
+gives the command so many points with one process, as two shards, and with a cluster whose worker is killed
+half-way, and whose scheduler is killed as well before the command is given again; it compares the rows, octet
+for octet but for how long points took.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -19,7 +25,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.fleet import Peaks, environment
+from bench.fleet import LocalCluster, Peaks, broken_off, environment, finished, started
 from ecmproto.executors.cluster import Cluster
 from ecmproto.executors.processes import Processes
 from ecmproto.executors.protocol import Call, Executor
@@ -69,6 +75,7 @@ for line in sys.stdin:
             [figure.evaluate(run) for figure in figures]
     print(time.perf_counter() - begun_s, flush=True)
 """
+_SCHEDULER_PORT = 18787
 WORKERS = {"one process": 1, "two processes": 2, "a cluster of two workers": 2}
 
 
@@ -79,12 +86,16 @@ def run(arguments: Sequence[str]) -> None:
     parser.add_argument("--duration", default="1ms", help="virtual time of a point")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--mishaps", action="store_true")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "two.toml")
         path.write_text(SCENARIO.format(duration=given.duration))
         if given.memory:
             _show_memory(path)
+            return
+        if given.mishaps:
+            _mishaps(path, given.points)
             return
         # workers of Dask's import what started them: this, and not the command line of benchmarks
         program = "import sys; from bench.executors import measure; measure(*sys.argv[1:])"
@@ -163,21 +174,70 @@ def _swept(executor: Executor, workers: int, call: Call, seeds: range) -> tuple[
     return elapsed_s / len(points), busy_s / (workers * elapsed_s)
 
 
+def _sweep(path: Path, points: int, out: Path, *options: str) -> list[str]:
+    """Return the arguments of ``ecmproto lab sweep`` with so many points."""
+    shown = [option for figure in FIGURES for option in ("--show", figure)]
+    axis = f"{KEY}={','.join(VALUES)}"
+    return [
+        "ecmproto_cli", "lab", "sweep", str(path), "--sweep", axis, "--seeds", str(points // len(VALUES)),
+        *shown, "--out", str(out), "-T", "ndjson", *options,
+    ]  # fmt: skip
+
+
 def _show_memory(path: Path) -> None:
-    """Print the most memory that the command has, without its workers."""
+    """Print the most memory that the command has, without its workers, and its processor time."""
     for options in (("--jobs", "2"), ("--scheduler", "local:2")):
         for points in (1_000, 10_000):
-            command = [
-                sys.executable, "-m", "ecmproto_cli", "lab", "sweep", str(path), "--sweep",
-                f"{KEY}={','.join(VALUES)}", "--seeds", str(points // len(VALUES)), "--out",
-                f"{path}.{options[1]}", "-T", "ndjson", *options,
-            ]  # fmt: skip
+            command = _sweep(path, points, Path(f"{path}.{options[1]}"), *options)
             with Peaks() as peaks:
-                begun_s = time.perf_counter()
-                process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
-                peaks.watch(process.pid, "command")
-                if process.wait():
-                    raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
-                elapsed_s = time.perf_counter() - begun_s
-            most_mib = peaks.peaks_mib["command"]
-            print(f"  {' '.join(options):<20} {points:>6,} points {elapsed_s:8.1f} s {most_mib:6.0f} MiB")
+                elapsed_s = finished(command, peaks=peaks, role="command")
+            print(
+                f"  {' '.join(options):<20} {points:>6,} points {elapsed_s:8.1f} s "
+                f"{peaks.peaks_mib['command']:6.0f} MiB, {peaks.processor_s['command']:5.1f} s of a processor"
+            )
+
+
+def _mishaps(path: Path, points: int) -> None:
+    """Compare the rows of one process with those of shards, and of a cluster that breaks; print it."""
+    alone, broken, joined = (path.with_name(f"{name}.ndjson") for name in ("alone", "broken", "joined"))
+    with Peaks() as peaks, LocalCluster(2, _SCHEDULER_PORT) as cluster:
+        elapsed_s = finished(_sweep(path, points, alone, "--jobs", "1"), peaks=peaks, role="one process")
+        print(f"\na sweep of {points:,} points: one process took {elapsed_s:.1f} s")
+
+        parts = [path.with_name(f"part-{number}.ndjson") for number in (1, 2)]
+        begun_s = time.perf_counter()
+        shards = [
+            started(_sweep(path, points, part, "--jobs", "1", "--shard", f"{number}/2"), heard=False)
+            for number, part in enumerate(parts, 1)
+        ]
+        codes = [shard.wait() for shard in shards]
+        if any(codes):
+            raise SystemExit("a shard did not end well")
+        print(f"  two shards at once took {time.perf_counter() - begun_s:.1f} s")
+        joined.write_bytes(b"".join(part.read_bytes() for part in parts))
+
+        cluster.watched(peaks)
+        role = "the command with a cluster"
+        command = _sweep(path, points, broken, "--scheduler", cluster.address)
+        before = broken_off(command, functools.partial(_lines_of, broken), points, cluster, peaks, role)
+        again_s = finished(command, peaks=peaks, role=role)
+        print(f"  a worker killed, then the scheduler, {before:,} of {points:,} rows kept")
+        print(f"  the same command again, to the end, took {again_s:.1f} s")
+    for role, peak in sorted(peaks.peaks_mib.items()):
+        print(f"  most memory, {role:<36} {peak:6.0f} MiB")
+    expected = _timeless(alone)
+    assert len(expected) == points
+    for name, found in (("of the shards", joined), ("of the cluster", broken)):
+        same = _timeless(found) == expected
+        print(f"  the rows {name} are {'the same' if same else 'NOT THE SAME'}", flush=True)
+        if not same:
+            raise SystemExit(1)
+
+
+def _lines_of(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def _timeless(path: Path) -> list[bytes]:
+    """Return the lines of a file of rows in order, but for how long points took."""
+    return sorted(re.sub(rb'"elapsed_s": [^,}]+', b"", line) for line in path.read_bytes().splitlines())

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -45,7 +46,7 @@ BEGUN_NS = 1_772_323_200_000_000_000
 GAP_NS = 1000
 HOSTS = 4
 SCHEDULER_PORT = 18786
-_START_S = 60.0
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 # A fleet --------------------------------------------------------------------------------------------------
@@ -146,10 +147,12 @@ def fleet_command(kind: str, paths: Sequence[Path], out: Path, *options: str) ->
 
 
 class Peaks:
-    """Follows the most memory that processes have had: ``peaks_mib`` by their roles."""
+    """Follows the most memory that processes have had, ``peaks_mib``, and their time, by their roles."""
 
     def __init__(self) -> None:
         self.peaks_mib: dict[str, float] = {}
+        self.processor_s: dict[str, float] = {}
+        """Of the newest process of a role."""
         self._watched: dict[int, str] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -167,6 +170,8 @@ class Peaks:
                         text = Path(f"/proc/{process}/status").read_text()
                         peak = int(text.partition("VmHWM:")[2].split()[0]) / 1024
                         self.peaks_mib[name] = max(peak, self.peaks_mib.get(name, 0))
+                        times = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+                        self.processor_s[name] = (int(times[11]) + int(times[12])) / _TICKS
 
     def __enter__(self) -> Peaks:
         self._thread.start()
@@ -253,11 +258,11 @@ def rows_kept(out: Path) -> int:
 
 
 @contextmanager
-def half_way(command: Sequence[str], out: Path, rows: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Give a command that has done half of its work."""
+def half_way(command: Sequence[str], done: Callable[[], int], rows: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Give a command that has done half of its work: of ``rows`` as many as ``done`` says."""
     process = started(command)
     try:
-        while rows_kept(out) < rows // 2 and process.poll() is None:
+        while done() < rows // 2 and process.poll() is None:
             time.sleep(0.02)
         yield process
     finally:
@@ -363,6 +368,26 @@ def _measured(
     return {name: statistics.median(times) for name, times in seen.items()}
 
 
+def broken_off(
+    command: Sequence[str], done: Callable[[], int], rows: int, cluster: LocalCluster, peaks: Peaks, role: str
+) -> int:
+    """Kill a worker when a command has half of its rows, and the scheduler at three quarters; return how many
+    rows it leaves.  The cluster is there again."""
+    with half_way(command, done, rows) as process:
+        peaks.watch(process.pid, role)
+        cluster.kill_worker()
+        cluster.watched(peaks)
+        while done() < 3 * rows // 4 and process.poll() is None:
+            time.sleep(0.05)
+        if process.poll() is not None:
+            raise SystemExit(f"{' '.join(command)}: ended before its scheduler was killed")
+        cluster.restart_scheduler()
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    cluster.watched(peaks)
+    return done()
+
+
 def mishaps(folder: Path, paths: Sequence[Path], kinds: Sequence[str]) -> None:
     """Compare what comes of a fleet with a cluster that breaks with what one process writes; print it."""
     spoil(paths)
@@ -380,17 +405,7 @@ def mishaps(folder: Path, paths: Sequence[Path], kinds: Sequence[str]) -> None:
             finished(fleet_command(kind, tenth, few, *where), exits=(0, 3), peaks=peaks, role=role)
             command = fleet_command(kind, captures, broken, *where)
             role = f"the command with {len(paths):,} captures"
-            with half_way(command, broken, rows) as process:
-                peaks.watch(process.pid, role)
-                cluster.kill_worker()
-                cluster.watched(peaks)
-                while rows_kept(broken) < 3 * rows // 4 and process.poll() is None:
-                    time.sleep(0.05)
-                cluster.restart_scheduler()
-                process.send_signal(signal.SIGINT)
-                process.communicate()
-            cluster.watched(peaks)
-            before = rows_kept(broken)
+            before = broken_off(command, functools.partial(rows_kept, broken), rows, cluster, peaks, role)
             again_s = finished(command, exits=(3,), peaks=peaks, role=role)
             first, second = results(alone), results(broken)
         print(f"\nfleet {kind} of {len(paths):,} captures: one process took {seconds:.1f} s")
