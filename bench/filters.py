@@ -1,4 +1,4 @@
-"""Display filters: counting what one selects, beside tshark and, where BPF can say the same, tcpdump.
+"""Display filters: showing or counting what one selects, beside tshark and, where BPF can say it, tcpdump.
 
 The capture is of 128-octet frames with a VLAN tag and a CN-TAG, a tenth of them messages; all of it is read
 from a file in the page cache.  Processes are timed whole, with their start, which for ecmproto is most of the
@@ -89,7 +89,11 @@ def write(path: str, frames: int) -> None:
 
 
 def _contest(path: str, filter: _Filter) -> None:
-    contenders = {"ecmproto": lambda: _process([sys.executable, "-c", _COUNT, path, filter.text])}
+    command = [str(Path(sys.executable).with_name("ecmproto")), "dissect", "-r", path, "-Y", filter.text]
+    contenders = {
+        "ecmproto dissect -Y": lambda: _process(command),
+        "ecmproto, counted": lambda: _process([sys.executable, "-c", _COUNT, path, filter.text]),
+    }
     if filter.known:
         contenders["tshark -n -Y"] = lambda: _process(["tshark", "-n", "-r", path, "-Y", filter.text])
     if filter.bpf:
