@@ -35,7 +35,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import from_dtype
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.ccallback import CFunc
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, Signature, infer_global
 from numba.extending import (  # the public way to add types
@@ -59,10 +59,12 @@ from ecmproto.record import Fields as _Fields
 from ecmproto.record import record_dtype
 
 _Interface = TypeVar("_Interface", bound=type[Any])
+_StructKind = TypeVar("_StructKind", bound="Struct")
 _Record = TypeVar("_Record")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _WORD = ir.IntType(64)
+_WORD_OCTETS = 8
 _PLAIN: bool = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 _SCALARS: dict[Any, types.Type] = {int: types.int64, bool: types.boolean, float: types.float64}
 _interface_methods: dict[str, inspect.Signature] = {}
@@ -486,6 +488,93 @@ def _converted(context: Any, builder: Any, value: Any, given: Any, wanted: Any) 
         for number, kinds in enumerate(zip(given, wanted, strict=True))
     ]
     return context.make_tuple(builder, wanted, elements)
+
+
+def local_copy(struct: _StructKind) -> _StructKind:
+    """Return a copy of ``struct`` for the kernel that asks; give it back by `write_back`.
+
+    Copied are the records of it, and of structs in it, that have numbers alone; arrays, rows and other
+    records are shared.  Nothing else can reach the copies as long as they are given to nothing but inlined
+    functions: then the compiler keeps their fields in registers, where it had to load and store them anew
+    around each access to an array.  In plain Python it is ``struct`` itself.
+    """
+    return struct
+
+
+def write_back(struct: _StructKind, own: _StructKind) -> None:
+    """Enter into ``struct`` what its `local_copy` has become."""
+
+
+def _has_numbers_alone(kind: Any) -> bool:
+    return isinstance(kind, types.Record) and all(
+        isinstance(kind.typeof(name), types.Integer | types.Float) for name in kind.fields
+    )
+
+
+@type_callable(local_copy)
+def _type_of_copy(context):  # type: ignore[no-untyped-def]
+    return lambda struct: struct if isinstance(struct, StructType) else None
+
+
+@lower_builtin(local_copy, StructType)
+def _copied(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    return _copy_of(context, builder, sig.args[0], args[0])
+
+
+def _copy_of(context: Any, builder: Any, typ: StructType, struct: Any) -> Any:
+    layout = _layout(typ.struct)
+    words = _new_words(builder, max(1, layout.words))
+    _copy_words(builder, struct, words, layout.words)
+    for name, kind in layout.types.items():
+        if not isinstance(kind, StructType) and not _has_numbers_alone(kind):
+            continue
+        part = builder.inttoptr(_word(builder, struct, layout.at[name]), context.get_value_type(kind))
+        if isinstance(kind, StructType):
+            own = _copy_of(context, builder, kind, part)
+        else:
+            own = _new_words(builder, kind.size // _WORD_OCTETS)
+            _copy_words(builder, part, own, kind.size // _WORD_OCTETS)
+        at = builder.gep(words, [ir.Constant(_WORD, layout.at[name])])
+        builder.store(builder.ptrtoint(own, _WORD), at)
+    return builder.bitcast(words, context.get_value_type(typ))
+
+
+@type_callable(write_back)
+def _type_of_write_back(context):  # type: ignore[no-untyped-def]
+    return lambda struct, own: types.none if isinstance(struct, StructType) and struct == own else None
+
+
+@lower_builtin(write_back, StructType, StructType)
+def _written_back(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    _write_back(context, builder, sig.args[0], *args)
+    return context.get_dummy_value()
+
+
+def _write_back(context: Any, builder: Any, typ: StructType, struct: Any, own: Any) -> None:
+    layout = _layout(typ.struct)
+    for name, kind in layout.types.items():
+        if not isinstance(kind, StructType) and not _has_numbers_alone(kind):
+            continue
+        shape = context.get_value_type(kind)
+        there, here = (
+            builder.inttoptr(_word(builder, each, layout.at[name]), shape) for each in (struct, own)
+        )
+        if isinstance(kind, StructType):
+            _write_back(context, builder, kind, there, here)
+        else:
+            _copy_words(builder, here, there, kind.size // _WORD_OCTETS)
+
+
+def _new_words(builder: Any, count: int) -> Any:
+    """Return words of the function's own."""
+    return cgutils.alloca_once(builder, _WORD, size=ir.Constant(_WORD, count))
+
+
+def _copy_words(builder: Any, start: Any, end: Any, count: int) -> None:
+    start, end = (builder.bitcast(each, _WORD.as_pointer()) for each in (start, end))
+    for number in range(count):
+        at = [ir.Constant(_WORD, number)]
+        builder.store(builder.load(builder.gep(start, at)), builder.gep(end, at))
 
 
 def payload_view(kind: type[_Record], field: str) -> Callable[[Any], _Record]:

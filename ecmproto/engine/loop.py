@@ -38,7 +38,7 @@ from ecmproto.engine.frame_pool import (
     take,
     take_first,
 )
-from ecmproto.engine.gauge import PRIORITIES, TOTAL
+from ecmproto.engine.gauge import queue_lengths
 from ecmproto.engine.messages import (
     count_message,
     message_frame,
@@ -249,14 +249,14 @@ def _on_timer(network: NetworkState, entry: int, now_ns: int) -> None:
     posted = outbox.posted.count
     if entry < ports:
         point = network.points[entry]
-        point.on_timer(now_ns, network.ports[entry].gauge.level_octets[:PRIORITIES], outbox)
+        point.on_timer(now_ns, queue_lengths(network.ports[entry].gauge), outbox)
         set_due(network.timers, entry, point.next_timer_ns())
         send_of_port(network, posted, entry, now_ns)
         return
     number = entry - ports
     if number < len(network.controls):
         control = network.controls[number]
-        control.on_timer(now_ns, network.ports[0].gauge.level_octets[:PRIORITIES], outbox)
+        control.on_timer(now_ns, queue_lengths(network.ports[0].gauge), outbox)
         set_due(network.timers, entry, control.next_timer_ns())
         stop_feeds(network, posted, _switch_of(network, number), now_ns)
         return
@@ -400,7 +400,7 @@ def _depart(
     counts.sent_octets += frame.octets
     if network.loop.is_tracing == 1 and way.is_adapter == 0:
         trace_frame(network, index, number, now_ns)
-    port_octets = port.gauge.level_octets[TOTAL]
+    port_octets = port.gauge.total.octets
     if frame.carries == 0:
         outbox.posted.cause = frame.serial
         point.on_dequeue(now_ns, frame.station, frame.priority, frame.octets, port_octets, outbox)

@@ -23,18 +23,17 @@ Times are ns from the first arrival.  A port handles what it is given in any spl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.engine.config import LARGEST_BUFFER_OCTETS, PortConfig
-from ecmproto.engine.gauge import PRIORITIES, TOTAL, Gauge, change, new_gauge
+from ecmproto.engine.gauge import PRIORITIES, Gauge, change, new_gauge
 from ecmproto.kernels.kernel import inlined
 from ecmproto.mechanisms.api.machine import Machine, StackedMachine, machine_of
 from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.record import new_record
+from ecmproto.record import new_record, new_records
 from ecmproto.structs import Struct
 from ecmproto.units import NS_PER_S
 
@@ -48,18 +47,17 @@ HELD_OUT = 3
 """It found its station's queue full; it never came to the port."""
 
 NO_LIMIT = 2**62
+_LAST_PRIORITY = PRIORITIES - 1
 _FIRST_SLOTS = 256
 _JUMBO_OCTETS = 9216
 _TOKEN_SHIFT = 32
 _OCTETS_MASK = (1 << _TOKEN_SHIFT) - 1
+_OCTET_TIME_BITS = 33
+"""So that the product with the octets of a frame, which fits into the largest buffer, has 63."""
 
 
 class Line:
-    """The state of a port but for its frames and its gauge; a record (``ecmproto.record``).
-
-    Each priority's waiting frames are a ring in the port's slots: from ``slot_base[p]`` on, ``slot_mask[p]``
-    + 1 (a power of two) slots; ``slots_put[p]`` and ``slots_taken[p]`` count the frames ever put and taken.
-    """
+    """The state of a port but for its waiting frames and its gauge; a record (``ecmproto.record``)."""
 
     buffer_octets: int
     buffer_frames: int
@@ -72,8 +70,10 @@ class Line:
     work_per_octet: int
     """An octet takes work_per_octet / work_per_ns ns, in lowest terms."""
     work_per_ns: int
-    ns_per_work: float
-    """1 / work_per_ns: a product and a correction take less time than a division."""
+    octet_time: int
+    """The time of an octet in ns / 2^``time_shift``, rounded down: a product and a correction keep a
+    frame's departure waiting for less long than a division."""
+    time_shift: int
     served_ns: int
     """The end of the current service in whole ns …"""
     served_rest: int
@@ -88,10 +88,18 @@ class Line:
     """Bit p: priority p has waiting frames."""
     stopped_mask: int
     """Bit p: priority p starts no frame."""
-    slot_base: Annotated[NDArray[np.int64], PRIORITIES]
-    slot_mask: Annotated[NDArray[np.int64], PRIORITIES]
-    slots_taken: Annotated[NDArray[np.int64], PRIORITIES]
-    slots_put: Annotated[NDArray[np.int64], PRIORITIES]
+
+
+class FrameRing:
+    """Where a priority's waiting frames are in its port's slots; a record."""
+
+    first_slot: int
+    """The first of its slots, of which there are …"""
+    slot_mask: int
+    """… one more than this: a power of two."""
+    taken_frames: int
+    put_frames: int
+    """How many frames were ever taken and put."""
 
 
 class Port(Struct):
@@ -101,6 +109,7 @@ class Port(Struct):
     """
 
     line: Line
+    rings: Sequence[FrameRing]
     gauge: Gauge
     slots: NDArray[np.int64]
 
@@ -116,10 +125,11 @@ def new_port(config: PortConfig, *, tag_octets: int = 0) -> Port:
     line.tag_octets = tag_octets
     line.overhead_octets = config.overhead_octets
     set_rate(line, config.rate_bps)
-    line.slot_base[:] = np.arange(PRIORITIES) * _FIRST_SLOTS
-    line.slot_mask[:] = _FIRST_SLOTS - 1
+    rings = new_records(FrameRing, PRIORITIES)
+    for priority, ring in enumerate(rings):
+        ring.first_slot, ring.slot_mask = priority * _FIRST_SLOTS, _FIRST_SLOTS - 1
     slots = np.zeros(PRIORITIES * _FIRST_SLOTS, np.int64)
-    return Port(line, new_gauge(largest_octets), slots)
+    return Port(line, rings, new_gauge(largest_octets), slots)
 
 
 def set_rate(line: Line, rate_bps: int) -> None:
@@ -127,7 +137,8 @@ def set_rate(line: Line, rate_bps: int) -> None:
     common = math.gcd(8 * NS_PER_S, rate_bps)
     line.work_per_octet = 8 * NS_PER_S // common
     line.work_per_ns = rate_bps // common
-    line.ns_per_work = 1.0 / line.work_per_ns
+    line.time_shift = max(0, _OCTET_TIME_BITS - int(line.work_per_octet // line.work_per_ns).bit_length())
+    line.octet_time = (int(line.work_per_octet) << int(line.time_shift)) // int(line.work_per_ns)
     line.served_ns, line.served_rest = line.departure_ns, 0
 
 
@@ -136,31 +147,29 @@ def lengthen_ring(port: Port, priority: int) -> None:
 
     Rings grow only when they are full, so they never exceed twice the frames that the buffer can hold.
     """
-    line = port.line
-    rings = []
-    for p in range(PRIORITIES):
-        size = int(line.slot_mask[p]) + 1
-        order = (np.arange(size) + line.slots_taken[p]) & line.slot_mask[p]
-        ring = port.slots[line.slot_base[p] + order]
-        rings.append(np.concatenate([ring, np.zeros_like(ring)]) if p == priority else ring)
-    line.slots_put -= line.slots_taken
-    line.slots_taken[:] = 0
-    sizes = np.array([ring.size for ring in rings])
-    line.slot_mask[:] = sizes - 1
-    line.slot_base[:] = np.cumsum(sizes) - sizes
-    port.slots = np.concatenate(rings)
+    slots = []
+    for p, ring in enumerate(port.rings):
+        order = (np.arange(ring.slot_mask + 1) + ring.taken_frames) & ring.slot_mask
+        own = port.slots[ring.first_slot + order]
+        slots.append(np.concatenate([own, np.zeros_like(own)]) if p == priority else own)
+        ring.put_frames -= ring.taken_frames
+        ring.taken_frames, ring.slot_mask = 0, len(slots[-1]) - 1
+        ring.first_slot = sum(map(len, slots[:-1]))
+    port.slots = np.concatenate(slots)
 
 
 @inlined
-def is_full(line: Line, priority: int) -> bool:
+def is_full(port: Port, priority: int) -> bool:
     """Return whether the ring of ``priority`` is full: ask before ``arrive``, and use ``lengthen_ring``."""
-    return bool(line.slots_put[priority] - line.slots_taken[priority] > line.slot_mask[priority])
+    ring = port.rings[priority]
+    return bool(ring.put_frames - ring.taken_frames > ring.slot_mask)
 
 
 @inlined
-def free_slots(line: Line, priority: int) -> int:
+def free_slots(port: Port, priority: int) -> int:
     """Return how many more frames the ring of ``priority`` takes."""
-    return int(line.slot_mask[priority] + 1 - line.slots_put[priority] + line.slots_taken[priority])
+    ring = port.rings[priority]
+    return int(ring.slot_mask + 1 - ring.put_frames + ring.taken_frames)
 
 
 @inlined
@@ -175,12 +184,9 @@ def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagg
 
     ``tagged`` is whether the mechanism's own tag is a part of it.
     """
-    line, gauge, slots = port.line, port.gauge, port.slots
+    line, gauge = port.line, port.gauge
     counted_octets = octets - line.tag_octets if tagged else octets
-    if (
-        gauge.level_octets[TOTAL] + counted_octets > line.buffer_octets
-        or line.held_frames >= line.buffer_frames
-    ):
+    if gauge.total.octets + counted_octets > line.buffer_octets or line.held_frames >= line.buffer_frames:
         return False
     line.held_frames += 1
     change(gauge, priority, now_ns, octets)
@@ -189,25 +195,31 @@ def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagg
         line.served_rest = 0
         _serve(line, priority, octets, token)
     else:
-        slot = line.slot_base[priority] + (line.slots_put[priority] & line.slot_mask[priority])
-        slots[slot] = (token << _TOKEN_SHIFT) | octets
-        line.slots_put[priority] += 1
+        ring, slots = port.rings[priority], port.slots
+        slots[_slot(ring, ring.put_frames)] = (token << _TOKEN_SHIFT) | octets
+        ring.put_frames += 1
         line.waiting_mask |= 1 << priority
     return True
 
 
 @inlined
+def _slot(ring: FrameRing, number: int) -> np.uint64:
+    """Return the slot of a ring's frame ``number``; unsigned, since no kernel counts that from the end."""
+    return np.uint64(ring.first_slot + (number & ring.slot_mask))
+
+
+@inlined
 def _serve(line: Line, priority: int, octets: int, token: int) -> None:
-    work = (octets + line.overhead_octets) * line.work_per_octet + line.served_rest
-    whole_ns = int(work * line.ns_per_work)
-    rest = work - whole_ns * line.work_per_ns
-    # The product of floats may be one off, or a few for the largest frames; the remainder tells.
-    while rest < 0:
-        whole_ns -= 1
-        rest += line.work_per_ns
-    while rest >= line.work_per_ns:
-        whole_ns += 1
-        rest -= line.work_per_ns
+    line_octets = octets + line.overhead_octets
+    # Never too much, and too little by 1 ns at most unless the line is slow: the remainder tells.
+    whole_ns = (line_octets * line.octet_time) >> line.time_shift
+    rest = line_octets * line.work_per_octet - whole_ns * line.work_per_ns + line.served_rest
+    more_ns = int(rest >= line.work_per_ns)
+    whole_ns += more_ns
+    rest -= more_ns * line.work_per_ns
+    if rest >= line.work_per_ns:
+        whole_ns += rest // line.work_per_ns
+        rest %= line.work_per_ns
     line.served_ns += whole_ns
     line.served_rest = rest
     line.departure_ns = line.served_ns + (rest > 0)
@@ -219,12 +231,14 @@ def _serve(line: Line, priority: int, octets: int, token: int) -> None:
 @inlined
 def depart(port: Port) -> int:
     """Take the frame off the line, put the next one on it (rule 2); return the token of the first."""
-    line, gauge, slots = port.line, port.gauge, port.slots
+    line, gauge = port.line, port.gauge
     token = line.in_service_token
-    change(gauge, line.in_service_priority, line.departure_ns, -line.in_service_octets)
+    # It is none that counts from the end: said here, its uses need not ask.
+    priority = line.in_service_priority & _LAST_PRIORITY
+    change(gauge, priority, line.departure_ns, -line.in_service_octets)
     line.in_service_octets = 0
     line.held_frames -= 1
-    _serve_next(line, slots)
+    _serve_next(port)
     return token
 
 
@@ -236,12 +250,13 @@ def stop(port: Port, mask: int, now_ns: int) -> None:
     if line.in_service_octets == 0:
         line.served_ns = now_ns
         line.served_rest = 0
-        _serve_next(line, port.slots)
+        _serve_next(port)
 
 
 @inlined
-def _serve_next(line: Line, slots: NDArray[np.int64]) -> None:
+def _serve_next(port: Port) -> None:
     """Put the next frame on an idle line, if there is one that may start."""
+    line, slots = port.line, port.slots
     ready = line.waiting_mask & ~line.stopped_mask
     if ready == 0:
         return
@@ -251,9 +266,10 @@ def _serve_next(line: Line, slots: NDArray[np.int64]) -> None:
         priority = PRIORITIES - 1
         while not (ready >> priority) & 1:
             priority -= 1
-    slot = slots[line.slot_base[priority] + (line.slots_taken[priority] & line.slot_mask[priority])]
-    line.slots_taken[priority] += 1
-    if line.slots_taken[priority] == line.slots_put[priority]:
+    ring = port.rings[priority & _LAST_PRIORITY]
+    slot = slots[_slot(ring, ring.taken_frames)]
+    ring.taken_frames += 1
+    if ring.taken_frames == ring.put_frames:
         line.waiting_mask &= ~(1 << priority)
     _serve(line, priority, slot & _OCTETS_MASK, slot >> _TOKEN_SHIFT)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecmproto.engine.event_heap import set_due
 from ecmproto.engine.frame_pool import NOWHERE, Frame, give_back
-from ecmproto.engine.gauge import PRIORITIES, TOTAL
+from ecmproto.engine.gauge import PRIORITIES
 from ecmproto.engine.messages import send_of_port, stop_feeds
 from ecmproto.engine.network import (
     NetworkState,
@@ -64,9 +64,9 @@ def pass_to_port(
             feed.peak_octets = max(feed.peak_octets, feed.held_octets)
         if idle and port.line.in_service_octets > 0:
             set_due(network.port_events, number, port.line.departure_ns)
-        elif free_slots(port.line, frame.priority) < _FREE_SLOTS:
+        elif free_slots(port, frame.priority) < _FREE_SLOTS:
             network.loop.tight_port, network.loop.tight_priority = number, frame.priority
-    qlen_octets = port.gauge.level_octets[frame.priority]
+    qlen_octets = port.gauge.queues[frame.priority].octets
     posted = outbox.posted.count
     if frame.carries == 0:
         outbox.posted.cause = frame.serial
@@ -74,7 +74,7 @@ def pass_to_port(
             Arrival(
                 now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.sampled == 1,
                 frame.answerable == 1, enqueued, frame.tagged == 1, frame.tag, frame.mark, qlen_octets,
-                port.gauge.level_octets[TOTAL],
+                port.gauge.total.octets,
             ),
             outbox,
         )  # fmt: skip
@@ -108,11 +108,11 @@ def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> Non
     if not is_sending(network.port_gates, number, frame.priority):
         starts_sending(network.port_gates, number, frame.priority, now_ns)
     control, posted = network.controls[way.control], outbox.posted.count
-    levels = network.ports[number].gauge.level_octets
+    gauge = network.ports[number].gauge
     control.on_arrival(
         Arrival(
             now_ns, frame.input, -1, frame.priority, frame.octets, False, False, True, False, 0, 0,
-            levels[frame.priority], levels[TOTAL],
+            gauge.queues[frame.priority].octets, gauge.total.octets,
         ),
         outbox,
     )  # fmt: skip

@@ -263,8 +263,8 @@ class SwitchPort:
             ),
             gauges={
                 "queue_frames": int(self.switch.pool.stock.used),
-                "queue_octets": int(gauge.level_octets[TOTAL]),
-                "queue_octet_seconds": float(gauge.octet_ns[TOTAL]) / NS_PER_S,
+                "queue_octets": int(gauge.total.octets),
+                "queue_octet_seconds": float(gauge.total.octet_ns) / NS_PER_S,
                 "queue_mean_octets": queue.mean_octets,
                 "queue_p99_octets": queue.p99_octets,
                 "queue_peak_octets": queue.peak_octets,
@@ -324,7 +324,7 @@ def _new_switch(
     port = new_port(facts, tag_octets=machine.tag_octets)
     for priority in range(PRIORITIES):
         # No ring is ever full: it has a slot for every frame that there can be.
-        while int(port.line.slot_mask[priority]) + 1 < frames:
+        while int(port.rings[priority].slot_mask) + 1 < frames:
             lengthen_ring(port, priority)
     return Switch(
         facts=fixed,

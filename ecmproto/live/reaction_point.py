@@ -121,7 +121,7 @@ class ReactionPoint:
             add_frames(self.network)
         for priority in range(PRIORITIES):
             # No ring is ever full: it has a slot for every frame that there can be.
-            while int(self.network.ports[0].line.slot_mask[priority]) < MOST_FRAMES:
+            while int(self.network.ports[0].rings[priority].slot_mask) < MOST_FRAMES:
                 lengthen_ring(self.network.ports[0], priority)
         self._point = new_point_state(
             self.network, self.flows, new_tagging(machine, vlan, ethertypes), longest_octets, largest_octets

@@ -51,7 +51,7 @@ from ecmproto.capture.linux.wires import (
     sleep,
 )
 from ecmproto.engine.frame_pool import Pool, give_back, is_used_up, take
-from ecmproto.engine.gauge import PRIORITIES, TOTAL
+from ecmproto.engine.gauge import PRIORITIES, queue_lengths
 from ecmproto.engine.port import Port, arrive, depart, departs, stop
 from ecmproto.kernels.kernel import compiled, inlined, released
 from ecmproto.mechanisms.api.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
@@ -158,15 +158,15 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
             when_ns = line.departure_ns
             index = depart(switch.port)
             frame = switch.pool.frames[index]
-            port_octets = gauge.level_octets[TOTAL]
+            port_octets = gauge.total.octets
             point.on_dequeue(when_ns, frame.station, frame.priority, frame.octets, port_octets, switch.outbox)
             _depart(switch, index, when_ns)
         elif resumes_ns <= min(now_ns, tick_ns):
             _review(switch, resumes_ns)
         elif tick_ns <= now_ns:
             # At an empty port nothing changes from tick to tick: one call catches up with all.
-            is_one = switch.clock.timer_waits != 0 or (late and gauge.level_octets[TOTAL] == 0)
-            point.on_timer(now_ns if is_one else tick_ns, gauge.level_octets[:PRIORITIES], switch.outbox)
+            is_one = switch.clock.timer_waits != 0 or (late and gauge.total.octets == 0)
+            point.on_timer(now_ns if is_one else tick_ns, queue_lengths(gauge), switch.outbox)
             late, switch.clock.timer_waits = True, 0
         else:
             return True
@@ -315,8 +315,8 @@ def _arrive(
         Arrival(
             now_ns, interface, -1, priority, octets, found.sampled, found.answerable, enqueued,
             tag.tagged, tag.tag, tag.mark,
-            port.gauge.level_octets[priority],
-            port.gauge.level_octets[TOTAL],
+            port.gauge.queues[priority].octets,
+            port.gauge.total.octets,
         ),
         outbox,
     )  # fmt: skip

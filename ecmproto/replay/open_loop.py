@@ -24,7 +24,7 @@ from ecmproto.capture.batch import Batch
 from ecmproto.engine.arrivals import Arrivals, Intake, Taken
 from ecmproto.engine.config import PortConfig, check_seed
 from ecmproto.engine.frames import GeneratedFrame, comment_of, octets_of
-from ecmproto.engine.gauge import PRIORITIES, TOTAL
+from ecmproto.engine.gauge import queue_lengths
 from ecmproto.engine.port import (
     DROPPED,
     ENQUEUED,
@@ -45,8 +45,10 @@ from ecmproto.formats.text import mac_text
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room, new_outbox
+from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import columns
 from ecmproto.replay.summary import PortSummary, ReplaySummary, flow_labels, port_summary
+from ecmproto.structs import local_copy, write_back
 
 NO_PORT = -1
 
@@ -168,18 +170,31 @@ def run_port(
     in its ``cause``.  Returns the position of the first frame that was not run: it stops early when
     ``outbox`` or a ring is full.
     """
-    line, gauge = port.line, port.gauge
+    own = local_copy(port)
+    position = _run(own, point, arrivals, outcomes, outbox, first)
+    write_back(port, own)
+    return position
+
+
+@inlined
+def _run(
+    port: Port, point: CongestionPoint, arrivals: Arrivals, outcomes: Outcomes, outbox: Outbox, first: int
+) -> int:
+    """Run ``arrivals`` through a port that nobody else knows: what `run_port` returns."""
+    gauge = port.gauge
     # Arrays are taken out of their tuples here: in a loop that costs as much as the loop itself.
     times_ns, lengths, priorities, occupies, sampled, answerable, tagged, tags, marks, stations, flows = (
         arrivals
     )
     dispositions, qlens_octets, forwarded = outcomes
-    levels_octets = gauge.level_octets
+    queues = gauge.queues
     posted = outbox.posted
-    for position in range(first, times_ns.size):
+    # Counted like this, the compiler sees that no index counts from the end; with a range it does not.
+    position = max(first, 0)
+    while position < times_ns.size:
         priority = int(priorities[position])
         octets = lengths[position]
-        if not has_room(outbox, _ROOM) or is_full(line, priority):
+        if not has_room(outbox, _ROOM) or is_full(port, priority):
             return position
         now_ns = times_ns[position]
         if not _settle(port, point, outbox, now_ns):
@@ -187,10 +202,11 @@ def run_port(
         if not occupies[position] or octets <= 0:
             dispositions[position] = PASSED_BY
             qlens_octets[position] = -1
+            position += 1
             continue
         station = int(stations[position])
         enqueued = arrive(port, now_ns, priority, octets, station + 1, tagged[position])
-        qlen_octets = levels_octets[priority]
+        qlen_octets = queues[priority].octets
         dispositions[position] = ENQUEUED if enqueued else DROPPED
         qlens_octets[position] = qlen_octets
         posted.cause = position
@@ -198,14 +214,15 @@ def run_port(
             Arrival(
                 now_ns, station, int(flows[position]), priority, octets, sampled[position],
                 answerable[position], enqueued, tagged[position], tags[position], marks[position],
-                qlen_octets, levels_octets[TOTAL],
+                qlen_octets, gauge.total.octets,
             ),
             outbox,
         )  # fmt: skip
         posted.cause = NO_CAUSE
         if enqueued and tagged[position]:
             forwarded[position] = point.rewrite_tag(priority, tags[position])
-    return times_ns.size
+        position += 1
+    return position
 
 
 @inlined
@@ -215,14 +232,16 @@ def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> 
     late = False
     while True:
         tick_ns = point.next_timer_ns()
-        if departs(line, min(now_ns, tick_ns)):
+        # Compared with NEVER_NS first: of a point without timers no comparison is left.
+        ticks = tick_ns != NEVER_NS and tick_ns <= now_ns
+        if departs(line, tick_ns if ticks else now_ns):
             when_ns, priority, octets = line.departure_ns, line.in_service_priority, line.in_service_octets
             station = depart(port) - 1
-            point.on_dequeue(when_ns, station, priority, octets, gauge.level_octets[TOTAL], outbox)
-        elif tick_ns <= now_ns:
+            point.on_dequeue(when_ns, station, priority, octets, gauge.total.octets, outbox)
+        elif ticks:
             # At an idle port nothing changes from tick to tick: one call catches up with all.
             when_ns = now_ns if late and line.in_service_octets == 0 else tick_ns
-            point.on_timer(when_ns, gauge.level_octets[:PRIORITIES], outbox)
+            point.on_timer(when_ns, queue_lengths(gauge), outbox)
             late = True
         else:
             return True

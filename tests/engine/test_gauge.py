@@ -11,10 +11,12 @@ from ecmproto.engine.gauge import (
     PRIORITIES,
     TOTAL,
     Gauge,
+    bin_lengths_ns,
     change,
     new_gauge,
     priorities_used,
     queue_statistics,
+    queue_trace,
     settle,
     settled,
     step_of,
@@ -40,12 +42,14 @@ class _Row:
     def __init__(self) -> None:
         self.level = self.since_ns = self.peak = self.octet_ns = 0
         self.held_ns: dict[int, int] = {}
+        self.spans: list[tuple[int, int, int]] = []
 
     def change(self, gauge: Gauge, now_ns: int, octets: int) -> None:
         elapsed_ns = now_ns - self.since_ns
-        step = step_of(gauge, self.level)
+        step = step_of(gauge.bins, self.level)
         self.held_ns[step] = self.held_ns.get(step, 0) + elapsed_ns
         self.octet_ns += elapsed_ns * self.level
+        self.spans.append((self.since_ns, now_ns, self.level))
         self.since_ns, self.level = now_ns, self.level + octets
         self.peak = max(self.peak, self.level)
 
@@ -64,7 +68,7 @@ def test_priorities_are_counted_as_if_each_were_alone(second: int) -> None:
         change(gauge, priority, now_ns, octets)
         for row in (priority, TOTAL):
             rows[row].change(gauge, now_ns, octets)
-        assert [*gauge.level_octets] == [row.level for row in rows]
+        assert _each(gauge, "octets") == [row.level for row in rows]
         if number % 20 == 10 or number == EVENTS - 1:  # looked at more than once
             settled(gauge, now_ns + 50)
             settled(gauge, now_ns + 50)
@@ -74,12 +78,17 @@ def test_priorities_are_counted_as_if_each_were_alone(second: int) -> None:
             late_ns += 50
 
 
+def _each(gauge: Gauge, name: str) -> list[float]:
+    """Return a field of each priority's queue, and of the port's."""
+    return [getattr(level, name) for level in (*gauge.queues, gauge.total)]
+
+
 def _assert_equal(gauge: Gauge, rows: list[_Row]) -> None:
-    assert [*gauge.octet_ns] == [float(row.octet_ns) for row in rows]
-    assert [*gauge.peak_octets] == [row.peak for row in rows]
-    assert [*gauge.since_ns] == [row.since_ns for row in rows]
+    assert _each(gauge, "octet_ns") == [float(row.octet_ns) for row in rows]
+    assert _each(gauge, "peak_octets") == [row.peak for row in rows]
+    assert _each(gauge, "since_ns") == [row.since_ns for row in rows]
     for number, row in enumerate(rows):
-        held_ns = np.asarray(gauge.held_ns[number])
+        held_ns = np.asarray(gauge.bins.held_ns[number])
         there = np.flatnonzero(held_ns)
         assert dict(zip(there.tolist(), held_ns[there].tolist(), strict=True)) == {
             step: span for step, span in row.held_ns.items() if span
@@ -87,14 +96,25 @@ def _assert_equal(gauge: Gauge, rows: list[_Row]) -> None:
     assert priorities_used(gauge) == [number for number, row in enumerate(rows[:TOTAL]) if row.peak]
     if priorities_used(gauge) == [5]:
         assert queue_statistics(gauge, 5) == queue_statistics(gauge, TOTAL)
+    found = queue_trace(gauge)
+    octet_ns, peaks = [0] * len(found.mean_octets), [0] * len(found.mean_octets)
+    for start_ns, end_ns, level in rows[TOTAL].spans:
+        for time_bin in range(start_ns // found.span_ns, -(-end_ns // found.span_ns)):
+            edge_ns = time_bin * found.span_ns
+            octet_ns[time_bin] += (min(end_ns, edge_ns + found.span_ns) - max(start_ns, edge_ns)) * level
+            peaks[time_bin] = max(peaks[time_bin], level)
+    lengths_ns = bin_lengths_ns(len(octet_ns), found.span_ns, rows[TOTAL].since_ns)
+    assert list(found.mean_octets) == pytest.approx(np.array(octet_ns) / lengths_ns)
+    assert all(peak >= stood for peak, stood in zip(found.peak_octets, peaks, strict=True))
+    assert max(found.peak_octets) == max(level for *_, level in rows[TOTAL].spans)
 
 
 def test_levels_alone_are_kept_of_priorities_where_no_more_is_asked() -> None:
     gauge = new_gauge(10_000)
-    gauge.total_only = 1
+    gauge.bins.total_only = 1
     for number, priority in enumerate((3, 3, 6, 1)):
         change(gauge, priority, 100 * number, 500)
-    settle(gauge, TOTAL, 400)
-    assert [*gauge.level_octets] == [0, 500, 0, 1000, 0, 0, 500, 0, 2000]
-    assert [*gauge.peak_octets[:TOTAL]] == [0] * PRIORITIES
-    assert gauge.octet_ns[TOTAL] == 100.0 * (500 + 1000 + 1500 + 2000)
+    settle(gauge, 400)
+    assert _each(gauge, "octets") == [0, 500, 0, 1000, 0, 0, 500, 0, 2000]
+    assert _each(gauge, "peak_octets")[:TOTAL] == [0] * PRIORITIES
+    assert gauge.total.octet_ns == 100.0 * (500 + 1000 + 1500 + 2000)

@@ -7,7 +7,6 @@ from collections import deque
 import numpy as np
 
 from ecmproto.engine.config import PortConfig
-from ecmproto.engine.gauge import TOTAL
 from ecmproto.engine.port import Port, arrive, depart, departs, new_port
 from ecmproto.kernels.kernel import compiled
 from ecmproto.mechanisms.api.machine import PortContext, machine_of
@@ -25,9 +24,9 @@ COUNT, GAP_NS = 200, 1_000
 def come(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int, serial: int) -> bool:
     """Enqueue a frame or drop it, and tell the congestion point."""
     enqueued = arrive(port, now_ns, 3, OCTETS, serial, False)
-    levels = port.gauge.level_octets
+    qlen_octets, port_octets = port.gauge.queues[3].octets, port.gauge.total.octets
     point.on_arrival(
-        Arrival(now_ns, 0, 0, 3, OCTETS, True, True, enqueued, False, 0, 0, levels[3], levels[TOTAL]), outbox
+        Arrival(now_ns, 0, 0, 3, OCTETS, True, True, enqueued, False, 0, 0, qlen_octets, port_octets), outbox
     )
     return enqueued
 
@@ -37,7 +36,7 @@ def leave(port: Port, point: CongestionPoint, outbox: Outbox) -> int:
     """Take the frame off the line, and tell the congestion point."""
     now_ns = port.line.departure_ns
     serial = depart(port)
-    point.on_dequeue(now_ns, 0, 3, OCTETS, port.gauge.level_octets[TOTAL], outbox)
+    point.on_dequeue(now_ns, 0, 3, OCTETS, port.gauge.total.octets, outbox)
     return serial
 
 
@@ -112,4 +111,4 @@ def test_the_slower_port_alone_fills_and_sends_messages() -> None:
     assert np.diff(second.left_ns).tolist() == [1_600] * (len(out) - 1)
     assert len(second.messages) > 3
     assert max(second.messages) < 0
-    assert second.port.gauge.peak_octets[TOTAL] > 10 * OCTETS > first.port.gauge.peak_octets[TOTAL]
+    assert second.port.gauge.total.peak_octets > 10 * OCTETS > first.port.gauge.total.peak_octets

@@ -136,7 +136,7 @@ def test_one_port_has_the_frames_and_messages_of_a_closed_replay(mechanism: str,
         np.testing.assert_array_equal(ours.messages[name][: len(column)], column, name)
     # Every frame left at the same time: the queue had each length for as long.
     theirs = replay._network.ports[0].gauge
-    held_ns, own_ns = np.array(theirs.held_ns[TOTAL]), np.array(ours.gauge.held_ns[TOTAL])
+    held_ns, own_ns = np.array(theirs.bins.held_ns[TOTAL]), np.array(ours.gauge.bins.held_ns[TOTAL])
     np.testing.assert_array_equal(own_ns[1:], held_ns[1:])
     assert ours.network.log.delivered_octets == replay.summary(drained=True).stations.delivered_octets
     assert ours.result.conservation.missing_frames == 0

@@ -52,11 +52,11 @@ def levels_of(gauge: Gauge, before_ns: Integers | None = None, row: int = TOTAL)
 
     A level is the end of its step: 64 octets wide, coarser above 1 MiB.
     """
-    held_ns = np.array(gauge.held_ns[row], np.int64)
+    held_ns = np.array(gauge.bins.held_ns[row], np.int64)
     if before_ns is not None:
         held_ns -= before_ns
     steps = np.flatnonzero(held_ns)
-    octets = np.array([step_end(gauge, int(step)) for step in steps], np.int64)
+    octets = np.array([step_end(gauge.bins, int(step)) for step in steps], np.int64)
     return Levels(octets=octets, held_ns=held_ns[steps])
 
 

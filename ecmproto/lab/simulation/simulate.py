@@ -123,11 +123,11 @@ def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSampl
     overhead_octets = network.loop.overhead_octets
     for number in range(len(network.ports)):
         gauge, counts, sample = network.ports[number].gauge, network.port_counts[number], samples[number]
-        settle(gauge, TOTAL, now_ns)
-        sample.octet_ns = gauge.octet_ns[TOTAL]
-        sample.peak_octets = gauge.peak_octets[TOTAL]
-        sample.level_octets = gauge.level_octets[TOTAL]
-        gauge.peak_octets[TOTAL] = gauge.level_octets[TOTAL]
+        settle(gauge, now_ns)
+        sample.octet_ns = gauge.total.octet_ns
+        sample.peak_octets = gauge.total.peak_octets
+        sample.level_octets = gauge.total.octets
+        gauge.total.peak_octets = gauge.total.octets
         sample.sent_frames = counts.sent_frames
         sample.sent_octets = counts.sent_octets
         sample.line_octets = float(counts.sent_octets + overhead_octets * counts.sent_frames)
@@ -403,7 +403,7 @@ class Simulation:
         network.message_octets[:] = self._message_octets()
         for port in network.ports:
             # Windows are kept by `Windows`.
-            port.gauge.total_only = 1
+            port.gauge.bins.total_only = 1
         network.routes, network.choices = wiring.routes, wiring.choices
         self._wire(network)
         network.flow_counts = new_records(FlowCount, max(1, len(self._sources_of)))
@@ -626,19 +626,19 @@ class Simulation:
 
     def _begin_levels(self, now_ns: int) -> None:
         self._settle(now_ns)
-        self._held_before = [_nonzero(port.gauge.held_ns[TOTAL]) for port in self.network.ports]
+        self._held_before = [_nonzero(port.gauge.bins.held_ns[TOTAL]) for port in self.network.ports]
 
     def _end_levels(self, now_ns: int) -> None:
         self._settle(now_ns)
         before = self._held_before or [{} for _ in self.network.ports]
         self._levels = [
-            levels_of(port.gauge, _dense(held, len(port.gauge.held_ns[TOTAL])))
+            levels_of(port.gauge, _dense(held, len(port.gauge.bins.held_ns[TOTAL])))
             for port, held in zip(self.network.ports, before, strict=True)
         ]
 
     def _settle(self, now_ns: int) -> None:
         for port in self.network.ports:
-            settle(port.gauge, TOTAL, now_ns)
+            settle(port.gauge, now_ns)
 
     def _end_window(self, now_ns: int) -> None:
         network = self.network
@@ -880,9 +880,9 @@ def _in_port(port: Any) -> NDArray[np.int64]:
     """Return the frames that wait in a port or are on its line, by their places in the pool."""
     line = port.line
     found = [int(line.in_service_token)] if line.in_service_octets > 0 else []
-    for priority in range(_PRIORITIES):
-        numbers = np.arange(line.slots_taken[priority], line.slots_put[priority])
-        slots = line.slot_base[priority] + (numbers & line.slot_mask[priority])
+    for ring in port.rings:
+        numbers = np.arange(ring.taken_frames, ring.put_frames)
+        slots = ring.first_slot + (numbers & ring.slot_mask)
         found += (port.slots[slots] >> 32).tolist()
     return np.array(found, np.int64)
 
