@@ -199,7 +199,8 @@ from ecmproto.executors.rows import RowStore
 from ecmproto.executors.running import run_tasks
 from tests.executors.test_processes import FUNCTIONS, tasks_for
 
-call = Call(f"{FUNCTIONS}:mishaps", {"takes_s": 0.02, "folder": sys.argv[1]})
+options = {"folder": sys.argv[1], "takes_s": float(sys.argv[2])}
+call = Call(f"{FUNCTIONS}:mishaps", options, outside=("takes_s",))
 with RowStore(Path(sys.argv[1]) / "rows") as store:
     tasks = tasks_for(call, [{"x": x} for x in range(60)])
     list(run_tasks(tasks, call, executor=Processes(2), store=store))
@@ -211,7 +212,8 @@ def test_what_is_done_stays_when_the_run_is_killed(
     tmp_path: Path, how: signal.Signals, repository: Path
 ) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    first = subprocess.Popen(command, cwd=repository, stderr=subprocess.DEVNULL, start_new_session=True)
+    slow = [*command, "0.2"]  # a busy machine sees ten rows long before it is done
+    first = subprocess.Popen(slow, cwd=repository, stderr=subprocess.DEVNULL, start_new_session=True)
     rows = tmp_path / "rows"
     while not (rows.exists() and rows.read_bytes().count(b"\n") >= 10):
         assert first.poll() is None
@@ -220,11 +222,11 @@ def test_what_is_done_stays_when_the_run_is_killed(
     first.wait(30)
     kept = len(RowStore(rows))
     assert 10 <= kept < 60
-    time.sleep(0.2)
+    time.sleep(0.4)
     begun = len(list(tmp_path.glob("done-*")))
-    time.sleep(0.2)
+    time.sleep(0.4)
     assert len(list(tmp_path.glob("done-*"))) == begun  # the processes are gone too
-    subprocess.run(command, cwd=repository, check=True)
+    subprocess.run([*command, "0"], cwd=repository, check=True)
     store = RowStore(rows)
     assert len(store) == 60
     assert rows.read_bytes().count(b"\n") == 60
