@@ -191,6 +191,7 @@ def test_a_function_that_is_not_there_is_told_once(name: str, jobs: int) -> None
 
 
 PROGRAM = """
+import signal
 import sys
 from pathlib import Path
 from ecmproto.executors.processes import Processes
@@ -199,6 +200,8 @@ from ecmproto.executors.rows import RowStore
 from ecmproto.executors.running import run_tasks
 from tests.executors.test_processes import FUNCTIONS, tasks_for
 
+# whoever started the tests may have had SIGINT ignored, as a shell has for what is in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)
 options = {"folder": sys.argv[1], "takes_s": float(sys.argv[2])}
 call = Call(f"{FUNCTIONS}:mishaps", options, outside=("takes_s",))
 with RowStore(Path(sys.argv[1]) / "rows") as store:
