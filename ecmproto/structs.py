@@ -505,6 +505,13 @@ def write_back(struct: _StructKind, own: _StructKind) -> None:
     """Enter into ``struct`` what its `local_copy` has become."""
 
 
+def _own_parts(layout: _Layout) -> Iterator[tuple[str, Any]]:
+    """Yield the names and types of what a copy of a struct does not share with it."""
+    for name, kind in layout.types.items():
+        if isinstance(kind, StructType) or _has_numbers_alone(kind):
+            yield name, kind
+
+
 def _has_numbers_alone(kind: Any) -> bool:
     return isinstance(kind, types.Record) and all(
         isinstance(kind.typeof(name), types.Integer | types.Float) for name in kind.fields
@@ -525,9 +532,7 @@ def _copy_of(context: Any, builder: Any, typ: StructType, struct: Any) -> Any:
     layout = _layout(typ.struct)
     words = _new_words(builder, max(1, layout.words))
     _copy_words(builder, struct, words, layout.words)
-    for name, kind in layout.types.items():
-        if not isinstance(kind, StructType) and not _has_numbers_alone(kind):
-            continue
+    for name, kind in _own_parts(layout):
         part = builder.inttoptr(_word(builder, struct, layout.at[name]), context.get_value_type(kind))
         if isinstance(kind, StructType):
             own = _copy_of(context, builder, kind, part)
@@ -552,9 +557,7 @@ def _written_back(context, builder, sig, args):  # type: ignore[no-untyped-def]
 
 def _write_back(context: Any, builder: Any, typ: StructType, struct: Any, own: Any) -> None:
     layout = _layout(typ.struct)
-    for name, kind in layout.types.items():
-        if not isinstance(kind, StructType) and not _has_numbers_alone(kind):
-            continue
+    for name, kind in _own_parts(layout):
         shape = context.get_value_type(kind)
         there, here = (
             builder.inttoptr(_word(builder, each, layout.at[name]), shape) for each in (struct, own)
