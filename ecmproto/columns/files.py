@@ -299,17 +299,18 @@ def _row_group_of(columns: ColumnsToCome, file: ParquetFile) -> RowGroup | _Piec
 def _whole_groups(begun: Iterable[RowGroup | _Piece], file: ParquetFile) -> Iterator[RowGroup]:
     """Yield row groups, with the pieces between them gathered in some."""
     pieces: list[_Piece] = []
+    rows = 0
     for each in itertools.chain(begun, [None]):
         if isinstance(each, _Piece) and each.columns.frames:
             pieces.append(each)
-        rows = sum(piece.columns.frames for piece in pieces)
+            rows += each.columns.frames
         if rows >= ROW_GROUP_FRAMES or (rows and not isinstance(each, _Piece)):
             yield (
                 file.encoded(pieces[0].columns)
                 if len(pieces) == 1
                 else file.gathered([piece.batch for piece in pieces])
             )
-            pieces = []
+            pieces, rows = [], 0
         if isinstance(each, RowGroup):
             yield each
 
