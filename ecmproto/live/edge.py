@@ -57,11 +57,11 @@ from ecmproto.mechanisms.api.protocol import (
     NO_CAUSE,
     PROBE_KIND,
     Delivery,
-    NullReceivers,
     Outbox,
     Receivers,
     has_room,
     new_outbox,
+    takes_deliveries,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
@@ -409,7 +409,7 @@ class Edge:
             LARGEST_STATIONS * LARGEST_FLOWS,
         )
         facts.own, facts.start_ns = int.from_bytes(self.context.cp_mac), self._start_ns
-        facts.delivers = int(type(self.receivers) is not NullReceivers)
+        facts.delivers = int(takes_deliveries(self.receivers))
         facts.asks_net = int(self._has_probes or self.domain is not None)
         facts.asks_host = int(self.domain is not None)
         facts.strips = int(self.machine.strips_tags)

@@ -243,6 +243,16 @@ def test_it_says_why_there_was_no_message() -> None:
     assert not any("message" in line for line in explanations([quiet("none")]))
 
 
+def test_the_reason_for_no_message_fits_the_mechanism() -> None:
+    assert "no csig message: the mechanism has none" in list(explanations([quiet("csig")]))
+    marking = quiet("dcqcn").result
+    ports = tuple(replace(port, set_point_octets=None) for port in marking.ports)
+    watched = tuple(replace(port, is_watched=True) for port in ports)
+    for there, why in ((watched, "nothing caused one"), (ports, "no port has a congestion point")):
+        lines = list(explanations([RunFigures(replace(marking, ports=there))]))
+        assert f"no dcqcn message: {why}" in lines
+
+
 def test_it_says_how_full_the_fullest_buffer_was() -> None:
     assert "no frame was dropped: peak 110 kB of 150 kB, at s>d" in list(explanations([quiet("none")]))
     assert not any("dropped" in line for line in explanations([RunFigures(run_result())]))

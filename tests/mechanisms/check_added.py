@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ecmproto.dissect import describe
 from ecmproto.formats.registry import BY_PREFIX
 from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
 
-NAMES = ("known", "tags", "open_loop", "closed_loop", "compared", "live", "shown")
+NAMES = ("known", "tags", "open_loop", "closed_loop", "compared", "laboratory", "live", "shown")
 DATA = encode(Ethernet(dst="02:00:00:00:00:fa", src="02:00:00:00:00:01"), VLAN(id=5, priority=3), fix=True)
 DATA = DATA[:-2] + b"\x99\x99" + bytes(60)
 TAG: type[Any] = BY_PREFIX.get("share", VLAN)
@@ -98,6 +99,23 @@ def check_compared() -> None:
     share, none = (outcome.summary.as_dict() for outcome in compared)
     assert share != none
     assert [name in repr(compared) for name in ("share", "none")] == [True, True]
+
+
+def check_laboratory() -> None:
+    """Destinations at the ends of switches' ports report, and their reports slow senders down."""
+    from ecmproto.lab.results.measurements import RunFigures
+    from ecmproto.lab.results.outcome import explanations
+    from ecmproto.lab.setup.scenario import load_scenario
+    from ecmproto.lab.simulation.simulate import simulate
+
+    scenario = load_scenario("incast-victim").with_mechanism("share")
+    scenario = scenario.with_value("duration", "1ms").with_value("measure.from", "0s")
+    result = simulate(scenario.experiment(), seed=1)
+    reports = sum(int(each.frames.sum()) for each in result.messages if each.kind == "Share report")
+    assert reports > 100
+    assert min(float(flow.limit_bps.min()) for flow in result.flows) < 9e9
+    silent = replace(result, messages=())
+    assert "no share message: nothing caused one" in list(explanations([RunFigures(silent)]))
 
 
 def check_live() -> None:

@@ -13,6 +13,8 @@ from ecmproto.errors import counted
 from ecmproto.lab.model import BASELINES, Band, Experiment, Measure, Published
 from ecmproto.lab.results.measurements import RunFigures
 from ecmproto.lab.setup.figures import Expectation, Figure, parse_figure
+from ecmproto.mechanisms.api.machine import machine_of
+from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.tables import Paint, columns_of, pairs, plain, sparkline
 from ecmproto.units import format_octets, format_time
 
@@ -567,9 +569,14 @@ def _no_messages(runs: Sequence[RunFigures]) -> Iterator[str]:
     mechanism = runs[0].result.experiment.control.mechanism
     if mechanism in BASELINES or any(each.frames.any() for run in runs for each in run.result.messages):
         return
+    if not machine_of(find_mechanism(mechanism), {}).kinds:
+        yield f"no {mechanism} message: the mechanism has none"
+        return
     ports = [port for run in runs for port in run.result.ports if port.set_point_octets is not None]
     if not ports:
-        yield f"no {mechanism} message: no port has a congestion point"
+        watched = any(port.is_watched for run in runs for port in run.result.ports)
+        why = "nothing caused one" if watched else "no port has a congestion point"
+        yield f"no {mechanism} message: {why}"
         return
     longest = max(ports, key=lambda port: int(port.peak_octets.max(initial=0)) / (port.set_point_octets or 1))
     peak, set_point = int(longest.peak_octets.max(initial=0)), longest.set_point_octets or 0

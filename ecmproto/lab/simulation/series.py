@@ -70,6 +70,8 @@ class PortSeries:
     buffer_octets: int = 0
     """What it may hold; 0 where it counts frames."""
     buffer_frames: int = 0
+    is_watched: bool = False
+    """Whether it has a congestion point."""
     set_point_octets: int | None = None
     """The equilibrium queue (Qeq) of its congestion point; None where it has none."""
     xoff_octets: int | None = None

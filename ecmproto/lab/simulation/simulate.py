@@ -81,9 +81,9 @@ from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
     Message,
     NullCongestionPoint,
-    NullReceivers,
     Receivers,
     Senders,
+    takes_deliveries,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.gate import paused_ns
@@ -477,7 +477,7 @@ class Simulation:
     def _acting_stations(self) -> set[int]:
         """Return the hosts that act on frames which come to them, but for counting them."""
         control = self.experiment.control
-        if control.in_band or not isinstance(self._receivers, NullReceivers):
+        if control.in_band or takes_deliveries(self._receivers):
             return set(range(len(self.wiring.hosts)))
         ends = zip(self._sources_of, self._endpoints, strict=True)
         acting = [end for flow, end in ends if acts_on_deliveries(flow)]
@@ -680,7 +680,7 @@ class Simulation:
     def _port_series(self) -> tuple[PortSeries, ...]:
         windows, series = self._windows, []
         for number, port in enumerate(self.wiring.ports):
-            watched = type(self._points[number]) is not NullCongestionPoint  # others are made of it
+            watched = type(self._points[number]) is not NullCongestionPoint
             control = int(self.network.ways[number].control)
             xoff_octets = greatest_octets = None
             if control != NOWHERE:
@@ -697,6 +697,7 @@ class Simulation:
                     kind="adapter" if port.is_adapter else "switch",
                     buffer_octets=0 if port.buffer.frames else port.buffer.octets,
                     buffer_frames=port.buffer.frames,
+                    is_watched=watched,
                     set_point_octets=self.machine.set_point_octets if watched else None,
                     xoff_octets=xoff_octets,
                     greatest_input_octets=greatest_octets or 0,

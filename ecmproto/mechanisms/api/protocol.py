@@ -407,6 +407,11 @@ class NullReceivers(Struct):
         """Do nothing."""
 
 
+def takes_deliveries(receivers: Receivers) -> bool:
+    """Return whether ``receivers`` act on frames that come to them."""
+    return type(receivers).on_delivery is not NullReceivers.on_delivery
+
+
 NO_CPID = 0
 
 _BITS = 64
