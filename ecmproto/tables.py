@@ -1,4 +1,4 @@
-"""Tables and charts in characters: aligned names and values, columns, bars, curves; text in XML.
+"""Tables and charts in characters: aligned names and values, columns, bars, curves; JUnit's XML.
 
 ``paint`` colours a piece of text in a named style (``name``, ``title``, ``congestion``); `plain` leaves it.
 """
@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
+
+from ecmproto.values import dataclass
 
 Paint: TypeAlias = Callable[[str, str], str]
 
@@ -60,9 +62,49 @@ def columns_of(rows: Sequence[tuple[str, Sequence[str]]], *, paint: Paint = plai
     return "\n".join(lines)
 
 
-def xml_attribute(text: str) -> str:
-    """Return text as an attribute of XML, in quotes; what XML cannot hold is replaced."""
-    # imported here: it brings urllib, which every command would pay for
-    from xml.sax.saxutils import quoteattr
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JUnitCase:
+    """A case of a JUnit report."""
 
-    return quoteattr("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))
+    classname: str
+    name: str
+    outcome: Literal["passed", "failure", "error", "skipped"] = "passed"
+    message: str = ""
+    type: str = ""
+    """The kind of a failure; "" without one."""
+    text: str = ""
+    """What stands behind the message, in any number of words."""
+
+
+def junit_text(suites: Sequence[tuple[str, Sequence[JUnitCase]]]) -> str:
+    """Return a JUnit report of named suites, valid for Jenkins' xunit plugin (junit-10.xsd).
+
+    Characters that XML cannot hold are replaced.
+    """
+    # imported here, as few commands write XML
+    from xml.etree import ElementTree
+
+    root = ElementTree.Element("testsuites", _junit_counts([case for _, cases in suites for case in cases]))
+    for name, cases in suites:
+        skipped = sum(case.outcome == "skipped" for case in cases)
+        # the schema has this count for a suite, and none for all of them
+        counts = {**_junit_counts(cases), "skipped": str(skipped)}
+        suite = ElementTree.SubElement(root, "testsuite", {"name": _xml_text(name), **counts})
+        for case in cases:
+            names = {"classname": _xml_text(case.classname), "name": _xml_text(case.name)}
+            element = ElementTree.SubElement(suite, "testcase", names)
+            if case.outcome != "passed":
+                told = {"type": case.type, "message": _xml_text(case.message)}
+                told = {key: value for key, value in told.items() if value}
+                ElementTree.SubElement(element, case.outcome, told).text = _xml_text(case.text) or None
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _junit_counts(cases: Sequence[JUnitCase]) -> dict[str, str]:
+    failed, wrong = (sum(case.outcome == each for case in cases) for each in ("failure", "error"))
+    return {"tests": str(len(cases)), "failures": str(failed), "errors": str(wrong)}
+
+
+def _xml_text(text: str) -> str:
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from ecmproto.errors import EcmprotoError, InterfaceError, counted
-from ecmproto.tables import xml_attribute
+from ecmproto.tables import JUnitCase, junit_text
 from ecmproto_cli.errors import FINDINGS, CommandError, warn
 from ecmproto_cli.output import paint
 from ecmproto_cli.recipes import (
@@ -234,29 +234,26 @@ def tell(
         click.echo(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     if junit is not None:
         with open_sink(junit, force=force) as sink:
-            sink.write(junit_text(test.name, verdicts))
+            sink.write(junit_document(test.name, verdicts))
     return FINDINGS if counts["failed"] or not counts["passed"] else 0
 
 
 _SHOWN = {"passed": ("passed", "tag"), "failed": ("FAILED", "error"), "unknown": ("unknown", "dim")}
 
 
-def junit_text(recipe: str, verdicts: Sequence[Verdict]) -> str:
+def junit_document(recipe: str, verdicts: Sequence[Verdict]) -> str:
     """Return verdicts as JUnit's XML: a test case each; what is not known is skipped."""
-    failed = sum(each.outcome == "failed" for each in verdicts)
-    unknown = sum(each.outcome == "unknown" for each in verdicts)
-    counts = f'tests="{len(verdicts)}" failures="{failed}" errors="0" skipped="{unknown}"'
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {counts}>"]
-    lines.append(f"  <testsuite name={xml_attribute(recipe)} {counts}>")
+    cases = []
     for each in verdicts:
-        case = f"    <testcase classname={xml_attribute(recipe)} name={xml_attribute(each.expectation.name)}"
-        if each.outcome == "passed":
-            lines.append(f"{case}/>")
-            continue
-        message = xml_attribute(f"{each.expectation.sentence()}: {each.found}")
-        element = "failure" if each.outcome == "failed" else "skipped"
-        lines += [f"{case}>", f"      <{element} message={message}/>", "    </testcase>"]
-    return "\n".join([*lines, "  </testsuite>", "</testsuites>", ""])
+        case = JUnitCase(classname=recipe, name=each.expectation.name)
+        if each.outcome != "passed":
+            case = JUnitCase(
+                classname=recipe, name=each.expectation.name,
+                outcome="failure" if each.outcome == "failed" else "skipped",
+                message=f"{each.expectation.sentence()}: {each.found}",
+            )  # fmt: skip
+        cases.append(case)
+    return junit_text([(recipe, cases)])
 
 
 def check_sides(near: str | None, far: str | None, captured: str | None, near_captured: str | None) -> None:

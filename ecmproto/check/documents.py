@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ecmproto._version import __version__
 from ecmproto.errors import SpecError, counted
-from ecmproto.tables import xml_attribute
+from ecmproto.tables import JUnitCase, junit_text
 
 if TYPE_CHECKING:
     from ecmproto.capture import Interface
@@ -98,55 +98,40 @@ def json_lines(checked: Checked, path: str) -> Iterator[str]:
     yield json.dumps(summary_document(checked, path), ensure_ascii=False)
 
 
-def junit_text(checked: Checked, path: str) -> str:
+def junit_document(checked: Checked, path: str) -> str:
     """Return JUnit's XML: a suite for each rule, a case for each subject; rules without any are skipped."""
-    suites, totals = [], [0, 0, 0]
-    for result in checked.results:
-        lines, counts = _suite(result, checked, path)
-        suites += lines
-        totals = [total + count for total, count in zip(totals, counts, strict=True)]
-    errors = []
+    suites = [
+        (f"{result.rule.id} {result.rule.name}", _test_cases(result, f"{path}.{result.rule.id}"))
+        for result in checked.results
+    ]
     if checked.problem is not None:
-        errors = [
-            '  <testsuite name="capture" tests="1" failures="0" errors="1" skipped="0">',
-            f'    <testcase classname={xml_attribute(path)} name="read to its end">',
-            f"      <error message={xml_attribute(str(checked.problem))}/>",
-            "    </testcase>",
-            "  </testsuite>",
-        ]
-        totals[0] += 1
-    start = '<?xml version="1.0" encoding="UTF-8"?>'
-    head = f'tests="{totals[0]}" failures="{totals[1]}" errors="{len(errors) // 5}" skipped="{totals[2]}"'
-    return "\n".join([start, f"<testsuites {head}>", *suites, *errors, "</testsuites>", ""])
+        message = str(checked.problem)
+        case = JUnitCase(classname=path, name="read to its end", outcome="error", message=message)
+        suites.append(("capture", [case]))
+    return junit_text(suites)
 
 
-def _suite(result: RuleResult, checked: Checked, path: str) -> tuple[list[str], tuple[int, int, int]]:
-    """Return the suite of a rule, and how many cases there are, of these failed and skipped."""
-    rule, cases = result.rule, result.cases
-    failed = sum(case.wrong > 0 for case in cases)
-    skipped = 0 if cases else 1
-    name = xml_attribute(f"{rule.id} {rule.name}")
-    counts = f'tests="{len(cases) or 1}" failures="{failed}" errors="0" skipped="{skipped}"'
-    lines = [f"  <testsuite name={name} {counts}>"]
-    start = f"    <testcase classname={xml_attribute(f'{path}.{rule.id}')}"
-    if not cases:
-        lines += [f"{start} name={xml_attribute(rule.sentence)}>"]
-        lines += ['      <skipped message="nothing in the capture is about it"/>', "    </testcase>"]
-    for case in cases:
-        start_of = f"{start} name={xml_attribute(f'{rule.subject.name} {case.subject}')}"
+def _test_cases(result: RuleResult, classname: str) -> list[JUnitCase]:
+    """Return the cases of a rule for JUnit."""
+    rule = result.rule
+    if not result.cases:
+        message = "nothing in the capture is about it"
+        return [JUnitCase(classname=classname, name=rule.sentence, outcome="skipped", message=message)]
+    made = []
+    for case in result.cases:
+        name = f"{rule.subject.name} {case.subject}"
         if not case.wrong:
-            lines.append(f"{start_of}/>")
+            made.append(JUnitCase(classname=classname, name=name))
             continue
-        told = [each for each in result.findings if each.subject == case.subject][:_SHOWN_IN_CASE]
-        places = "; ".join(f"{_place(each)}{sentence_of(each)}" for each in told)
-        message = f"{rule.sentence} {counted(case.wrong, 'finding')} in {case.judged}"
-        lines += [
-            f"{start_of}>",
-            f"      <failure type={xml_attribute(rule.severity)} message={xml_attribute(message)}>"
-            f"{xml_attribute(places)[1:-1]}</failure>",
-            "    </testcase>",
-        ]
-    return [*lines, "  </testsuite>"], (len(cases) or 1, failed, skipped)
+        listed = [each for each in result.findings if each.subject == case.subject][:_SHOWN_IN_CASE]
+        made.append(
+            JUnitCase(
+                classname=classname, name=name, outcome="failure", type=rule.severity,
+                message=f"{rule.sentence} {counted(case.wrong, 'finding')} in {case.judged}",
+                text="; ".join(f"{_place(each)}{sentence_of(each)}" for each in listed),
+            )
+        )  # fmt: skip
+    return made
 
 
 def _place(finding: Finding) -> str:

@@ -265,7 +265,7 @@ def _tell(checked: Checked, path: str, form: str, limit: int) -> None:
             output.write(f"{line}\n")
         output.flush()
     elif form == "junit":
-        click.echo(documents.junit_text(checked, path), nl=False)
+        click.echo(documents.junit_document(checked, path), nl=False)
     else:
         click.echo(json.dumps(documents.sarif_document(checked, path), indent=1, ensure_ascii=False))
 
@@ -333,7 +333,7 @@ def _write_documents(checked: Checked, path: str, junit: str | None, sarif: str 
     from ecmproto.check import documents
 
     if junit is not None:
-        _write(junit, documents.junit_text(checked, path), force)
+        _write(junit, documents.junit_document(checked, path), force)
     if sarif is not None:
         _write(sarif, json.dumps(documents.sarif_document(checked, path), indent=1), force)
 

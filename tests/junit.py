@@ -1,0 +1,44 @@
+"""Reports valid for Jenkins' xunit plugin: the elements and attributes that its junit-10.xsd allows."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+_REASON = (frozenset[str](), frozenset({"type", "message"}), frozenset[str]())
+_COUNTS = frozenset({"tests", "failures", "errors"})
+_ELEMENTS: dict[str, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {
+    "testsuites": (frozenset(), _COUNTS | {"name", "time"}, frozenset({"testsuite"})),
+    "testsuite": (
+        _COUNTS | {"name"},
+        frozenset(
+            {"group", "time", "skipped", "timestamp", "hostname", "id", "package", "file", "log", "url"}
+        ),
+        frozenset({"testsuite", "testcase", "properties", "system-out", "system-err"}),
+    ),
+    "testcase": (
+        frozenset({"name"}),
+        frozenset({"time", "classname", "group"}),
+        frozenset({"skipped", "error", "failure", "system-out", "system-err"}),
+    ),
+    "failure": _REASON,
+    "error": _REASON,
+    "skipped": _REASON,
+}
+"""Of each element the attributes that it must have and may have, and the elements in it."""
+
+
+def valid_junit(text: str) -> ElementTree.Element:
+    """Return the root of a report that the schema allows and whose counts are those of its cases."""
+    root = ElementTree.fromstring(text)
+    assert root.tag == "testsuites"
+    for element in root.iter():
+        needed, allowed, inside = _ELEMENTS[element.tag]
+        assert needed <= set(element.attrib) <= needed | allowed, element.attrib
+        assert {each.tag for each in element} <= inside
+        if inside:
+            assert not (element.text or "").strip(), "text between elements"
+    for suite in (root, *root.iter("testsuite")):
+        counts = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
+        for name in counts.keys() & suite.attrib.keys():
+            assert int(suite.attrib[name]) == len(list(suite.iter(counts[name])))
+    return root
