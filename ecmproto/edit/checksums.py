@@ -3,6 +3,7 @@
 `keep_right` does what a router does (RFC 1624): the difference that the written octets make is taken off the
 checksum.  What was right stays right, of a frame that a snap length has cut and of a first fragment too, and
 what was wrong stays wrong.  An invariant CRC (RoCE) or an FCS is computed anew where it was right before.
+A TCP header that the capture cuts behind its checksum counts; a checksum that is cut itself is counted.
 
 `put_right` computes all of a frame's lengths and checksums, right or wrong before, as far as its octets were
 captured.
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 
 from ecmproto.capture import Batch
 from ecmproto.columns.layers import Entries, LayersFound
+from ecmproto.columns.walk import Frames
 from ecmproto.edit.assignments import Written, put_rows, rows_at
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import VLAN, Data, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.infiniband import BTH, GRH, ICRC
-from ecmproto.formats.ip import TCP, UDP, IPv4, IPv6, Routing
+from ecmproto.formats.ip import TCP, UDP, Extension, FragmentHeader, IPv4, IPv6, Routing
 from ecmproto.formats.registry import FORMATS
 
 Octets = NDArray[np.uint8]
@@ -34,9 +36,10 @@ Int64 = NDArray[np.int64]
 NOWHERE = -1
 _BTHS = tuple(cls for cls in FORMATS if issubclass(cls, BTH))
 _LENGTHS = (Ethernet, VLAN, STag, ITag)
-COVERED = (IPv4, IPv6, GRH, UDP, TCP, ICRC, *_BTHS)
+_EXTENSIONS = tuple(cls for cls in FORMATS if issubclass(cls, Extension))
+COVERED = (IPv4, IPv6, GRH, UDP, TCP, ICRC, *_BTHS, *_EXTENSIONS)
 """The formats to be found for `keep_right`."""
-FIXED = (*COVERED, *_LENGTHS, Routing)
+FIXED = (*COVERED, *_LENGTHS)
 """Those for `put_right`."""
 
 EXTENTS = frozenset(
@@ -51,7 +54,9 @@ _IPV4_SUM, _UDP_SUM, _TCP_SUM = 10, 6, 16
 _IPV4_LEN, _IPV6_LEN, _UDP_LEN = 2, 4, 4
 _IPV4_OCTETS, _IPV6_OCTETS = IPv4.fixed_octets, IPv6.fixed_octets
 _UDP, _TCP = 17, 6
+_FRAGMENT_OFFSET = {IPv4: (6, 0x1FFF), FragmentHeader: (2, 0xFFF8)}
 _FCS_OCTETS = 4
+_CRC = "infiniband.invariant.crc"
 _LINK_HEADER_CRC = zlib.crc32(b"\xff" * 8)
 _ALL = 0xFFFF
 
@@ -78,20 +83,36 @@ class Packets:
     is_ip4: NDArray[np.bool_]
     header_end: Int64
     transport: Int64
+    """The TCP or UDP header, whether it is whole or not."""
     is_udp: NDArray[np.bool_]
     bth: Int64
     crc: Int64
-    """Where the invariant CRC stands."""
+    """The invariant CRC, whether it was captured or not."""
+    end: Int64
+    """The end of what was captured, without the FCS."""
 
     @property
     def sum_at(self) -> Int64:
-        """Where the transport's checksum stands."""
+        """The transport's checksum."""
         return self.transport + np.where(self.is_udp, _UDP_SUM, _TCP_SUM)
 
+    def captured(self, rows: NDArray[np.intp], at: Int64, octets: int) -> tuple[NDArray[np.intp], int]:
+        """Return those of ``rows`` whose ``octets`` from ``at`` on are captured, and the number cut there."""
+        start, end = at[rows], self.end[rows]
+        return rows[start + octets <= end], int(((start < end) & (end < start + octets)).sum())
 
-def packets_in(found: LayersFound, buffer: Octets, shift: int = 0) -> Packets:
-    """Return the packets of frames; ``buffer`` has them ``shift`` octets in front of where they were."""
-    count = len(found.frames.offset)
+
+def frame_ends(frames: Frames) -> tuple[Int64, Int64]:
+    """Return the ends of frames without their FCS: of what was captured, and on the wire."""
+    # the FCS is last on the wire, so a cut frame loses its FCS first
+    lacks = np.maximum(frames.original - frames.captured, 0)
+    end = frames.offset + frames.captured - np.maximum(frames.fcs - lacks, 0)
+    return end, end + np.maximum(lacks - frames.fcs, 0)
+
+
+def packets_in(found: LayersFound, shift: int = 0) -> Packets:
+    """Return the packets of frames as they came; a place is ``shift`` octets in front of where it was."""
+    buffer, count = found.frames.buffer, len(found.frames.offset)
 
     def first_of(*kinds: type[Layer]) -> Int64:
         place = np.full(count, NOWHERE, np.int64)
@@ -99,21 +120,51 @@ def packets_in(found: LayersFound, buffer: Octets, shift: int = 0) -> Packets:
             entries = found.entries.get(kind)
             if entries is not None:
                 # the last one written is the outermost
-                place[entries.row[::-1]] = entries.start[::-1] - shift
+                place[entries.row[::-1]] = entries.start[::-1]
         return place
 
     ip4, ip6, grh, udp, tcp = (first_of(kind) for kind in (IPv4, IPv6, GRH, UDP, TCP))
     network = np.where(ip4 >= 0, ip4, np.where(ip6 >= 0, ip6, grh))
     header = np.where(ip4 >= 0, 4 * (buffer[np.maximum(ip4, 0)] & 15).astype(np.int64), _IPV6_OCTETS)
+    transport, is_udp = np.where(udp >= 0, udp, tcp), udp >= 0
+    if ((network >= 0) & (transport < 0)).any():
+        behind, protocol = _behind_ip_headers(found)
+        cut = (transport < 0) & np.isin(protocol, (_UDP, _TCP))
+        transport[cut], is_udp[cut] = behind[cut], protocol[cut] == _UDP
+    bth, crc = first_of(*_BTHS), first_of(ICRC)
+    end, reach = frame_ends(found.frames)
+    rows = np.flatnonzero((bth >= 0) & (crc < 0) & (network >= 0))
+    if len(rows):
+        # an extended header is not whole; the CRC is last all the same
+        stop = np.minimum(reach[rows], _packet_end(buffer, network[rows], (ip4 >= 0)[rows]))
+        crc[rows] = np.where(stop - bth[rows] >= BTH.least_octets, stop - ICRC.fixed_octets, NOWHERE)
+
+    def moved(place: Int64) -> Int64:
+        return np.where(place >= 0, place - shift, NOWHERE)
+
     return Packets(
-        network=network,
-        is_ip4=ip4 >= 0,
-        header_end=network + header,
-        transport=np.where(udp >= 0, udp, tcp),
-        is_udp=udp >= 0,
-        bth=first_of(*_BTHS),
-        crc=first_of(ICRC),
-    )
+        network=moved(network), is_ip4=ip4 >= 0, header_end=moved(network + header),
+        transport=moved(transport), is_udp=is_udp, bth=moved(bth), crc=moved(crc), end=moved(end),
+    )  # fmt: skip
+
+
+def _behind_ip_headers(found: LayersFound) -> tuple[Int64, Int64]:
+    """Return the ends of the IP headers and extensions of frames, and the protocols that follow.
+
+    Both are NOWHERE without any; so is the protocol of a fragment that is not the first.
+    """
+    buffer, count = found.frames.buffer, len(found.frames.offset)
+    end, protocol = np.full(count, NOWHERE, np.int64), np.full(count, NOWHERE, np.int64)
+    for kind in (IPv4, IPv6, *_EXTENSIONS):
+        if kind in found.entries:
+            entries = found.entries[kind]
+            entries = entries.select(entries.start >= end[entries.row])
+            end[entries.row] = entries.start + entries.octets
+            protocol[entries.row] = buffer[entries.start + {IPv4: 9, IPv6: 6}.get(kind, 0)]
+            if kind in _FRAGMENT_OFFSET:
+                at, mask = _FRAGMENT_OFFSET[kind]
+                protocol[entries.row[_number(buffer, entries.start + at) & mask != 0]] = NOWHERE
+    return end, protocol
 
 
 def keep_right(
@@ -123,38 +174,41 @@ def keep_right(
     shift: int,
     written: list[Written],
     set_fields: Collection[tuple[type[Layer], str]],
-) -> Counter[str]:
-    """Bring checksums up to date with what was ``written`` to ``buffer``; return how many frames', by field.
+) -> tuple[Counter[str], Counter[str]]:
+    """Bring checksums up to date with what was ``written`` to ``buffer``.
 
-    ``before`` is the buffer as it was, ``shift`` octets further; ``set_fields`` are the fields that were set.
+    Return the number of frames whose checksums changed, by field, and of those whose checksum was left since
+    the capture cuts it.  ``before`` is the buffer as it was, ``shift`` octets further; ``set_fields`` are the
+    fields that were set.
     """
     told: Counter[str] = Counter()
+    left: Counter[str] = Counter()
     if (ICRC, "crc") not in set_fields:
-        renewed = _renew_crc(packets, buffer, before, shift, written)
-        if renewed is not None:
-            told["infiniband.invariant.crc"] = len(renewed.row)
-            written = [*written, renewed]
+        renewed, left[_CRC] = _renew_crc(packets, buffer, before, shift, written)
+        told[_CRC] = int(renewed.differs.sum())
+        written = [*written, renewed]
     count = len(packets.network)
     header, transport = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for each in written:
         _add_differences(packets, each, header, transport)
     if not {(IPv4, "ihl"), (IPv4, "checksum")} & set(set_fields):
         rows = np.flatnonzero((header != 0) & packets.is_ip4)
-        _update(buffer, packets.network[rows] + _IPV4_SUM, header[rows])
-        told["ip.checksum"] = len(rows)
+        told["ip.checksum"] = _update(buffer, packets.network[rows] + _IPV4_SUM, header[rows])
     if EXTENTS.isdisjoint(set_fields):
         for name, mask in (("udp", packets.is_udp), ("tcp", ~packets.is_udp)):
             kind = UDP if name == "udp" else TCP
             if (kind, "checksum") in set_fields:
                 continue
             rows = np.flatnonzero((transport != 0) & mask & (packets.transport >= 0))
+            rows, left[f"{name}.checksum"] = packets.captured(rows, packets.sum_at, 2)
             there = _number(buffer, packets.sum_at[rows])
             if name == "udp":
                 # 0: none
                 rows = rows[there != 0]
-            _update(buffer, packets.sum_at[rows], transport[rows], zero_is_none=name == "udp")
-            told[f"{name}.checksum"] = len(rows)
-    return +told
+            told[f"{name}.checksum"] = _update(
+                buffer, packets.sum_at[rows], transport[rows], zero_is_none=name == "udp"
+            )
+    return +told, +left
 
 
 def _add_differences(packets: Packets, written: Written, header: Int64, transport: Int64) -> None:
@@ -180,18 +234,19 @@ def _add_differences(packets: Packets, written: Written, header: Int64, transpor
         np.add.at(transport, row, np.where(in_segment, difference * weight, 0))
 
 
-def _update(buffer: Octets, at: Int64, difference: Int64, *, zero_is_none: bool = False) -> None:
-    """Bring checksums up to date with what their sums differ by (RFC 1624)."""
-    _put_checksum(buffer, at, _ALL - _number(buffer, at) + difference, zero_is_none=zero_is_none)
+def _update(buffer: Octets, at: Int64, difference: Int64, *, zero_is_none: bool = False) -> int:
+    """Bring checksums up to date with what their sums differ by (RFC 1624); return how many changed."""
+    return _put_checksum(buffer, at, _ALL - _number(buffer, at) + difference, zero_is_none=zero_is_none)
 
 
-def _put_checksum(buffer: Octets, at: Int64, total: Int64, *, zero_is_none: bool) -> None:
+def _put_checksum(buffer: Octets, at: Int64, total: Int64, *, zero_is_none: bool) -> int:
+    """Write the checksums of sums; return how many changed."""
     # a sum of octets that are not all zero is 0xFFFF where it is 0 modulo 0xFFFF
     rest = total % _ALL
     checksum = _ALL - np.where(rest == 0, _ALL, rest)
     if zero_is_none:
         checksum[checksum == 0] = _ALL
-    put_rows(buffer, at, _two(checksum))
+    return _replace(buffer, at, _two(checksum))
 
 
 def _two(numbers: Int64) -> Octets:
@@ -204,17 +259,18 @@ def _number(buffer: Octets, at: Int64) -> Int64:
 
 def _renew_crc(
     packets: Packets, buffer: Octets, before: Octets, shift: int, written: list[Written]
-) -> Written | None:
-    """Compute anew those invariant CRCs that were right before octets they cover were written."""
+) -> tuple[Written, int]:
+    """Compute anew those invariant CRCs that were right before octets they cover were written.
+
+    Return what was written, and the number of frames whose CRC is cut.
+    """
     touched = np.zeros(len(packets.network), np.bool_)
     for each in written:
         at, row = each.start, each.row
         covered = (packets.crc[row] > at) & (packets.network[row] <= at)
         touched[row[covered & each.differs]] = True
     rows = np.flatnonzero(touched & (packets.bth >= 0) & (packets.network >= 0))
-    rows = rows[~_is_fragment(packets, buffer, rows)]
-    if not len(rows):
-        return None
+    rows, cut = packets.captured(rows[~_is_fragment(packets, buffer, rows)], packets.crc, _FCS_OCTETS)
     there = rows_at(before, packets.crc[rows] + shift, _FCS_OCTETS)
     old = invariant_crcs(packets, before, rows, shift)
     rows = rows[(old == there).all(axis=1)]
@@ -222,7 +278,7 @@ def _renew_crc(
     at = packets.crc[rows]
     was = rows_at(buffer, at, _FCS_OCTETS)
     put_rows(buffer, at, new)
-    return Written(rows.astype(np.int32), at, was, new)
+    return Written(rows.astype(np.int32), at, was, new), cut
 
 
 def _is_fragment(packets: Packets, buffer: Octets, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -290,12 +346,13 @@ def _fcs(batch: Batch, rows: NDArray[np.intp]) -> Octets:
 # all of them
 
 
-def put_lengths_right(found: LayersFound, buffer: Octets, reach: Int64) -> Counter[str]:
+def put_lengths_right(found: LayersFound, buffer: Octets) -> Counter[str]:
     """Set lengths that claim more than a frame has on the wire, or less than their header, to what it has.
 
-    ``reach`` is where each frame ends on the wire, without its FCS.  Return of how many frames, by field.
+    Return the number of frames with such a length, by field.
     """
     told: Counter[str] = Counter()
+    _, reach = frame_ends(found.frames)
     bound = reach.copy()
     for cls, at, behind in ((Ethernet, 12, 14), (VLAN, 2, 4), (STag, 2, 4), (ITag, 16, 18)):
         for entries in _there(found, cls):
@@ -326,7 +383,7 @@ def put_lengths_right(found: LayersFound, buffer: Octets, reach: Int64) -> Count
         value, room = _number(buffer, entries.start + _UDP_LEN), bound[entries.row] - entries.start
         few = (value > 0) & (value < UDP.fixed_octets)
         wrong = ((value > room) | few) & (room >= UDP.fixed_octets) & (room <= _ALL)
-        packets = packets_in(found, buffer)
+        packets = packets_in(found)
         rows = np.arange(len(reach))
         wrong &= ~_is_fragment(packets, buffer, rows)[entries.row]
         _set(told, "udp.length", buffer, entries, _UDP_LEN, room, wrong)
@@ -352,21 +409,21 @@ def _set(
     told[name] += int(wrong.sum())
 
 
-def put_checksums_right(found: LayersFound, buffer: Octets, end: Int64) -> tuple[Counter[str], Counter[str]]:
-    """Compute the checksums of packets that are captured whole, up to ``end`` of each frame.
+def put_checksums_right(found: LayersFound, buffer: Octets) -> tuple[Counter[str], Counter[str]]:
+    """Compute the checksums of packets that are captured whole.
 
     Return how many frames had others, by field, and of how many they were left since octets are missing:
     cut off, in other fragments, or in a routing header.
     """
     told: Counter[str] = Counter()
     left: Counter[str] = Counter()
-    packets = packets_in(found, buffer)
+    packets = packets_in(found)
+    end = packets.end
     every = np.arange(len(end))
     fragment = _is_fragment(packets, buffer, every)
     rows = np.flatnonzero((packets.bth >= 0) & (packets.crc >= 0) & ~fragment)
-    if len(rows):
-        new = invariant_crcs(packets, buffer, rows)
-        told["infiniband.invariant.crc"] = _replace(buffer, packets.crc[rows], new)
+    rows, left[_CRC] = packets.captured(rows, packets.crc, _FCS_OCTETS)
+    told[_CRC] = _replace(buffer, packets.crc[rows], invariant_crcs(packets, buffer, rows))
     entries = found.entries.get(IPv4)
     if entries is not None:
         start = entries.start
@@ -379,16 +436,15 @@ def put_checksums_right(found: LayersFound, buffer: Octets, end: Int64) -> tuple
     if Routing in found.entries:
         routed[found.entries[Routing].row] = True
     for kind, name in ((UDP, "udp.checksum"), (TCP, "tcp.checksum")):
-        if kind not in found.entries:
-            continue
         is_kind = packets.is_udp if kind is UDP else ~packets.is_udp & (packets.transport >= 0)
         rows = np.flatnonzero(is_kind & (packets.network >= 0))
+        rows, cut = packets.captured(rows, packets.sum_at, 2)
         if kind is UDP:
             rows = rows[_number(buffer, packets.sum_at[rows]) != 0]
         stop = _segment_end(packets, buffer, rows, kind)
         fixed_end = packets.transport[rows] + kind.fixed_octets
         known = (stop <= end[rows]) & (stop >= fixed_end) & ~fragment[rows] & ~routed[rows]
-        left[name] = int((~known).sum())
+        left[name] = cut + int((~known).sum())
         rows, stop = rows[known], stop[known]
         total = _pseudo(packets, buffer, rows, stop, _UDP if kind is UDP else _TCP)
         total += _sums(buffer, packets.transport[rows], stop) - _number(buffer, packets.sum_at[rows])
@@ -396,13 +452,15 @@ def put_checksums_right(found: LayersFound, buffer: Octets, end: Int64) -> tuple
     return +told, +left
 
 
+def _packet_end(buffer: Octets, network: Int64, is_ip4: NDArray[np.bool_]) -> Int64:
+    """Return the ends of packets by their network headers; one far off where those give no length."""
+    lengths = _number(buffer, network + np.where(is_ip4, _IPV4_LEN, _IPV6_LEN))
+    return network + np.where(lengths == 0, 1 << 40, lengths + np.where(is_ip4, 0, _IPV6_OCTETS))
+
+
 def _segment_end(packets: Packets, buffer: Octets, rows: NDArray[np.intp], kind: type[Layer]) -> Int64:
     """Return where the segments of the transport end, as their headers say."""
-    network = packets.network[rows]
-    is_ip4 = packets.is_ip4[rows]
-    lengths = _number(buffer, network + np.where(is_ip4, _IPV4_LEN, _IPV6_LEN))
-    of_ip = network + lengths + np.where(is_ip4, 0, _IPV6_OCTETS)
-    of_ip = np.where(lengths == 0, 1 << 40, of_ip)
+    of_ip = _packet_end(buffer, packets.network[rows], packets.is_ip4[rows])
     if kind is not UDP:
         return of_ip
     length = _number(buffer, packets.transport[rows] + _UDP_LEN)
@@ -417,11 +475,9 @@ def _pseudo(packets: Packets, buffer: Octets, rows: NDArray[np.intp], stop: Int6
 
 
 def _replace_checksum(buffer: Octets, at: Int64, total: Int64, *, zero_is_none: bool) -> int:
-    before = _number(buffer, at)
     # both zeros of ones' complement are right, of an IPv4 header too
-    same = (total + before) % _ALL == 0
-    _put_checksum(buffer, at[~same], total[~same], zero_is_none=zero_is_none)
-    return int((~same).sum())
+    wrong = (total + _number(buffer, at)) % _ALL != 0
+    return _put_checksum(buffer, at[wrong], total[wrong], zero_is_none=zero_is_none)
 
 
 def _replace(buffer: Octets, at: Int64, rows: Octets) -> int:

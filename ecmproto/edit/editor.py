@@ -243,10 +243,12 @@ class Editor:
         outcome_inside = _written(inside, buffer, low, len(frame_of))
         for packets, done, is_inner in ((found, outcome, False), (shown, outcome_inside, True)):
             if self._covered and edit.keep_checksums and done.written:
-                report.kept += keep_right(
-                    packets_in(packets, buffer, low), buffer, chosen.buffer, low, done.written,
+                kept, left = keep_right(
+                    packets_in(packets, low), buffer, chosen.buffer, low, done.written,
                     self._set_in(inner=is_inner),
                 )  # fmt: skip
+                report.kept += kept
+                report.unknown += left
         for each, counts in zip(edit.assignments, report.assigned, strict=True):
             had, differs = (outcome_inside if each.field.inner else outcome).counts.get(each, (0, 0))
             counts.frames += had
@@ -325,15 +327,11 @@ class Editor:
         frames = frames_of(chosen, interfaces)
         pool = self._pool if len(chosen) >= SHARED_FRAMES else None
         found = find_layers(frames, FIXED, edit.ethertypes, pool)
-        # the FCS is last on the wire, so a cut frame loses its FCS first
-        lacks = np.maximum(chosen.original - chosen.captured, 0)
-        end = chosen.offset + chosen.captured - np.maximum(frames.fcs - lacks, 0)
-        reach = end + np.maximum(lacks - frames.fcs, 0)
-        lengths = put_lengths_right(found, buffer, reach)
+        lengths = put_lengths_right(found, buffer)
         if lengths:
             # what stands behind a length that was wrong is read now
             found = find_layers(frames, FIXED, edit.ethertypes, pool)
-        sums, left = put_checksums_right(found, buffer, end)
+        sums, left = put_checksums_right(found, buffer)
         report.fixed += lengths + sums
         report.unknown += left
         if lengths or sums:

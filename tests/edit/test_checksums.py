@@ -230,3 +230,89 @@ def test_headers_in_front_of_a_transport_do_not_count() -> None:
     after, _ = edited(Batch.from_frames([octets]), "ipv6.hopopts.options=010400000000", "udp.srcport=9")
     assert is_right(after[0])
     assert decode_lax(after[0]).error is None
+
+
+CUT_HEADER = bytes.fromhex(
+    "0200000000020200000000010800458c002c1e504000401107e30a0000010a000002"
+    "e56112b7001800000345ffff803f51348034c96cee794049"
+)
+"""A SEND last with immediate data that ends in front of these, its invariant CRC right."""
+
+
+def crc_holds(octets: bytes) -> bool:
+    """Return whether the invariant CRC of a frame without options holds, by the book."""
+    packet = bytearray(octets[14 : 14 + int.from_bytes(octets[16:18])])
+    for place in (1, 8, 10, 11, 26, 27, 32):
+        packet[place] = 0xFF
+    return zlib.crc32(b"\xff" * 8 + packet[:-4]).to_bytes(4, "little") == packet[-4:]
+
+
+@pytest.mark.parametrize("padding", [b"", bytes(8)])
+def test_an_invariant_crc_behind_a_cut_header_stays_right(padding: bytes) -> None:
+    wrong = CUT_HEADER[:-1] + b"\0"
+    after, report = edited(
+        Batch.from_frames([CUT_HEADER + padding, wrong + padding]), "infiniband.bth.psn=77"
+    )
+    assert [crc_holds(octets) for octets in after] == [True, False]
+    assert report.kept == {"infiniband.invariant.crc": 1}
+    after, report = edited(Batch.from_frames([wrong + padding]), fix=True)
+    assert list(after) == [CUT_HEADER + padding]
+
+
+def test_an_invariant_crc_that_is_cut_is_counted() -> None:
+    batch = Batch.from_frames([CUT_HEADER[:-1], CUT_HEADER[:-4]], original=len(CUT_HEADER))
+    _, report = edited(batch, "infiniband.bth.psn=77")
+    assert (report.kept, report.unknown) == ({}, {"infiniband.invariant.crc": 1})
+
+
+def test_only_checksums_that_change_are_counted() -> None:
+    bth = encode(build("bth", opcode=0x0A))
+    _, report = edited(Batch.from_frames([bth]), "ip.dsfield.ecn=3", "infiniband.bth.becn=1")
+    assert report.kept == {"ip.checksum": 1}
+    # as far as ones' complement goes these are the same
+    octets = whole(Ethernet(), IPv4(**ADDRESSES4), TCP(seq_raw=1), Data(data=b"1234"))
+    _, report = edited(Batch.from_frames([octets]), "tcp.seq_raw=0x10000")
+    assert (report.changed, report.kept) == (1, {})
+
+
+def test_a_checksum_in_a_cut_header_stays_right() -> None:
+    frames = [
+        whole(Ethernet(), network, TCP(), Data(data=b"1"))
+        for network in (IPv4(**ADDRESSES4), IPv6(**ADDRESSES6))
+    ]
+    cut = [decode(octets).starts[2] + 18 for octets in frames]
+    batch = Batch.from_frames(
+        [octets[:end] for octets, end in zip(frames, cut, strict=True)],
+        original=[len(octets) for octets in frames],
+    )
+    after, report = edited(batch, "ip.src=10.0.0.1", "ipv6.dst=fe80::1")
+    assert all(is_right(a + octets[end:]) for a, octets, end in zip(after, frames, cut, strict=True))
+    assert report.kept["tcp.checksum"] == 2
+
+
+def test_a_checksum_that_the_capture_cuts_is_counted() -> None:
+    udp = whole(Ethernet(), IPv6(**ADDRESSES6), HopByHop(), UDP(), Data(data=b"1"))
+    tcp = whole(Ethernet(), IPv6(**ADDRESSES6), TCP(), Data(data=b"1"))
+    behind = decode(udp).starts[3]
+    later = encode(Ethernet(), IPv4(frag_offset=9, proto=17, **ADDRESSES4), Data(data=bytes(7)))
+    batch = Batch.from_frames(
+        [udp[: behind + 7], udp[: behind + 6], tcp[: behind - 8 + 17], later], original=[len(udp)] * 4
+    )
+    _, report = edited(batch, "ipv6.src=::9", "ip.src=10.0.0.1")
+    assert report.unknown == {"udp.checksum": 1, "tcp.checksum": 1}
+
+
+@pytest.mark.parametrize(("name", "checksum"), [("udp", 0xFFFF), ("tcp", 0)])
+def test_a_checksum_of_zero_is_written_as_its_transport_has_it(name: str, checksum: int) -> None:
+    transport = UDP(srcport=0x1234) if name == "udp" else TCP(srcport=0x1234)
+    octets = whole(Ethernet(), IPv4(**ADDRESSES4), transport, Data(data=b"1234"))
+    at = decode(octets).starts[2] + (6 if name == "udp" else 16)
+    # what is added to the port is taken off the checksum
+    port = 0x1234 + int.from_bytes(octets[at : at + 2])
+    port = (port & 0xFFFF) + (port >> 16)
+    after, report = edited(Batch.from_frames([octets]), f"{name}.srcport={port}")
+    assert (int.from_bytes(after[0][at : at + 2]), is_right(after[0])) == (checksum, True)
+    assert report.kept == {f"{name}.checksum": 1}
+    spoilt = after[0][:at] + b"\x12\x34" + after[0][at + 2 :]
+    fixed, _ = edited(Batch.from_frames([spoilt]), fix=True)
+    assert list(fixed) == list(after)
