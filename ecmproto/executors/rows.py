@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import re
 import struct
 import time
 import uuid
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ecmproto.errors import OutputError, SpecError, shown
+from ecmproto.executors.checked import checked, lines_of, path_below, table_of
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 Row = dict[str, Any]
 """Plain data by its names; in a store, and on its way there, with the task's key as ``digest``."""
@@ -107,29 +111,66 @@ def _read(text: bytes, arrays: bytes) -> Row:
     if not arrays:
         row: Row = json.loads(text)
         return row
-    import numpy as np
+    return _filled(text, io.BytesIO(arrays), "a row's arrays")
 
-    with np.load(io.BytesIO(arrays), allow_pickle=False) as found:
 
-        def whole(item: dict[str, Any]) -> Any:
-            if _ARRAY in item:
-                return found[item[_ARRAY]]
-            if _OCTETS in item:
-                return found[item[_OCTETS]].tobytes()
-            return item
+def _filled(text: bytes, arrays: BinaryIO, where: str) -> Row:
+    """Return the row of JSON with its arrays; SpecError where it names others."""
+    found = _arrays_of(arrays, where)
 
-        found_row: Row = json.loads(text, object_hook=whole)
-    return found_row
+    def whole(item: dict[str, Any]) -> Any:
+        if _ARRAY in item:
+            return found[item[_ARRAY]]
+        if _OCTETS in item:
+            return found[item[_OCTETS]].tobytes()
+        return item
+
+    try:
+        row: Row = json.loads(text, object_hook=whole)
+    except (KeyError, TypeError) as error:
+        raise SpecError(where=where, needed="the arrays that a row names", got=str(error)) from None
+    return row
 
 
 def octets_at(place: Sequence[str]) -> bytes:
     """Return the octets of a row in the file where `RowStore.place_of` says that they stand."""
+    path, name = place
+    with open(path, "rb") as file:
+        octets: bytes = _filled(json.dumps({_OCTETS: name}).encode(), file, path)  # type: ignore[assignment]
+    return octets
+
+
+def _arrays_of(file: BinaryIO, where: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file that takes as many octets as they do; SpecError for any other."""
+    try:
+        with zipfile.ZipFile(file) as found:
+            listed = found.infolist()
+            if any(info.compress_type != zipfile.ZIP_STORED for info in listed):
+                raise ValueError("compressed arrays")
+            if sum(info.file_size for info in listed) > file.seek(0, os.SEEK_END):
+                raise ValueError("arrays larger than their file")
+            return {info.filename.removesuffix(".npy"): _array(found.read(info)) for info in listed}
+    except (
+        ArithmeticError,
+        EOFError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise SpecError(where=where, needed="arrays as numpy writes them", got=str(error)) from None
+
+
+def _array(octets: bytes) -> NDArray[Any]:
+    """Return the array of a file; nothing is allocated for a shape that the octets do not fill."""
     import numpy as np
 
-    file, name = place
-    with np.load(file, allow_pickle=False) as found:
-        octets: bytes = found[name].tobytes()
-    return octets
+    stream = io.BytesIO(octets)
+    reads = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, is_fortran, dtype = reads[np.lib.format.read_magic(stream)](stream)
+    array = np.frombuffer(bytearray(stream.read()), dtype, math.prod(shape))
+    return array.reshape(shape, order="F" if is_fortran else "C")
 
 
 def framed(messages: Iterator[bytes]) -> bytes:
@@ -159,15 +200,19 @@ class RowStore:
 
     Arrays stand in a folder beside it, ``NAME.arrays``, a file a row, in a folder for each two characters
     that digests begin with.  In memory there is where each row begins.  A row is there as a whole or not at
-    all, whenever the process, or the machine, stops: what was cut short is taken off, and done again.
-    SpecError for a file of something else.
+    all, whenever the process, or the machine, stops: what was cut short behind a whole row is overwritten by
+    the next one.  ``row`` is the type of rows, a typed dict, where they are looked at.
+    SpecError for a file of something else, which stays as it is; links are not followed.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], row: type = dict) -> None:
         self.path = Path(path)
+        path_below(self.path.parent, self.path.name)
+        self._row = row
         self._arrays = self.path.with_name(f"{self.path.name}.arrays")
         self._places: dict[str, int] = {}
         self._file: int | None = None
+        self._whole_octets = self._scanned_octets = 0
         self._synced_s = 0.0
         self._unsynced: set[Path] = set()
         """Folders of arrays that were added to since then."""
@@ -176,23 +221,24 @@ class RowStore:
 
     def _scan(self) -> None:
         beside: set[str] = set()
-        with suppress(FileNotFoundError):
-            for folder in self._arrays.iterdir():
-                with suppress(NotADirectoryError):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for folder in () if self._arrays.is_symlink() else os.scandir(self._arrays):
+                if folder.is_dir(follow_symlinks=False):
                     names = os.listdir(folder)
-                    self._clear_up(folder, names)
+                    self._clear_up(Path(folder), names)
                     beside.update(names)
-        place = 0
         with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(lines_of(file, str(self.path)), 1):
+                self._scanned_octets = file.tell()
                 if not line.endswith(b"\n") or b"\0" in line:
                     break  # cut short; after a power cut octets that were not written may be read as 0
                 row = self._parsed(line, f"{self.path}, line {number}")
                 if not _WITH_ARRAYS.search(line) or self._arrays_path(row[DIGEST]).name in beside:
-                    self._places[row[DIGEST]] = place
-                place += len(line)
-        if place < self.path.stat().st_size:
-            os.truncate(self.path, place)
+                    self._places[row[DIGEST]] = self._whole_octets
+                self._whole_octets = self._scanned_octets
+            self._scanned_octets = file.seek(0, os.SEEK_END)
+        if self._scanned_octets and not self._whole_octets:
+            raise SpecError(where=str(self.path), needed="rows, or an empty file", got="no whole row")
 
     @staticmethod
     def _clear_up(folder: Path, names: Iterable[str]) -> None:
@@ -205,12 +251,9 @@ class RowStore:
 
     @staticmethod
     def _parsed(line: bytes, where: str) -> Row:
-        with suppress(ValueError, AttributeError):
-            row: Row = json.loads(line)
-            if isinstance(row.get(DIGEST), str):
-                return row
-        got = shown(line.decode(errors="replace")[:60])
-        raise SpecError(where=where, needed="a row with its digest, as a line of JSON", got=got)
+        row = table_of(line, where)
+        checked(row.get(DIGEST), str, f"{where}, {DIGEST}")
+        return row
 
     def __contains__(self, key: str) -> bool:
         return key in self._places
@@ -225,9 +268,11 @@ class RowStore:
     def __getitem__(self, key: str) -> Row:
         """Return the row of a digest; KeyError if there is none."""
         line, row = self._line(key)
-        if not _WITH_ARRAYS.search(line):
-            return row
-        return _read(line, self._arrays_path(key).read_bytes())
+        if _WITH_ARRAYS.search(line):
+            path = self._arrays_path(key)
+            with path.open("rb") as file:
+                row = _filled(line, file, str(path))
+        return row if self._row is dict else checked(row, self._row, f"{self.path}, {key}")
 
     def _line(self, key: str) -> tuple[bytes, Row]:
         with self.path.open("rb") as file:
@@ -241,7 +286,8 @@ class RowStore:
 
     def place_of(self, key: str, name: str) -> list[str]:
         """Return where octets of a row stand, for `octets_at` in any process that sees the file."""
-        return [str(self._arrays_path(key).absolute()), self.described(key)[name][_OCTETS]]
+        place = checked(self.described(key).get(name), Mapping[str, str], f"{self.path}, {key}, {name}")
+        return [str(self._arrays_path(key).absolute()), place.get(_OCTETS, "")]
 
     def add(self, key: str, packed: bytes) -> None:
         """Keep a packed row, whose ``digest`` is ``key``; other processes may add to the same file."""
@@ -249,8 +295,11 @@ class RowStore:
         if arrays:
             self._add_arrays(key, arrays)
         if self._file is None:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._file = os.open(self.path, flags, 0o666)
+            # unless another process has added to it in the meantime
+            if self._whole_octets < self._scanned_octets == os.fstat(self._file).st_size:
+                os.ftruncate(self._file, self._whole_octets)
             _sync_folder(self.path.parent)
         written = os.write(self._file, text + b"\n")
         # Others may have added in the meantime.
@@ -267,7 +316,7 @@ class RowStore:
     def _arrays_path(self, key: str) -> Path:
         if not _KEY.fullmatch(key):
             raise SpecError(where="a row's digest", needed="letters, digits, dots and dashes", got=shown(key))
-        return self._arrays / key[:2] / f"{key}.npz"
+        return path_below(self.path.parent, f"{self._arrays.name}/{key[:2]}/{key}.npz")
 
     def _add_arrays(self, key: str, arrays: bytes) -> None:
         path = self._arrays_path(key)

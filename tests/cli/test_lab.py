@@ -292,6 +292,21 @@ def test_a_sweep_goes_on_where_it_ended(scenario: str, tmp_path: Path, capsys: C
     assert finished() == 10
 
 
+def test_a_sweep_keeps_files_of_others(scenario: str, tmp_path: Path, capsys: Captured) -> None:
+    arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB", "--show", "drops", "--jobs", "1"]
+    notes, rows = tmp_path / "notes.txt", tmp_path / "rows"
+    notes.write_text("buy milk")
+    assert run([*arguments, "--out", str(notes)]) == 2
+    assert notes.read_text() == "buy milk"
+    assert run([*arguments, "--out", str(rows)]) == 0
+    row = json.loads(rows.read_text())
+    for changed in ({"figures": [1]}, {"figures": {"drops": "1"}}, {"events": None}, {"more": 1}):
+        rows.write_text(json.dumps({**row, **changed}) + "\n")
+        capsys.readouterr()
+        assert run([*arguments, "--out", str(rows)]) == 2
+        assert str(rows) in capsys.readouterr().err
+
+
 def test_a_sweep_that_is_interrupted_says_how_to_go_on(
     scenario: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
+import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pytest
@@ -87,13 +89,15 @@ def test_rows_are_there_the_next_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rest", [b'{"digest": "c", "y"', b"\0" * 40, b"\0" * 40 + b"\n", b"x"])
-def test_what_was_cut_short_is_taken_off(tmp_path: Path, rest: bytes) -> None:
+def test_a_cut_tail_is_replaced_by_the_next_row(tmp_path: Path, rest: bytes) -> None:
     path = tmp_path / "rows.ndjson"
     add(path, {"digest": "a"}, {"digest": "b"})
     whole = path.read_bytes()
     path.write_bytes(whole + rest)
     assert list(RowStore(path)) == ["a", "b"]
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == whole + rest  # looking changes nothing
+    add(path, {"digest": "c"})
+    assert path.read_bytes() == whole + b'{"digest": "c"}\n'
 
 
 def test_a_row_without_its_arrays_is_not_there(tmp_path: Path) -> None:
@@ -136,12 +140,97 @@ def test_files_joined_are_a_file(tmp_path: Path) -> None:
     assert [RowStore(tmp_path / "whole")[key]["y"] for key in "ab"] == [1, 2]
 
 
-def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"buy milk\n",
+        b"buy milk",
+        b"\xd4\xc3\xb2\xa1\x02\0\x04\0" + bytes(16),
+        b'{"digest": "a"',
+        b"[" * 100_000 + b"\n",
+        b'{"digest": ["a"]}\n',
+        b'{"digest": "a", "y": ' + b"1" * 5000 + b"}\n",
+    ],
+    ids=["line", "no newline", "capture", "no whole row", "nested", "list as digest", "long number"],
+)
+def test_a_file_of_something_else_is_kept(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"
-    path.write_text("buy milk\n")
-    with pytest.raises(SpecError, match="line 1"):
+    path.write_bytes(content)
+    with pytest.raises(SpecError, match=r"notes\.txt"):
         RowStore(path)
-    assert path.read_text() == "buy milk\n"
+    assert path.read_bytes() == content
+
+
+def test_rows_are_in_regular_files_only(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("buy milk")
+    (tmp_path / "link").symlink_to("notes.txt")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe", "."):
+        with pytest.raises(SpecError, match="regular file"):
+            RowStore(tmp_path / name)
+    assert (tmp_path / "notes.txt").read_text() == "buy milk"
+
+
+def test_arrays_are_not_written_through_links(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "rows.ndjson.arrays").symlink_to("elsewhere")
+    with pytest.raises(SpecError, match="links"):
+        add(tmp_path / "rows.ndjson", {"digest": "a", "array": np.arange(3)})
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+class Squared(TypedDict):
+    digest: str
+    y: int
+
+
+@given(st.dictionaries(st.sampled_from(["digest", "y", "z"]), plain))
+def test_rows_of_another_type_are_refused(tmp_path_factory: pytest.TempPathFactory, row: Any) -> None:
+    path = tmp_path_factory.mktemp("rows") / "rows.ndjson"
+    path.write_bytes(pack({**row, "digest": "a"})[8:].partition(b"PK\3\4")[0] + b"\n")
+    store = RowStore(path, Squared)
+    if set(row) - {"digest"} == {"y"} and type(row["y"]) is int and abs(row["y"]) < 1 << 63:
+        assert store["a"] == {"digest": "a", "y": row["y"]}
+    elif "a" in store:
+        with pytest.raises(SpecError, match="a"):
+            store["a"]
+
+
+def zipped(kind: int, *arrays: tuple[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", kind) as file:
+        for name, octets in arrays:
+            file.writestr(name, octets)
+    return stream.getvalue()
+
+
+def npy(shape: str, dtype: str = "|u1") -> bytes:
+    head = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}}}".ljust(117).encode() + b"\n"
+    return b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"",
+        b"no arrays",
+        zipped(zipfile.ZIP_DEFLATED, ("0.npy", npy("(1000000,)") + bytes(1_000_000))),
+        zipped(zipfile.ZIP_STORED, ("0.npy", npy(f"({1 << 60},)"))),
+        zipped(zipfile.ZIP_STORED, ("0.npy", npy("(8,)", "|O") + bytes(64))),
+        zipped(zipfile.ZIP_STORED, ("0.npy", b"\x93NUMPY\7\0")),
+        zipped(zipfile.ZIP_STORED, ("1.npy", npy("(0,)"))),
+    ],
+    ids=["nothing", "text", "compressed", "larger than the file", "objects", "version", "another name"],
+)
+def test_malformed_arrays_are_refused(tmp_path: Path, octets: bytes) -> None:
+    path = tmp_path / "rows.ndjson"
+    add(path, {"digest": "a", "state": b"\0{}"})
+    (tmp_path / "rows.ndjson.arrays" / "a" / "a.npz").write_bytes(octets)
+    store = RowStore(path)
+    with pytest.raises(SpecError, match="arrays"):
+        store["a"]
+    with pytest.raises(SpecError, match="arrays"):
+        octets_at(store.place_of("a", "state"))
 
 
 def test_a_key_names_no_other_folder(tmp_path: Path) -> None:

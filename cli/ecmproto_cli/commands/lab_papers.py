@@ -56,6 +56,7 @@ def command(
         from ecmproto.report.sheet import require_matplotlib
 
         require_matplotlib()
+    store = RowStore(file, papers.EntryRow) if file else None
     check_outputs([file], force=True)  # what is there is added to
     given = commit or commit_of_code()
     folder = Path(out)
@@ -69,7 +70,6 @@ def command(
     every_task = [task for each in tasks.values() for task in each]
     progress = TaskProgress(Tally(total=len(every_task), noun="run"), kept_in=file)
     rows: dict[str, dict[str, Any]] = {}
-    store = RowStore(file) if file else None
     try:
         with progress:
             for result in run_tasks(

@@ -91,6 +91,7 @@ def command(
     from ecmproto.executors.rows import RowStore
     from ecmproto.executors.running import Tally
     from ecmproto.lab.results.sweeps import (
+        PointRow,
         full_factorial,
         in_order,
         listed_points,
@@ -120,8 +121,8 @@ def command(
     texts = list(figures) or _figures(own)
     for text in texts:
         parse_figure(text)
+    store = RowStore(out, PointRow) if out else None
     check_outputs([out], force=True)  # what is there is added to
-    store = RowStore(out) if out else None
     progress = TaskProgress(
         Tally(noun="point"), kept_in=out, shown=form != "ndjson" or not sys.stdout.isatty()
     )

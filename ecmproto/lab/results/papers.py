@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from ecmproto.errors import counted
 from ecmproto.executors.protocol import Call, Task
@@ -81,6 +81,19 @@ def tasks_of(scenario: Scenario, commit: str, seeds: int) -> list[Task]:
     return found
 
 
+class EntryRow(TypedDict):
+    """The row of a run, as `run_entry` returns it."""
+
+    digest: str
+    scenario: str
+    seed: int
+    figures: Mapping[str, Sequence[float | str | None]]
+    problems: Sequence[str]
+    explanations: Sequence[str]
+    events: int
+    elapsed_s: float
+
+
 def run_entry(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     """Run a scenario, and those that its figures are compared with, on one seed; return figures and lines."""
     scenario = load_scenario(data["scenario"])
@@ -129,7 +142,7 @@ def _kept(value: float) -> float | str | None:
 
 
 def _value(kept: float | str | None) -> float:
-    return math.nan if kept is None else math.inf if kept == _NEVER else float(kept)
+    return math.nan if kept is None else math.inf if isinstance(kept, str) else kept
 
 
 STANDARD = (
@@ -155,7 +168,8 @@ def entry_of(scenario: Scenario, rows: Sequence[Row]) -> Entry:
     """Return the entry of a scenario from the rows of its points."""
     experiment = scenario.experiment()
     values = {
-        text: tuple(tuple(map(_value, row["figures"][text])) for row in rows) for text in texts_of(experiment)
+        text: tuple(tuple(map(_value, row["figures"].get(text, (None,)))) for row in rows)
+        for text in texts_of(experiment)
     }
     said = [line for row in rows for line in row["problems"]]
     said += _common([row["explanations"] for row in rows])

@@ -14,7 +14,7 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.executors.protocol import Call, Executor, Task, TaskResult
@@ -152,6 +152,17 @@ def sweep_call(scenario: Scenario, figures: Sequence[str]) -> Call:
     return Call(f"{__name__}:{run_point.__name__}", options)
 
 
+class PointRow(TypedDict):
+    """The row of a point, as `run_point` returns it."""
+
+    digest: str
+    settings: Mapping[str, str]
+    seed: int
+    figures: Mapping[str, Sequence[float | None]]
+    events: int
+    elapsed_s: float
+
+
 def run_point(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     """Run a point of a scenario and return its figures, those that have no finite value as None."""
     from ecmproto.lab.results.measurements import RunFigures
@@ -204,13 +215,12 @@ def point_task(point: Point, call: Call) -> Task:
 def row_of(result: TaskResult) -> Row:
     """Return the row of a point; where it has no figures, its settings, its seed and ``failure``."""
     failure = result.failure
-    if failure is None:
-        return dict(result.row)
     data = result.task.data
+    point = {"digest": result.task.key, "settings": dict(data["settings"]), "seed": data["seed"]}
+    if failure is None:
+        return {**result.row, **point}
     return {
-        "digest": result.task.key,
-        "settings": dict(data["settings"]),
-        "seed": data["seed"],
+        **point,
         "failure": {"kind": failure.kind, "error": failure.error, "sentence": failure.sentence},
     }
 

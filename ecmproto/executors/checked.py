@@ -1,0 +1,129 @@
+"""Names and documents read from a folder of results: whoever wrote them may have meant harm.
+
+A name stays below its folder (`path_below`), a document has the shape that its reader expects (`checked`).
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from types import NoneType
+from typing import Any, BinaryIO, Literal, get_args, get_origin, get_type_hints, is_typeddict
+
+from ecmproto.errors import SpecError, shown
+
+_NAME_OCTETS, _PATH_OCTETS = 255, 4000
+_LINE_OCTETS = 64 << 20
+"""The maximum length of a line: the results of a capture in 400,000 parts."""
+_NUMBER_BOUND = 1 << 63
+
+
+def path_below(folder: Path, name: str) -> Path:
+    """Return the path of a regular file, or of none yet, below a folder.
+
+    SpecError for a name that is absolute, leads upwards, or passes a link, and for anything but a file.
+    """
+    needed = "the name of a regular file below the folder, without links"
+    parts = PurePosixPath(name).parts
+    with suppress(UnicodeEncodeError):
+        longest = max((len(os.fsencode(part)) for part in parts), default=0)
+        if (
+            0 < longest <= _NAME_OCTETS
+            and len(os.fsencode(name)) <= _PATH_OCTETS
+            and not {"/", "//", ".."}.intersection(parts)
+            and "\0" not in name
+        ):
+            path, mode = folder, stat.S_IFDIR
+            for part in parts:
+                path = path / part
+                mode = _mode_of(path) if stat.S_ISDIR(mode) else mode
+            if mode == 0 or stat.S_ISREG(mode):
+                return path
+    raise SpecError(where=str(folder), needed=needed, got=shown(name))
+
+
+def _mode_of(path: Path) -> int:
+    """Return a file's mode, 0 if there is none; links are not followed."""
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return 0
+
+
+# Documents ------------------------------------------------------------------------------------------------
+
+
+def lines_of(file: BinaryIO, where: str) -> Iterator[bytes]:
+    """Yield the lines of a file; SpecError for one that no writer would make so long."""
+    while line := file.readline(_LINE_OCTETS):
+        if len(line) == _LINE_OCTETS:
+            raise SpecError(
+                where=where, needed=f"lines of up to {_LINE_OCTETS >> 20} MiB", got="a longer one"
+            )
+        yield line
+
+
+def table_of(line: bytes, where: str) -> dict[str, Any]:
+    """Return the table that a line of JSON is; SpecError for anything else."""
+    with suppress(ValueError, RecursionError):
+        document = json.loads(line)
+        if isinstance(document, dict):
+            return document
+    raise SpecError(where=where, needed="a table in JSON", got=shown(line[:60].decode(errors="replace")))
+
+
+_hints_of = functools.cache(get_type_hints)
+
+
+def checked(value: Any, kind: Any, where: str) -> Any:
+    """Return plain data that is of a type; SpecError names the place where it is of another.
+
+    Types are those of annotations: dataclasses and typed dicts, which are tables, mappings of text,
+    sequences, ``... | None``, literals, text, bytes as text in base64, and finite numbers of 64 bits.
+    """
+    origin, of = get_origin(kind) or kind, get_args(kind)
+    if NoneType in of:
+        if value is None or any(_is_single(value, each) for each in of[1:-1]):
+            return value
+        return checked(value, of[0], where)
+    inner: Iterable[tuple[Any, Any, Any]] = ()
+    if dataclasses.is_dataclass(kind) or is_typeddict(kind):
+        hints = _hints_of(kind)
+        required = getattr(kind, "__required_keys__", hints.keys())
+        fits = isinstance(value, dict) and required <= value.keys() <= hints.keys()
+        inner = ((name, value[name], hints[name]) for name in value) if fits else ()
+    elif origin is Mapping:
+        fits = isinstance(value, dict)
+        inner = ((name, each, of[1]) for name, each in value.items()) if fits else ()
+    elif origin is Sequence or of[1:] == (Ellipsis,):
+        fits = isinstance(value, list | tuple)
+        inner = ((number, each, of[0]) for number, each in enumerate(value)) if fits else ()
+    elif origin is tuple:
+        fits = isinstance(value, list | tuple) and len(value) == len(of)
+        inner = zip(range(len(of)), value, of, strict=True) if fits else ()
+    else:
+        fits = value in of if origin is Literal and isinstance(value, str) else _is_single(value, kind)
+    if not fits:
+        needed = f"what {getattr(kind, '__name__', kind)} has"
+        raise SpecError(where=where, needed=needed, got=shown(value))
+    for place, each, its_kind in inner:
+        checked(each, its_kind, f"{where}, {shown(place)}")
+    return value
+
+
+def _is_single(value: Any, kind: Any) -> bool:
+    """Return whether a value is of a type that holds no others."""
+    if kind is bytes:
+        with suppress(ValueError):
+            return isinstance(value, str) and base64.b64decode(value, validate=True) is not None
+        return False
+    if isinstance(value, float) or (kind is float and type(value) is int):
+        return kind is float and abs(value) < _NUMBER_BOUND
+    return type(value) is kind and (kind is not int or abs(value) < _NUMBER_BOUND)
