@@ -90,12 +90,12 @@ def _scapy() -> int:
 def _program(words: tuple[str, ...], path: Path, frames: list[bytes]) -> Callable[[], int]:
     """Return the work that runs a program on the first frames."""
     from ecmproto.fuzz.command import Command
-    from ecmproto.fuzz.findings import write_capture
+    from ecmproto.fuzz.findings import capture_of
 
     command = Command(words=words)
 
     def work() -> int:
-        write_capture(path, frames[:_PROGRAM_FRAMES])
+        path.write_bytes(capture_of(frames[:_PROGRAM_FRAMES]))
         assert not command.run(path).failed
         return _PROGRAM_FRAMES
 

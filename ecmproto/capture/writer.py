@@ -1,9 +1,9 @@
 """Writing captures: pcap and pcapng, frame by frame, batch by batch, or records as they stand.
 
-Outputs of every kind are safe: `open_sink` writes beside the target under a partial name, renamed when all
-is well.  Nothing incomplete ever stands under the final name.  Where the work ends with an exception, the
-partial file stays beside (complete up to its last record, a compressed stream properly ended) and
-``Sink.partial`` names it, as a note of the exception does.  A format that cannot be read without its end
+Outputs of every kind are safe: `open_sink` writes beside the target under a partial name, synced and renamed
+when all is well.  Nothing incomplete ever stands under the final name.  Where the work ends with an
+exception, the partial file stays beside (complete up to its last record, a compressed stream properly ended)
+and ``Sink.partial`` names it, as a note of the exception does.  A format that cannot be read without its end
 leaves nothing.
 """
 
@@ -45,11 +45,11 @@ from ecmproto.capture.pcapng import (
     build_options,
 )
 from ecmproto.errors import EncodeError, OutputError, OutputExistsError
+from ecmproto.paths import refuse_foreign_links
 from ecmproto.units import NS_PER_S
 from ecmproto.values import dataclass
 
 _BUFFER_OCTETS = 1 << 20
-_MAX_LINKS = 40
 
 
 class Sink:
@@ -70,9 +70,10 @@ class Sink:
         """The partial file's name; empty for stdout, devices and pipes, and once it was renamed."""
         self.octets = 0
         self._flushed_octets = 0
+        self.whole = whole
+        """Whether a partial file is worth nothing, as one without its end is."""
         self._final = final
         self._force = force
-        self._whole = whole
         self._raw = file
         self._file = _compressing(file, path)
         self._closed = False
@@ -104,12 +105,13 @@ class Sink:
         self._flushed_octets = self.octets
 
     def commit(self) -> None:
-        """Finish the output and give it its final name."""
+        """Finish the output, have the disk hold it, and give it its final name."""
         if self._closed:
             return
-        self._end()
+        self._end(synced=bool(self.partial))
         if not self.partial:
             return
+        refuse_foreign_links(self.path)
         if not self._force and os.path.lexists(self._final):
             raise _exists(self.path)
         try:
@@ -131,19 +133,21 @@ class Sink:
         if not self.partial:
             return
         note = f"what was written before is in {self.partial}"
-        if self._whole or not self.octets:
+        if self.whole or not self.octets:
             os.unlink(self.partial)
             self.partial = ""
             note = f"{self.path} cannot be read without its end: what was written of it was removed"
         if error is not None and self.octets:
             error.add_note(note)
 
-    def _end(self) -> None:
+    def _end(self, *, synced: bool = False) -> None:
         self._closed = True
         try:
             if self._file is not self._raw:
                 self._file.close()
             self._raw.flush()
+            if synced:  # or a power cut could leave an empty file in place of a whole one
+                os.fsync(self._raw.fileno())
             if self._raw is not getattr(sys.stdout, "buffer", None):
                 self._raw.close()
         except BrokenPipeError:
@@ -186,6 +190,12 @@ def open_sink(path: str | os.PathLike[str], *, force: bool = False, whole: bool 
         raise OutputError(path=name, needed="the name of a file", got=str(error)) from None
 
 
+def write_output(path: str | os.PathLike[str], content: bytes | str, *, force: bool = False) -> None:
+    """Write a whole output; arguments and errors as `open_sink`."""
+    with open_sink(path, force=force, whole=True) as sink:
+        sink.write(content)
+
+
 def check_sink(path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Raise OutputError where `open_sink` would, before the work is done; nothing is left behind."""
     name = os.fspath(path)
@@ -195,6 +205,7 @@ def check_sink(path: str | os.PathLike[str], *, force: bool = False) -> None:
 
 
 def _open_file(name: str, force: bool, whole: bool) -> Sink:
+    refuse_foreign_links(name)
     final = os.path.realpath(name)  # a link to the target stays a link
     mode = os.stat(final).st_mode if os.path.exists(final) else None
     if mode is not None and stat.S_ISDIR(mode):
@@ -203,25 +214,10 @@ def _open_file(name: str, force: bool, whole: bool) -> Sink:
         return Sink(name, open(final, "wb", buffering=_BUFFER_OCTETS))
     if mode is not None and not force:
         raise _exists(name)
-    if not force and _leads_elsewhere(name):
-        needed = "a name that is free, or --force to create what a link names"
-        raise OutputError(path=name, needed=needed, got="another user's link")
     file, partial = _beside(final)
     if mode is not None:
         os.fchmod(file.fileno(), stat.S_IMODE(mode))
     return Sink(name, file, final=final, partial=partial, force=force, whole=whole)
-
-
-def _leads_elsewhere(name: str) -> bool:
-    """Return whether a link on the way to an output is neither this user's nor root's."""
-    trusted = (os.geteuid(), 0)
-    for _ in range(_MAX_LINKS):
-        if not os.path.islink(name):
-            return False
-        if os.lstat(name).st_uid not in trusted:
-            return True
-        name = os.path.join(os.path.dirname(name), os.readlink(name))
-    return True
 
 
 def _beside(final: str) -> tuple[Any, str]:

@@ -26,6 +26,7 @@ from ecmproto.errors import CaptureError
 from ecmproto.fleet.names import partition_folder
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.registry import USUAL_FIELDS
+from ecmproto.paths import make_folder
 
 if TYPE_CHECKING:
     from ecmproto.check.checker import Checker
@@ -180,7 +181,7 @@ class _Filtered:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with open_sink(path, force=True, whole=True) as sink:
         sink.write(text)
 
@@ -340,7 +341,7 @@ class ParquetJob(_Filtered):
         if first is None:
             return Done(count=count)
         path = target.folder / FRAMES / partition_folder(target.partition) / _file_of(target)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with open_sink(path, force=True, whole=True) as sink:
             every = itertools.chain([first], filled)
             count.selected = write_batches(every, schema, sink, "parquet", threads=1)
@@ -381,7 +382,7 @@ class FilterJob(_Filtered):
         path = target.folder / target.name
         if target.part is not None:
             path = target.folder / PIECES / f"{_digits(target.name)}-{target.part:012}"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         head = 0
         with CaptureCopier(reader, path, format=reader.format, force=True) as copier:
             if target.part:
@@ -412,7 +413,7 @@ class FilterJob(_Filtered):
         found: tuple[str, ...] = ()
         if any(part.count.selected for part in parts):
             path = target.folder / target.name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             with open_sink(path, force=True) as sink:
                 for part, piece in zip(parts, pieces, strict=True):
                     with piece.open("rb") as file:

@@ -30,6 +30,7 @@ from ecmproto.fleet.jobs import PIECES, CheckJob, Count, FilterJob, Job, StatsJo
 from ecmproto.fleet.manifest import FILE, Line, write_manifest
 from ecmproto.fleet.members import Member, Roster
 from ecmproto.fleet.tasks import ALL, COPY, COUNT, FINISH, MERGE, TOGETHER, WORK, Row, together
+from ecmproto.paths import make_folder
 
 DONE = ".done"
 """How the names of the files begin that hold the rows of what is done."""
@@ -253,7 +254,7 @@ class FleetRun:
     def run(self) -> None:
         """Do what is missing; what is done is kept, also where this is interrupted."""
         self._tally.unit, self._tally.amount_of = "frames", _frames
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         if not (self._folder / FILE).exists():
             # what is found here is of this job, also after a power cut
             write_manifest(self._folder, self._roster.base, self._roster.asked, ())

@@ -22,6 +22,7 @@ from ecmproto.errors import CaptureError
 from ecmproto.executors.rows import octets_at
 from ecmproto.fleet.jobs import Count, Done, Finished, State, StatsJob, Target, job_of, packed, unpacked
 from ecmproto.fleet.names import DATE, day_of
+from ecmproto.paths import make_folder
 
 Row = dict[str, Any]
 
@@ -130,7 +131,7 @@ def copy_merged(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     """Write copies of several captures as one, in the order of time."""
     folder = Path(options["folder"])
     path = folder / data["output"]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     names = [folder / copy for copy in data["copies"]]
     with (
         open_captures(names, batch_frames=_MERGED_FRAMES, order="time") as reader,

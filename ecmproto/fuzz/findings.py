@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
 import re
 import shlex
@@ -22,9 +23,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ecmproto.capture import Batch, PcapWriter
+from ecmproto.capture import Batch, PcapWriter, Sink
+from ecmproto.capture.writer import write_output
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.command import PLACE, CaseOutcome, Command
+from ecmproto.paths import make_folder
 
 FINDING_SCHEMA = "ecmproto/finding/1"
 
@@ -59,16 +62,13 @@ def save(finding: Finding, folder: Path, line: str, *, name: str = "case.pcap") 
     ``line`` shows it again where the shell stands in that folder.  ``name`` is that of the file
     of its frames; another one than case.pcap gets the octets as they are.
     """
-    place = folder / finding.name
-    place.mkdir(parents=True, exist_ok=True)
-    if name == "case.pcap":
-        write_capture(place / name, finding.frames)
-    else:
-        (place / name).write_bytes(b"".join(finding.frames))
+    place = make_folder(folder / finding.name)
+    frames = finding.frames
+    write_output(place / name, capture_of(frames) if name == "case.pcap" else b"".join(frames), force=True)
     lines = [f"{len(octets):5} {octets.hex()}\n" for octets in finding.frames]
-    (place / "case.hex").write_text("".join(lines), encoding="ascii")
-    (place / "output.txt").write_text(finding.outcome.output, encoding="utf-8", errors="backslashreplace")
-    (place / "reproduce.sh").write_text(line + "\n", encoding="utf-8")
+    write_output(place / "case.hex", "".join(lines), force=True)
+    write_output(place / "output.txt", finding.outcome.output.encode(errors="backslashreplace"), force=True)
+    write_output(place / "reproduce.sh", line + "\n", force=True)
     write_document(place, finding)
     return place
 
@@ -86,7 +86,7 @@ def write_document(place: Path, finding: Finding) -> None:
         "count": finding.count,
         "frames": [octets.hex() for octets in finding.frames],
     }
-    (place / "finding.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    write_output(place / "finding.json", json.dumps(document, indent=2) + "\n", force=True)
 
 
 def findings_in(folder: Path) -> dict[str, Finding]:
@@ -112,10 +112,12 @@ def findings_in(folder: Path) -> dict[str, Finding]:
     return found
 
 
-def write_capture(path: Path, frames: Sequence[bytes]) -> None:
-    """Write frames to a pcap file, a µs apart."""
-    with PcapWriter(str(path), force=True) as writer:
-        writer.write_batch(Batch.from_frames(frames, time_ns=range(0, len(frames) * 1_000, 1_000)))
+def capture_of(frames: Sequence[bytes]) -> bytes:
+    """Return frames as a pcap file, a µs apart."""
+    file = io.BytesIO()
+    writer = PcapWriter(Sink("", file))
+    writer.write_batch(Batch.from_frames(frames, time_ns=range(0, len(frames) * 1_000, 1_000)))
+    return file.getvalue()
 
 
 def reproduction(command: Sequence[str], path: str) -> str:
@@ -187,7 +189,7 @@ class CampaignState:
         self.folder = folder
         self._file = folder / _FILE
         self._of = {"seed": seed, "corpus": corpus}
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         try:
             self.progress = self._resumed()
             self.findings = findings_in(self._place)
@@ -249,6 +251,4 @@ class CampaignState:
     def save(self) -> None:
         """Save the progress."""
         document = {"schema": STATE_SCHEMA, **self._of, "progress": dataclasses.asdict(self.progress)}
-        beside = self._file.with_suffix(".part")
-        beside.write_text(json.dumps(document) + "\n", encoding="utf-8")
-        beside.replace(self._file)
+        write_output(self._file, json.dumps(document) + "\n", force=True)

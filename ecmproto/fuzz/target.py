@@ -29,11 +29,11 @@ from ecmproto.fuzz.findings import (
     CampaignState,
     Finding,
     Progress,
+    capture_of,
     in_memory,
     in_time,
     judged_again,
     reproduction,
-    write_capture,
 )
 from ecmproto.fuzz.minimisation import Budget, fewest, shortest_beginning, simplest, unlimited
 
@@ -74,7 +74,7 @@ class Trial:
         if self.whole:
             path.write_bytes(b"".join(self.items))
         else:
-            write_capture(path, self.items)
+            path.write_bytes(capture_of(self.items))
 
 
 class Feed:
@@ -446,7 +446,7 @@ class TargetCampaign:
         """Return whether a capture of nothing needs more addresses than there may be memory."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / "empty.pcap"
-            write_capture(path, ())
+            path.write_bytes(capture_of(()))
             return (
                 self._shell(in_memory(reproduction(self._command.words, str(path)), self._command)).status
                 != 0

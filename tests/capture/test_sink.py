@@ -14,6 +14,7 @@ import zstandard
 
 from ecmproto.capture import open_sink
 from ecmproto.errors import OutputError
+from ecmproto.paths import make_folder
 
 
 def test_the_name_appears_when_all_is_written(tmp_path: Path) -> None:
@@ -138,22 +139,72 @@ def test_a_full_device_is_one_sentence() -> None:
         sink.write(bytes(1 << 21))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's links")
-def test_the_target_of_another_users_dangling_link_is_not_created(tmp_path: Path) -> None:
-    target, link = tmp_path / "target", tmp_path / "link"
+def test_an_output_is_synced_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[str, int]] = []
+    replace = os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: done.append(("fsync", os.fstat(file).st_size)))
+
+    def renamed(source: str, target: str) -> None:
+        done.append(("rename", os.stat(source).st_size))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", renamed)
+    with open_sink(tmp_path / "out") as sink:
+        sink.write(b"octets")
+    assert done == [("fsync", 6), ("rename", 6)]
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's links")
+
+
+def foreign_link(link: Path, target: str | Path) -> Path:
+    """Make a link of another user."""
     link.symlink_to(target)
-    with open_sink(link) as sink:
-        sink.write(b"own")
-    target.unlink()
     os.chown(link, 65534, 65534, follow_symlinks=False)
-    ours = tmp_path / "ours"
-    ours.symlink_to("link")
-    for name in (link, ours):
-        with pytest.raises(
-            OutputError, match=r"needed a name that is free, or --force .*, got another user's link"
-        ):
-            open_sink(name)
-    assert not target.exists()
-    with open_sink(link, force=True) as sink:
-        sink.write(b"forced")
-    assert target.read_bytes() == b"forced"
+    return link
+
+
+@needs_root
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("name", ["link", "folder/out", "ours", "inner/../folder/out", "through/../target"])
+def test_no_component_is_another_users_link(name: str, force: bool, tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "target").write_text("precious")
+    foreign_link(tmp_path / "link", tmp_path / "target")
+    foreign_link(tmp_path / "folder", "inner")
+    foreign_link(tmp_path / "through", "inner")
+    (tmp_path / "ours").symlink_to("link")
+    with pytest.raises(OutputError, match=r"needed a path without .*, got .*, a link of user 65534"):
+        open_sink(tmp_path / name, force=force)
+    assert (tmp_path / "target").read_text() == "precious"
+    assert not any((tmp_path / "inner").iterdir())
+
+
+@needs_root
+def test_a_link_put_there_meanwhile_is_refused(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    folder.mkdir()
+    sink = open_sink(folder / "out")
+    sink.write(b"x")
+    folder.rename(elsewhere)
+    foreign_link(folder, elsewhere)
+    with pytest.raises(OutputError, match="a link of user 65534"):
+        sink.commit()
+    assert not (elsewhere / "out").exists()
+
+
+@needs_root
+def test_folders_of_outputs_are_not_made_through_another_users_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    foreign_link(tmp_path / "link", "elsewhere")
+    with pytest.raises(OutputError, match="a link of user 65534"):
+        make_folder(tmp_path / "link" / "new")
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_own_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    with open_sink(make_folder(tmp_path / "link" / "new") / "out") as sink:
+        sink.write(b"x")
+    assert (tmp_path / "folder" / "new" / "out").read_bytes() == b"x"

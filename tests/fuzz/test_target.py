@@ -19,7 +19,7 @@ from ecmproto.codec import CNM, TLV, decode_lax
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import Cases
 from ecmproto.fuzz.command import CaseOutcome, Command, Kind
-from ecmproto.fuzz.findings import Finding, Progress, write_capture
+from ecmproto.fuzz.findings import Finding, Progress, capture_of
 from ecmproto.fuzz.subjects import SUBJECTS
 from ecmproto.fuzz.target import FIRST_FRAMES, MOST_FRAMES, Feed, RunFrames, Runs, TargetCampaign, Trial
 from tests.conftest import requires
@@ -100,7 +100,7 @@ def test_the_case_of_a_finding_is_that_of_its_index(tmp_path: Path) -> None:
     cases = Cases(corpus("mixed.pcap"), seed=5)
     found = first_finding(TargetCampaign(planted("msdu-length"), Feed(frames=cases), tmp_path, tries=20))
     alone = tmp_path / "alone.pcap"
-    write_capture(alone, [cases[found.index].octets])
+    alone.write_bytes(capture_of([cases[found.index].octets]))
     assert planted("msdu-length").run(alone).signature == found.outcome.signature
 
 
@@ -128,7 +128,7 @@ def test_frames_that_leak_a_little_each_are_one_frame_as_often_as_it_takes(tmp_p
     assert again.status == 1
     assert again.signature.startswith("MemoryError in read_cnm")
     fewer = tmp_path / "fewer.pcap"
-    write_capture(fewer, found.frames[: len(found.frames) // 2])
+    fewer.write_bytes(capture_of(found.frames[: len(found.frames) // 2]))
     assert not command.run(fewer).failed
 
 
@@ -207,7 +207,7 @@ def test_two_defects_of_one_kind_in_one_function_were_one_finding(sanitized: Com
     for number, msdu in enumerate((b"", b"m", b"ms", b"msd")):
         head = bytes(12) + b"\x22\xe7" + bytes(22) + len(msdu).to_bytes(2)
         path = tmp_path / f"{number}.pcap"
-        write_capture(path, [head + msdu])
+        path.write_bytes(capture_of([head + msdu]))
         ends.append(sanitized.run(path).signature)
     assert all(re.fullmatch(STACK, signature) for signature in ends)
     assert ends[0] == ends[2] != ends[1] == ends[3]

@@ -83,12 +83,17 @@ def _run(words: str, folder: str) -> int:
 
 
 def _copy(folder: Path, *, force: bool) -> None:
-    """Copy the captures, each beside its place and then into it."""
+    """Copy the captures."""
+    from ecmproto.paths import make_folder
+
     sources = [path for path in sorted(captures_folder().iterdir()) if ".pcap" in path.name]
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     check_outputs([str(folder / path.name) for path in sources], force=force)
     for path in sources:
+        # octet for octet: an output of such a name would be compressed once more
         beside = folder / f".{path.name}.part"
-        beside.write_bytes(path.read_bytes())
+        beside.unlink(missing_ok=True)
+        with beside.open("xb") as file:
+            file.write(path.read_bytes())
         beside.replace(folder / path.name)
     click.echo(f"{len(sources)} captures in {folder}")

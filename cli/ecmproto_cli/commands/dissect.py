@@ -559,7 +559,8 @@ def _write_columns(
     """Write the columns ``fields`` (none: the usual ones) of captures; return the exit code.
 
     ``every`` writes all of which frames have values.  What could be read of one that breaks off is written,
-    before its CaptureError is raised.  A first interrupt ends the file behind the frames before it.
+    before its CaptureError is raised.  A first interrupt ends the file behind the frames before it, as a
+    partial one.
     """
     from ecmproto.capture import open_captures, open_sink
     from ecmproto.capture.names import is_pipe
@@ -586,10 +587,12 @@ def _write_columns(
         ):
             taken = itertools.takewhile(lambda _: not interrupt.came, works)
             frames = write_batches(taken, schema, sink, form)
+            if interrupt.came:
+                sink.whole = False  # its end is written
+                raise KeyboardInterrupt
         for warning in reader.warnings:
             warn(warning)
-        before = ", those before the interrupt," if interrupt.came else ""
-        click.echo(f"{counted(frames, 'frame')}{before} written to {escaped(output)}", err=True)
+        click.echo(f"{counted(frames, 'frame')} written to {escaped(output)}", err=True)
         if reader.problem is not None:
             raise reader.problem
-    return INTERRUPTED if interrupt.came else 0
+    return 0

@@ -44,10 +44,12 @@ def command(
     Each published figure stands beside ours, with seeds, band and verdict. Exits with 1 where a band is
     missed on more than one seed of ten.
     """
+    from ecmproto.capture.writer import write_output
     from ecmproto.executors.rows import RowStore
     from ecmproto.executors.running import Tally, run_tasks
     from ecmproto.lab.results import papers
     from ecmproto.lab.results.running import commit_of_code
+    from ecmproto.paths import make_folder
 
     for name in documents:
         if name not in papers.DOCUMENTS:
@@ -59,8 +61,7 @@ def command(
     store = RowStore(file, papers.EntryRow) if file else None
     check_outputs([file], force=True)  # what is there is added to
     given = commit or commit_of_code()
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(out)
     scenarios = {name: list(papers.entries_of(name)) for name in documents or papers.DOCUMENTS}
     tasks = {
         scenario.name: papers.tasks_of(scenario, given, seeds)
@@ -102,10 +103,10 @@ def command(
         if entries:
             every[document] = entries
             text = papers.page(document, entries, commit=given, pictures=pictures)
-            (folder / papers.page_name(document)).write_text(text, encoding="utf-8")
+            write_output(folder / papers.page_name(document), text, force=True)
     work.end()
     if not documents:
-        (folder / "README.md").write_text(papers.index(every), encoding="utf-8")
+        write_output(folder / "README.md", papers.index(every), force=True)
     missed = [
         f"{entry.name}: {row.figure.text}"
         for each in every.values()
@@ -119,6 +120,7 @@ def command(
 
 def _picture(scenario: Scenario, seed: int, folder: Path) -> str:
     """Draw the first seed of a scenario, and return the picture's name."""
+    from ecmproto.capture.writer import write_output
     from ecmproto.lab.results.measurements import RunFigures
     from ecmproto.lab.results.outcome import Outcome
     from ecmproto.lab.simulation.simulate import simulate
@@ -127,5 +129,5 @@ def _picture(scenario: Scenario, seed: int, folder: Path) -> str:
     experiment = scenario.experiment()
     outcome = Outcome(experiment, [RunFigures(simulate(experiment, seed=seed))])
     name = f"{scenario.name}.png"
-    (folder / name).write_bytes(picture([outcome], name, ("queue", "delivered")))
+    write_output(folder / name, picture([outcome], name, ("queue", "delivered")), force=True)
     return name

@@ -51,13 +51,14 @@ _dir_option = click.option(
 def install(folder: Path | None, force: bool) -> None:
     """Write the files where Wireshark looks for the user's own, and say where that was."""
     from ecmproto.errors import OutputExistsError
+    from ecmproto.paths import make_folder
 
     places = _places(folder)
     for path, _ in places:
         if path.exists() and not force and not _is_ours(path):
             raise OutputExistsError(path=str(path), needed="a name that is free", got="a file of others")
     for path, file in places:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             beside.write_text(file.text, encoding="utf-8")

@@ -23,6 +23,7 @@ from ecmproto.live.device import is_starved
 from ecmproto.live.testbed.capacity import TrafficCost, check_rate
 from ecmproto.live.testbed.namespaces import Namespaces, turn_off
 from ecmproto.live.testbed.topology import Topology
+from ecmproto.paths import make_folder
 from ecmproto.units import NS_PER_S
 
 LINK_MTU_OCTETS = 1600
@@ -108,7 +109,7 @@ def run(topology: Topology, given: RunSettings) -> RunReport:
     InterfaceError without the right to, ParameterError for a rate that this machine cannot carry.
     """
     check_programs()
-    given.folder.mkdir(parents=True, exist_ok=True)
+    make_folder(given.folder)
     names = [_DEVICES, *(name for name, _ in _hosts(topology))]
     with Namespaces(names) as spaces:
         _wire(spaces, topology)
