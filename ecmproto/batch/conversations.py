@@ -15,8 +15,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.headers import headers_of, signed, two_octets
+from ecmproto.batch.headers import signed, two_octets
 from ecmproto.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
+from ecmproto.batch.packets import IP4, IP6, NOWHERE, packet_at
 from ecmproto.formats.infiniband import ACKNOWLEDGE_OPCODE, CNP_OPCODE, ROCE_PORT
 from ecmproto.formats.ip import PROTO_TCP, PROTO_UDP
 from ecmproto.kernels.kernel import compiled, inlined
@@ -27,10 +28,6 @@ from ecmproto.structs import Struct, interface
 NO_CONVERSATION = -1
 _MOST = 1 << 20
 _FIRST_SLOTS = 256
-_IPV4, _IPV6 = 0x0800, 0x86DD
-_IPV4_OCTETS, _IPV6_OCTETS = 20, 40
-_BTH_OCTETS = 12
-_UDP_OCTETS = 8
 _MAPPED = 0xFFFF << 32
 """An IPv4 address is the number that IPv6 maps it to (RFC 4291 2.5.5.2)."""
 _ROCE = 1 << 62
@@ -81,6 +78,7 @@ class Conversations(Protocol):
         buffer: NDArray[np.uint8],
         offset: NDArray[np.int64],
         captured: NDArray[np.int64],
+        original: NDArray[np.int64],
         chosen: NDArray[np.bool_],
         roles: NDArray[np.uint8],
         numbers: NDArray[np.int64],
@@ -96,6 +94,7 @@ class NoConversations(Struct):
         buffer: NDArray[np.uint8],
         offset: NDArray[np.int64],
         captured: NDArray[np.int64],
+        original: NDArray[np.int64],
         chosen: NDArray[np.bool_],
         roles: NDArray[np.uint8],
         numbers: NDArray[np.int64],
@@ -135,13 +134,14 @@ class FullConversations(Struct):
         buffer: NDArray[np.uint8],
         offset: NDArray[np.int64],
         captured: NDArray[np.int64],
+        original: NDArray[np.int64],
         chosen: NDArray[np.bool_],
         roles: NDArray[np.uint8],
         numbers: NDArray[np.int64],
     ) -> None:
         """Number the ``chosen`` packets; acknowledges tie queue pairs together, chosen or not."""
         _number(
-            buffer, offset, captured, chosen, roles,
+            buffer, offset, captured, original, chosen, roles,
             Keys(self.address_low, self.address_high, self.address_number, self.address_mix),
             Keys(self.pair_low, self.pair_high, self.pair_number, self.pair_mix),
             Keys(self.low, self.high, self.number, self.mix),
@@ -169,6 +169,7 @@ class ConversationTable:
         buffer: NDArray[np.uint8],
         offset: NDArray[np.int64],
         captured: NDArray[np.int64],
+        original: NDArray[np.int64],
         chosen: NDArray[np.bool_],
     ) -> NDArray[np.int64]:
         """Return the conversation of each frame that is ``chosen`` (empty: of all); −1 without one.
@@ -179,8 +180,8 @@ class ConversationTable:
         position = 0
         while position < len(offset):
             position = _number(
-                buffer, offset, captured, chosen, self._roles, self._addresses, self._pairs, self._keys,
-                self._entries, self._counts, numbers, position,
+                buffer, offset, captured, original, chosen, self._roles, self._addresses, self._pairs,
+                self._keys, self._entries, self._counts, numbers, position,
             )  # fmt: skip
             self._make_room()
         return numbers
@@ -339,6 +340,7 @@ def _number(
     buffer: NDArray[np.uint8],
     offset: NDArray[np.int64],
     captured: NDArray[np.int64],
+    original: NDArray[np.int64],
     chosen: NDArray[np.bool_],
     roles: NDArray[np.uint8],
     addresses: Keys,
@@ -352,36 +354,17 @@ def _number(
     """Number frames from ``first`` on; return the first that a table has no room for, or the end."""
     for i in range(first, len(offset)):
         start = offset[i]
-        end = start + captured[i]
-        at = headers_of(buffer, start, end, roles).msdu_at
-        ip = at + 2
-        if ip + _IPV4_OCTETS > end:
+        end, reach = start + captured[i], start + max(captured[i], original[i])
+        packet = packet_at(buffer, start, end, reach, roles)
+        if packet.kind != IP4 and packet.kind != IP6:
             continue
-        ethertype, version = two_octets(buffer, at), signed(buffer[ip]) >> 4
-        if ethertype == _IPV4 and version == 4:
-            behind = ip + (signed(buffer[ip]) & 0xF) * 4
-            protocol, is_first = signed(buffer[ip + 9]), two_octets(buffer, ip + 6) & 0x1FFF == 0
-            source_at, destination_at = ip + 12, ip + 16
-            whole = behind >= ip + _IPV4_OCTETS
-        elif ethertype == _IPV6 and version == 6 and ip + _IPV6_OCTETS <= end:
-            behind = ip + _IPV6_OCTETS
-            protocol, is_first = signed(buffer[ip + 6]), True
-            source_at, destination_at = ip + 8, ip + 24
-            whole = True
-        else:
-            continue
-        if not whole:
-            continue
-        near, far = 0, 0
-        if protocol in (PROTO_UDP, PROTO_TCP) and is_first and behind + 4 <= end:
-            near, far = two_octets(buffer, behind), two_octets(buffer, behind + 2)
-        bth = behind + 8
-        is_roce = protocol == PROTO_UDP and far == ROCE_PORT and bth + _BTH_OCTETS <= end
-        # The port was free to use before: partition key 0 is invalid (as `ecmproto.formats` has it).
-        is_roce = is_roce and _four_octets(buffer, bth) != 0
-        opcode = signed(buffer[bth]) if is_roce else 0
+        is_roce = packet.bth != NOWHERE
+        opcode = signed(buffer[packet.bth]) if is_roce else 0
         if is_roce and opcode == CNP_OPCODE:
             continue
+        near, far = 0, 0
+        if packet.transport != NOWHERE:
+            near, far = two_octets(buffer, packet.transport), two_octets(buffer, packet.transport + 2)
         wanted = len(chosen) == 0 or chosen[i]
         is_ack = is_roce and opcode in (ACKNOWLEDGE_OPCODE, _ATOMIC_ACKNOWLEDGE)
         if not wanted and not is_ack:
@@ -393,19 +376,21 @@ def _number(
         ):
             return i
         adds = bool(wanted and counts.conversations < counts.most)
-        source = _address_number(buffer, source_at, version, addresses, entries, counts, adds)
-        destination = _address_number(buffer, destination_at, version, addresses, entries, counts, adds)
+        version, octets = packet.kind, 4 if packet.kind == IP4 else 16
+        at = packet.network + (12 if packet.kind == IP4 else 8)
+        source = _address_number(buffer, at, version, addresses, entries, counts, adds)
+        destination = _address_number(buffer, at + octets, version, addresses, entries, counts, adds)
         if source == EMPTY or destination == EMPTY:
             continue
         queue_pair = psn = 0
         if is_roce:
-            queue_pair = _four_octets(buffer, bth + 4) & _PSN_MASK
-            psn = _four_octets(buffer, bth + 8) & _PSN_MASK
+            queue_pair = _four_octets(buffer, packet.bth + 4) & _PSN_MASK
+            psn = _four_octets(buffer, packet.bth + 8) & _PSN_MASK
         if is_ack:
             _tie(pairs, entries, destination, source, queue_pair, psn)
         if not wanted:
             continue
-        rest = (protocol << 32) | (near << 16) | far
+        rest = (packet.protocol << 32) | (near << 16) | far
         if is_roce:
             rest = _ROCE | (queue_pair << 16) | near
         number = _conversation_number(pairs, keys, entries, counts, source, destination, rest)
@@ -474,39 +459,3 @@ def _tie(pairs: Keys, entries: _Entries, source: int, destination: int, queue_pa
         tried += 1
     if found != EMPTY:
         entries.peer[found] = queue_pair
-
-
-@inlined
-def is_udp_message(buffer: NDArray[np.uint8], at: int, end: int, port: int, first_octet: int) -> bool:
-    """Return whether a UDP datagram to a port, starting with an octet, has its EtherType at ``at``."""
-    ip = at + 2
-    if ip + _IPV4_OCTETS > end:
-        return False
-    ethertype, version = two_octets(buffer, at), signed(buffer[ip]) >> 4
-    if ethertype == _IPV4 and version == 4:
-        udp, protocol = ip + (signed(buffer[ip]) & 0xF) * 4, signed(buffer[ip + 9])
-        if udp < ip + _IPV4_OCTETS or two_octets(buffer, ip + 6) & 0x1FFF != 0:
-            return False
-    elif ethertype == _IPV6 and version == 6 and ip + _IPV6_OCTETS <= end:
-        udp, protocol = ip + _IPV6_OCTETS, signed(buffer[ip + 6])
-    else:
-        return False
-    if protocol != PROTO_UDP or udp + _UDP_OCTETS >= end:
-        return False
-    return two_octets(buffer, udp + 2) == port and signed(buffer[udp + _UDP_OCTETS]) == first_octet
-
-
-@compiled
-def find_udp_messages(
-    buffer: NDArray[np.uint8],
-    offset: NDArray[np.int64],
-    captured: NDArray[np.int64],
-    msdu_offset: NDArray[np.int32],
-    port: int,
-    first_octet: int,
-    found: NDArray[np.bool_],
-) -> None:
-    """Fill ``found`` with which frames are UDP datagrams to a port that start with an octet."""
-    for i in range(len(offset)):
-        start = offset[i]
-        found[i] = is_udp_message(buffer, start + msdu_offset[i], start + captured[i], port, first_octet)

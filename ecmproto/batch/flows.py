@@ -171,33 +171,36 @@ class FlowTable:
         offset: NDArray[np.int64],
         captured: NDArray[np.int64],
         *,
+        original: NDArray[np.int64] | None = None,
         chosen: NDArray[np.bool_] | None = None,
     ) -> Numbers:
         """Return the stations and flows of the Ethernet frames at ``offset``, ``captured`` octets each.
 
-        Frames that are not ``chosen`` have none, and make none.  Group addresses are no stations.
+        ``original`` are their octets on the wire, None: as many as captured.  Frames that are not ``chosen``
+        have no number, and add none.  Group addresses are no stations.
         """
         numbers = Numbers(*(np.full(len(offset), NO_NUMBER, np.int32) for _ in range(2)))
         wanted = fixed(np.zeros(0, np.bool_) if chosen is None else chosen)
         if chosen is not None and len(wanted) != len(offset):
             raise ParameterError(name="chosen", needed=f"{len(offset)} values", got=f"{len(wanted)}")
-        frames = fixed(buffer), fixed(offset), fixed(captured), wanted
+        octets, place, length = fixed(buffer), fixed(offset), fixed(captured)
         conversation = fixed(np.zeros(0, np.int64))
         if self._conversations is not None:
-            conversation = fixed(self._conversations.number(*frames))
+            wire = length if original is None else fixed(original)
+            conversation = fixed(self._conversations.number(octets, place, length, wire, wanted))
         self._former = self._entries.flows[: self.stations].copy()
         position = 0
         while position < len(offset):
             position = _number_flows(
-                *frames, conversation, self._roles, self.key, self.hashed, self._limits, self._stations,
-                self._flows, self._entries, self.counts, numbers, position,
+                octets, place, length, wanted, conversation, self._roles, self.key, self.hashed, self._limits,
+                self._stations, self._flows, self._entries, self.counts, numbers, position,
             )  # fmt: skip
             self._make_room()
         return numbers
 
     def number_batch(self, batch: Batch) -> Numbers:
         """Return the stations and flows of all frames of a batch."""
-        return self.number(batch.buffer, batch.offset, batch.captured)
+        return self.number(batch.buffer, batch.offset, batch.captured, original=batch.original)
 
     def find(
         self,
@@ -247,7 +250,11 @@ class FlowTable:
         if self._conversations is not None and len(batch):
             nothing = fixed(np.zeros(0, np.bool_))
             self._conversations.number(
-                fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), nothing
+                fixed(batch.buffer),
+                fixed(batch.offset),
+                fixed(batch.captured),
+                fixed(batch.original),
+                nothing,
             )
 
     def queue_pair(self, station: int, flow: int) -> int:
@@ -410,12 +417,15 @@ def learn_frames(
     buffer: NDArray[np.uint8],
     offset: NDArray[np.int64],
     captured: NDArray[np.int64],
+    original: NDArray[np.int64],
     chosen: NDArray[np.bool_],
     roles: NDArray[np.uint8],
 ) -> None:
     """Learn what frames tell of queue pairs; none is ``chosen``, so that none is numbered."""
     if table.by_conversation:
-        table.conversations.number_packets(buffer, offset, captured, chosen, roles, table.conversation)
+        table.conversations.number_packets(
+            buffer, offset, captured, original, chosen, roles, table.conversation
+        )
 
 
 @compiled
@@ -424,6 +434,7 @@ def number_frames(
     buffer: NDArray[np.uint8],
     offset: NDArray[np.int64],
     captured: NDArray[np.int64],
+    original: NDArray[np.int64],
     chosen: NDArray[np.bool_],
     roles: NDArray[np.uint8],
     numbers: Numbers,
@@ -434,7 +445,7 @@ def number_frames(
         conversation = table.conversation[: len(offset)]
         for i in range(len(offset)):
             conversation[i] = NO_NUMBER
-        table.conversations.number_packets(buffer, offset, captured, chosen, roles, conversation)
+        table.conversations.number_packets(buffer, offset, captured, original, chosen, roles, conversation)
     _number_flows(
         buffer, offset, captured, chosen, conversation, roles,
         FlowKey(

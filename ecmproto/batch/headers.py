@@ -21,7 +21,8 @@ from ecmproto.codec.tags import is_tag
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.experimental import CPID_AT, CPID_OCTETS
-from ecmproto.formats.registry import FORMATS, announcement
+from ecmproto.formats.ip import AH, TCP, UDP, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.formats.registry import BEHIND_IPV4, BEHIND_IPV6, FORMATS, announcement
 from ecmproto.kernels.kernel import inlined, over_batches
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -33,12 +34,20 @@ NO_VLAN = -1
 _CHECKSUM_AT = 10
 _ECN_BITS = 3
 
-OTHER, CNM, MESSAGE, MAC_CONTROL, VLAN_TAG, CN_TAG, TAG = range(7)
+OTHER, CNM, MESSAGE, MAC_CONTROL, I_TAG, VLAN_TAG, CN_TAG, TAG = range(8)
 """Roles of EtherTypes in the walk, tags last.  A role above TAG is that of another format's tag: it is TAG
 and the tag's octets together."""
 
+UDP_HEADER, TCP_HEADER, FRAGMENT, EXTENSION, AUTHENTICATION = range(1, 6)
+"""Rules for the header that an IP protocol announces; 0 for all other protocols."""
+
 _ETHERTYPES = 1 << 16
 _SELECTORS = 128
+_PROTOCOLS = 256
+_RULES: dict[type[Layer], int] = {
+    UDP: UDP_HEADER, TCP: TCP_HEADER, FragmentHeader: FRAGMENT, AH: AUTHENTICATION,
+    HopByHop: EXTENSION, Routing: EXTENSION, DestinationOptions: EXTENSION,
+}  # fmt: skip
 _HAS_CPID = 128
 
 
@@ -69,9 +78,13 @@ def fixed(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 def roles_of(ethertypes: EtherTypes) -> NDArray[np.uint8]:
     """Return the role of each of the 65 536 EtherTypes in the walk, then the lengths of experimental tags.
 
-    Those are by Protocol and Type; 0: unassigned; with 128 added the tag has a CPID.
+    Those are by Protocol and Type; 0: unassigned; with 128 added the tag has a CPID.  The rules of IPv4's
+    protocols and IPv6's next headers follow, 256 each.
     """
-    roles = np.zeros(_ETHERTYPES + _SELECTORS, np.uint8)
+    roles = np.zeros(_ETHERTYPES + _SELECTORS + 2 * _PROTOCOLS, np.uint8)
+    for at, behind in ((0, BEHIND_IPV4), (_PROTOCOLS, BEHIND_IPV6)):
+        for protocol, kind in behind.items():
+            roles[_ETHERTYPES + _SELECTORS + at + protocol] = _RULES.get(kind, 0)
     for kind in FORMATS:
         if isinstance(kind.announced_by, int):
             roles[kind.announced_by] = _own_role(kind)
@@ -82,6 +95,7 @@ def roles_of(ethertypes: EtherTypes) -> NDArray[np.uint8]:
         elif is_tag(kind) and (announced := announcement(kind, ethertypes)) is not None:
             roles[announced] = TAG + kind.fixed_octets
     roles[[ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag]] = VLAN_TAG
+    roles[ethertypes.i_tag] = I_TAG
     roles[ethertypes.cn_tag] = CN_TAG
     roles[ethertypes.tag] = TAG
     roles[ethertypes.cnm] = CNM
@@ -152,6 +166,12 @@ def write_ecn(buffer: NDArray[np.uint8], ip: int, codepoint: int) -> None:
 def role_at(buffer: NDArray[np.uint8], at: int, roles: NDArray[np.uint8]) -> int:
     """Return the role of the EtherType at ``at``."""
     return signed(roles[two_octets(buffer, at)])
+
+
+@inlined
+def rule_of(roles: NDArray[np.uint8], version: int, protocol: int) -> int:
+    """Return the rule for the header behind IPv4 or IPv6 that ``protocol`` announces."""
+    return signed(roles[_ETHERTYPES + _SELECTORS + (_PROTOCOLS if version == 6 else 0) + protocol])
 
 
 @inlined

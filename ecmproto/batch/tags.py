@@ -25,7 +25,6 @@ from ecmproto.batch.headers import (
     VLAN_TAG,
     ecn_at,
     fixed,
-    headers_of,
     role_at,
     roles_of,
     signed,
@@ -33,6 +32,7 @@ from ecmproto.batch.headers import (
     two_octets,
     write_ecn,
 )
+from ecmproto.batch.packets import IP4, IP6, packet_at
 from ecmproto.capture.batch import Batch
 from ecmproto.codec.tags import NO_IP_HEADER, ECNField, TagFormat
 from ecmproto.errors import ParameterError
@@ -48,8 +48,6 @@ NOWHERE = -1
 _TYPE_OCTETS = 2
 _WORD_BITS = 64
 _MOST_FIELDS = 4
-_IPV4, _IPV6 = 0x0800, 0x86DD
-_IPV4_OCTETS, _IPV6_OCTETS = 20, 40
 
 
 class TagLayout:
@@ -258,10 +256,10 @@ def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagL
     ``roles`` are those of `ecmproto.batch.headers.roles_of`.
     """
     if layout.is_ecn != 0:
-        at = _ip_at(buffer, start, octets, roles)
-        if at == NOWHERE:
+        packet = packet_at(buffer, start, start + octets, start + octets, roles)
+        if packet.kind != IP4 and packet.kind != IP6:
             return OwnTag(False, 0, NO_IP_HEADER, NOWHERE)
-        return OwnTag(True, ecn_at(buffer, start + at + _TYPE_OCTETS), 0, at)
+        return OwnTag(True, ecn_at(buffer, packet.network), 0, packet.network - _TYPE_OCTETS - start)
     if layout.octets == 0:
         return OwnTag(False, 0, 0, NOWHERE)
     newest = _newest(buffer, start, octets, roles, layout)
@@ -308,23 +306,6 @@ def _number_at(buffer: Octets, at: int, bit: Int64, bits: Int64) -> int:
             part = (part >> (8 * (last - at + 1) - bit[i] - bits[i])) & ((1 << bits[i]) - 1)
         number = part if i == 0 else (number << bits[i]) | part
     return number
-
-
-@compiled
-def _ip_at(buffer: Octets, start: int, octets: int, roles: Octets) -> int:
-    """Return where the EtherType of a whole IP header behind the tags stands; NOWHERE without one."""
-    end = start + octets
-    at = headers_of(buffer, start, end, roles).msdu_at
-    ip = at + _TYPE_OCTETS
-    if ip >= end:
-        return NOWHERE
-    ethertype, version = two_octets(buffer, at), signed(buffer[ip]) >> 4
-    if ethertype == _IPV4 and version == 4:
-        header_octets = (signed(buffer[ip]) & 0xF) * 4
-        whole = header_octets >= _IPV4_OCTETS and ip + header_octets <= end
-    else:
-        whole = ethertype == _IPV6 and version == 6 and ip + _IPV6_OCTETS <= end
-    return at - start if whole else NOWHERE
 
 
 @inlined

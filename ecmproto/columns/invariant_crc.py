@@ -16,8 +16,8 @@ from ecmproto.columns.gathering import Collected, Want
 from ecmproto.columns.parse_tables import NUMBER_OF
 from ecmproto.columns.walk import Frames
 from ecmproto.formats.base import Layer
-from ecmproto.formats.infiniband import BAD, BTH, GOOD, ICRC, NETWORKS, UNVERIFIED
-from ecmproto.formats.ip import UDP, IPv4
+from ecmproto.formats.infiniband import BAD, BTH, CHANGING, GOOD, ICRC, NETWORKS, UNVERIFIED
+from ecmproto.formats.ip import UDP, IPv4, IPv6
 from ecmproto.formats.registry import FORMATS
 from ecmproto.kernels.kernel import inlined, over_batches
 
@@ -82,7 +82,7 @@ def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     good = np.empty(len(picks), np.bool_)
     _check(
         fixed(found.frames.buffer), fixed(network[picks]), fixed(is_ip4[picks]), fixed(udp[picks]),
-        fixed(bth[picks]), fixed(icrc[rows][picks]), _TABLES, good,
+        fixed(bth[picks]), fixed(icrc[rows][picks]), _TABLES, _MASKS, good,
     )  # fmt: skip
     states[picks] = 1 + good
     return rows.astype(np.int32), states
@@ -113,6 +113,20 @@ def _tables() -> Int64:
 
 
 _TABLES = _tables()
+_MASKED_OCTETS = 12
+"""No header has a later octet that changes on the way."""
+
+
+def _masks() -> Octets:
+    """Return the bits that count as ones in the first octets of IPv4, IPv6 or GRH, UDP and BTH headers."""
+    masks = np.zeros((4, _MASKED_OCTETS), np.uint8)
+    for row, cls in enumerate((IPv4, IPv6, UDP, BTH)):
+        for place, bits in CHANGING[cls]:
+            masks[row, place] = bits
+    return fixed(masks)
+
+
+_MASKS = _masks()
 
 
 @inlined
@@ -129,6 +143,7 @@ def _check(
     bth: Int64,
     icrc: Int64,
     tables: Int64,
+    masks: Octets,
     good: NDArray[np.bool_],
 ) -> None:
     """Fill in whether the invariant CRC at ``icrc`` is that of the octets from ``network`` on.
@@ -140,18 +155,12 @@ def _check(
         crc = _ONES
         for _ in range(_LINK_HEADER_OCTETS):
             crc = _octet(crc, 0xFF, tables)
-        plain = min(stop, max(first + 12, transport + 5, datagram + 8))
+        plain = min(stop, max(first, transport, datagram) + _MASKED_OCTETS)
         for at in range(first, plain):
-            octet, place = signed(buffer[at]), at - first
-            if is_ip4[row]:
-                if place == 1 or place == 8 or place == 10 or place == 11:
-                    octet = 0xFF
-            elif place == 0:
-                octet |= 0x0F
-            elif place < 4 or place == 7:
-                octet = 0xFF
-            if at == transport + 4 or (datagram >= 0 and datagram + 6 <= at < datagram + 8):
-                octet = 0xFF
+            octet = signed(buffer[at])
+            for header, start in ((0 if is_ip4[row] else 1, first), (2, datagram), (3, transport)):
+                if start >= 0 and start <= at < start + _MASKED_OCTETS:
+                    octet |= signed(masks[header, at - start])
             crc = _octet(crc, octet, tables)
         at = plain
         while at + 8 <= stop:

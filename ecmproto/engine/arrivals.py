@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.classes import FrameClasses, class_of
-from ecmproto.batch.conversations import find_udp_messages
 from ecmproto.batch.flows import FlowTable
 from ecmproto.batch.headers import fixed, roles_of, signed
+from ecmproto.batch.packets import find_udp_messages
 from ecmproto.batch.tags import TagLayout, own_tag, tag_layout
 from ecmproto.capture.batch import ETHERNET, Batch, Interface
 from ecmproto.capture.reader import CaptureReader
@@ -238,7 +238,7 @@ class Intake:
             _frames(batch, time_ns), self._fcs_octets(), self._roles, self._own, self._layout, self._clock,
             found,
         )  # fmt: skip
-        messages = self._messages(batch, found.msdu_offset)
+        messages = self._messages(batch)
         if messages is not None:
             found.sampled[messages] = found.numbered[messages] = False
         station, flow = self._numbers(batch, found.numbered)
@@ -271,14 +271,14 @@ class Intake:
             backwards=int(self._clock.backwards),
         )
 
-    def _messages(self, batch: Batch, msdu_offset: NDArray[np.int32]) -> NDArray[np.bool_] | None:
+    def _messages(self, batch: Batch) -> NDArray[np.bool_] | None:
         """Return which frames are messages over IP; None where there can be none."""
         if self.machine.udp_messages is None:
             return None
         found = np.zeros(len(batch), np.bool_)
         find_udp_messages(
-            fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), msdu_offset,
-            *self.machine.udp_messages, found,
+            fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original),
+            self._roles, *self.machine.udp_messages, found,
         )  # fmt: skip
         return found
 
@@ -292,7 +292,9 @@ class Intake:
         if self.flows is None:
             unknown = np.full(len(batch), -1, np.int32)
             return unknown, unknown
-        numbers = self.flows.number(batch.buffer, batch.offset, batch.captured, chosen=chosen)
+        numbers = self.flows.number(
+            batch.buffer, batch.offset, batch.captured, original=batch.original, chosen=chosen
+        )
         return numbers.station, numbers.flow
 
 

@@ -100,15 +100,9 @@ def coverage(layers: Sequence[Layer], starts: Sequence[int]) -> Coverage | None:
     network = next((index for index in reversed(range(len(layers))) if type(layers[index]) in NETWORKS), None)
     if network is None or BTH not in at:
         return None
-    header, start = layers[network], starts[network]
-    changing: tuple[tuple[int, int], ...]
-    if isinstance(header, IPv4):
-        changing = ((1, 0xFF), (8, 0xFF), (10, 0xFF), (11, 0xFF))
-    else:
-        changing = ((0, 0x0F), (1, 0xFF), (2, 0xFF), (3, 0xFF), (7, 0xFF))
-    ones = [(start + place, bits) for place, bits in changing]
-    ones += [(at[UDP] + place, 0xFF) for place in (6, 7)] if UDP in at else []
-    return Coverage(start, starts[len(layers)], (*ones, (at[BTH] + 4, 0xFF)))
+    headers = [(type(layers[network]), starts[network]), *((cls, at[cls]) for cls in (UDP, BTH) if cls in at)]
+    ones = [(first + place, bits) for cls, first in headers for place, bits in CHANGING[cls]]
+    return Coverage(starts[network], starts[len(layers)], tuple(ones))
 
 
 CRC_STATUS = "infiniband.invariant.crc.status"
@@ -501,4 +495,11 @@ class GRH(Layer):
 
 
 NETWORKS: tuple[type[Layer], ...] = (IPv4, IPv6, GRH)
-"""The headers with which what an invariant CRC covers begins."""
+"""The headers at which the coverage of an invariant CRC begins."""
+_IPV6_CHANGING = ((0, 0x0F), (1, 0xFF), (2, 0xFF), (3, 0xFF), (7, 0xFF))
+CHANGING: Mapping[type[Layer], tuple[tuple[int, int], ...]] = {
+    IPv4: ((1, 0xFF), (8, 0xFF), (10, 0xFF), (11, 0xFF)), IPv6: _IPV6_CHANGING, GRH: _IPV6_CHANGING,
+    UDP: ((6, 0xFF), (7, 0xFF)), BTH: ((4, 0xFF),),
+}  # fmt: skip
+"""Octets of each header that change on the way, and their bits; an invariant CRC counts them as ones (IBTA
+annex A17.3.3)."""

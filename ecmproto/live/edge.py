@@ -213,8 +213,9 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
             edge.numbered[frame] = False
         # Acknowledges of the host tell which queue pairs belong together.
         learn_frames(
-            edge.flows, slots, wires.offset[:count], wires.captured[:count], edge.numbered[:count], roles
-        )
+            edge.flows, slots, wires.offset[:count], wires.captured[:count], wires.original[:count],
+            edge.numbered[:count], roles,
+        )  # fmt: skip
         return
     edge.counts.net_frames += count
     for frame in range(count):
@@ -231,6 +232,7 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
             slots,
             wires.offset[:count],
             wires.captured[:count],
+            wires.original[:count],
             edge.numbered[:count],
             roles,
             numbers,

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.classes import class_of
-from ecmproto.batch.conversations import is_udp_message
 from ecmproto.batch.flows import FlowTable, FullFlowTable, Numbers, learn_frames, number_frames
 from ecmproto.batch.headers import HEADER_OCTETS, TYPE_AT, signed, two_octets
+from ecmproto.batch.packets import is_udp_message
 from ecmproto.batch.tags import own_tag
 from ecmproto.capture.linux.departures import new_counts
 from ecmproto.capture.linux.receiver import FRAMES, HEADROOM_OCTETS
@@ -313,8 +313,7 @@ def _begin(point: PointState, wires: Wires) -> None:
             point.numbered[frame] = False
         learn_frames(
             point.flows, wires.rings[NET].octets, wires.offset[:count], wires.captured[:count],
-            point.numbered[:count],
-            point.tagging.roles,
+            wires.original[:count], point.numbered[:count], point.tagging.roles,
         )  # fmt: skip
         return
     point.counts.host_frames += state.frames
@@ -328,7 +327,7 @@ def _begin(point: PointState, wires: Wires) -> None:
         point.station[row] = point.flow[row] = _NOWHERE
     number_frames(
         point.flows, wires.rings[HOST].octets, wires.offset[:rows], wires.captured[:rows],
-        point.numbered[:rows], point.tagging.roles, numbers,
+        wires.captured[:rows], point.numbered[:rows], point.tagging.roles, numbers,
     )  # fmt: skip
     pool = point.network.pool
     room = max(0, len(pool.frames) - pool.stock.used - _SPARE_FRAMES)
@@ -369,7 +368,7 @@ def _read(point: PointState, wires: Wires) -> int:
         offset[rows], captured[rows] = start, octets
         tag = own_tag(slots, start, octets, tagging.roles, tagging.layout)
         point.time_ns[rows], point.octets[rows] = point.facts.now_ns, octets
-        is_data = found.sampled and not _is_message(point, slots, found.msdu_at, start + octets)
+        is_data = found.sampled and not _is_message(point, slots, start, start + octets)
         point.priority[rows], point.sampled[rows] = found.priority, is_data
         point.answerable[rows] = found.answerable
         point.occupies[rows] = True
@@ -382,12 +381,14 @@ def _read(point: PointState, wires: Wires) -> int:
 
 
 @inlined
-def _is_message(point: PointState, slots: NDArray[np.uint8], msdu_at: int, end: int) -> bool:
+def _is_message(point: PointState, slots: NDArray[np.uint8], start: int, end: int) -> bool:
     """Return whether a frame is a message over IP."""
     facts = point.facts
     if facts.message_port == 0:
         return False
-    return is_udp_message(slots, msdu_at, end, facts.message_port, facts.message_octet)
+    return is_udp_message(
+        slots, start, end, end, point.tagging.roles, facts.message_port, facts.message_octet
+    )
 
 
 @compiled
@@ -584,7 +585,7 @@ def _pass_to_host(point: PointState, wires: Wires) -> int:
                 break
             if frame >= progress.passed:
                 found = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
-                if not found.sampled or _is_message(point, slots, found.msdu_at, start + octets):
+                if not found.sampled or _is_message(point, slots, start, start + octets):
                     break
             shorter = take_vlan_off(tagging, slots, start, octets)
             offset[frame], captured[frame] = start + shorter, octets - shorter

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ecmproto import encode
-from ecmproto.batch.roce import cnp_frame
 from ecmproto.capture import Batch
 from ecmproto.codec.frame import decode_lax
 from ecmproto.columns import extract
 from ecmproto.formats.infiniband import CRC_STATUS, crc_status
 from tests.dissect.sample import FRAMES
+from tests.formats.roce import cnp_frame
 
 ADDRESSES: Any = {"dst": "02:00:00:00:00:01", "src": "02:00:00:00:00:02"}
 

@@ -1,8 +1,11 @@
 """RoCE frames to test with: octets that nobody here made, and a frame of each opcode and network."""
 
-from ecmproto.codec import encode
+from ecmproto.codec import UDP, VLAN, Ethernet, Frame, IPv4, IPv6, encode
+from ecmproto.codec.frame import fixed
 from ecmproto.craft import build
-from ecmproto.formats.infiniband import CNP_OPCODE, OPCODES
+from ecmproto.formats.base import Layer
+from ecmproto.formats.infiniband import CNP, CNP_DSCP, CNP_OPCODE, ICRC, OPCODES, ROCE_PORT
+from ecmproto.formats.ip import SOURCE_PORT
 
 CNP_OCTETS = bytes.fromhex(
     "e41d2dab2bc27cfe90643b32080045c2003c718c4000401191610a0011010a001201000012b7002800008100ffff40000118"
@@ -30,3 +33,32 @@ def frame_lines() -> list[str]:
 def frames() -> list[bytes]:
     """Return the octets of the vector and of those frames."""
     return [CNP_OCTETS, *(encode(build(line)) for line in frame_lines())]
+
+
+def cnp_frame(
+    queue_pair: int,
+    *,
+    dst: bytes | str,
+    src: bytes | str,
+    dst_ip: bytes | str,
+    src_ip: bytes | str,
+    vlan: int | None = None,
+    priority: int = CNP.crafting.priority,
+    dscp: int = CNP_DSCP,
+    source_port: int = SOURCE_PORT,
+) -> Frame:
+    """Return the CNP frame that asks the sender at ``dst`` to slow down its ``queue_pair``.
+
+    Addresses are octets or text; both IP addresses are of one version.  With a ``vlan`` it has a tag of that
+    identifier and ``priority``.
+    """
+    header = Ethernet(dst=dst, src=src)
+    tags: list[Layer] = [] if vlan is None else [VLAN(id=vlan, priority=priority)]
+    is_ip4 = len(dst_ip) == 4 if isinstance(dst_ip, bytes) else ":" not in dst_ip
+    network: Layer = (
+        IPv4(dsfield=dscp << 2, flags=2, src=src_ip, dst=dst_ip)
+        if is_ip4
+        else IPv6(tclass=dscp << 2, src=src_ip, dst=dst_ip)
+    )
+    layers = (header, *tags, network, UDP(srcport=source_port, dstport=ROCE_PORT), CNP(qp=queue_pair), ICRC())
+    return fixed(Frame(layers=layers))

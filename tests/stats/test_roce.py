@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.batch.roce import cnp_frame
 from ecmproto.capture import Batch
 from ecmproto.codec import UDP, Data, Ethernet, Frame, IPv4, IPv6, Layer, encode
 from ecmproto.formats.infiniband import AETH, BTH, GRH, ICRC, RETH
 from ecmproto.formats.ip import CE, ECT0
 from ecmproto.stats import Accumulator, QueuePair, RoceTraffic, Statistics
 from ecmproto.stats.roce import MOST_QUEUE_PAIRS
+from tests.formats.roce import cnp_frame
 from tests.stats.test_against_slow import assert_same
 
 START_NS, US = 10**18, 1000

@@ -7,8 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from ecmproto.batch.roce import BAD, UNVERIFIED, packets_of
-from ecmproto.capture.batch import ETHERNET
 from ecmproto.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, Pairs, events
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
@@ -25,7 +23,8 @@ from ecmproto.check.rule import (
     value_of,
 )
 from ecmproto.check.rules.reactions import Closed
-from ecmproto.columns import Stretches
+from ecmproto.columns import Stretches, Texts
+from ecmproto.formats.infiniband import BAD, CRC_STATUS, GOOD
 from ecmproto.formats.ip import CE
 from ecmproto.mechanisms.api.parameters import duration, redeclared
 from ecmproto.mechanisms.dcqcn.parameters import DCQCNEdgeParameters
@@ -82,18 +81,14 @@ def _unmarked(cnps: Rows, parameters: DCQCNRules) -> Judged:
 
 
 def _invariant_crc(packets: Rows, parameters: DCQCNRules) -> Judged:
-    state = np.full(len(packets), UNVERIFIED, np.int8)
-    fcs = np.array([each.fcs_octets for each in packets.interfaces] or [0], np.int64)
-    is_ethernet = np.array([each.linktype == ETHERNET for each in packets.interfaces] or [True])
-    whole = np.flatnonzero(~packets.is_cut & is_ethernet[packets.interface % len(fcs)])
-    fcs_of = fcs[packets.interface % len(fcs)][whole]
-    for octets in np.unique(fcs_of).tolist():
-        rows = whole[fcs_of == octets]
-        found = packets_of(
-            packets.batch.select(rows), ethertypes=packets.ethertypes, fcs_octets=octets, crc=True
-        )
-        state[rows] = found.crc
-    return Judged(state == BAD, "the invariant CRC does not hold", about=state != UNVERIFIED)
+    status = packets.columns[CRC_STATUS].outermost()
+    assert isinstance(status.values, Texts)
+    codes = np.full(len(packets), len(status.values.words), np.int64)
+    codes[status.rows] = status.values.codes
+    is_bad, is_good = (
+        np.array([word == each for word in (*status.values.words, "")]) for each in (BAD, GOOD)
+    )
+    return Judged(is_bad[codes], "the invariant CRC does not hold", about=(is_bad | is_good)[codes])
 
 
 class _Intervals:
@@ -263,6 +258,7 @@ RULES = (
         severity="error",
         subject=_QUEUE_PAIR,
         on=_BTH,
+        optional=(CRC_STATUS,),
         expression=_invariant_crc,
     ),
 )  # fmt: skip

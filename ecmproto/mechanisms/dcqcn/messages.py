@@ -13,6 +13,7 @@ from ecmproto.codec import TCP, UDP, Ethernet, EtherTypes, Frame, IPv4, IPv6, de
 from ecmproto.codec.tags import ECNField
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.infiniband import BTH, CNP, CNP_OPCODE, DEFAULT_P_KEY, ICRC, ROCE_PORT
+from ecmproto.formats.ip import Extension
 from ecmproto.mechanisms.api.frames import ADDRESS_OCTETS, framed, headers, is_group, outer_vlan
 from ecmproto.mechanisms.api.machine import (
     AboutFlow,
@@ -71,7 +72,8 @@ def notification(
     if data is not None:
         p_key = data.p_key
     elif not queue_pair:
-        protocol = packet.proto if isinstance(packet, IPv4) else packet.nxt
+        first = packet.proto if isinstance(packet, IPv4) else packet.nxt
+        protocol = [first, *(header.nxt for header in frame.all(Extension))][-1]
         queue_pair = Conversation(packet.src, packet.dst, protocol, near, far, None).stand_in
     field = parameters.cnp_dscp << _ECN_BITS
     answer = (
