@@ -26,7 +26,7 @@ from ecmproto.edit.assignments import Written, put_rows, rows_at
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import VLAN, Data, Ethernet, ITag, STag
 from ecmproto.formats.ethertypes import MAX_LENGTH
-from ecmproto.formats.infiniband import BTH, GRH, ICRC
+from ecmproto.formats.infiniband import BTH, CHANGING, GRH, ICRC
 from ecmproto.formats.ip import TCP, UDP, Extension, FragmentHeader, IPv4, IPv6, Routing
 from ecmproto.formats.registry import FORMATS
 
@@ -296,15 +296,15 @@ def invariant_crcs(packets: Packets, buffer: Octets, rows: NDArray[np.intp], shi
     scratch = buffer[int(start.min()) : int(stop.max())].copy()
     low = int(start.min())
     start, stop = start - low, stop - low
-    is_ip4 = packets.is_ip4[rows]
-    for place, bits in ((1, 0xFF), (8, 0xFF), (10, 0xFF), (11, 0xFF)):
-        scratch[start[is_ip4] + place] |= bits
-    for place, bits in ((0, 0x0F), (1, 0xFF), (2, 0xFF), (3, 0xFF), (7, 0xFF)):
-        scratch[start[~is_ip4] + place] |= bits
-    udp = rows[packets.is_udp[rows]]
-    for place in (_UDP_SUM, _UDP_SUM + 1):
-        scratch[packets.transport[udp] + shift - low + place] = 0xFF
-    scratch[packets.bth[rows] + shift - low + 4] = 0xFF
+    is_ip4, is_udp = packets.is_ip4[rows], packets.is_udp[rows]
+    headers = (
+        (IPv4, start[is_ip4]),
+        (IPv6, start[~is_ip4]),
+        (UDP, packets.transport[rows][is_udp] + shift - low),
+    )
+    for cls, starts in (*headers, (BTH, packets.bth[rows] + shift - low)):
+        for place, bits in CHANGING[cls]:
+            scratch[starts + place] |= bits
     view = scratch.data
     crcs = [
         zlib.crc32(view[first:last], _LINK_HEADER_CRC)
