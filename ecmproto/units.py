@@ -54,10 +54,11 @@ _TIME_NS = {
 
 def elapsed_ns(time_ns: int, since_ns: int) -> int:
     """Return a time less another; of each, what 64 bits cannot hold is the nearest that they can."""
-    return _in_64_bits(_in_64_bits(time_ns) - _in_64_bits(since_ns))
+    return in_64_bits(in_64_bits(time_ns) - in_64_bits(since_ns))
 
 
-def _in_64_bits(number: int) -> int:
+def in_64_bits(number: int) -> int:
+    """Return the nearest number that 64 bits with a sign can hold."""
     return min(max(number, -(1 << 63)), (1 << 63) - 1)
 
 

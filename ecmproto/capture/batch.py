@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecmproto.units import elapsed_ns
+from ecmproto.units import elapsed_ns, in_64_bits
 from ecmproto.values import dataclass
 
 Octets = NDArray[np.uint8]
@@ -24,13 +24,18 @@ _FEW_INTERFACES = 64
 class Displayed:
     """The time of the last frame of a capture that was displayed so far, None before there is one.
 
-    Who shows frames one by one, in order, says so here; who shows batches calls `Batch.displayed`.
+    `show` notes frames that are shown one by one, in order; `Batch.displayed` those of a batch.
     """
 
     __slots__ = ("last_ns",)
 
     def __init__(self) -> None:
         self.last_ns: int | None = None
+
+    def show(self, time_ns: int | None) -> None:
+        """Note the time of a frame, which 64 bits may be too few for; None: it has none."""
+        if time_ns is not None:
+            self.last_ns = in_64_bits(time_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -42,7 +42,7 @@ from ecmproto.capture.source import (
     word,
     words,
 )
-from ecmproto.units import NS_PER_S
+from ecmproto.units import NS_PER_S, in_64_bits
 from ecmproto.values import dataclass
 
 SECTION_MAGIC = SECTION_HEADER.to_bytes(4, "big")
@@ -535,7 +535,7 @@ def _described(body: bytes, order: ByteOrder) -> tuple[Mapping[str, Any], TickCl
         "ticks_per_second": clock.ticks_per_second,
         "offset_s": clock.offset_s,
         "fcs_octets": _fcs_octets(first.get(IF_FCSLEN, b"")),
-        "speed_bps": int.from_bytes(speed, order) if len(speed) == 8 else 0,
+        "speed_bps": in_64_bits(int.from_bytes(speed, order)) if len(speed) == 8 else 0,
         "options": options,
     }
     return described, clock, whole

@@ -53,6 +53,8 @@ def no_arrivals() -> Arrivals:
 
 
 TIME_LIMIT_NS = 2**62 - 1
+_LATEST_NS = 2**61
+"""The latest time after the first: what follows an arrival is due before NEVER_NS, 2^62."""
 _GROUP_BIT = 1
 
 
@@ -178,8 +180,8 @@ def _pass(clock: Clock, stamped_ns: int) -> None:
     """Move the clock on to the time of a frame."""
     if clock.begun == 0:
         clock.begun, clock.first_ns = 1, stamped_ns
-    # Times are kept within ±146 years of the first one.
-    relative_ns = min(stamped_ns - clock.first_ns, TIME_LIMIT_NS)
+    # No time is more than 73 years after the first one.
+    relative_ns = min(stamped_ns - clock.first_ns, _LATEST_NS)
     clock.backwards += int(relative_ns < clock.now_ns)
     clock.now_ns = max(clock.now_ns, relative_ns)
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 
+from ecmproto.capture.batch import ByteOrder
+from ecmproto.capture.pcapng import IF_SPEED, IF_TSOFFSET, IF_TSRESOL, INTERFACE_DESCRIPTION
 from ecmproto.codec.frame import Frame
 from ecmproto.errors import EncodeError
 from ecmproto.formats.base import Layer
@@ -173,6 +175,48 @@ def repeat(octets: bytes, dice: Dice) -> bytes:
     return octets + octets
 
 
+_CLOCKS = (
+    (IF_TSRESOL, 1, (0, 6, 9, 19, 29, 0x80, 0xA2, 0xC0, 0xFF)),
+    (IF_TSOFFSET, 8, (0, 1, 1 << 32, 1 << 40, 1 << 62, (1 << 63) - 1, 1 << 63, 3 << 62, (1 << 64) - 1)),
+    (IF_SPEED, 8, (0, 1, 10**10, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)),
+)
+"""Options of interfaces that numbers are computed from: code, octets, boundary values."""
+_LEAST_DESCRIPTION = 20
+
+
+def set_clock(octets: bytes, dice: Dice) -> bytes:
+    """Give an interface of a pcapng capture a resolution, an offset of its times or a speed."""
+    order = _byte_order(octets)
+    described = list(_descriptions(octets, order))
+    if not described:
+        return octets
+    at, total = dice.pick(described)
+    code, size, values = dice.pick(_CLOCKS)
+    value = dice.pick(values).to_bytes(size, order)
+    option = code.to_bytes(2, order) + size.to_bytes(2, order) + value + bytes(-size % 4)
+    length = (total + len(option)).to_bytes(4, order)
+    rest = octets[at + 16 : at + total - 4]
+    return (
+        octets[: at + 4] + length + octets[at + 8 : at + 16] + option + rest + length + octets[at + total :]
+    )
+
+
+def _byte_order(octets: bytes) -> ByteOrder:
+    return "big" if octets[8:12] == b"\x1a\x2b\x3c\x4d" else "little"
+
+
+def _descriptions(octets: bytes, order: ByteOrder) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the length of each interface description of a pcapng capture."""
+    at = 0
+    while at + _LEAST_DESCRIPTION <= len(octets):
+        kind, total = (int.from_bytes(octets[start : start + 4], order) for start in (at, at + 4))
+        if total < _LEAST_DESCRIPTION:
+            return
+        if kind == INTERFACE_DESCRIPTION and at + total <= len(octets):
+            yield at, total
+        at += total
+
+
 def put_sign(octets: bytes, dice: Dice) -> bytes:
     """Put signs of the language in, now and then very many of one."""
     at = dice.below(len(octets) + 1)
@@ -201,7 +245,9 @@ def set_number(octets: bytes, dice: Dice) -> bytes:
     return octets[:at] + (b"-" if dice.chance(4) else b"") + b"%d" % number + octets[at + dice.below(4) :]
 
 
-CAPTURE_MUTATORS: tuple[OctetMutator, ...] = (*OCTET_MUTATORS, set_word, set_word, take_out_words, repeat)
+CAPTURE_MUTATORS: tuple[OctetMutator, ...] = (
+    *OCTET_MUTATORS, set_word, set_word, take_out_words, repeat, set_clock,
+)  # fmt: skip
 TEXT_MUTATORS: tuple[OctetMutator, ...] = (*OCTET_MUTATORS, put_sign, move_word, double_word, set_number)
 
 

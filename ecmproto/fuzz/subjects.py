@@ -19,7 +19,7 @@ from ecmproto.fuzz.cases import Cases, CaseSource, OctetCases
 from ecmproto.fuzz.checks.base import BatchCheck
 from ecmproto.fuzz.checks.frames import ColumnCheck, DocumentCheck, SchemaCheck, TextCheck
 from ecmproto.fuzz.checks.messages import MessageCheck
-from ecmproto.fuzz.checks.readers import CaptureCheck, FilterCheck, SpecCheck
+from ecmproto.fuzz.checks.readers import CaptureCheck, CaptureUseCheck, FilterCheck, SpecCheck
 from ecmproto.fuzz.mutators import CAPTURE_MUTATORS, TEXT_MUTATORS
 
 _LINES = (
@@ -79,7 +79,10 @@ def template_frames() -> list[bytes]:
 
 
 def _captures() -> list[bytes]:
-    frames = template_frames()[:6]
+    frames = [
+        *template_frames()[:6],
+        *(encode(build(line)) for line in ("pfc prio3=65535", "vlan id=5 ip udp")),
+    ]
     times = range(0, len(frames) * _TIME_STEP_NS, _TIME_STEP_NS)
     interfaces = [Interface(index=index, linktype=ETHERNET, name=f"eth{index}") for index in range(2)]
     batch = Batch.from_frames(frames, time_ns=times, interface=[0, 1] * (len(frames) // 2))
@@ -121,7 +124,8 @@ SUBJECTS = {
         file="case.capture",
         corpus=_captures,
         cases=lambda corpus, seed: OctetCases(corpus, CAPTURE_MUTATORS, seed=seed),
-        checks=lambda: [CaptureCheck()],
+        checks=lambda: [CaptureCheck(), CaptureUseCheck()],
+        batch_cases=64,
     ),
     "filters": Subject(
         file="case.filter",

@@ -115,9 +115,8 @@ def test_other_subjects(what: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_files_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        told(["decode", "--what", "captures", "--as-is", "-r", MIXED], capsys)[0] == "all agree: captures\n"
-    )
+    out, _ = told(["decode", "--what", "captures", "--as-is", "-r", MIXED], capsys)
+    assert out == "all agree: captures, uses\n"
     (folder / "filters").write_text("vlan.id == 5\ncnm and\n")
     told(["decode", "--what", "filters", "-r", "filters", "--seed", "1", "--runs", "50"], capsys)
     assert (

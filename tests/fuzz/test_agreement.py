@@ -318,7 +318,7 @@ def test_a_reader_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(f"{readers.__name__}.open_capture", planted)
     subject = SUBJECTS["captures"]
     cases = subject.cases(subject.corpus(), 1)
-    found = AgreementCampaign(subject.checks(), cases, tmp_path, line=LINE, file=subject.file)
+    found = AgreementCampaign([CaptureCheck()], cases, tmp_path, line=LINE, file=subject.file)
     finding = only_finding(found)
     assert finding.outcome.signature.startswith("captures: ZeroDivisionError in planted")
     # nothing but the file header is left

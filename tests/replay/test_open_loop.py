@@ -54,7 +54,7 @@ def test_absurd_times_and_lengths_harm_nothing() -> None:
     summary = run.summary()
     assert summary.ports[0].dropped_frames == 1
     assert summary.backwards == 3
-    assert summary.duration_ns == 2**62 - 1
+    assert summary.duration_ns == 2**61
 
 
 def test_empty_frames_pass_by() -> None:

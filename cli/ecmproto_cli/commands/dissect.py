@@ -504,8 +504,8 @@ class Output:
     def _show(self, record: Record, held: Interrupt) -> bool:
         """Show a frame if the filter selects it; return whether it does."""
         selected = self._filter is None or self._filter.matches(record)
-        if selected and record.time_ns is not None:
-            self._reader.displayed.last_ns = record.time_ns
+        if selected:
+            self._reader.displayed.show(record.time_ns)
         if self._form is not None and selected:
             self._stdout.write(self._form.record(record))
         elif self._form is not None:

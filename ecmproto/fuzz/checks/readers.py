@@ -6,6 +6,7 @@ specifications raise errors of specifications alone, and each of them says somet
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -13,16 +14,26 @@ from random import Random
 
 from ecmproto.capture import Batch, CaptureReader, open_capture
 from ecmproto.capture.source import CHUNK_OCTETS
+from ecmproto.check import check_capture
 from ecmproto.columns.selection import selected
 from ecmproto.craft.recipe import chunks
 from ecmproto.craft.spec import Reading, read_json, read_toml
 from ecmproto.dissect.form import records
+from ecmproto.engine.config import LoopConfig, PortConfig
 from ecmproto.errors import CaptureError, EncodeError, FilterError, ParameterError, SpecError
 from ecmproto.filter import compile_filter
 from ecmproto.fuzz.checks.base import Difference
 from ecmproto.fuzz.checks.frames import ETHERNET_ONLY
+from ecmproto.mechanisms.api.machine import machine_of
+from ecmproto.mechanisms.registry import find_mechanism
+from ecmproto.replay.session import Plan, replay_capture
+from ecmproto.stats import capture_stats
 
 _PIECE_OCTETS = 1 << 12
+
+_FEW_FRAMES = 2
+"""In a batch: what one leaves behind for the next matters."""
+_PORT = PortConfig(rate_bps=10**9, buffer_octets=150_000)
 
 Read = tuple[list[tuple[int, int, int, bytes]], str]
 """Frames with their times, lengths and interfaces, and what was wrong."""
@@ -74,6 +85,34 @@ def _misplaced(reader: CaptureReader, octets: int, frames: int) -> Iterator[str]
             yield "a problem outside the capture"
         if reader.problem.frame != frames:
             yield "a problem after another number of frames"
+
+
+class CaptureUseCheck:
+    """Counts, judges, shows and replays the frames of each item: nothing in a capture stops a command."""
+
+    name = "uses"
+    every = 16
+
+    def __init__(self) -> None:
+        machine = machine_of(find_mechanism("qcn"), {})
+        self._plan = Plan(machine=machine, port=_PORT, loop=LoopConfig(link_rate_bps=_PORT.rate_bps), seed=0)
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        """Yield nothing: what a capture must not do is to raise."""
+        for octets in items:
+            with contextlib.suppress(CaptureError):
+                self._use(octets)
+        yield from ()
+
+    def _use(self, octets: bytes) -> None:
+        with open_capture(io.BytesIO(octets), batch_frames=_FEW_FRAMES) as reader:
+            for batch in reader:
+                for record in records(batch, reader.interfaces, displayed=reader.displayed):
+                    reader.displayed.show(record.time_ns)
+        capture_stats(io.BytesIO(octets), threads=1)
+        check_capture(io.BytesIO(octets), threads=1)
+        with open_capture(io.BytesIO(octets)) as reader:
+            replay_capture(reader, self._plan)
 
 
 class FilterCheck:
