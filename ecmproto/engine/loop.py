@@ -8,7 +8,8 @@ The text of the loop, compiled once for all mechanisms.  Its rules:
    waited leaves no faster than the link.  All frames of a station share its link from when one that a limiter
    lets through is ready for it, or a probe is on it, until it falls idle: of what is ready, what came first
    leaves first.  Before that, what comes from the capture leaves as it was captured: it did fit on a link.
-   Frames of sources always share it.
+   Frames of sources always share it.  A frame that is ready in the whole ns in which the one before it is
+   through follows that one without a gap, so that fractions of ns never add up.
 2. What leaves a station reaches the port as much later as its link delays it, with its tag; a probe follows
    it in band.  Of several ports, a switch takes one on a shortest way to the destination.
 3. What leaves a port is at the end of its way as much later as the way delays it: at the next switch, or at

@@ -174,7 +174,9 @@ class Link:
     to_station_ns: int
     """How long a message takes from the port, or from a destination, to the station."""
     free_ns: int
-    """When the frame that it sends is through."""
+    """The end of the frame that it sends, rounded up to whole ns …"""
+    free_early: int
+    """… and how much earlier the exact one is, in ns / ``timed_bps``: the next frame follows that one."""
     shared_ns: int
     """Until when frames that come have to wait for it (rule 1)."""
     whole: int
@@ -189,7 +191,8 @@ class Link:
     timed_octets: int
     timed_bps: int
     timed_ns: int
-    """How long a frame of so many octets takes at that rate: that of the last one."""
+    timed_rest: int
+    """The time of a frame of so many octets at that rate, and what is left over: that of the last one."""
     parts: int
     """Behind the last of the station's queues that ever held a frame: those from there on need no look."""
 

@@ -199,10 +199,18 @@ def _occupy(network: NetworkState, station: int, octets: int, now_ns: int, share
     """Occupy a station's link with a frame; others share it from then on if it is ``shared``."""
     loop, link = network.loop, network.links[station]
     if octets != link.timed_octets or link.rate_bps != link.timed_bps:
+        if link.rate_bps != link.timed_bps:
+            link.free_early = 0
         bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
         link.timed_octets, link.timed_bps = octets, link.rate_bps
-        link.timed_ns = -(-bit_ns // link.rate_bps)
-    link.free_ns = max(link.free_ns, now_ns) + link.timed_ns
+        link.timed_ns, link.timed_rest = bit_ns // link.rate_bps, bit_ns % link.rate_bps
+    if link.free_ns < now_ns:
+        link.free_ns, link.free_early = now_ns, 0
+    link.free_ns += link.timed_ns
+    link.free_early -= link.timed_rest
+    if link.free_early < 0:
+        link.free_ns += 1
+        link.free_early += link.rate_bps
     if shared or (link.shared_ns > 0 and now_ns <= link.shared_ns):
         link.shared_ns = max(link.shared_ns, link.free_ns)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -99,6 +101,24 @@ def test_overhead_is_on_every_link() -> None:
     result = simulate(experiment, seed=1)
     # 1524 octets at 10 Gb/s: 1219.2 ns, a whole one more.
     assert result.completions.end_ns.tolist() == [1_220 + 500 + 1_220 + 500]
+
+
+@pytest.mark.parametrize("gbps", [10, 25, 100, 400, 800, 1_600])
+@pytest.mark.parametrize("octets", [64, 1_500])
+def test_frames_follow_one_another_at_exactly_the_line_rate(gbps: int, octets: int) -> None:
+    flow = Flow(name="f", source="a", destination="b", pattern=Pattern.SATURATING, frame_octets=octets)
+    rate_bps = gbps * 10**9
+    result = simulate(row((rate_bps, rate_bps), (flow,), 100_000), seed=1)
+    frame_ns = Fraction(8 * octets * 10**9, rate_bps)
+    leaves_ns: list[int] = []
+    through_ns, number = Fraction(0), 0
+    while not leaves_ns or leaves_ns[-1] + 500 < 100_000:
+        number += 1
+        came_ns = math.ceil(number * frame_ns) + 500
+        through_ns = max(through_ns, Fraction(came_ns)) + frame_ns
+        leaves_ns.append(math.ceil(through_ns))
+    assert result.flows[0].delivered_frames.sum() == len(leaves_ns) - 1
+    assert abs(len(leaves_ns) * frame_ns - (100_000 - 1_000)) <= 3 * frame_ns + 2
 
 
 def test_a_rate_change_holds_from_the_next_frame_on() -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from ecmproto.lab.model import Flow
 from ecmproto.lab.traffic.sources import Endpoints, TrafficSources, new_sources, source_count
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_records
-from ecmproto.units import serialisation_ns
+from ecmproto.units import NS_PER_S
 
 LINK_BPS = 10**10
 
@@ -77,7 +79,7 @@ class TinyNetwork:
         self.lost = 0
         self._order = itertools.count()
         self._events: list[tuple[int, int, str, Seen]] = []
-        self._free_ns: dict[int, int] = {}
+        self._free_ns: dict[int, Fraction] = {}
         self._held: dict[int, int] = {}
 
     def run(self, until_ns: int) -> TinyNetwork:
@@ -121,9 +123,10 @@ class TinyNetwork:
                 self.sources.on_frame_refused(frame.source, frame.number, now_ns)
                 continue
             self._held[frame.station] = self._held.get(frame.station, 0) + 1
-            begins_ns = max(now_ns, self._free_ns.get(frame.station, 0))
-            self._free_ns[frame.station] = begins_ns + serialisation_ns(frame.octets, self.link_bps)
-            self._at(self._free_ns[frame.station], "sent", frame)
+            free_ns = self._free_ns.get(frame.station, Fraction(0))
+            begins_ns = free_ns if math.ceil(free_ns) >= now_ns else now_ns
+            self._free_ns[frame.station] = begins_ns + Fraction(8 * NS_PER_S * frame.octets, self.link_bps)
+            self._at(math.ceil(self._free_ns[frame.station]), "sent", frame)
         for each in self.offers.completions[: count.completed]:
             self.completed.append(
                 Done(int(each.time_ns), int(each.source), int(each.octets), int(each.latency_ns))

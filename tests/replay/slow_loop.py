@@ -23,7 +23,7 @@ LONGEST_STOP_QUANTA = 65_535
 class SlowStation:
     queues: dict[int, deque[int]] = field(default_factory=lambda: defaultdict(deque))
     opens: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    free: int = 0
+    free: Fraction = Fraction(0)
 
 
 @dataclass
@@ -72,7 +72,7 @@ class SlowLoop:
 
     def entries(self) -> list[tuple[int, int, int, int]]:
         return [
-            (max(station.opens[priority], station.free), self.numbers[address], priority, address)
+            (max(station.opens[priority], math.ceil(station.free)), self.numbers[address], priority, address)
             for address, station in self.stations.items()
             for priority, queue in station.queues.items()
             if queue
@@ -101,7 +101,8 @@ class SlowLoop:
     def send(self, serial: int, now: int) -> None:
         station = self.stations[self.frames[serial].station]
         bits = 8 * (self.frames[serial].octets + self.overhead)
-        station.free = max(station.free, now) + math.ceil(Fraction(bits * 10**9, self.link))
+        begins = station.free if math.ceil(station.free) >= now else Fraction(now)
+        station.free = begins + Fraction(bits * 10**9, self.link)
         self.enter(serial, now)
 
     def enter(self, serial: int, now: int) -> None:
