@@ -247,6 +247,8 @@ class Switch:
     """The most that its ports hold together; NO_LIMIT for what is not limited."""
     held_octets: int
     held_frames: int
+    hash_salt: int
+    """Its part in ECMP hashes: 32 bits."""
 
 
 class PortCount:

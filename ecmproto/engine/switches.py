@@ -21,6 +21,7 @@ from ecmproto.mechanisms.api.protocol import (
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.gate import is_sending, opens_ns, starts_sending
 
+_LOW_32 = (1 << 32) - 1
 _FREE_SLOTS = 8
 """More frames than one event brings to a port."""
 
@@ -33,8 +34,20 @@ def port_to(network: NetworkState, switch: int, destination: int, path: int) -> 
     row = switch * len(network.links) + destination
     start, end = network.routes[row], network.routes[row + 1]
     if end - start > 1:
-        start += path % (end - start)
+        start += hashed(path, network.switches[switch].hash_salt) % (end - start)
     return int(network.choices[start])
+
+
+@inlined
+def hashed(path: int, salt: int) -> int:
+    """Return the ECMP hash of a flow's ``path`` at a switch: of one salt independent of that of another.
+
+    Both are of 32 bits, as is the hash, so that no product exceeds 63 bits.
+    """
+    mixed = path ^ salt
+    for factor in (0x45D9F3B, 0x119DE1F3):
+        mixed = ((mixed ^ (mixed >> 16)) * factor) & _LOW_32
+    return mixed ^ (mixed >> 16)
 
 
 @compiled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -143,6 +144,29 @@ def test_switches_hosts_and_adapters_take_their_time() -> None:
     result = simulate(dataclasses.replace(experiment, network=network), seed=1)
     assert result.completions.end_ns.tolist() == [1_200 + 500 + 1_000 + 1_200 + 500 + 700 + 12_000]
     assert port(result, "b>adapter").sent_frames.sum() == 1
+
+
+@pytest.mark.parametrize(("k", "cores"), [(4, 4), (8, 16)])
+def test_flows_share_all_core_switches_of_a_fat_tree_evenly(k: int, cores: int) -> None:
+    network = parse_topology(f"fat-tree k={k}").network()
+    half = len(network.hosts) // 2
+    pairs = [(f"h{a}", f"h{b}") for a in range(1, half + 1) for b in range(half + 1, 2 * half + 1)]
+    flows = tuple(
+        Flow(name=f"{a}>{b}", source=a, destination=b, pattern=Pattern.SCHEDULE, bursts=((0, 1_500),))
+        for a, b in pairs[: 64 * cores]
+    )
+    result = simulate(
+        Experiment(name="t", title="t", duration_ns=MS, network=network, flows=flows), seed=3
+    )
+    used = Counter(port.partition(">")[0] for flow in result.flows for port in flow.path if port[0] == "c")
+    # Of n flows each core has n / cores, by a binomial distribution: five deviations are not exceeded.
+    share = len(flows) / cores
+    assert len(used) == cores
+    assert all(abs(count - share) < 5 * math.sqrt(share) for count in used.values())
+    # Frames went the ways that are told.
+    told = Counter(port for flow in result.flows for port in flow.path)
+    sent = {each.name: int(each.sent_frames.sum()) for each in result.ports if each.kind == "switch"}
+    assert sent == {name: told[name] for name in sent}
 
 
 def test_a_shared_memory_is_shared() -> None:

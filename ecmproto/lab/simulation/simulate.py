@@ -198,7 +198,7 @@ class Simulation:
     def __init__(self, experiment: Experiment, *, seed: int) -> None:
         check_seed(seed)
         self.experiment, self.seed = experiment, seed
-        self.wiring = Wiring(experiment)
+        self.wiring = Wiring(experiment, seed=seed)
         self.machine, self._flow_control = _machines(experiment)
         self._sources_of = [flow for flow in experiment.flows for _ in range(source_count(flow))]
         self._first_source = np.cumsum([0, *(source_count(flow) for flow in experiment.flows)])
@@ -457,6 +457,7 @@ class Simulation:
         first = 0
         for record, switch in zip(switches, wiring.switches, strict=True):
             record.first_feed, record.feeds = first, len(switch.feeds)
+            record.hash_salt = switch.hash_salt
             record.memory_octets, record.memory_frames = _limits(switch.memory)
             for feed, wired in zip(feeds[first : first + len(switch.feeds)], switch.feeds, strict=True):
                 feed.station, feed.port, feed.back_ns = wired.station, wired.port, wired.back_ns

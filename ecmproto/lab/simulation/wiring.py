@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ecmproto.engine.config import Buffer, RateChange
 from ecmproto.engine.frame_pool import NOWHERE
+from ecmproto.engine.switches import hashed
 from ecmproto.errors import SpecError, shown
 from ecmproto.lab.model import Experiment, Link, Thresholds
 from ecmproto.units import serialisation_ns
@@ -24,6 +25,8 @@ _PAUSE_OCTETS = 60
 _PROBE_OCTETS = 60
 _DATA_OCTETS = 1500
 _UNREACHED = 1 << 30
+_SALTS = 5
+"""What their random numbers are apart from others by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,8 @@ class WiredSwitch:
     feeds: tuple[WiredFeed, ...]
     ports: tuple[int, ...]
     is_adapter: bool = False
+    hash_salt: int = 0
+    """What its ECMP hashes are mixed with; there is but one way from an adapter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +106,12 @@ def host_mac(station: int) -> bytes:
 
 
 class Wiring:
-    """The network of ``experiment``; SpecError for one that cannot be wired."""
+    """The network of ``experiment``, its ECMP hashes by ``seed``; SpecError for one that cannot be wired."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, *, seed: int) -> None:
         network = experiment.network
+        salts = np.random.default_rng([seed, _SALTS]).integers(1 << 32, size=len(network.switches))
+        self._salts: list[int] = salts.tolist()
         self.hosts = network.hosts
         self.station_of = {host.name: number for number, host in enumerate(network.hosts)}
         self._overhead_octets = experiment.overhead_octets
@@ -204,6 +211,7 @@ class Wiring:
                 partition=switch.partition,
                 pause=switch.pause,
                 buffer=switch.buffer,
+                hash_salt=self._salts[self._switch_of[switch.name]],
                 feeds=tuple(
                     WiredFeed(
                         station=self.station_of.get(line.origin, NOWHERE),
@@ -289,7 +297,9 @@ class Wiring:
             if start == end:
                 names = f"{self.hosts[source].name} to {self.hosts[destination].name}"
                 raise SpecError(where="network", needed=f"a way from {names}", got="none")
-            port = int(self.choices[start + number % (end - start)])
+            if end - start > 1:
+                start += hashed(number, self._salts[switch]) % (end - start)
+            port = int(self.choices[start])
             ports.append(port)
             switch = self.ports[port].next_switch
         return ports
