@@ -21,7 +21,8 @@ The text of the loop, compiled once for all mechanisms.  Its rules:
    timers of congestion points, messages, reports of destinations, the stations' timers and queues (by
    number), sources, and the capture's arrivals.
 6. PAUSE and PFC of a switch reach what feeds its input as much later as its link is long: a station, or a
-   port of another switch, which starts no frame that is stopped.
+   port of another switch, which starts no frame that is stopped.  They take the line of the port, or of the
+   host, that sends to it: behind the frame under way, before all that waits.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from ecmproto.engine.network import (
     lengthen_tight_ring,
     trace_room,
 )
-from ecmproto.engine.port import PASSED_BY, depart
+from ecmproto.engine.port import PASSED_BY, depart, end_control
 from ecmproto.engine.stations import receive_message, route_frame, wake_station
 from ecmproto.engine.switches import gate_port, note_passage, pass_to_port, port_to, schedule_departure
 from ecmproto.engine.traffic import MOST_OFFERS, Offer, Sources
@@ -387,6 +388,10 @@ def _depart(
     port, point, way = network.ports[number], network.points[number], network.ways[number]
     outbox, memory = network.outbox, network.switches[way.switch]
     posted = outbox.posted.count
+    if port.line.in_service_octets == 0:
+        end_control(port)
+        schedule_departure(network, number)
+        return
     index = depart(port)
     schedule_departure(network, number)
     frame = network.pool.frames[index]

@@ -15,8 +15,11 @@ from ecmproto.engine.network import (
     MESSAGE_FRAME,
     MESSAGE_KINDS,
     MESSAGE_OUT_OF_BAND,
+    Feed,
     NetworkState,
+    occupy,
 )
+from ecmproto.engine.port import send_control
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.protocol import (
     EVERY_STATION,
@@ -161,7 +164,22 @@ def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> 
         for each in range(of.feeds):
             if each == inlet or inlet == EVERY_STATION:
                 feed = network.feeds[of.first_feed + each]
+                sent_ns = _send_back(network, feed, message, now_ns)
                 if network.loop.is_tracing == 1:
-                    _trace_message(network, message, FLOW_CONTROL_FRAME, of.first_feed + each, now_ns)
+                    _trace_message(network, message, FLOW_CONTROL_FRAME, of.first_feed + each, sent_ns)
                 station = feed.station if feed.port == NOWHERE else len(network.links) + feed.port
-                put_in_flight(network, message, station, now_ns + feed.back_ns)
+                put_in_flight(network, message, station, sent_ns + feed.back_ns)
+
+
+@inlined
+def _send_back(network: NetworkState, feed: Feed, message: Message, now_ns: int) -> int:
+    """Put a PAUSE or PFC frame on the line to ``feed``; return when its last bit is on it."""
+    octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
+    if feed.back_port == NOWHERE:
+        occupy(network, feed.back_station, octets, now_ns, True)
+        return int(network.links[feed.back_station].free_ns)
+    port = network.ports[feed.back_port]
+    sent_ns = send_control(port, now_ns, octets)
+    network.port_counts[feed.back_port].control_octets += octets + port.line.overhead_octets
+    set_due(network.port_events, feed.back_port, port.line.departure_ns)
+    return sent_ns

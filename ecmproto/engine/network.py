@@ -29,6 +29,7 @@ from ecmproto.mechanisms.pause.gate import Gates, new_gates
 from ecmproto.mechanisms.pause.parameters import PFCReactionParameters
 from ecmproto.record import columns, new_record, new_records
 from ecmproto.structs import Draws, Struct
+from ecmproto.units import NS_PER_S
 
 _FIRST_FRAMES = 4096
 _MESSAGES = 4096
@@ -227,8 +228,12 @@ class Feed:
     """NOWHERE if it is a port."""
     port: int
     """NOWHERE if it is a station."""
+    back_port: int
+    """The port whose line PAUSE takes to it …"""
+    back_station: int
+    """… or the station; of each NOWHERE if it is the other."""
     back_ns: int
-    """How long PAUSE takes to it."""
+    """How long PAUSE takes to it from its last bit on."""
     partition_octets: int
     partition_frames: int
     """The most that frames of this input hold; NO_LIMIT for what is not limited."""
@@ -262,6 +267,8 @@ class PortCount:
     """Messages that were frames here."""
     message_octets: int
     lost_messages: int
+    control_octets: int
+    """Octets of PAUSE and PFC frames on its line, overhead included."""
     xoff_frames: int
     """PAUSE and PFC frames that stopped it …"""
     xon_frames: int
@@ -539,6 +546,27 @@ def carry_messages(network: NetworkState, priority: int) -> None:
     """Have messages be frames of ``priority`` that queue on their way."""
     network.loop.in_band, network.loop.message_priority = 1, priority
     network.carried = _ring(len(network.pool.frames))
+
+
+@inlined
+def occupy(network: NetworkState, station: int, octets: int, now_ns: int, shared: bool) -> None:
+    """Occupy a station's link with a frame; others share it from then on if it is ``shared``."""
+    loop, link = network.loop, network.links[station]
+    if octets != link.timed_octets or link.rate_bps != link.timed_bps:
+        if link.rate_bps != link.timed_bps:
+            link.free_early = 0
+        bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
+        link.timed_octets, link.timed_bps = octets, link.rate_bps
+        link.timed_ns, link.timed_rest = bit_ns // link.rate_bps, bit_ns % link.rate_bps
+    if link.free_ns < now_ns:
+        link.free_ns, link.free_early = now_ns, 0
+    link.free_ns += link.timed_ns
+    link.free_early -= link.timed_rest
+    if link.free_early < 0:
+        link.free_ns += 1
+        link.free_early += link.rate_bps
+    if shared or (link.shared_ns > 0 and now_ns <= link.shared_ns):
+        link.shared_ns = max(link.shared_ns, link.free_ns)
 
 
 @inlined

@@ -16,6 +16,8 @@ The text of the port, compiled when it runs over batches.  Its rules (algorithms
    departure on, in whole ns, the count begins anew at the new one.
 4. Qlen of a priority is its waiting octets plus its frame in service.  At one instant, departures come first.
 5. Time does not run backwards; that is the caller's to see to.
+6. A frame of flow control (`send_control`) waits for the frame in service and for those of its own before it,
+   and for nothing else: it is in no queue, and no stop holds it.
 
 Times are ns from the first arrival.  A port handles what it is given in any split into batches alike.
 """
@@ -75,15 +77,18 @@ class Line:
     frame's departure waiting for less long than a division."""
     time_shift: int
     served_ns: int
-    """The end of the current service in whole ns …"""
+    """The end of the current service, frames of flow control behind it included, in whole ns …"""
     served_rest: int
     """… and what is left over, in work."""
     departure_ns: int
-    """The same end, rounded up."""
+    """When the frame on the line is through, rounded up to whole ns."""
     in_service_octets: int
     """The frame on the line; 0 when idle."""
     in_service_priority: int
     in_service_token: int
+    control_octets: int
+    """Frames of flow control behind the frame in service, or on the line where there is none, overhead
+    included; 0 for none.  ``served_ns`` is the end of the last of them."""
     waiting_mask: int
     """Bit p: priority p has waiting frames."""
     stopped_mask: int
@@ -139,7 +144,7 @@ def set_rate(line: Line, rate_bps: int) -> None:
     line.work_per_ns = rate_bps // common
     line.time_shift = max(0, _OCTET_TIME_BITS - int(line.work_per_octet // line.work_per_ns).bit_length())
     line.octet_time = (int(line.work_per_octet) << int(line.time_shift)) // int(line.work_per_ns)
-    line.served_ns, line.served_rest = line.departure_ns, 0
+    line.served_ns, line.served_rest = _end_ns(line), 0
 
 
 def lengthen_ring(port: Port, priority: int) -> None:
@@ -190,7 +195,8 @@ def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagg
         return False
     line.held_frames += 1
     change(gauge, priority, now_ns, octets)
-    if line.in_service_octets == 0 and not (line.stopped_mask >> priority) & 1:
+    idle = line.in_service_octets == 0 and line.control_octets == 0
+    if idle and not (line.stopped_mask >> priority) & 1:
         line.served_ns = now_ns
         line.served_rest = 0
         _serve(line, priority, octets, token)
@@ -210,7 +216,21 @@ def _slot(ring: FrameRing, number: int) -> np.uint64:
 
 @inlined
 def _serve(line: Line, priority: int, octets: int, token: int) -> None:
-    line_octets = octets + line.overhead_octets
+    _occupy(line, octets + line.overhead_octets)
+    line.departure_ns = _end_ns(line)
+    line.in_service_priority = priority
+    line.in_service_octets = octets
+    line.in_service_token = token
+
+
+@inlined
+def _end_ns(line: Line) -> int:
+    return int(line.served_ns + (line.served_rest > 0))
+
+
+@inlined
+def _occupy(line: Line, line_octets: int) -> None:
+    """Add the exact time of ``line_octets`` to the end of the current service."""
     # Never too much, and too little by 1 ns at most unless the line is slow: the remainder tells.
     whole_ns = (line_octets * line.octet_time) >> line.time_shift
     rest = line_octets * line.work_per_octet - whole_ns * line.work_per_ns + line.served_rest
@@ -222,10 +242,27 @@ def _serve(line: Line, priority: int, octets: int, token: int) -> None:
         rest %= line.work_per_ns
     line.served_ns += whole_ns
     line.served_rest = rest
-    line.departure_ns = line.served_ns + (rest > 0)
-    line.in_service_priority = priority
-    line.in_service_octets = octets
-    line.in_service_token = token
+
+
+@inlined
+def send_control(port: Port, now_ns: int, octets: int) -> int:
+    """Put a frame of flow control on the line (rule 6); return when its last bit is on it, rounded up."""
+    line = port.line
+    if line.in_service_octets == 0 and line.control_octets == 0:
+        line.served_ns = now_ns
+        line.served_rest = 0
+    line.control_octets += octets + line.overhead_octets
+    _occupy(line, octets + line.overhead_octets)
+    if line.in_service_octets == 0:
+        line.departure_ns = _end_ns(line)
+    return _end_ns(line)
+
+
+@inlined
+def end_control(port: Port) -> None:
+    """End the frames of flow control on the line, and put the next frame on it."""
+    port.line.control_octets = 0
+    _serve_next(port)
 
 
 @inlined
@@ -238,7 +275,10 @@ def depart(port: Port) -> int:
     change(gauge, priority, line.departure_ns, -line.in_service_octets)
     line.in_service_octets = 0
     line.held_frames -= 1
-    _serve_next(port)
+    if line.control_octets > 0:
+        line.departure_ns = _end_ns(line)
+    else:
+        _serve_next(port)
     return token
 
 
@@ -247,7 +287,7 @@ def stop(port: Port, mask: int, now_ns: int) -> None:
     """Stop the priorities in ``mask``, and no others, from ``now_ns`` on; others may resume."""
     line = port.line
     line.stopped_mask = mask
-    if line.in_service_octets == 0:
+    if line.in_service_octets == 0 and line.control_octets == 0:
         line.served_ns = now_ns
         line.served_rest = 0
         _serve_next(port)

@@ -14,6 +14,7 @@ from ecmproto.engine.network import (
     OWN_QUEUES,
     TIMER,
     NetworkState,
+    occupy,
 )
 from ecmproto.engine.port import HELD_OUT
 from ecmproto.engine.switches import gate_port, log_stop, note_passage, pass_to_port
@@ -33,7 +34,6 @@ from ecmproto.mechanisms.api.protocol import (
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.gate import is_sending, obey, opens_ns, starts_sending
-from ecmproto.units import NS_PER_S
 
 PROBE_OCTETS = 60
 
@@ -157,7 +157,7 @@ def _send(network: NetworkState, senders: Senders, index: int, limiter: int, now
     frame = network.pool.frames[index]
     station = frame.station
     if frame.carries == 1:
-        _occupy(network, station, frame.octets, now_ns, True)
+        occupy(network, station, frame.octets, now_ns, True)
         _put_on_link(network, index, now_ns, 0.0, NO_AVERAGE)
         return
     limit_bps, rtt_ns = 0.0, NO_AVERAGE
@@ -174,7 +174,7 @@ def _send(network: NetworkState, senders: Senders, index: int, limiter: int, now
     frame.mark = sent.mark
     frame.octets += sent.added_octets
     frame.sent_ns = now_ns
-    _occupy(network, station, frame.octets, now_ns, limiter != NO_LIMITER)
+    occupy(network, station, frame.octets, now_ns, limiter != NO_LIMITER)
     set_due(
         network.events,
         station * network.loop.entries + TIMER,
@@ -192,27 +192,6 @@ def _send(network: NetworkState, senders: Senders, index: int, limiter: int, now
         message = network.outbox.messages[probe]
         if message.kind == PROBE_KIND:
             _probe(network, message, serial, destination, path, now_ns)
-
-
-@inlined
-def _occupy(network: NetworkState, station: int, octets: int, now_ns: int, shared: bool) -> None:
-    """Occupy a station's link with a frame; others share it from then on if it is ``shared``."""
-    loop, link = network.loop, network.links[station]
-    if octets != link.timed_octets or link.rate_bps != link.timed_bps:
-        if link.rate_bps != link.timed_bps:
-            link.free_early = 0
-        bit_ns = 8 * (octets + loop.overhead_octets) * NS_PER_S
-        link.timed_octets, link.timed_bps = octets, link.rate_bps
-        link.timed_ns, link.timed_rest = bit_ns // link.rate_bps, bit_ns % link.rate_bps
-    if link.free_ns < now_ns:
-        link.free_ns, link.free_early = now_ns, 0
-    link.free_ns += link.timed_ns
-    link.free_early -= link.timed_rest
-    if link.free_early < 0:
-        link.free_ns += 1
-        link.free_early += link.rate_bps
-    if shared or (link.shared_ns > 0 and now_ns <= link.shared_ns):
-        link.shared_ns = max(link.shared_ns, link.free_ns)
 
 
 @compiled
@@ -234,7 +213,7 @@ def _probe(
     frame.mark = probe_payload(message).mark
     frame.destination = destination
     frame.path = path
-    _occupy(network, frame.station, PROBE_OCTETS, now_ns, True)
+    occupy(network, frame.station, PROBE_OCTETS, now_ns, True)
     _put_on_link(network, index, now_ns, 0.0, NO_AVERAGE)
 
 

@@ -177,7 +177,8 @@ def note_passage(
 def schedule_departure(network: NetworkState, number: int) -> None:
     """Update when the frame on a port's line departs."""
     line = network.ports[number].line
-    set_due(network.port_events, number, line.departure_ns if line.in_service_octets > 0 else NEVER_NS)
+    is_busy = line.in_service_octets > 0 or line.control_octets > 0
+    set_due(network.port_events, number, line.departure_ns if is_busy else NEVER_NS)
 
 
 @compiled

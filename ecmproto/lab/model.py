@@ -89,7 +89,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Hosts, switches and links; frames take shortest paths, of several by a hash of their flow and the switch."""
+    """Hosts, switches and links; frames take shortest paths, of several by a hash of flow and switch."""
 
     hosts: tuple[Host, ...]
     switches: tuple[Switch, ...]

@@ -155,9 +155,7 @@ def test_flows_share_all_core_switches_of_a_fat_tree_evenly(k: int, cores: int) 
         Flow(name=f"{a}>{b}", source=a, destination=b, pattern=Pattern.SCHEDULE, bursts=((0, 1_500),))
         for a, b in pairs[: 64 * cores]
     )
-    result = simulate(
-        Experiment(name="t", title="t", duration_ns=MS, network=network, flows=flows), seed=3
-    )
+    result = simulate(Experiment(name="t", title="t", duration_ns=MS, network=network, flows=flows), seed=3)
     used = Counter(port.partition(">")[0] for flow in result.flows for port in flow.path if port[0] == "c")
     # Of n flows each core has n / cores, by a binomial distribution: five deviations are not exceeded.
     share = len(flows) / cores
@@ -227,6 +225,37 @@ def test_pause_spreads_from_switch_to_switch_and_to_the_victim(kind: str, pause:
     assert rate_bps(result, "victim", 10 * MS) < 0.8 * 3e9
     assert not result.deadlocks
     assert all(sent <= MS for sent in port(result, "left>right").paused_ns)
+
+
+def test_pause_waits_for_the_frame_under_way_and_takes_its_own_time() -> None:
+    """All frames take 1200 ns, but 2400 ns to h2; PAUSE takes 48 ns, and each link 500 ns."""
+    network = parse_topology("star hosts=3").network()
+    links = tuple(
+        dataclasses.replace(link, rate_back_bps=5 * 10**9 if link.a == "h2" else None)
+        for link in network.links
+    )
+    switch = dataclasses.replace(network.switches[0], pause=Thresholds(high_octets=3_100, low_octets=0))
+    flows = tuple(
+        Flow(name=f"{a}>{b}", source=a, destination=b, pattern=Pattern.SCHEDULE, bursts=(burst,))
+        for a, b, burst in (("h3", "h1", (0, 9_000)), ("h1", "h2", (100, 10_500)))
+    )
+    result = simulate(
+        Experiment(
+            name="p", title="p", duration_ns=100_000, control=Control(mechanism="pause"), flows=flows,
+            network=dataclasses.replace(network, links=links, switches=(switch,)),
+            measure=Measure(from_ns=0, window_ns=6_520),
+        ),
+        seed=1,
+    )  # fmt: skip
+    # At 5400 the fourth frame of h1 is there and one has gone; on the line to h1 a frame goes till 6500.
+    # XON finds that line idle when the sixth is through, at 16200; the seventh starts as it comes.
+    assert result.flow_control.time_ns.tolist() == [6_500 + 48 + 500, 16_200 + 48 + 500]
+    ends_ns = dict(zip(result.completions.flow.tolist(), result.completions.end_ns.tolist(), strict=True))
+    assert ends_ns == {0: 8_900 + 48 + 500, 1: 16_748 + 1_200 + 500 + 2_400 + 500}
+    # The first window ends 20 ns after PAUSE has begun.
+    line_octets = port(result, "core>h1").line_octets
+    assert line_octets[0] == pytest.approx(4 * 1_500 + 25)
+    assert line_octets.sum() == 6 * 1_500 + 2 * 60
 
 
 def test_a_mechanism_frees_the_victim() -> None:

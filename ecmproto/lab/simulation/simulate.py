@@ -131,11 +131,14 @@ def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSampl
         sample.sent_frames = counts.sent_frames
         sample.sent_octets = counts.sent_octets
         sample.line_octets = float(counts.sent_octets + overhead_octets * counts.sent_frames)
+        sample.line_octets += float(counts.control_octets)
         line = network.ports[number].line
+        octets = line.control_octets
         if line.in_service_octets > 0:
+            octets += line.in_service_octets + overhead_octets
+        if octets > 0:
             left = float((line.served_ns - now_ns) * line.work_per_ns + line.served_rest)
-            octets = line.in_service_octets + overhead_octets
-            sample.line_octets += max(0.0, octets - left / line.work_per_octet)
+            sample.line_octets += max(0.0, octets - left / line.work_per_octet) - line.control_octets
         sample.dropped_frames = counts.dropped_frames
         sample.dropped_octets = counts.dropped_octets
         sample.lost_messages = counts.lost_messages
@@ -249,7 +252,6 @@ class Simulation:
             general=self._general_context(),
             flows=self._sources_of,
             endpoints=self._endpoints,
-            overhead_octets=self.experiment.overhead_octets,
         )
         trace_frames(self.network)
 
@@ -460,7 +462,9 @@ class Simulation:
             record.hash_salt = switch.hash_salt
             record.memory_octets, record.memory_frames = _limits(switch.memory)
             for feed, wired in zip(feeds[first : first + len(switch.feeds)], switch.feeds, strict=True):
-                feed.station, feed.port, feed.back_ns = wired.station, wired.port, wired.back_ns
+                feed.station, feed.port = wired.station, wired.port
+                feed.back_port, feed.back_station = wired.back_port, wired.back_station
+                feed.back_ns = wired.back_ns
                 feed.partition_octets, feed.partition_frames = _limits(switch.partition)
             first += len(switch.feeds)
         network.ways, network.switches, network.feeds = ways, switches, feeds

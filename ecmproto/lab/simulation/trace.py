@@ -45,7 +45,6 @@ from ecmproto.lab.traffic.tcp import connection_count
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import PROBE_KIND, Message, probe_payload
 from ecmproto.record import columns, new_records, record_dtype
-from ecmproto.units import serialisation_ns
 
 OUT_OF_BAND = "messages, out of band"
 """The interface of messages that are no frames of the network."""
@@ -60,7 +59,6 @@ _HEADERS_OCTETS = 14 + 20
 _UDP_OCTETS = 8
 _TCP_OCTETS = 20
 _WINDOW = 0xFFFF
-_PAUSE_OCTETS = 60
 _BATCH_OCTETS = 8 << 20
 _RECENT = 65_536
 """Frames that a message may be about; of an older one only its flow is known."""
@@ -135,7 +133,6 @@ class Trace:
         general: PortContext,
         flows: Sequence[Flow],
         endpoints: Sequence[Endpoints],
-        overhead_octets: int = 0,
     ) -> None:
         self._writer, self._machine = writer, machine
         self._contexts, self._general = contexts, general
@@ -150,10 +147,6 @@ class Trace:
         back = _lines_back(wiring)
         self._of_feed = np.array([self._interfaces[name] for name in back], np.int64)
         self._maker_of_feed = [switch.ports[0] for switch in wiring.switches for _ in switch.feeds]
-        rates = {line.name: line.rate_bps for line in lines}
-        self._pause_ns = np.array(
-            [serialisation_ns(_PAUSE_OCTETS + overhead_octets, rates[name]) for name in back], np.int64
-        )
         self._rows = np.zeros(0, record_dtype(TracedFrame))
         self._messages: NDArray[Any] = columns(new_records(Message, 0))
         self._recent: deque[NDArray[Any]] = deque()
@@ -173,9 +166,6 @@ class Trace:
         network.log.traced = 0
         self._rows = np.concatenate([self._rows, rows])
         self._messages = np.concatenate([self._messages, messages])
-        fresh = self._rows[len(self._rows) - count :]
-        stops = fresh["what"] == FLOW_CONTROL_FRAME
-        fresh["time_ns"][stops] += self._pause_ns[fresh["sender"][stops]]
         self._recent.append(rows[_is_data(rows)])
         self._kept += len(self._recent[-1])
         while self._kept - len(self._recent[0]) >= _RECENT:

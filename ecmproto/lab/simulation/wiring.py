@@ -21,7 +21,6 @@ from ecmproto.units import serialisation_ns
 
 MOST_PORTS = 8_192
 """Output ports of one network: a fat tree of k = 16 has 5,120."""
-_PAUSE_OCTETS = 60
 _PROBE_OCTETS = 60
 _DATA_OCTETS = 1500
 _UNREACHED = 1 << 30
@@ -67,8 +66,11 @@ class WiredFeed:
 
     station: int = NOWHERE
     port: int = NOWHERE
+    back_port: int = NOWHERE
+    """The port that sends PAUSE to it; NOWHERE if that is the host with the adapter."""
+    back_station: int = NOWHERE
     back_ns: int
-    """How long PAUSE takes to it."""
+    """How long PAUSE takes to it from its last bit on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +218,8 @@ class Wiring:
                     WiredFeed(
                         station=self.station_of.get(line.origin, NOWHERE),
                         port=port_of.get(f"{line.origin}>{line.end}", NOWHERE),
-                        back_ns=self._back_ns(back[line.end, line.origin]),
+                        back_port=port_of[f"{line.end}>{line.origin}"],
+                        back_ns=back[line.end, line.origin].propagation_ns,
                     )
                     for line in lines
                     if line.end == switch.name
@@ -240,15 +243,18 @@ class Wiring:
                         partition=None,
                         pause=host.adapter.pause,
                         buffer=host.adapter.buffer,
-                        feeds=(WiredFeed(port=number, back_ns=self._back_ns(back[host.name, feed.origin])),),
+                        feeds=(
+                            WiredFeed(
+                                port=number,
+                                back_station=self.station_of[host.name],
+                                back_ns=back[host.name, feed.origin].propagation_ns,
+                            ),
+                        ),
                         ports=(port_of[f"{host.name}>adapter"],),
                         is_adapter=True,
                     )
                 )
         return tuple(switches)
-
-    def _back_ns(self, line: Line) -> int:
-        return line.propagation_ns + serialisation_ns(_PAUSE_OCTETS + self._overhead_octets, line.rate_bps)
 
     def _routed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return where the ways of each switch and destination begin in the list of ports, and that list."""
