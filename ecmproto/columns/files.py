@@ -6,19 +6,18 @@ frames of a capture have at all.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
 from ecmproto.capture import Batch, CaptureReader, Interface, open_captures
 from ecmproto.capture.names import is_pipe
 from ecmproto.capture.writer import Sink, open_sink
-from ecmproto.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of
+from ecmproto.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of, with_words
 from ecmproto.columns.column import asked
 from ecmproto.columns.extraction import Columns, extract
-from ecmproto.columns.parquet import ROW_GROUP_FRAMES, ParquetFile, RowGroup
+from ecmproto.columns.parquet import write_parquet
 from ecmproto.columns.threads import in_order
 from ecmproto.filter.fields import DISPLAYED, FilterField
 from ecmproto.formats.base import Layer
@@ -264,55 +263,18 @@ def write_batches(
 ) -> int:
     """Write the columns of batches to ``sink``, with a schema of `schema_of`; return how many frames.
 
-    ``threads`` threads do what tasks of `batch_works` do, and encode; 1 keeps to the calling thread.
+    ``threads`` threads run the tasks of `batch_works`; 1 keeps to the calling thread.
     """
     if form == "parquet":
-        file = ParquetFile(schema, sink.write)
-        begun = in_order((partial(_row_group_of, each, file) for each in columns), threads)
-        for group in _whole_groups(begun, file):
-            file.write(group)
-        file.end()
-        return file.rows
+        words = with_words(schema)
+        batches = in_order((partial(_record_batch_of, each, words) for each in columns), threads)
+        return write_parquet(batches, schema, words, arrow().PythonFile(_Stream(sink), "w"))
     frames = 0
     with _ipc_writer(schema, sink, form) as writer:
         for batch in in_order((partial(_record_batch_of, each, schema) for each in columns), threads):
             writer.write_batch(batch)
             frames += batch.num_rows
     return frames
-
-
-class _Piece(NamedTuple):
-    """Columns of too few frames for a row group of their own."""
-
-    columns: Columns
-    batch: pa.RecordBatch
-
-
-def _row_group_of(columns: ColumnsToCome, file: ParquetFile) -> RowGroup | _Piece:
-    """Return columns as a row group, or as a piece of one."""
-    made = columns() if callable(columns) else columns
-    if made.frames >= ROW_GROUP_FRAMES // 2:
-        return file.encoded(made)
-    return _Piece(made, record_batch_of(made, file.schema))
-
-
-def _whole_groups(begun: Iterable[RowGroup | _Piece], file: ParquetFile) -> Iterator[RowGroup]:
-    """Yield row groups, with the pieces between them gathered in some."""
-    pieces: list[_Piece] = []
-    rows = 0
-    for each in itertools.chain(begun, [None]):
-        if isinstance(each, _Piece) and each.columns.frames:
-            pieces.append(each)
-            rows += each.columns.frames
-        if rows >= ROW_GROUP_FRAMES or (rows and not isinstance(each, _Piece)):
-            yield (
-                file.encoded(pieces[0].columns)
-                if len(pieces) == 1
-                else file.gathered([piece.batch for piece in pieces])
-            )
-            pieces, rows = [], 0
-        if isinstance(each, RowGroup):
-            yield each
 
 
 def _ipc_writer(schema: pa.Schema, sink: Sink, form: Form) -> Any:

@@ -14,23 +14,27 @@ import pytest
 from numpy.typing import NDArray
 
 from ecmproto.capture import open_capture, open_sink
-from ecmproto.columns import Column, Columns, extract, files, parquet
-from ecmproto.columns.arrow import record_batch_of, schema_of
+from ecmproto.columns import Column, Columns, extract, parquet
+from ecmproto.columns.arrow import record_batch_of, schema_of, with_words
 from ecmproto.columns.column import Texts, Values, asked, every_row
 from ecmproto.columns.files import batch_works, write_batches
-from ecmproto.columns.parquet import ParquetFile
+from ecmproto.columns.parquet import write_parquet
 from ecmproto.formats.registry import USUAL_FIELDS
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: no Parquet files")
 
 
+@pytest.fixture(autouse=True)
+def _small_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "ROW_GROUP_FRAMES", 1)
+
+
 def written(*batches: Columns, **options: Any) -> io.BytesIO:
     """Return a Parquet file with a row group for each batch."""
     file = io.BytesIO()
-    made = ParquetFile(schema_of(batches[0], **options), file.write)
-    for batch in batches:
-        made.write(made.encoded(batch))
-    made.end()
+    schema = schema_of(batches[0], **options)
+    words = with_words(schema)
+    write_parquet((record_batch_of(batch, words) for batch in batches), schema, words, file)
     return file
 
 
@@ -128,8 +132,7 @@ def test_more_words_than_two_octets_number() -> None:
 def test_threads_write_what_one_does(
     wanted: str | None, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (files, parquet):
-        monkeypatch.setattr(module, "ROW_GROUP_FRAMES", 8)
+    monkeypatch.setattr(parquet, "ROW_GROUP_FRAMES", 8)
     written = []
     for threads in (1, 2):
         out = tmp_path / f"{threads}.parquet"
@@ -150,8 +153,8 @@ def test_threads_write_what_one_does(
 def test_a_file_of_no_frames_and_one_of_many_row_groups(repository: Path) -> None:
     batch = column("vlan.priority", np.arange(3, dtype=np.uint8))
     assert read(written(*[batch] * 40)).num_rows == 120
-    file = io.BytesIO()
-    ParquetFile(schema_of(("vlan.priority",)), file.write).end()
+    file, schema = io.BytesIO(), schema_of(("vlan.priority",))
+    write_parquet([], schema, schema, file)
     assert read(file).num_rows == 0
 
 
