@@ -18,7 +18,7 @@ from ecmproto.capture import Batch, CaptureReader, open_captures
 from ecmproto.capture.batch import Interface
 from ecmproto.check.registry import FAMILIES, families_of, settings_of
 from ecmproto.check.report import MOST_LISTED, Case, Finding, Report
-from ecmproto.check.rule import PORT, Family, Mask, Memory, Rows, Rule, Settings, Shift
+from ecmproto.check.rule import ERROR, PORT, Family, Mask, Memory, Rows, Rule, Settings, Shift
 from ecmproto.columns import Texts, extract
 from ecmproto.errors import CaptureError, EcmprotoError, ParameterError, SpecError
 from ecmproto.filter import Filter
@@ -187,20 +187,20 @@ class Checker:
             batch = batch.select(selected)
         if not len(batch):
             return
-        protocols = extract(
-            batch, (_PROTOCOLS,), interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool
-        )[_PROTOCOLS].values
+        columns = extract(
+            batch, (_PROTOCOLS, ERROR), interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool
+        )
+        protocols, malformed = columns[_PROTOCOLS].values, columns[ERROR].rows
         assert isinstance(protocols, Texts)
         layers = [frozenset(word.split(":")) for word in protocols.words]
         for group in self._groups:
-            if not group.on:
-                self._look(group, batch, interfaces)
-                continue
             there = np.array([not group.layers.isdisjoint(each) for each in layers], np.bool_)
-            if there.all():
+            errors = malformed if ERROR in group.on else malformed[:0]
+            if not group.on or there.all():
                 self._look(group, batch, interfaces)
-            elif there.any():
+            elif there.any() or len(errors):
                 rows = there[protocols.codes]
+                rows[errors] = True
                 if rows.any():
                     self._look(group, batch.select(rows), interfaces)
 
@@ -321,7 +321,9 @@ def _blamed_on(rule: Rule) -> Iterator[None]:
 
 
 def _layers_of(name: str) -> frozenset[str]:
-    """Return the layers of which one has a field, as ``frame.protocols`` calls them."""
+    """Return the layers of which one has a field, as ``frame.protocols`` calls them; none for the error's."""
+    if name == ERROR:
+        return frozenset()
     field = find(name)
     if field is None or not field.sources:
         raise ParameterError(name="rule", needed="fields of layers to be on", got=name)

@@ -77,6 +77,16 @@ class _Counts:
             case[0] += all_
             case[1] += bad
 
+    def judge(
+        self, keys: Int64, which: Int64, about: Mask | None, wrong_rows: Int64, interface: Int64
+    ) -> None:
+        """Count rows by ``which`` of the keys they have; its interface is that of its first judged row."""
+        judged = which if about is None else which[about]
+        first = np.zeros(len(keys), np.int64)
+        first[judged[::-1]] = (interface if about is None else interface[about])[::-1]
+        judged_of, wrong_of = (np.bincount(rows, minlength=len(keys)) for rows in (judged, which[wrong_rows]))
+        self.add(keys, judged_of, wrong_of, first)
+
     def join(self, later: _Counts, shift: Shift, subject: Subject) -> None:
         keys = np.array([_moved_key(subject, key, shift) for key in later.cases], np.int64)
         if len(keys):
@@ -109,12 +119,8 @@ class Report:
             about = there if about is None else about & there
         wrong = judged.wrong if about is None else judged.wrong & about
         keys, which = rows.subjects(subject)
-        judged_of = np.bincount(which if about is None else which[about], minlength=len(keys))
         wrong_rows = np.flatnonzero(wrong)
-        wrong_of = np.bincount(which[wrong_rows], minlength=len(keys))
-        first = np.zeros(len(keys), np.int64)
-        first[which[::-1]] = rows.interface[::-1]
-        self._counts[rule].add(keys, judged_of, wrong_of, first)
+        self._counts[rule].judge(keys, which, about, wrong_rows, rows.interface)
         # rows are in the order of frames
         listed = wrong_rows[: self.most][rows.number[wrong_rows[: self.most]] <= self._last_kept(rule)]
         if len(listed):
@@ -127,12 +133,9 @@ class Report:
             return
         about = judged.about
         wrong: Mask = judged.wrong if about is None else judged.wrong & about
-        keys, at, which = np.unique(where.subject, return_index=True, return_inverse=True)
-        which = which.reshape(-1)
-        judged_of = np.bincount(which if about is None else which[about], minlength=len(keys))
+        keys, which = np.unique(where.subject, return_inverse=True)
         wrong_rows = np.flatnonzero(wrong)
-        wrong_of = np.bincount(which[wrong_rows], minlength=len(keys))
-        self._counts[rule].add(keys, judged_of, wrong_of, where.interface[at])
+        self._counts[rule].judge(keys, which.reshape(-1), about, wrong_rows, where.interface)
         number = np.where(where.number > 0, where.number, _NO_FRAME)[wrong_rows]
         first = np.argsort(number, kind="stable")[: self.most]
         # as they are told: those of one frame stay in that order

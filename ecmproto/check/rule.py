@@ -51,6 +51,8 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 PRIORITY_FIELDS = ("vlan.priority", "ieee8021ad.priority")
 """What `Rows.priority` reads."""
+ERROR = "frame.error"
+"""The field that malformed frames have: rules may be on it."""
 NO_TIME = -(1 << 63)
 """The time of a frame whose record has none."""
 

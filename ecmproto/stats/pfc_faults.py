@@ -32,7 +32,7 @@ _GROUP_BIT = 1 << 40
 def pfc_faults(
     batch: Batch, columns: Columns, interfaces: Sequence[Interface], lossless: Collection[int] | None = None
 ) -> NDArray[np.bool_]:
-    """Return for each of `PFC_FAULTS` and each frame whether the frame has it (lossless 3).
+    """Return for each of `PFC_FAULTS` but the last and each frame whether the frame has it (lossless 3).
 
     All frames of ``batch`` are PFC with an Ethernet header, ``columns`` are its `PFC_FIELDS`, and
     ``lossless`` the priorities that may be paused (None: any).
@@ -84,6 +84,7 @@ class PfcFaultCounts:
 
     def add(self, counted: CountedBatch, interfaces: Sequence[Interface]) -> None:
         """Judge the PFC frames of a batch; what comes without an Ethernet header is not judged."""
+        self._add_malformed(counted)
         rows = counted.columns["macc.cbfc.enbv"].rows
         rows = rows[np.isin(rows, counted.columns["eth.dst"].rows)]
         if not len(rows):
@@ -96,9 +97,21 @@ class PfcFaultCounts:
         source = frames.addresses("eth.src", every)
         self._frames += len(batch)
         self._valid += int((~found.any(axis=0)).sum())
-        self._faults += found.sum(axis=1)
+        self._faults[:-1] += found.sum(axis=1)
         for fault in np.flatnonzero(found.any(axis=1)).tolist():
             self._sources.setdefault(fault, int(source[found[fault].argmax()]))
+
+    def _add_malformed(self, counted: CountedBatch) -> None:
+        """Count the frames that announce PFC and are too short for it."""
+        errors = counted.columns["frame.error"]
+        assert isinstance(errors.values, Texts)
+        mine = np.array([word.startswith("pfc ") for word in errors.values.words], np.bool_)
+        rows = errors.rows[mine[errors.values.codes]]
+        rows = rows[np.isin(rows, counted.columns["eth.dst"].rows)]
+        if len(rows):
+            self._frames += len(rows)
+            self._faults[-1] += len(rows)
+            self._sources.setdefault(len(self._faults) - 1, int(counted.addresses("eth.src", rows[:1])[0]))
 
     def join(self, later: PfcFaultCounts) -> None:
         """Add what was counted of later frames."""

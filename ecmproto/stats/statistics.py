@@ -376,6 +376,7 @@ PFC_FAULTS = {
     "timers": "time of a priority that is not enabled is not 0",
     "padding": "padding is not 0",
     "length": "is not 64 octets long with its FCS",
+    "malformed": "is too short to be read",
 }
 """What may be wrong with a PFC frame, and how that is said."""
 

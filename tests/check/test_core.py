@@ -142,6 +142,13 @@ def test_subjects_beyond_those_told_apart_are_one() -> None:
     )  # fmt: skip
 
 
+def test_a_subject_stands_at_its_first_judged_frame() -> None:
+    line = "cnm qntz_fb=1 cpid=02:00:00:00:cc:01/1"
+    untagged: Event = (0, frame(line), 0)
+    result = checked([untagged, (MS, frame(f"vlan id=5 priority=6 {line}"), 1)], ["QCN002"])
+    assert [(case.judged, case.interface) for case in result.results[0].cases] == [(1, 1)]
+
+
 def test_interfaces_of_another_capture_are_numbered_behind() -> None:
     here, there = (checker_of([(0, tagged(99), 1)], ["TOY001"], families=TOY) for _ in range(2))
     here.merge(there, other_interfaces=True)

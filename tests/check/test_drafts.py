@@ -78,6 +78,13 @@ def test_feedback_is_saturated(kind: str, rule: str) -> None:
     assert planted(rule, ecm(kind=kind, q=1, q_off=375, q_delta=750), beyond, claimed) == [2, 3]
 
 
+@pytest.mark.parametrize(("kind", "rule"), [("ecm", "ECM004"), ("e2cm", "E2CM004")])
+def test_the_q_bit_is_held_to_a_given_qeq(kind: str, rule: str) -> None:
+    seen = [ecm(kind=kind, q=1, q_off=20, q_delta=each) for each in (750, -750, 749, -40, 40)]
+    assert planted(rule, *seen) == []
+    assert planted(rule, *seen, **{f"{kind}.qeq": "24kB"}) == [3, 4, 5]
+
+
 @pytest.mark.parametrize(("kind", "rule"), [("ecm", "ECM005"), ("e2cm", "E2CM005")])
 def test_good_news_go_to_flows_with_the_tag(kind: str, rule: str) -> None:
     tagged = shown(cm_tag())

@@ -41,6 +41,23 @@ def test_a_test_plants_the_fault(rule: str) -> None:
     assert any(f'"{rule}"' in text for text in texts)
 
 
+@pytest.mark.parametrize(("family", "rule"), RULES, ids=[rule.id for _, rule in RULES])
+def test_a_clause_is_one_that_can_be_read(family: Family, rule: Rule) -> None:
+    """Sections of wire-formats and algorithms exist; 802.1Q is cited as deep as these quote it."""
+    pages = {name: (FOLDER.parent / f"{name}.md").read_text() for name in ("wire-formats", "algorithms")}
+    quoted = {"30", "31", "32", "33"} | set(re.findall(r"802\.1Q (3\d\.\d+)", pages["wire-formats"]))
+    for part in re.sub(r" \(.*?\)", "", rule.clause).split("; "):
+        document, _, places = part.partition(" ")
+        if document in pages:
+            headings = set(re.findall(r"^#+ ([\d.]+?)\.? ", pages[document], re.MULTILINE))
+            assert set(places.split(", ")) <= headings
+        elif document == "802.1Q" and family.name in ("qcn", "domain"):
+            assert set(places.split(", ")) <= quoted
+        elif document == "S004":
+            # III has the design goals, IV the mechanism
+            assert all(re.fullmatch("IV [A-E]", each) for each in places.split(", "))
+
+
 def test_all_rules_are_of_one_checker() -> None:
     assert [rule.id for rule in Checker().rules] == [rule.id for _, rule in RULES]
 

@@ -40,7 +40,7 @@ def test_text_tells_the_place_the_rule_and_what_is_wrong(
     assert lines[1] == f"  {capture}:2  0.001000000  {CPID}"
     assert lines[2].startswith("    Version and reserved bits are not 0: Version 1")
     assert lines[-3:-1] == [
-        f"{capture}: 3 frames, 1 finding", "12 rules: 1 passed, 1 failed, 10 had nothing to look at"
+        f"{capture}: 3 frames, 1 finding", "14 rules: 2 passed, 1 failed, 11 had nothing to look at"
     ]  # fmt: skip
     assert lines[-1] == "  passed: QCN002"
 
@@ -96,7 +96,7 @@ def test_mistakes_are_told_and_answered_with_the_nearest(
 def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--rules", "list", "--mechanism", "qcn"]) == 0
     listed = capsys.readouterr().out
-    assert listed.startswith("QCN (qcn)\n  QCN001  error    A CNM's Version and reserved bits are 0.\n")
+    assert listed.startswith("QCN (qcn)\n  QCN000  error    What announces a CNM can be read as one.\n")
     assert max(map(len, listed.splitlines())) <= 80
     assert run(["check", "--explain", "qcn003"]) == 0
     told = capsys.readouterr().out

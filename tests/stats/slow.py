@@ -317,6 +317,10 @@ class Slow:
         frames = valid = 0
         for record in self.records:
             pfc, ethernet = first(record, PFC), first(record, Ethernet)
+            error = record.frame.error
+            if ethernet is not None and error is not None and error.layer == PFC.prefix:
+                frames += 1
+                found["malformed"].append(ethernet.src)
             if pfc is None or ethernet is None:
                 continue
             frames += 1

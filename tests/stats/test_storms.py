@@ -191,6 +191,7 @@ TAGGED = pfc(time3=5)[:12] + bytes.fromhex("81006005") + pfc(time3=5)[12:56]
         (edited(59, 1), "padding"),
         (edited(34, 1), "padding"),
         (pfc(time3=5) + bytes(1), "length"),
+        (pfc(time3=5)[:32], "malformed"),
     ],
 )
 def test_a_fault(octets: bytes, fault: str) -> None:

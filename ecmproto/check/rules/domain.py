@@ -25,6 +25,7 @@ from ecmproto.check.rule import (
     Where,
     mac_of_key,
 )
+from ecmproto.check.rules.malformed import malformed
 from ecmproto.mechanisms.api.parameters import Parameters, priority_set
 
 _CNTAG = ("cntag.flow_id",)
@@ -41,7 +42,7 @@ class DomainRules(Parameters):
     """What a domain is set to."""
 
     cnpv: frozenset[int] = priority_set(
-        "cnpv", frozenset(range(8)), source="802.1Q 30.5",
+        "cnpv", frozenset(range(8)), source="802.1Q 30; wire-formats 9",
         doc="congestion notification priority values: the priorities whose frames may have a CN-TAG",
     )  # fmt: skip
 
@@ -122,13 +123,16 @@ def _listed(addresses: list[int]) -> str:
 
 
 RULES = (
+    malformed(
+        "DOM", "a CN-TAG or its LLDP TLV", ("cntag", "lldpcn"), clause="802.1Q 33, 33.5; wire-formats 2, 9"
+    ),
     Rule(
         id="DOM001",
         name="priority of CN-TAGs",
         sentence="Only frames of a congestion notification priority value have a CN-TAG.",
         why="A reaction point tags what it limits, which is of a CNPV; a bridge of the domain takes the "
         "CN-TAG off no other priority. All priorities are CNPVs unless domain.cnpv says which.",
-        clause="802.1Q 30.5, 32.1.2",
+        clause="802.1Q 30; wire-formats 2, 9",
         severity="error",
         subject=SENDER,
         # on the same fields as the rules below, so that frames are looked at once
@@ -145,7 +149,7 @@ RULES = (
         why="Whoever does not know CN-TAGs drops such a frame, or takes it for one of another protocol: the "
         "port that sent it is no edge of the domain where it should be. Judged where LLDP of an end is in "
         "the capture; an end without the congestion notification TLV has no CNPV.",
-        clause="802.1Q 32.1.1, 33.4.1.2",
+        clause="802.1Q 32, 33.5; wire-formats 9",
         severity="error",
         subject=PORT,
         on=_TAGS_AND_LLDP,
@@ -159,7 +163,7 @@ RULES = (
         why="An end that is not ready takes CN-TAGs off, or has yet to set up its queues: its neighbour "
         "sends none until it is told otherwise. Judged where LLDP of an end is in the capture and says that "
         "the priority is a CNPV.",
-        clause="802.1Q 32.1.1, 33.5.4",
+        clause="802.1Q 32, 33.5; wire-formats 9",
         severity="warning",
         subject=PORT,
         on=_TAGS_AND_LLDP,

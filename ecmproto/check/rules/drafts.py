@@ -5,6 +5,8 @@ Parameters and expressions are picked by the prefix of a format's fields, as ``e
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,17 +15,21 @@ from ecmproto.check.keyed import FirstEvents, SeenKeys
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     PRIORITY_FIELDS,
+    SENDER,
     Int64,
     Judged,
     Mask,
     Rows,
+    Rule,
     Settings,
     Shift,
     Where,
+    congestion_point,
     cpid_of_key,
     mac_of_key,
 )
 from ecmproto.columns.column import Stretches
+from ecmproto.mechanisms.api.parameters import octets
 
 GROUP = 1 << 40
 SHOWN = "encapsulated."
@@ -31,6 +37,14 @@ TAGGED_WITHIN_OCTETS = 42
 """So many octets of a frame show its CM-Tag behind QinQ and a CN-TAG."""
 _LARGEST_UNITS = 16383
 """Qeq·Qscale is at most that many units of 64 octets (wire-formats 4)."""
+
+
+def qeq(source: str) -> int:
+    """Return the parameter for the queue length at equilibrium."""
+    return octets(
+        "qeq", 0, (0, 1 << 30), source=source,
+        doc="queue length that the congestion points steer to; 0: not known",
+    )  # fmt: skip
 
 
 def reserved_bits(prefix: str, names: tuple[str, ...], rows: Rows, parameters: object) -> Judged:
@@ -81,9 +95,6 @@ def sampled_frame(prefix: str, rows: Rows, parameters: object) -> Judged:
     )  # fmt: skip
 
 
-SAMPLED_FIELDS = (f"{SHOWN}eth.dst", f"{SHOWN}eth.type")
-
-
 def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
     """Judge that Qoff and Qdelta are clamped to Qeq and 2·Qeq: those given, or the largest that there are."""
     scaled = parameters.qeq_octets * parameters.qscale or _LARGEST_UNITS * 64
@@ -91,14 +102,16 @@ def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
     q_off, q_delta = rows[f"{prefix}.q_off"], rows[f"{prefix}.q_delta"]
     beyond, far = np.abs(q_off) > most_off, np.abs(q_delta) > most_delta
     # a saturated Qdelta is 2·Qeq, and no offset is above Qeq
-    claims = (rows[f"{prefix}.q"] != 0) & (np.abs(q_delta) < 2 * np.abs(q_off) - 1)
+    saturated = most_delta if parameters.qeq_octets else 2 * np.abs(q_off) - 1
+    claims = (rows[f"{prefix}.q"] != 0) & (np.abs(q_delta) < saturated)
 
     def what(row: int) -> str:
         if beyond[row]:
             return f"Qoff beyond ±Qeq: {q_off[row]}, needed {most_off} at most"
         if far[row]:
             return f"Qdelta beyond ±2·Qeq: {q_delta[row]}, needed {most_delta} at most"
-        return f"the Q bit with Qdelta {q_delta[row]}, which is less than twice Qoff {q_off[row]}"
+        limit = f"2·Qeq, {most_delta}" if parameters.qeq_octets else f"twice Qoff {q_off[row]}"
+        return f"the Q bit with Qdelta {q_delta[row]}, which is less than {limit}"
 
     return Judged(beyond | far | claims, what, about=is_feedback(prefix, rows))
 
@@ -263,3 +276,114 @@ ASSOCIATION_FIELDS = (
     "eth.src", "eth.dst", *PRIORITY_FIELDS, "cmtag.cpid", "cmtag.protocol", "rrttag.cpid", "ecm.cpid",
     "bcn.cpid", "e2cm.cpid", "e2cm.type", "fecn.rate", "dbp.rate", "cnm.cpid",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Words in which the same rules of several drafts differ; each method returns one of these rules."""
+
+    prefix: str
+    """The prefix of its messages' fields."""
+    message: str
+    """Its messages with their article, as ``An ECM message``."""
+    source: str
+    """The clause of rules that give none."""
+
+    def rule(self, number: int, **words: Any) -> Rule:
+        """Return a rule on the draft's messages, about congestion points."""
+        on = (f"{self.prefix}.cpid",)
+        known: dict[str, Any] = {"severity": "error", "subject": congestion_point(*on), "on": on}
+        known["clause"] = self.source
+        return Rule(id=f"{self.prefix.upper()}{number:03}", **known | words)
+
+    def reserved_bits(self, names: tuple[str, ...], **words: str) -> Rule:
+        """Return the rule for bits without a meaning."""
+        called = "Version, Q and reserved bits" if "q" in names else "Version and reserved bits"
+        return self.rule(
+            1,
+            name="version and reserved bits",
+            sentence=f"{self.message}'s {called} are 0.",
+            why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+            fields=tuple(f"{self.prefix}.{name}" for name in names),
+            expression=partial(reserved_bits, self.prefix, names),
+            **words,
+        )
+
+    def to_source(self, **words: str) -> Rule:
+        """Return the rule for the destination address."""
+        return self.rule(
+            2,
+            name="to the source",
+            sentence=f"{self.message} goes to the source of the frame that it shows.",
+            why="Another station has no limiter for the flow, and a group is no source.",
+            fields=("eth.dst", *self._type, f"{SHOWN}eth.src"),
+            expression=partial(to_source, self.prefix),
+            **words,
+        )
+
+    def sampled_frame(self, **words: str) -> Rule:
+        """Return the rule for frames that cause no message."""
+        return self.rule(
+            3,
+            name="what is sampled",
+            sentence=f"{self.message} is never caused by a CNM, a message, MAC Control or a link-local "
+            "frame.",
+            why="Feedback on feedback slows nothing down and adds to the congestion that it reports.",
+            fields=(*self._type, f"{SHOWN}eth.dst", f"{SHOWN}eth.type"),
+            optional=(f"{SHOWN}vlan.etype",),
+            expression=partial(sampled_frame, self.prefix),
+            **words,
+        )
+
+    def within_limits(self, **words: str) -> Rule:
+        """Return the rule for the limits of Qoff and Qdelta."""
+        return self.rule(
+            4,
+            name="saturation",
+            sentence="Qoff is at most Qeq, Qdelta at most twice that, and the Q bit says that Qdelta is.",
+            why="Both are clamped before they are scaled, so that one message never slows a source down "
+            f"further than the gain allows for. With --param {self.prefix}.qeq the limits are exact, also "
+            "that of a Qdelta with the Q bit; without, they are those of the fields, and a Q bit whose "
+            "Qdelta is less than twice the offset is found all the same.",
+            fields=(*self._type, *(f"{self.prefix}.{name}" for name in ("q_off", "q_delta", "q"))),
+            parameters=("qeq", "qscale"),
+            expression=partial(within_limits, self.prefix),
+            **words,
+        )
+
+    def suppressed(self, **words: str) -> Rule:
+        """Return the rule for increase signals to flows without the tag."""
+        return self.rule(
+            5,
+            name="suppression",
+            sentence="A Qoff below 0 is told only to flows whose CM-Tag has this congestion point's CPID.",
+            why="Where the queue is short there is nothing to tell to a source that is not limited, or "
+            "limited for another congestion point. Judged where the message shows enough of the sampled "
+            "frame for its tag to be seen; an offset of 0 may be one of up to 63 octets, and is not "
+            "judged.",
+            fields=(*self._type, f"{self.prefix}.q_off", f"{SHOWN}eth.type"),
+            optional=(f"{self.prefix}.payload", f"{SHOWN}cmtag.cpid"),
+            expression=partial(suppressed, self.prefix),
+            **words,
+        )
+
+    def association(self, number: int, tag: str, **words: str) -> Rule:
+        """Return the rule for the CPID in the tags of limited flows."""
+        return self.rule(
+            number,
+            name="association",
+            sentence=f"{tag}'s CPID is that of a congestion point that told the flow's source before.",
+            why="A limiter is associated with the congestion point whose message made it or last slowed it "
+            "down. Judged for flows that the capture shows without this tag "
+            "first, of stations that get messages in it.",
+            subject=SENDER,
+            on=(),
+            optional=ASSOCIATION_FIELDS,
+            memory=Associations,
+            **words,
+        )
+
+    @property
+    def _type(self) -> tuple[str, ...]:
+        """The field that tells feedback from probes, where there are any."""
+        return ("e2cm.type",) if self.prefix == "e2cm" else ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -12,30 +11,27 @@ from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     NO_TIME,
     PRIORITY_FIELDS,
-    SENDER,
     Family,
     Int64,
     Judged,
     Rows,
-    Rule,
     Settings,
     Shift,
     Subject,
     Where,
-    congestion_point,
     mac_of_key,
 )
 from ecmproto.check.rules import drafts
-from ecmproto.check.rules.ecm import LARGEST_QEQ
+from ecmproto.check.rules.drafts import SHOWN
+from ecmproto.check.rules.malformed import malformed
 from ecmproto.formats.e2cm import PROBE_FWD, PROBE_REV
 from ecmproto.mechanisms.aimd.parameters import AIMDCongestionPointParameters
-from ecmproto.mechanisms.api.parameters import Parameters, duration, octets, redeclared
+from ecmproto.mechanisms.api.parameters import Parameters, duration, redeclared
 from ecmproto.plain_data import plain_value
 from ecmproto.units import format_time
 
-_ON = ("e2cm.cpid",)
-_CPID = congestion_point("e2cm.cpid")
-_BITS = ("version", "reserved")
+_E2CM = drafts.Draft(prefix="e2cm", message="An E²CM message", source="S002; wire-formats 1.2")
+_AS_ECM = "S002; algorithms 1, 4"
 _SECOND = 10**9
 
 
@@ -43,10 +39,7 @@ _SECOND = 10**9
 class E2CMRules(Parameters):
     """What the network of a capture is set to."""
 
-    qeq_octets: int = octets(
-        "qeq", 0, (0, LARGEST_QEQ), source="S002",
-        doc="queue length that the congestion points steer to; 0: not known, any that a field can hold",
-    )  # fmt: skip
+    qeq_octets: int = drafts.qeq("S002")
     qscale: float = redeclared(AIMDCongestionPointParameters, "qscale")
     answer_ns: int = duration(
         "answer", 20 * 10**6, (1000, 100 * _SECOND), source="choice: many round trips",
@@ -99,13 +92,13 @@ def flow_ids(dst: Int64, src: Int64, priority: Int64) -> Int64:
 def _flow_id(rows: Rows, parameters: E2CMRules) -> Judged:
     kind = rows["e2cm.type"]
     is_forward, is_back = kind == PROBE_FWD, kind == PROBE_REV
-    shown = rows.have([f"{drafts.SHOWN}eth.src", f"{drafts.SHOWN}eth.dst"])
-    dst = np.where(is_forward, rows["eth.dst"], rows[f"{drafts.SHOWN}eth.dst"])
-    src = np.where(is_forward, rows["eth.src"], rows[f"{drafts.SHOWN}eth.src"])
+    shown = rows.have([f"{SHOWN}eth.src", f"{SHOWN}eth.dst"])
+    dst = np.where(is_forward, rows["eth.dst"], rows[f"{SHOWN}eth.dst"])
+    src = np.where(is_forward, rows["eth.src"], rows[f"{SHOWN}eth.src"])
     priority = np.where(
         is_forward, rows.priority,
-        np.where(rows.has(f"{drafts.SHOWN}ieee8021ad.priority"), rows[f"{drafts.SHOWN}ieee8021ad.priority"],
-                 rows[f"{drafts.SHOWN}vlan.priority"]),
+        np.where(rows.has(f"{SHOWN}ieee8021ad.priority"), rows[f"{SHOWN}ieee8021ad.priority"],
+                 rows[f"{SHOWN}vlan.priority"]),
     )  # fmt: skip
     needed, got = flow_ids(dst, src, priority), rows["e2cm.flow_id"]
     return Judged(
@@ -277,102 +270,25 @@ class Latencies:
 
 
 RULES = (
-    Rule(
-        id="E2CM001",
-        name="version and reserved bits",
-        sentence="An E²CM frame's Version and reserved bits are 0.",
-        why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
-        clause="S002; wire-formats 1.1, 6",
-        severity="error",
-        subject=_CPID,
-        on=_ON,
-        fields=tuple(f"e2cm.{name}" for name in _BITS),
-        expression=partial(drafts.reserved_bits, "e2cm", _BITS),
-    ),
-    Rule(
-        id="E2CM002",
-        name="to the source",
-        sentence="An E²CM message of a congestion point goes to the source of the frame that it shows.",
-        why="Another station has no limiter for the flow, and a group is no source.",
-        clause="S002; wire-formats 1.2",
-        severity="error",
-        subject=_CPID,
-        on=_ON,
-        fields=("eth.dst", "e2cm.type", f"{drafts.SHOWN}eth.src"),
-        expression=partial(drafts.to_source, "e2cm"),
-    ),
-    Rule(
-        id="E2CM003",
-        name="what is sampled",
-        sentence="An E²CM message is never caused by a CNM, a message, MAC Control or a link-local frame.",
-        why="Feedback on feedback slows nothing down and adds to the congestion that it reports.",
-        clause="S002; wire-formats 1.2",
-        severity="error",
-        subject=_CPID,
-        on=_ON,
-        fields=("e2cm.type", *drafts.SAMPLED_FIELDS),
-        optional=(f"{drafts.SHOWN}vlan.etype",),
-        expression=partial(drafts.sampled_frame, "e2cm"),
-    ),
-    Rule(
-        id="E2CM004",
-        name="saturation",
-        sentence="Qoff is at most Qeq, Qdelta at most twice that, and the Q bit says that Qdelta is.",
-        why="Both are clamped before they are scaled. With --param e2cm.qeq the limits are exact; "
-        "without, they are those of the fields, and a Q bit whose Qdelta is less than twice the "
-        "offset is found all the same.",
-        clause="S002; algorithms 1, 4",
-        severity="error",
-        subject=_CPID,
-        on=_ON,
-        fields=("e2cm.type", "e2cm.q_off", "e2cm.q_delta", "e2cm.q"),
-        parameters=("qeq", "qscale"),
-        expression=partial(drafts.within_limits, "e2cm"),
-    ),
-    Rule(
-        id="E2CM005",
-        name="suppression",
-        sentence="A Qoff below 0 is told only to flows whose CM-Tag has this congestion point's CPID.",
-        why="Where the queue is short there is nothing to tell to a source that is not limited, or "
-        "limited for another congestion point. Judged where the message shows enough of the sampled "
-        "frame for its tag to be seen.",
-        clause="S002; algorithms 1, 4",
-        severity="error",
-        subject=_CPID,
-        on=_ON,
-        fields=("e2cm.type", "e2cm.q_off", f"{drafts.SHOWN}eth.type"),
-        optional=("e2cm.payload", f"{drafts.SHOWN}cmtag.cpid"),
-        expression=partial(drafts.suppressed, "e2cm"),
-    ),
-    Rule(
-        id="E2CM006",
+    malformed("E2CM", "a message of E²CM", ("e2cm",), right=("e2cm.cpid",), clause="S002; wire-formats 6"),
+    _E2CM.reserved_bits(("version", "reserved"), clause="S002; wire-formats 1.1, 6"),
+    _E2CM.to_source(),
+    _E2CM.sampled_frame(),
+    _E2CM.within_limits(clause=_AS_ECM),
+    _E2CM.suppressed(clause=_AS_ECM),
+    _E2CM.rule(
+        6,
         name="fields of probes",
         sentence="A probe names its flow's destination as CPID, no queue, and on its way forward no "
         "throughput.",
         why="The source finds the flow of a reply by the CPID's address and the Flow ID.",
         clause="S002; wire-formats 6",
-        severity="error",
-        subject=_CPID,
-        on=_ON,
         fields=("e2cm.type", "e2cm.q_off", "e2cm.q_delta", "e2cm.throughput", "eth.dst", "eth.src"),
         expression=_probe_fields,
     ),
-    Rule(
-        id="E2CM007",
-        name="association",
-        sentence="An E²CM CM-Tag's CPID is that of a congestion point that told the flow's source before.",
-        why="A limiter is associated with the congestion point whose message made it or last slowed it "
-        "down; probes never touch that. Judged for flows that the capture shows without this tag "
-        "first, of stations that get messages in it.",
-        clause="S002; algorithms 1, 4",
-        severity="error",
-        subject=SENDER,
-        on=(),
-        optional=drafts.ASSOCIATION_FIELDS,
-        memory=drafts.Associations,
-    ),
-    Rule(
-        id="E2CM008",
+    _E2CM.association(7, "An E²CM CM-Tag", clause=_AS_ECM),
+    _E2CM.rule(
+        8,
         name="probes are answered",
         sentence="A flow's probes are answered by its destination.",
         why="Without replies the source slows down by the congestion points alone, and shares unfairly. A "
@@ -381,13 +297,12 @@ RULES = (
         clause="S002; algorithms 4",
         severity="warning",
         subject=FLOW,
-        on=_ON,
         fields=("e2cm.type", "e2cm.flow_id"),
         parameters=("answer",),
         memory=Answers,
     ),
-    Rule(
-        id="E2CM009",
+    _E2CM.rule(
+        9,
         name="latencies are plausible",
         sentence="Latencies, and clocks in forward probes, go on as time does from one probe to the next.",
         why="Clocks of two stations need not agree, but what a clock says goes on with time, and a "
@@ -396,28 +311,24 @@ RULES = (
         clause="S002; wire-formats 6; algorithms 4",
         severity="warning",
         subject=FLOW,
-        on=_ON,
         fields=("e2cm.type", "e2cm.flow_id", "e2cm.latency"),
         parameters=("latency",),
         memory=Latencies,
     ),
-    Rule(
-        id="E2CM010",
+    _E2CM.rule(
+        10,
         name="Flow ID",
         sentence="A Flow ID is the CRC of the flow's destination, source and priority.",
         why="Source and destination reckon it apart: with another hash replies are of no flow. Judged for "
         "forward probes, and for messages by the frame that they show.",
         clause="S002; wire-formats 6",
-        severity="error",
-        subject=_CPID,
-        on=_ON,
         fields=("e2cm.type", "e2cm.flow_id", "eth.dst", "eth.src"),
         optional=(
             *PRIORITY_FIELDS,
-            f"{drafts.SHOWN}eth.src",
-            f"{drafts.SHOWN}eth.dst",
-            f"{drafts.SHOWN}vlan.priority",
-            f"{drafts.SHOWN}ieee8021ad.priority",
+            f"{SHOWN}eth.src",
+            f"{SHOWN}eth.dst",
+            f"{SHOWN}vlan.priority",
+            f"{SHOWN}ieee8021ad.priority",
         ),
         expression=_flow_id,
     ),

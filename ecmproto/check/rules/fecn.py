@@ -27,6 +27,7 @@ from ecmproto.check.rule import (
     mac_of_key,
 )
 from ecmproto.check.rules import drafts
+from ecmproto.check.rules.malformed import malformed
 from ecmproto.mechanisms.api.parameters import Parameters, duration
 from ecmproto.plain_data import plain_value
 from ecmproto.units import RATE_INFINITY, format_rate, format_time
@@ -318,6 +319,13 @@ class Reports:
 _BITS = ("version", "q", "reserved", "type")
 
 RULES = (
+    malformed(
+        "FECN",
+        "a message or a tag of FECN or DBP",
+        ("fecn", "rdtag", "dbp"),
+        right=("fecn.rate", "dbp.rate"),
+        clause="S003; S002; wire-formats 7",
+    ),
     Rule(
         id="FECN001",
         name="version and reserved bits",

@@ -23,6 +23,7 @@ from ecmproto.check.rule import (
     Where,
     mac_of_key,
 )
+from ecmproto.check.rules.malformed import malformed
 from ecmproto.mechanisms.api.parameters import Parameters, duration, priority_set, rate
 from ecmproto.stats.pauses import (
     DETECT_NS,
@@ -72,7 +73,7 @@ class PFCRules(Parameters):
 
 
 class _Faults:
-    """Frames that a receiver may refuse: judged by themselves, for all of `PFC_FAULTS` at once."""
+    """Frames that a receiver may refuse: judged by themselves, for each of `PFC_FAULTS` but the last."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._report = report
@@ -98,7 +99,8 @@ class _Faults:
             "timers": (stray, "0"),
             "length": (rows.octets, "60 octets without FCS"),
         }
-        for (fault, what), wrong, rule in zip(PFC_FAULTS.items(), found, FAULT_RULES, strict=True):
+        # frames with the last fault have no fields: they are PFC000's
+        for (fault, what), wrong, rule in zip(PFC_FAULTS.items(), found, FAULT_RULES, strict=False):
             if fault != "not_lossless" or self._lossless is not None:
                 self._report.judge(rule.id, rows, Judged(wrong, what, *told.get(fault, (None, None))))
 
@@ -296,9 +298,16 @@ FAULT_RULES = tuple(
     )
     for number, (name, sentence, why, severity) in enumerate(_FAULTS_SAID, 1)
 )
-"""In the order of `PFC_FAULTS`."""
+"""In the order of `PFC_FAULTS` but the last."""
 
 RULES = (
+    malformed(
+        "PFC",
+        "PAUSE, PFC or other MAC Control",
+        ("macc", "pause", "pfc"),
+        right=_ANY,
+        clause="802.3 31, 31B, 31D; wire-formats 8",
+    ),
     *FAULT_RULES,
     Rule(
         id="PFC009",

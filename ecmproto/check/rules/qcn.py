@@ -30,6 +30,7 @@ from ecmproto.check.rule import (
     mac_of_key,
 )
 from ecmproto.check.rules import reactions
+from ecmproto.check.rules.malformed import malformed
 from ecmproto.columns.column import Stretches
 from ecmproto.errors import counted
 from ecmproto.mechanisms.api.parameters import flag, ratio, redeclared
@@ -525,12 +526,13 @@ class Reactions(reactions.Reactions):
 _FLOWS = ("eth.src", "cntag.flow_id", "cnm.cpid", "eth.dst", "ieee8021ah.csrc")
 
 RULES = (
+    malformed("QCN", "a CNM", ("cnm",), right=_CNM, other="cnm.cpid", clause="802.1Q 33; wire-formats 3"),
     Rule(
         id="QCN001",
         name="version and reserved bits",
         sentence="A CNM's Version and reserved bits are 0.",
         why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
-        clause="802.1Q 33.4; wire-formats 3",
+        clause="802.1Q 33; wire-formats 3",
         severity="error",
         subject=_CPID,
         on=_CNM,
@@ -542,7 +544,7 @@ RULES = (
         name="priority of CNMs",
         sentence="A tagged CNM has the priority of CNMs, 6 unless configured.",
         why="A CNM in a congested priority waits behind the frames that it is to slow down.",
-        clause="802.1Q 32.2.3 (cngCnmTransmitPriority); wire-formats 1.2",
+        clause="802.1Q 32; wire-formats 1.2",
         severity="warning",
         subject=_CPID,
         on=_CNM,
@@ -560,7 +562,7 @@ RULES = (
         "output says; with fewer than 8 CNMs, or where less than two thirds of them agree, it is "
         "taken at its default if the other was given, else the rule is silent. A finding means a "
         "congestion point that computes wrongly, or one whose parameters changed.",
-        clause="802.1Q 30.2.1, 32.8; S001; algorithms 3",
+        clause="802.1Q 30, 32; S001; algorithms 3",
         severity="error",
         subject=_CPID,
         on=_CNM,
@@ -574,7 +576,7 @@ RULES = (
         sentence="A CNM's quantized feedback is 1 to 63.",
         why="A congestion point sends a CNM only for feedback above 0; one with 0 changes nothing at the "
         "reaction point and costs a frame.",
-        clause="802.1Q 32.8; algorithms 3",
+        clause="802.1Q 32; algorithms 3",
         severity="warning",
         subject=_CPID,
         on=_CNM,
@@ -586,7 +588,7 @@ RULES = (
         name="MSDU length",
         sentence="A CNM's Encapsulated MSDU length is at most 64, and that many octets follow.",
         why="A receiver discards any other CNM, so that the reaction point never hears of it.",
-        clause="802.1Q 33.4.10; wire-formats 3",
+        clause="802.1Q 33; wire-formats 3",
         severity="error",
         subject=_CPID,
         on=_CNM,
@@ -599,7 +601,7 @@ RULES = (
         name="to one station",
         sentence="A CNM goes to a single station.",
         why="It is addressed to the source of the sampled frame, which is never a group.",
-        clause="802.1Q 32.9.4; wire-formats 1.2",
+        clause="802.1Q 32; wire-formats 1.2, 3",
         severity="error",
         subject=_CPID,
         on=_CNM,
@@ -611,7 +613,7 @@ RULES = (
         name="what is sampled",
         sentence="A CNM is never caused by a CNM, a message, MAC Control or a link-local frame.",
         why="Feedback on feedback slows nothing down and adds to the congestion that it reports.",
-        clause="802.1Q 32.8; wire-formats 1.2",
+        clause="802.1Q 32; wire-formats 1.2",
         severity="error",
         subject=_CPID,
         on=_CNM,
@@ -626,7 +628,7 @@ RULES = (
         why="A CNM to another address slows nobody down. Judged where the capture shows frames of at "
         "least one of the stations that CNMs go to; a finding for each station and flow, at its first "
         "CNM.",
-        clause="802.1Q 32.9.4; wire-formats 3",
+        clause="802.1Q 32; wire-formats 3",
         severity="warning",
         subject=STATION,
         on=(),
@@ -640,7 +642,7 @@ RULES = (
         "without.",
         why="The reaction point finds its limiter by this number: with another one the CNM is counted and "
         "changes nothing. Judged for stations of which the capture has frames.",
-        clause="802.1Q 32.9.4, 33.2; wire-formats 2, 3",
+        clause="802.1Q 32, 33; wire-formats 2, 3",
         severity="error",
         subject=STATION,
         on=(),
@@ -656,7 +658,7 @@ RULES = (
         "down too far. Counted are the frames of the CNM's encapsulated priority in the capture, of "
         "any destination. Judged where the capture has enough of them for most intervals, or with "
         "--param qcn.has_all=yes.",
-        clause="802.1Q 32.8 (Table 32-1); S001; algorithms 3",
+        clause="802.1Q 32; S001; algorithms 3",
         severity="warning",
         subject=_CPID,
         on=(),
@@ -674,7 +676,7 @@ RULES = (
         "another flow reacts (an open loop has none), or with --param qcn.closed=yes. A finding, at "
         "the flow's first such CNM, is a source without a reaction point, or one that does not find "
         "its limiter.",
-        clause="802.1Q 30.3, 32.15; S001; algorithms 3",
+        clause="802.1Q 30, 32; S001; algorithms 3",
         severity="warning",
         subject=_FLOW,
         on=(),

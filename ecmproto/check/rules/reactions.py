@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ecmproto.check.report import Report
-from ecmproto.check.rule import NO_TIME, Int64, Judged, Mask, Rows, Settings, Shift, Where
+from ecmproto.check.rule import NO_TIME, SENDER, Int64, Judged, Mask, Rows, Rule, Settings, Shift, Where
 from ecmproto.check.rules.drafts import SHOWN, mixed
 from ecmproto.mechanisms.api.parameters import Parameters, flag
 
@@ -215,3 +215,24 @@ def _count(flows: dict[int, list[int]], flow: int, more: list[int]) -> None:
         sums[:3] = [one + other for one, other in zip(sums, more[:3], strict=False)]
     elif len(flows) < _MOST_FLOWS:
         flows[flow] = more
+
+
+def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
+    """Return the rule for flows behind messages that stop them."""
+    return Rule(
+        id=memory.RULE,
+        name="silence",
+        sentence=f"A flow is silent behind {stop}.",
+        why="The source stops for a drawn time and restarts at a hundredth of its rate or so. Compared "
+        "are the octets that the flow sends in the 0.2 ms before such a message with those of the 0.2 "
+        "ms that begin 0.1 ms behind it, summed over all of them: it is not even a tenth less in a "
+        "finding. Judged are flows with three or more, in captures in which another flow stops (an "
+        f"open loop has none), or with --param {memory.MESSAGE.split('.')[0]}.closed=yes.",
+        clause=clause,
+        severity="error",
+        subject=SENDER,
+        on=(),
+        optional=FIELDS,
+        parameters=("closed",),
+        memory=memory,
+    )

@@ -22,10 +22,12 @@ from ecmproto.check.rule import (
     Where,
     value_of,
 )
+from ecmproto.check.rules.malformed import malformed
 from ecmproto.check.rules.reactions import Closed
 from ecmproto.columns import Stretches, Texts
-from ecmproto.formats.infiniband import BAD, CRC_STATUS, GOOD
+from ecmproto.formats.infiniband import BAD, BTH, CRC_STATUS, GOOD
 from ecmproto.formats.ip import CE
+from ecmproto.formats.registry import FORMATS
 from ecmproto.mechanisms.api.parameters import duration, redeclared
 from ecmproto.mechanisms.dcqcn.parameters import DCQCNEdgeParameters
 from ecmproto.stats.roce import MOST_QUEUE_PAIRS, ROCE_FIELDS, RoceCounts, network_ends
@@ -190,6 +192,10 @@ class _Answers:
 _CLAUSE = "lossless 1 (IBTA vol. 1, annex A17)"
 
 RULES = (
+    malformed(
+        "ROCE", "a RoCE packet", tuple(each.prefix for each in FORMATS if each.__module__ == BTH.__module__),
+        clause=_CLAUSE,
+    ),
     Rule(
         id="CNP001",
         name="contents of a CNP",
