@@ -8,7 +8,6 @@ acknowledges, if there is no other such.  Memory is bounded: what comes when all
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
@@ -20,6 +19,7 @@ from ecmproto.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, sl
 from ecmproto.batch.packets import IP4, IP6, NOWHERE, packet_at
 from ecmproto.formats.infiniband import ACKNOWLEDGE_OPCODE, CNP_OPCODE, ROCE_PORT
 from ecmproto.formats.ip import PROTO_TCP, PROTO_UDP
+from ecmproto.formats.text import address_text
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import Conversation
 from ecmproto.record import new_record
@@ -277,7 +277,7 @@ def _longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
 def conversation_label(conversation: Conversation) -> str:
     """Return a conversation's name for people."""
     ends = [
-        (str(ipaddress.ip_address(octets)), port)
+        (address_text(octets), port)
         for octets, port in (
             (conversation.source, conversation.source_port),
             (conversation.destination, conversation.destination_port),

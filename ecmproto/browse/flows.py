@@ -7,7 +7,6 @@ shows, the flow that its CN-TAG names; a CNP's flow is that between two IP addre
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 from collections.abc import Iterator, Sequence
 
 from ecmproto.codec.frame import Frame, encapsulated
@@ -16,6 +15,7 @@ from ecmproto.formats.ethernet import Ethernet
 from ecmproto.formats.infiniband import BTH
 from ecmproto.formats.ip import IPv4, IPv6
 from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.text import address_text
 
 _MESSAGES = tuple(cls for cls in FORMATS if cls.role == "message")
 
@@ -100,7 +100,7 @@ def _names(formats: Sequence[type[Layer]]) -> list[str]:
 def _between_addresses(packet: IPv4 | IPv6, is_message: bool) -> FlowFilters:
     """Return the flow of a RoCE packet between two addresses, of all their queue pairs."""
     name = type(packet).prefix
-    src, dst = (str(ipaddress.ip_address(octets)) for octets in (packet.src, packet.dst))
+    src, dst = map(address_text, (packet.src, packet.dst))
     if is_message:
         src, dst = dst, src
     return FlowFilters(

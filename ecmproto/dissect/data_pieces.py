@@ -8,7 +8,6 @@ numba, so that the forms import it for large captures alone.
 from __future__ import annotations
 
 import functools
-import ipaddress
 import json
 from collections.abc import Callable, Iterator, Sequence
 
@@ -44,6 +43,7 @@ from ecmproto.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.formats.infiniband import BTH, CRC_STATUS
 from ecmproto.formats.schema import Field
+from ecmproto.formats.text import address_text
 from ecmproto.values import dataclass
 
 MOST = (1 << 62) - 1
@@ -165,11 +165,7 @@ def octets_piece(field: Field, stretch: Stretch) -> Piece:
         return Hex(stretch, separator=":")
     if field.kind == "ipv4":
         return Dotted(stretch)
-    return Word(_address_text, (stretch,)) if field.kind == "ipv6" else Hex(stretch)
-
-
-def _address_text(octets: bytes) -> str:
-    return str(ipaddress.ip_address(octets))
+    return Word(address_text, (stretch,)) if field.kind == "ipv6" else Hex(stretch)
 
 
 def _derived(path: Path, cls: type[Layer], field: Field) -> Piece:

@@ -16,7 +16,6 @@ import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from socket import AF_INET6, inet_ntoa, inet_ntop
 from string import Formatter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,6 +35,7 @@ from ecmproto.formats.ip import tcp_flags_text
 from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.schema import Field
 from ecmproto.formats.summary import Case, Clause, First
+from ecmproto.formats.text import address_text
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, format_rate, format_time
 from ecmproto.values import dataclass
 
@@ -430,10 +430,6 @@ def _mac(address: bytes | int) -> str:
     return (address if isinstance(address, bytes) else address.to_bytes(6, "big")).hex(":")
 
 
-def _ip6(address: bytes) -> str:
-    return inet_ntop(AF_INET6, address)
-
-
 _SHOWN_ADDRESS = 20
 """Octets of an address: as many as one of InfiniBand has."""
 
@@ -448,8 +444,8 @@ _STYLES: Mapping[str, Callable[..., str]] = {
     "signed": lambda number: f"{number:+d}",
     "hex": lambda number: f"{number:#06x}",
     "mac": _mac,
-    "ipv4": inet_ntoa,
-    "ipv6": _ip6,
+    "ipv4": address_text,
+    "ipv6": address_text,
     "address": _address,
     "from": lambda address, octets: f"{_mac(address):>17} →" if octets == 6 else "",
     "capacity": lambda kbps: format_rate(kbps * 1000),

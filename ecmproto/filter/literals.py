@@ -31,7 +31,7 @@ from ecmproto.filter.fields import (
     Slice,
     Test,
 )
-from ecmproto.formats.text import cpid, mac_text
+from ecmproto.formats.text import address_text, cpid, mac_text
 from ecmproto.units import NS_PER_S
 
 NEEDED: dict[Kind, str] = {
@@ -285,7 +285,7 @@ def _no_expression(told: str) -> SpecError:
 def constant_text(constant: Constant | Network) -> str:
     """Return a value as a filter writes it."""
     if isinstance(constant, Network):
-        return f"{ipaddress.ip_address(constant.address)}/{constant.bits}"
+        return f"{address_text(constant.address)}/{constant.bits}"
     value = constant.value
     match constant.kind, value:
         case ("text", str()):
@@ -296,7 +296,7 @@ def constant_text(constant: Constant | Network) -> str:
             sign, (seconds, ns) = "-" * (value < 0), divmod(abs(value), NS_PER_S)
             return f"{sign}{seconds}.{ns:09d}"
         case (("ipv4" | "ipv6"), bytes()):
-            return str(ipaddress.ip_address(value))
+            return address_text(value)
         case (_, bytes()):
             return value.hex(":") or '""'
     return str(value)

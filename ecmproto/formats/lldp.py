@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ecmproto.errors import counted
 from ecmproto.formats.base import Crafting, Following, Formats, Layer, Limit, layer
 from ecmproto.formats.schema import Count, octets, uint
 from ecmproto.formats.summary import Summary
@@ -50,7 +51,7 @@ def told_of_tlvs(layers: Sequence[Layer]) -> list[str]:
         elif isinstance(value, CongestionNotificationTLV):
             count += 1
             said.append(f"CN TLV CNPV {_priorities(value.cnpv)} ready {_priorities(value.ready)}")
-    return [*said, f"{count} TLVs"]
+    return [*said, counted(count, "TLV")]
 
 
 _SYSTEM_NAME = 5

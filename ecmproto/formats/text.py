@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from socket import AF_INET, AF_INET6, inet_ntop
 
 from ecmproto.errors import SpecError, shown
 from ecmproto.formats.ethertypes import MAX_LENGTH
@@ -45,6 +46,14 @@ def cpid_text(value: int) -> str:
     return f"{mac_text((value >> 16).to_bytes(6, 'big'))}/{value & 0xFFFF}"
 
 
+_IPV4_OCTETS = 4
+
+
+def address_text(octets: bytes) -> str:
+    """Return an IP address as RFC 5952 writes it, one mapped from IPv4 with a dotted end."""
+    return inet_ntop(AF_INET if len(octets) == _IPV4_OCTETS else AF_INET6, octets)
+
+
 def json_of(field: Field, value: int | bytes) -> int | str:
     """Return a field's value for JSON: numbers as numbers, everything else as text."""
     if isinstance(value, int):
@@ -52,7 +61,7 @@ def json_of(field: Field, value: int | bytes) -> int | str:
     if field.kind == "mac":
         return mac_text(value)
     if field.kind in ("ipv4", "ipv6"):
-        return str(ipaddress.ip_address(value))
+        return address_text(value)
     return value.hex()
 
 

@@ -13,7 +13,6 @@ PSNs of requests go up by one; a READ request takes as many as its responses, wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from ecmproto.capture.batch import Int64
 from ecmproto.columns import Columns
 from ecmproto.formats.infiniband import CNP_OPCODE, NAK_CODES
 from ecmproto.formats.ip import CE, NOT_ECT
+from ecmproto.formats.text import address_text
 from ecmproto.kernels.kernel import over_batches
 from ecmproto.plain_data import plain_value
 from ecmproto.stats.statistics import QueuePair, RoceTraffic
@@ -556,8 +556,8 @@ class RoceCounts:
     def _address(self, host: int) -> str:
         low, high = int(self.hosts.low[host]), int(self.hosts.high[host])
         if high == 0 and low >> 32 == _MAPPED:
-            return str(IPv4Address(low & 0xFFFFFFFF))
-        return str(IPv6Address(high << 64 | low))
+            return address_text((low & 0xFFFFFFFF).to_bytes(4))
+        return address_text((high << 64 | low).to_bytes(16))
 
 
 class _About(NamedTuple):

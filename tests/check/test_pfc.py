@@ -116,3 +116,15 @@ def test_frames_without_a_time_are_judged_by_themselves_alone() -> None:
     checker = Checker(chosen(["PFC"]))
     checker.add(batch)
     assert faults(checker.result()) == [("PFC001", 2)]
+
+
+@pytest.mark.parametrize(("late_ns", "found"), [(50_000, [("PFC009", 2)]), (50_001, [])])
+def test_a_pause_as_late_as_allowed_was_to_go_on(late_ns: int, found: list[tuple[str, int]]) -> None:
+    asked, end_ns = frame("pfc prio3=1000"), int(1000 * QUANTUM_NS)
+    assert faults(pfc([(0, asked), (end_ns + late_ns, asked)], late="50us")) == found
+
+
+@pytest.mark.parametrize(("late_ns", "found"), [(0, []), (1, [("PFC009", 2)])])
+def test_a_pause_that_ends_at_its_renewal_is_in_time(late_ns: int, found: list[tuple[str, int]]) -> None:
+    asked, end_ns = frame("pfc prio3=1000"), int(1000 * QUANTUM_NS)
+    assert faults(pfc([(0, asked), (end_ns + late_ns, asked)], late="50us")) == found

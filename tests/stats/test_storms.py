@@ -10,7 +10,7 @@ from ecmproto.capture import Batch, Interface
 from ecmproto.codec import VLAN, Data, Ethernet, Frame, encode
 from ecmproto.errors import ParameterError
 from ecmproto.stats import Accumulator, ClassPause, PauseStorm, Statistics
-from ecmproto.stats.pauses import MOST_STORMS
+from ecmproto.stats.pauses import MOST_STORMS, REACTION_NS
 from tests.stats.test_pauses import EAST, LINKS, START_NS, WEST, other, paused, pfc, times_of
 
 US, MS = 1000, 10**6
@@ -69,6 +69,13 @@ def test_the_history_of_a_priority() -> None:
     assert (found.transitions, found.expired, found.pauses, found.resumes) == (3, 2, 5, 2)
     assert found.paused_ns == 120_000 + 50_023 + 20_000 + 20_020
     assert (found.recent_ns, found.recent_paused_ns) == (START_NS + 2000 * US, 40_020)
+
+
+@pytest.mark.parametrize(("after_ns", "frames"), [(REACTION_NS - 1, 0), (REACTION_NS, 1)])
+def test_frames_that_leave_within_the_reaction_time_do_not_count(after_ns: int, frames: int) -> None:
+    left = [(0, to(EAST)), (100 * MS + after_ns, to(EAST))]
+    (storm,) = storms_of([*held(100 * MS, 400 * MS), *left])
+    assert storm.frames_left == frames
 
 
 def test_a_pause_in_force_at_the_end_has_not_run_out() -> None:
