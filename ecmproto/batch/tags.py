@@ -406,26 +406,26 @@ def tag_splice(
     kind: TagFormat,
     *,
     only: NDArray[np.bool_] | None = None,
+    outermost: bool = False,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Splice:
     """Return the splice that puts ``tags``, a row of octets a frame, into the frames of a batch.
 
-    Each takes the place of the tags of ``kind`` that are there.  ``only`` says which frames get one (None:
-    all); one whose header was cut off there gets none.  The rows end with the EtherType of what follows,
-    which stays the one that is there.
+    Each takes the place of the tags of ``kind`` that are there; with ``outermost`` it goes in front of all
+    tags instead.  ``only`` says which frames get one (None: all); one whose header was cut off there gets
+    none.  The rows end with the EtherType of what follows, which stays the one that is there.
     """
-    where = (batch.buffer, batch.offset, batch.captured)
-    found = tags_of(*where, kind, ethertypes=ethertypes)
-    changed = found.tag_at != NOWHERE if only is None else only & (found.tag_at != NOWHERE)
-    announced = kind.announcing(ethertypes)
-    types = np.full(len(tags), announced, ">u2").view(np.uint8).reshape(-1, _TYPE_OCTETS)
+    only = np.ones(len(batch), np.bool_) if only is None else only
+    types = np.full(len(tags), kind.announcing(ethertypes), ">u2").view(np.uint8).reshape(-1, _TYPE_OCTETS)
+    # Put in front of an EtherType, that one stands behind the tag.
+    inserted = np.concatenate([types, tags[:, :-_TYPE_OCTETS]], axis=1)
+    if outermost:
+        changed = only & (batch.captured >= TYPE_AT + _TYPE_OCTETS)
+        return Splice(at=np.where(changed, TYPE_AT, NOWHERE), inserted=inserted)
+    found = tags_of(batch.buffer, batch.offset, batch.captured, kind, ethertypes=ethertypes)
+    changed = only & (found.tag_at != NOWHERE)
     removal = _removal(batch, found, kind, changed, ethertypes)
-    return dataclasses.replace(
-        removal,
-        at=np.where(changed, found.tag_at, NOWHERE),
-        # Put in front of an EtherType, that one stands behind the tag.
-        inserted=np.concatenate([types, tags[:, :-_TYPE_OCTETS]], axis=1),
-    )
+    return dataclasses.replace(removal, at=np.where(changed, found.tag_at, NOWHERE), inserted=inserted)
 
 
 def without_tags(

@@ -10,7 +10,7 @@ What is not edited is written as it stands, octet for octet.
 from __future__ import annotations
 
 from ecmproto.edit.assignments import Assignment, assignments_from
-from ecmproto.edit.editor import Assigned, Edit, Editor, Report, edit_capture
+from ecmproto.edit.editor import Assigned, Edit, Editor, Report, Tagged, edit_capture
 from ecmproto.edit.selection import Frames, Span, frames_from, span_from, tag_from
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Frames",
     "Report",
     "Span",
+    "Tagged",
     "assignments_from",
     "edit_capture",
     "frames_from",

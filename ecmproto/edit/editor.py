@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.tags import spliced_batch, tag_splice, tags_of, without_tags
+from ecmproto.batch.tags import NOWHERE, spliced_batch, tag_splice, tags_of, without_tags
 from ecmproto.capture import Batch, CaptureCopier, CaptureReader, Interface, open_captures
 from ecmproto.capture.batch import ETHERNET, Block, Format
 from ecmproto.codec.tags import TagFormat, kind_of
@@ -62,7 +62,9 @@ class Edit:
     strip: tuple[type[Layer], ...] = ()
     """Tags to be taken out, all of these formats."""
     tags: tuple[Layer, ...] = ()
-    """Tags to be put in, each in place of those of its kind."""
+    """Tags to be put in, one after the other outside all tags that there are."""
+    replace_tags: bool = False
+    """Whether each takes the place of those of its kind, behind the VLAN tags that a frame begins with."""
     clock: Clock | None = None
     snap_octets: int | None = None
     fix: bool = False
@@ -92,6 +94,19 @@ class Assigned:
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
+class Tagged:
+    """What became of a tag to be put in, counted in frames."""
+
+    name: str
+    frames: int = 0
+    """Those that got it."""
+    replaced: int = 0
+    """Those of them whose tags of its kind gave way to it."""
+    without: int = 0
+    """Those that did not: cut off among their tags, or of another link than Ethernet."""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
 class Report:
     """What became of a capture's frames."""
 
@@ -105,11 +120,7 @@ class Report:
     """Those whose octets, lengths or times are others."""
     assigned: list[Assigned] = dataclasses.field(default_factory=list)
     stripped: Counter[str] = dataclasses.field(default_factory=Counter)
-    tagged: Counter[str] = dataclasses.field(default_factory=Counter)
-    replaced: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Frames whose tags of that kind gave way to the new one."""
-    untagged: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Frames that got none: cut off among their tags, or of another link than Ethernet."""
+    tagged: list[Tagged] = dataclasses.field(default_factory=list)
     kept: Counter[str] = dataclasses.field(default_factory=Counter)
     """Checksums brought up to date, by field."""
     fixed: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -134,11 +145,15 @@ class Editor:
 
     def __init__(self, edit: Edit, *, swapped: bool = False, pool: ThreadPoolExecutor | None = None) -> None:
         self.edit = edit
-        self.report = Report(assigned=[Assigned(text=each.text, name=each.name) for each in edit.assignments])
+        self.report = Report(
+            assigned=[Assigned(text=each.text, name=each.name) for each in edit.assignments],
+            tagged=[Tagged(name=each.prefix) for each in edit.tags],
+        )
         self._swapped = swapped
         self._pool = pool
         self._first_ns: int | None = None
         self._strip = [TagFormat(format=kind) for kind in edit.strip]
+        self._tags = [(kind_of(tag), np.frombuffer(tag.build(), np.uint8)) for tag in edit.tags]
         self._covered = any(
             writing.source.format in BEHIND_IP for each in edit.assignments for writing in each.writings
         )
@@ -286,19 +301,17 @@ class Editor:
             report.stripped[kind.format.prefix] += int(tagged.sum())
             touched |= tagged
             frames, _ = without_tags(frames, kind, only=tagged, ethertypes=edit.ethertypes)
-        for tag in edit.tags:
-            kind = kind_of(tag)
-            found = tags_of(frames.buffer, frames.offset, frames.captured, kind, ethertypes=edit.ethertypes)
-            takes = only & (found.tag_at >= 0)
-            report.tagged[tag.prefix] += int(takes.sum())
-            report.replaced[tag.prefix] += int((takes & (found.old_tags > 0)).sum())
-            report.untagged[tag.prefix] += len(rows) - int(takes.sum())
-            touched |= takes
-            octets = np.frombuffer(tag.build(), np.uint8)
+        for (kind, octets), counts in zip(self._tags, report.tagged, strict=True):
             splice = tag_splice(
-                frames, np.broadcast_to(octets, (len(frames), len(octets))), kind, only=takes,
-                ethertypes=edit.ethertypes,
+                frames, np.broadcast_to(octets, (len(frames), len(octets))), kind, only=only,
+                outermost=not edit.replace_tags, ethertypes=edit.ethertypes,
             )  # fmt: skip
+            takes = splice.at != NOWHERE
+            counts.frames += int(takes.sum())
+            counts.without += len(rows) - int(takes.sum())
+            if splice.removed is not None:
+                counts.replaced += int((splice.removed > 0).sum())
+            touched |= takes
             frames = spliced_batch(frames, splice)
         return self._rewritten(batch, frames)
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 
 from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter, comments, open_capture
-from ecmproto.codec import VLAN, CNTag, Data, Ethernet, decode, encode
+from ecmproto.codec import VLAN, CNTag, Data, Ethernet, STag, decode, encode
 from ecmproto.codec.tags import TagFormat, with_tag, without_tags
-from ecmproto.edit import Edit, edit_capture, frames_from, span_from, tag_from
+from ecmproto.edit import Edit, Tagged, edit_capture, frames_from, span_from, tag_from
 from ecmproto.edit.records import Clock
 from ecmproto.errors import EncodeError, SpecError
 from ecmproto.filter import compile_filter
@@ -111,8 +111,9 @@ def test_tags_change_frames_and_nothing_else_of_their_records(
     else:
         write_pcapng(path, frames, byte_order)
     edit = Edit(
-        strip=(CNTag,), tags=(tag_from("vlan id=77,priority=3"),), filter=compile_filter("vlan.id != 3")
-    )
+        strip=(CNTag,), tags=(tag_from("vlan id=77,priority=3"),), replace_tags=True,
+        filter=compile_filter("vlan.id != 3"),
+    )  # fmt: skip
     report = edit_capture([path], out, edit)
     kind = TagFormat(format=CNTag)
     for before, after in zip(read(path), read(out), strict=True):
@@ -120,12 +121,31 @@ def test_tags_change_frames_and_nothing_else_of_their_records(
         if VLAN in decode(octets) and decode(octets)[VLAN].id != 3:
             octets, _ = with_tag(without_tags(octets, kind)[0], VLAN(id=77, priority=3))
         assert after == (*before[:2], octets, len(octets), *before[4:])
-    assert (report.stripped, report.tagged, report.replaced) == ({"cntag": 22}, {"vlan": 22}, {"vlan": 22})
+    assert (report.stripped, report.tagged) == (
+        {"cntag": 22}, [Tagged(name="vlan", frames=22, replaced=22)],
+    )  # fmt: skip
     assert (report.read, report.selected, report.changed) == (24, 22, 22)
     with open_capture(path) as one, open_capture(out) as other:
         assert [b.octets for b in one.items() if not isinstance(b, Batch)] == [
             b.octets for b in other.items() if not isinstance(b, Batch)
         ]
+
+
+def test_tags_are_pushed_outside_in_the_order_given(tmp_path: Path) -> None:
+    frames = [tagged_frame(7), frame(8, tagged=False), frame(9)[:13]]
+    path, out = write_pcap(tmp_path / "in.pcap", frames), tmp_path / "out.pcap"
+    texts = ("vlan id=5", "ieee8021ad id=6 priority=2", "ieee8021ad id=8")
+    report = edit_capture([path], out, Edit(tags=tuple(map(tag_from, texts))))
+    after = [each[2] for each in read(out)]
+    assert after[2] == frames[2]
+    for octets, before in zip(after[:2], frames, strict=False):
+        stacked = decode(octets)
+        assert [type(each) for each in stacked.layers[1:4]] == [STag, STag, VLAN]
+        assert [(each.id, each.priority) for each in stacked.layers[1:4]] == [(8, 0), (6, 2), (5, 0)]  # type: ignore[attr-defined]
+        assert octets[:12] + octets[24:] == before
+    assert report.tagged == [
+        Tagged(name=name, frames=2, without=1) for name in ("vlan", "ieee8021ad", "ieee8021ad")
+    ]
 
 
 def test_simple_packet_blocks_that_change_become_enhanced(tmp_path: Path) -> None:
@@ -318,6 +338,21 @@ def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "26 frames written to" in text
 
 
+def test_a_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.pcapng"
+    edits = ["edit", str(PCAPS / "mixed.pcap"), "--set", "vlan.id=7", "--add-tag", "vlan", "-w", str(out)]
+    assert run([*edits, "--dry-run"]) == 0
+    dry = told(capsys)
+    assert not out.exists()
+    assert run(edits) == 0
+    assert dry == told(capsys).replace(f"written to {out}", "would be written")
+    # needs no output, and leaves one alone
+    before = out.read_bytes()
+    assert run([*edits[:-2], "--dry-run", "--strip", "csig"]) == 1
+    assert run([*edits, "--dry-run"]) == 0
+    assert out.read_bytes() == before
+
+
 NOTHING = [
     ["--set", "dbp.rate=1"], ["--strip", "cntag"], ["-Y", "frame.number == 99", "--delete"],
     ["--frames", "99-"], ["--from", "1h"], ["--set", "eth.type=7000", "-Y", "frame.len == 1"],
@@ -344,7 +379,7 @@ def test_a_capture_without_frames_is_no_failure(tmp_path: Path, capsys: pytest.C
         ["--strip", "ip"], ["--strip", "vlam"], ["--add-tag", "vlan id=5000"], ["--add-tag", "vlan id"],
         ["--add-tag", ""], ["--add-tag", "cnm"], ["--frames", "x"], ["--from", "x"], ["--shift", "5"],
         ["--shift", "--5s"], ["--scale-time", "0"], ["--scale-time", "-1"], ["--scale-time", "x"],
-        ["--snaplen", "0"], ["--fix", "--set", "vlan.id=1", "--keep-checksums"],
+        ["--snaplen", "0"], ["--replace-tags"], ["--fix", "--set", "vlan.id=1", "--keep-checksums"],
     ],
     ids=" ".join,
 )  # fmt: skip

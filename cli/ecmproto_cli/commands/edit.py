@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--add-tag", "tags", metavar="'TAG FIELD=VALUE…'", multiple=True,
-    help="Put in a tag, as in 'vlan id=5 priority=3', in place of those of its kind.",
+    help="Put in a tag, as in 'vlan id=5 priority=3', outside all others; of several the last is outermost.",
+)  # fmt: skip
+@click.option(
+    "--replace-tags", is_flag=True,
+    help="Put tags in place of those of their kind, behind the VLAN tags that a frame begins with.",
 )  # fmt: skip
 @click.option("--frames", "numbers", metavar="RANGES", help="Take these frames only, as in 100-200,300-.")
 @click.option(
@@ -71,6 +76,7 @@ if TYPE_CHECKING:
     help="What to write.  [default: what the output's name says, else what is read]",
 )  # fmt: skip
 @write_option("Write the capture here; - is stdout.")
+@click.option("--dry-run", is_flag=True, help="Report the counts, and write nothing.")
 @force_option
 @ethertype_option
 def command(
@@ -81,6 +87,7 @@ def command(
     keep: bool,
     strip: tuple[str, ...],
     tags: tuple[str, ...],
+    replace_tags: bool,
     numbers: str | None,
     start: str | None,
     stop: str | None,
@@ -91,6 +98,7 @@ def command(
     raw: bool,
     form: str | None,
     output: str | None,
+    dry_run: bool,
     force: bool,
     ethertypes: EtherTypes,
 ) -> int:
@@ -106,8 +114,8 @@ def command(
     ecmproto edit -r in.pcap -w out.pcap --frames 100-200,300- --shift 1.5s
     ecmproto edit -r in.pcap -w out.pcap --from 10ms --to 20ms --snaplen 128 --fix
     """
-    if output is None:
-        raise click.UsageError("needed an output: -w FILE, or -w - for stdout")
+    if output is None and not dry_run:
+        raise click.UsageError("needed an output: -w FILE, -w - for stdout, or --dry-run")
     if delete and keep:
         raise click.UsageError("needed --delete or --keep, got both")
     if (delete or keep) and filter is None:
@@ -115,21 +123,29 @@ def command(
     edits = assignments or strip or tags or shift or scale or snap_octets or fix
     if delete and edits:
         raise click.UsageError("--delete leaves out what -Y selects: nothing of it can be edited too")
+    if replace_tags and not tags:
+        raise click.UsageError("--replace-tags goes with --add-tag")
     if raw and not assignments:
         raise click.UsageError("--keep-checksums goes with --set")
     if raw and fix:
         raise click.UsageError("needed --fix or --keep-checksums, got both")
+    from ecmproto.capture.copier import format_of
     from ecmproto.edit import Edit, assignments_from, edit_capture, frames_from, span_from, tag_from
     from ecmproto.edit.selection import tag_named
 
+    if dry_run:
+        form = form or (format_of(output, None) if output else None)  # type: ignore[arg-type]
+        output = os.devnull
+    assert output is not None
     edit = Edit(
         assignments=assignments_from(assignments),
         filter=filter,
         drop="selected" if delete else "others" if keep else "",
         frames=None if numbers is None else frames_from(numbers),
         span=span_from(start, stop),
-        strip=tuple(map(tag_named, strip)),
+        strip=tuple(dict.fromkeys(map(tag_named, strip))),
         tags=tuple(map(tag_from, tags)),
+        replace_tags=replace_tags,
         clock=_clock(shift, scale),
         snap_octets=snap_octets,
         fix=fix,
@@ -147,7 +163,7 @@ def command(
         report = edit_capture(paths, output, edit, format=form, force=force, watch=watch)  # type: ignore[arg-type]
     for warning in report.warnings:
         warn(warning)
-    idle = _tell(report, edit, output)
+    idle = _tell(report, edit, "would be written" if dry_run else f"written to {escaped(output)}")
     if report.problem is not None:
         raise report.problem
     return FINDINGS if idle else 0
@@ -184,10 +200,10 @@ def _clock(shift: str | None, scale: str | None) -> Clock | None:
     return Clock(shift_ns=shift_ns, numerator=factor.numerator, denominator=factor.denominator)
 
 
-def _tell(report: Report, edit: Edit, output: str) -> bool:
+def _tell(report: Report, edit: Edit, written: str) -> bool:
     """Print on stderr what became of the frames; return whether something asked for did nothing."""
     if not report.read:
-        click.echo(f"0 frames written to {escaped(output)}", err=True)
+        click.echo(f"0 frames {written}", err=True)
         return False
     idle = not report.selected
     lines = []
@@ -204,12 +220,11 @@ def _tell(report: Report, edit: Edit, output: str) -> bool:
         frames = report.stripped[kind.prefix]
         lines.append(f"{kind.prefix}: taken out of {counted(frames, 'frame')}")
         idle |= not frames
-    for tag in edit.tags:
-        name = tag.prefix
-        replaced = f", in {report.replaced[name]:,} in place of others" if report.replaced[name] else ""
-        without = f"; {report.untagged[name]:,} cannot have one" if report.untagged[name] else ""
-        lines.append(f"{name}: put into {counted(report.tagged[name], 'frame')}{replaced}{without}")
-        idle |= not report.tagged[name]
+    for tag in report.tagged:
+        replaced = f", in {tag.replaced:,} in place of others" if tag.replaced else ""
+        without = f"; {tag.without:,} cannot have one" if tag.without else ""
+        lines.append(f"{tag.name}: put into {counted(tag.frames, 'frame')}{replaced}{without}")
+        idle |= not tag.frames
     if edit.clock is not None:
         rounded = f", {report.rounded:,} rounded down to the file's ticks" if report.rounded else ""
         untimed = f"; {report.untimed:,} have no time" if report.untimed else ""
@@ -222,9 +237,7 @@ def _tell(report: Report, edit: Edit, output: str) -> bool:
     stale = sorted(_stale(edit))
     if stale:
         warn(f"{', '.join(stale)} set: checksums behind are left as they were; --fix computes them")
-    lines.append(
-        f"{counted(report.written, 'frame')} written to {escaped(output)}, {report.changed:,} of them changed"
-    )
+    lines.append(f"{counted(report.written, 'frame')} {written}, {report.changed:,} of them changed")
     for line in lines:
         click.echo(line, err=True)
     return idle
