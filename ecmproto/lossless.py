@@ -28,6 +28,8 @@ from ecmproto.units import (
     serialisation_ns,
 )
 
+FLOW_CONTROLS = ("pause", "pfc")
+"""The mechanisms that stop links by thresholds."""
 MOST_QUANTA = 0xFFFF
 """The longest pause that a frame can ask for."""
 MOST_RATE_BPS = 10**15
@@ -264,6 +266,25 @@ def headroom(
             term("cable, back", cable_bits, length),
         ),
     )  # fmt: skip
+
+
+def output_thresholds(buffer_octets: int) -> tuple[int, int]:
+    """Return XOFF and XON thresholds of an output queue with a buffer, by S003's rule of thumb.
+
+    The rule: XOFF at 2 RTT, XON at 1 RTT, a buffer of 3 RTT.  Here the buffer is given, so that it makes the
+    RTT: the longest that loses nothing.
+    """
+    return max(1, 2 * buffer_octets // 3), buffer_octets // 3
+
+
+def input_thresholds(room_octets: int, headroom_octets: int) -> tuple[int, int]:
+    """Return XOFF and XON thresholds of an input with room of its own: XON at half of XOFF.
+
+    What is more than the room less the headroom may be lost; where there is no such room, each frame stops
+    the input.
+    """
+    high_octets = max(1, room_octets - headroom_octets)
+    return high_octets, high_octets // 2
 
 
 def check_time(ns: Fraction, name: str) -> Fraction:

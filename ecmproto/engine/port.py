@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from ecmproto.engine.config import LARGEST_BUFFER_OCTETS, PortConfig
 from ecmproto.engine.gauge import PRIORITIES, Gauge, change, new_gauge
 from ecmproto.kernels.kernel import inlined
+from ecmproto.lossless import FLOW_CONTROLS, output_thresholds
 from ecmproto.mechanisms.api.machine import Machine, StackedMachine, machine_of
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.record import new_record, new_records
@@ -314,19 +315,12 @@ def _serve_next(port: Port) -> None:
     _serve(line, priority, slot & _OCTETS_MASK, slot >> _TOKEN_SHIFT)
 
 
-FLOW_CONTROLS = ("pause", "pfc")
-"""The mechanisms that have such thresholds."""
-
-
 def fitting_thresholds(buffer_octets: int) -> list[str]:
     """Return the XOFF and XON thresholds of PAUSE and PFC for a port of ``buffer_octets``, as assignments.
 
-    They are on its output queue, by S003's rule of thumb.
-
-    The rule: XOFF at 2 RTT, XON at 1 RTT, a buffer of 3 RTT.  Here the buffer is given, so that it makes the
-    RTT: the longest that loses nothing.
+    They are on its output queue, by S003's rule of thumb (`ecmproto.lossless.output_thresholds`).
     """
-    high_octets, low_octets = max(1, 2 * buffer_octets // 3), buffer_octets // 3
+    high_octets, low_octets = output_thresholds(buffer_octets)
     return ["cp.pause_on=output", f"cp.high={high_octets}B", f"cp.low={low_octets}B"]
 
 

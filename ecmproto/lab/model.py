@@ -68,7 +68,8 @@ class Switch:
     partition: Buffer | None = None
     """The most that frames of one input may hold, whatever their outputs; None: no limit of its own."""
     pause: Thresholds | None = None
-    """Its thresholds where the experiment has flow control; None: those that fit the buffer."""
+    """Its thresholds where the experiment has flow control; None: static ones for each input by its headroom
+    (`ecmproto.lab.setup.thresholds`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,39 @@ class Link:
     rate_changes: tuple[RateChange, ...] = ()
     """Of the direction from ``a`` to ``b``."""
     rate_changes_back: tuple[RateChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One direction of a link."""
+
+    origin: str
+    end: str
+    rate_bps: int
+    propagation_ns: int
+    rate_changes: tuple[RateChange, ...]
+
+
+def directions(link: Link) -> tuple[Line, Line]:
+    """Return the directions of a link, from ``a`` to ``b`` first."""
+    back_bps = link.rate_bps if link.rate_back_bps is None else link.rate_back_bps
+    back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
+    return (
+        Line(
+            origin=link.a,
+            end=link.b,
+            rate_bps=link.rate_bps,
+            propagation_ns=link.propagation_ns,
+            rate_changes=link.rate_changes,
+        ),
+        Line(
+            origin=link.b,
+            end=link.a,
+            rate_bps=back_bps,
+            propagation_ns=back_ns,
+            rate_changes=link.rate_changes_back,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 from ecmproto.codec import EtherTypes
 from ecmproto.craft.spec import read_document
 from ecmproto.engine.config import LoopConfig, PortConfig, parse_buffer
-from ecmproto.engine.port import FLOW_CONTROLS, machine_on_port
+from ecmproto.engine.port import machine_on_port
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.text import mac_of
@@ -47,6 +47,7 @@ from ecmproto.live.device import Device, LiveInterface, Send, Stop
 from ecmproto.live.edge import Edge, precompile_edge
 from ecmproto.live.port import LEAD_NS, SwitchPort, buffer_of, precompile_port, slot_octets
 from ecmproto.live.reaction_point import ReactionPoint, precompile_reaction_point
+from ecmproto.lossless import FLOW_CONTROLS
 from ecmproto.mechanisms.api.machine import Machine, machine_of
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.units import format_rate, parse_octets, parse_rate, parse_time

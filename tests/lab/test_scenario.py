@@ -515,7 +515,9 @@ def test_every_scenario_that_comes_with_the_package_is_written_as_it_reads(name:
 def test_the_template_loads_for_every_mechanism(mechanism: str) -> None:
     text = template(mechanism)
     assert _read(text).experiment().control.mechanism == mechanism
-    everything = text.replace("# high", "high").replace("# figure", "figure").replace("# [[band", "[[band")
+    everything = (
+        text.replace('# high = "2', 'high = "2').replace("# figure", "figure").replace("# [[band", "[[band")
+    )
     assert len(_read(everything).experiment().measure.bands) == 1
 
 

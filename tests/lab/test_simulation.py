@@ -288,6 +288,39 @@ def test_pauses_in_a_ring_deadlock_and_are_found() -> None:
     assert result.conservation.missing_frames == 0
 
 
+@pytest.mark.parametrize("kind", ["pause", "pfc"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fat-tree k=4 buffer=300kB",
+        "clos leaves=4 spines=2 hosts=4 buffer=60kB memory=150kB",
+        "clos leaves=4 spines=2 hosts=2 buffer=60kB propagation=2us delay=1us host_delay=1us",
+        "dumbbell sources=4 destinations=4 buffer=300kB partition=50kB",
+    ],
+)
+def test_trees_neither_deadlock_nor_lose_frames_by_default(line: str, kind: str) -> None:
+    network = parse_topology(line).network()
+    hosts = [host.name for host in network.hosts]
+    flows = tuple(
+        Flow(name=f"{a}>{b}", source=a, destination=b, pattern=Pattern.SATURATING)
+        for number, a in enumerate(hosts)
+        for b in sorted({hosts[(number + step) % len(hosts)] for step in (3, 5, 7)} | {hosts[0]})
+        if a != b
+    )
+    experiment = Experiment(
+        name="t", title="t", duration_ns=3 * MS, network=network, flows=flows,
+        control=Control(mechanism=kind), measure=Measure(from_ns=0, window_ns=100_000),
+    )  # fmt: skip
+    result = simulate(experiment, seed=1)
+    assert not result.deadlocks
+    assert result.conservation.dropped_frames == 0
+    assert sum(int(each.paused_ns.sum()) for each in result.ports) > 10 * MS
+    # In the second half every flow still comes through, and the link of the one that all send to is busy.
+    assert all(flow.delivered_frames[15:].sum() > 0 for flow in result.flows)
+    (sink,) = (each for each in result.ports if each.name.endswith(f">{hosts[0]}"))
+    assert sink.sent_octets[15:].sum() * 8e9 > 0.8 * 10**10 * 1_500_000
+
+
 @pytest.mark.parametrize("in_band", [False, True])
 @pytest.mark.parametrize("mechanism", ["qcn", "ecm", "bcn", "e2cm", "fecn", "dbp"])
 def test_every_mechanism_slows_an_incast_without_losing_frames_forever(mechanism: str, in_band: bool) -> None:

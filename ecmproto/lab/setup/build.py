@@ -53,6 +53,7 @@ from ecmproto.lab.setup.keys import (
     applicable,
     values_of,
 )
+from ecmproto.lab.setup.thresholds import thresholds_of_output
 from ecmproto.lab.setup.topology import MOST_HOSTS, parse_topology
 from ecmproto.lab.setup.values import (
     NAME,
@@ -216,8 +217,8 @@ def _switch(name: str, known: Switch | None, table: Table, values: Mapping[str, 
     changes = {"delay": "delay_ns", "buffer": "buffer", "memory": "memory", "partition": "partition"}
     switch = replace(switch, **{changes[key]: values[key] for key in changes if key in table})
     pause = _thresholds(values, f"{where}.pause", "pause", values["pause.on"] == "output")
-    if pause is None and "pause.on" in table:
-        raise SpecError(where=f"{where}.pause.high", needed=OCTETS.needed, got="nothing")
+    if pause is None and values["pause.on"] == "output":
+        pause = thresholds_of_output(switch.buffer.octets)
     return replace(switch, pause=pause) if pause else switch
 
 

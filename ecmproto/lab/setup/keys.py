@@ -134,7 +134,8 @@ SWITCH: Mapping[str, Key] = {
     "pause.low": Key(kind=OCTETS, doc="at which it sends XON", within=(0, 10**9)),
     "pause.on": Key(
         kind=choice("input", "output"),
-        doc="whether these are of one input's frames, or of an output queue",
+        doc="whether these are of one input's frames, or of an output queue; without high and low, those of "
+        "inputs leave room for the headroom, those of outputs are two thirds and one third of the buffer",
         default="input",
     ),
 }

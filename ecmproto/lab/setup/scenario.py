@@ -54,6 +54,7 @@ from ecmproto.lab.setup.keys import (
     ROLES,
     SCENARIO,
     SECTIONS,
+    SWITCH,
     Document,
     Table,
     Variant,
@@ -62,8 +63,10 @@ from ecmproto.lab.setup.keys import (
     read_tables,
     values_of,
 )
+from ecmproto.lab.setup.thresholds import Input, default_thresholds
 from ecmproto.lab.setup.topology import SHAPES, parse_topology
-from ecmproto.lab.setup.values import NAME, did_you_mean, read_value
+from ecmproto.lab.setup.values import NAME, OCTETS, did_you_mean, read_value
+from ecmproto.lossless import FLOW_CONTROLS
 from ecmproto.mechanisms.api.parameters import UNITS, Parameter
 
 BY_DEFAULT, BY_SCENARIO, BY_COMMAND_LINE = "default", "scenario", "command line"
@@ -441,6 +444,7 @@ def _rows(scenario: Scenario) -> Iterator[Row]:
                         read_value(key.kind, table[name], f"{label}.{name}") if name in table else key.default
                     )
                     yield _row(scenario, f"{label}.{name}", key.kind.show(value), name in table, key.doc)
+    yield from _of_inputs(scenario)
     yield from _of_control(scenario)
     for name, key in SECTIONS["measure"].items():
         given = name in document.measure
@@ -482,6 +486,49 @@ def _of_scenario(scenario: Scenario) -> Iterator[Row]:
             yield _row(scenario, f"topology.{name}", value, name in topology.given, option.doc)
 
 
+_THRESHOLDS = {"cp.high", "cp.low", "cp.pause_on"}
+"""Parameters of flow control that, unless they are given, follow from each switch."""
+
+
+def _of_inputs(scenario: Scenario) -> Iterator[Row]:
+    """Yield the thresholds of flow control that switches have by default, those of equal switches once."""
+    experiment = scenario.experiment()
+    control = experiment.control
+    if not {control.mechanism, control.flow_control} & set(FLOW_CONTROLS):
+        return
+    own = control.parameters if control.mechanism in FLOW_CONTROLS else ()
+    if {each.partition("=")[0] for each in own if each != "cp.pause_on=input"} & _THRESHOLDS:
+        return
+    alike: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
+    inputs = default_thresholds(experiment).items()
+    for switch in experiment.network.switches:
+        if switch.pause is None:
+            rows = _threshold_rows([found for (_, end), found in inputs if end == switch.name])
+            alike.setdefault(rows, []).append(switch.name)
+    for rows, names in alike.items():
+        label = ", ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]}, … {names[-1]}"
+        for name, value, source in rows:
+            yield _row(scenario, f"switch[{label}].{name}", value, False, SWITCH[name].doc, source)
+
+
+def _threshold_rows(inputs: Sequence[Input]) -> tuple[tuple[str, str, str], ...]:
+    """Return keys, values and reasons for the thresholds of a switch's inputs."""
+    room = _from_to([each.room_octets for each in inputs])
+    needed = _from_to([each.headroom_octets for each in inputs])
+    high = _from_to([each.thresholds.high_octets for each in inputs])
+    low = _from_to([each.thresholds.low_octets for each in inputs])
+    return (
+        ("pause.high", high, f"room {room} less headroom {needed}"),
+        ("pause.low", low, "half of high"),
+        ("pause.on", "input", ""),
+    )
+
+
+def _from_to(octets: Sequence[int]) -> str:
+    least, most = OCTETS.show(min(octets)), OCTETS.show(max(octets))
+    return least if least == most else f"{least} to {most}"
+
+
 def _of_control(scenario: Scenario) -> Iterator[Row]:
     control = scenario.document.control
     for name, key in CONTROL.items():
@@ -495,6 +542,8 @@ def _of_control(scenario: Scenario) -> Iterator[Row]:
         texts = parameters.as_text()
         for parameter in parameters.describe():
             path = f"{role.value}.{parameter.name}"
+            if mechanism.name in FLOW_CONTROLS and path in _THRESHOLDS - given:
+                continue
             value = UNITS[parameter.unit].format(getattr(parameters, parameter.attribute))
             doc, source = parameter.doc, parameter.source
             yield _row(
@@ -615,9 +664,10 @@ def template(mechanism: str = "qcn", topology: str | None = None) -> str:
         for parameter in parameters.describe():
             default = parameter.default
             text = "" if default is None else UNITS[parameter.unit].format(default)
+            by_switch = found.name in FLOW_CONTROLS and f"{role.value}.{parameter.name}" in _THRESHOLDS
             value = (
                 "…"
-                if default is None
+                if default is None or by_switch
                 else _text(default if parameter.unit in ("count", "flag", "ratio") else text)
             )
             lines.append(f"# {parameter.name} = {value}  # {parameter.doc}\n")

@@ -43,14 +43,15 @@ from ecmproto.engine.network import (
     set_delays,
     trace_frames,
 )
-from ecmproto.engine.port import FLOW_CONTROLS, NO_LIMIT, fitting_thresholds, set_rate
+from ecmproto.engine.port import NO_LIMIT, set_rate
 from ecmproto.engine.statistics import kind_name
 from ecmproto.engine.traffic import Sources
 from ecmproto.errors import SpecError, shown
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.kernels.kernel import compiled
-from ecmproto.lab.model import FRAME_OCTETS, Experiment, Flow, Pattern, Thresholds
+from ecmproto.lab.model import FRAME_OCTETS, Experiment, Flow, Pattern
 from ecmproto.lab.setup.captured import captured_frames
+from ecmproto.lab.setup.thresholds import thresholds_of_output
 from ecmproto.lab.simulation.series import (
     MOST_EVENTS,
     Completions,
@@ -76,6 +77,7 @@ from ecmproto.lab.traffic.sources import (
     new_sources,
     source_count,
 )
+from ecmproto.lossless import FLOW_CONTROLS
 from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame, machine_of
 from ecmproto.mechanisms.api.protocol import (
     CongestionPoint,
@@ -441,9 +443,6 @@ class Simulation:
             octets[min(kind, MESSAGE_KINDS - 1)] = len(frame)
         return octets
 
-    def _is(self, mechanism: str) -> bool:
-        return self.experiment.control.mechanism == mechanism
-
     def _wire(self, network: NetworkState) -> None:
         """Fill in the records of ways, switches, feeds and hosts' links."""
         wiring = self.wiring
@@ -494,28 +493,37 @@ class Simulation:
             return []
         controls: list[CongestionPoint] = []
         for switch in self.wiring.switches:
-            thresholds = switch.pause
-            if switch.is_adapter and thresholds is None:
+            if switch.is_adapter and switch.pause is None:
                 continue
-            on_output = thresholds is None or thresholds.on_output
+            machine = self._flow_control_machine(switch)
             for number in switch.ports:
-                if on_output or number == switch.ports[0]:
-                    controls.append(self._flow_control_machine(switch, thresholds))
+                if not machine.knows_stations or number == switch.ports[0]:
+                    controls.append(self._flow_control_point(switch, machine))
                 ways[number].control = len(controls) - 1
         return controls
 
-    def _flow_control_machine(self, switch: WiredSwitch, thresholds: Thresholds | None) -> CongestionPoint:
+    def _flow_control_machine(self, switch: WiredSwitch) -> Machine:
+        """Return the flow control of a switch: its own thresholds, else those of its first input."""
         assert self._flow_control is not None
-        assignments = fitting_thresholds(switch.buffer.octets)
-        if thresholds is not None:
-            assignments = [
-                f"cp.pause_on={'output' if thresholds.on_output else 'input'}",
-                f"cp.high={thresholds.high_octets}B",
-                f"cp.low={thresholds.low_octets}B",
-            ]
         mechanism = find_mechanism(self._flow_control)
-        own = self.experiment.control.parameters if self._is(self._flow_control) else ()
-        machine = machine_of(mechanism, mechanism.parse([*assignments, *own]))
+        own = self._own_parameters()
+        given = switch.pause or switch.feeds[0].thresholds
+        if switch.pause is None and "cp.pause_on=output" in own:
+            given = thresholds_of_output(switch.buffer.octets)
+        assert given is not None
+        assignments = [
+            f"cp.pause_on={'output' if given.on_output else 'input'}",
+            f"cp.high={given.high_octets}B",
+            f"cp.low={given.low_octets}B",
+        ]
+        return machine_of(mechanism, mechanism.parse([*assignments, *own]))
+
+    def _own_parameters(self) -> tuple[str, ...]:
+        """Return the parameters of flow control that the experiment gives, where it is the mechanism."""
+        control = self.experiment.control
+        return control.parameters if control.mechanism == self._flow_control else ()
+
+    def _flow_control_point(self, switch: WiredSwitch, machine: Machine) -> CongestionPoint:
         context = PortContext(
             rate_bps=self._link_rate_bps(),
             link_rate_bps=self._link_rate_bps(),
@@ -523,7 +531,15 @@ class Simulation:
             stations=max(1, len(switch.feeds)),
             flows=1,
         )
-        return machine.congestion_point(context, np.random.default_rng([self.seed, 4]))
+        point: Any = machine.congestion_point(context, np.random.default_rng([self.seed, 4]))
+        own = {each.partition("=")[0] for each in self._own_parameters()}
+        if machine.knows_stations and switch.pause is None and not own & {"cp.high", "cp.low"}:
+            for settings, feed in zip(point.settings, switch.feeds, strict=True):
+                if feed.thresholds is not None:
+                    settings.high_octets = feed.thresholds.high_octets
+                    settings.low_octets = feed.thresholds.low_octets
+        typed: CongestionPoint = point
+        return typed
 
     def _rate_changes(self) -> list[tuple[int, int, int]]:
         """Return when which port, or behind these host's link, changes to which rate, in order of time."""
@@ -690,12 +706,14 @@ class Simulation:
             xoff_octets = greatest_octets = None
             if control != NOWHERE:
                 point: Any = self.network.controls[control]
-                xoff_octets = int(point.settings.high_octets)
-                greatest_octets = int(windows.of_port("peak_octets", number).max(initial=0))
+                high_octets = columns(point.settings)["high_octets"]
+                peak_octets = windows.of_port("peak_octets", number).max(initial=0, keepdims=True)
                 if point.by_station:
                     record = self.network.switches[port.switch]
                     feeds = self.network.feeds[record.first_feed : record.first_feed + record.feeds]
-                    greatest_octets = int(columns(feeds)["peak_octets"].max(initial=0))
+                    peak_octets = columns(feeds)["peak_octets"]
+                nearest = int(np.argmax(peak_octets / high_octets))
+                xoff_octets, greatest_octets = int(high_octets[nearest]), int(peak_octets[nearest])
             series.append(
                 PortSeries(
                     name=port.name,

@@ -16,7 +16,8 @@ from ecmproto.engine.config import Buffer, RateChange
 from ecmproto.engine.frame_pool import NOWHERE
 from ecmproto.engine.switches import hashed
 from ecmproto.errors import SpecError, shown
-from ecmproto.lab.model import Experiment, Link, Thresholds
+from ecmproto.lab.model import Experiment, Line, Thresholds, directions
+from ecmproto.lab.setup.thresholds import default_thresholds
 from ecmproto.units import serialisation_ns
 
 MOST_PORTS = 8_192
@@ -26,17 +27,6 @@ _DATA_OCTETS = 1500
 _UNREACHED = 1 << 30
 _SALTS = 5
 """What their random numbers are apart from others by."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One direction of a link."""
-
-    origin: str
-    end: str
-    rate_bps: int
-    propagation_ns: int
-    rate_changes: tuple[RateChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +61,8 @@ class WiredFeed:
     back_station: int = NOWHERE
     back_ns: int
     """How long PAUSE takes to it from its last bit on."""
+    thresholds: Thresholds | None = None
+    """Those of the input where the switch has none of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +108,7 @@ class Wiring:
         self._salts: list[int] = salts.tolist()
         self.hosts = network.hosts
         self.station_of = {host.name: number for number, host in enumerate(network.hosts)}
-        self._overhead_octets = experiment.overhead_octets
+        self._experiment, self._overhead_octets = experiment, experiment.overhead_octets
         self._switches = network.switches
         self._switch_of = {switch.name: number for number, switch in enumerate(network.switches)}
         self._adapter_of = {
@@ -125,7 +117,7 @@ class Wiring:
         }
         self._delay_ns = {host.name: host.delay_ns for host in network.hosts}
         self._delay_ns |= {switch.name: switch.delay_ns for switch in network.switches}
-        lines = [line for link in network.links for line in _directions(link)]
+        lines = [line for link in network.links for line in directions(link)]
         self._check(lines)
         self._inlets = _numbered_inlets(lines, self._switch_of)
         self.host_lines = self._host_lines(lines)
@@ -206,6 +198,7 @@ class Wiring:
     def _wired_switches(self, lines: list[Line]) -> tuple[WiredSwitch, ...]:
         back = {(line.origin, line.end): line for line in lines}
         port_of = {port.name: number for number, port in enumerate(self.ports)}
+        by_default = default_thresholds(self._experiment)
         switches = [
             WiredSwitch(
                 name=switch.name,
@@ -220,6 +213,7 @@ class Wiring:
                         port=port_of.get(f"{line.origin}>{line.end}", NOWHERE),
                         back_port=port_of[f"{line.end}>{line.origin}"],
                         back_ns=back[line.end, line.origin].propagation_ns,
+                        thresholds=by_default[line.origin, line.end].thresholds,
                     )
                     for line in lines
                     if line.end == switch.name
@@ -355,27 +349,6 @@ class Wiring:
             total_ns += port.delay_ns
             switch = port.next_switch
         return total_ns
-
-
-def _directions(link: Link) -> tuple[Line, Line]:
-    back_bps = link.rate_bps if link.rate_back_bps is None else link.rate_back_bps
-    back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
-    return (
-        Line(
-            origin=link.a,
-            end=link.b,
-            rate_bps=link.rate_bps,
-            propagation_ns=link.propagation_ns,
-            rate_changes=link.rate_changes,
-        ),
-        Line(
-            origin=link.b,
-            end=link.a,
-            rate_bps=back_bps,
-            propagation_ns=back_ns,
-            rate_changes=link.rate_changes_back,
-        ),
-    )
 
 
 def _numbered_inlets(lines: list[Line], switches: dict[str, int]) -> dict[tuple[str, str], int]:

@@ -180,7 +180,8 @@ class FlowControlPoint(Struct):
     meters: Sequence[OccupancyMeter]
     links: Sequence[FlowControlState]
     clock: RefreshClock
-    settings: FlowControlSettings
+    settings: Sequence[FlowControlSettings]
+    """Of each link."""
     kind: int
     by_priority: bool
     """Whether classes are priorities; else there is class 0 alone."""
@@ -222,10 +223,10 @@ def _change(
     number = priority if point.by_priority else 0
     index = link * CLASSES + number
     point.octets[index] += octets
-    change = judge(point.meters[index], point.settings, point.octets[index])
+    change = judge(point.meters[index], point.settings[link], point.octets[index])
     if change == 0:
         return
-    signal = demand(point.links[link], point.settings, now_ns, number, change)
+    signal = demand(point.links[link], point.settings[link], now_ns, number, change)
     if signal.enable_vector == 0:
         return
     if point.clock.stops == 0:
@@ -243,7 +244,7 @@ def _refresh(point: FlowControlPoint, now_ns: int, outbox: Outbox) -> None:
         if due_ns <= now_ns:
             if not has_room(outbox, 1):
                 return
-            signal = on_timer(point.links[link], point.settings, now_ns)
+            signal = on_timer(point.links[link], point.settings[link], now_ns)
             _tell(point, now_ns, link, _lowest(signal.enable_vector), signal, outbox)
             due_ns = next_timer_ns(point.links[link])
         first_ns = min(first_ns, due_ns)

@@ -26,6 +26,7 @@ from ecmproto.mechanisms.api.protocol import (
 from ecmproto.mechanisms.pause.congestion_point import (
     CLASSES,
     FlowControlPoint,
+    FlowControlSettings,
     FlowControlState,
     OccupancyMeter,
     RefreshClock,
@@ -154,12 +155,14 @@ class FlowControlMachine(Machine):
     def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of a port, with nothing stopped."""
         links = place.stations if self.knows_stations else 1
+        settings: Any = new_records(FlowControlSettings, links)
+        settings[:] = flow_control_settings(self._cp, rate_bps=place.link_rate_bps)
         return FlowControlPoint(
             octets=np.zeros(links * CLASSES, np.int64),
             meters=new_records(OccupancyMeter, links * CLASSES),
             links=new_records(FlowControlState, links),
             clock=new_record(RefreshClock),
-            settings=flow_control_settings(self._cp, rate_bps=place.link_rate_bps),
+            settings=settings,
             kind=self.kind,
             by_priority=self.by_priority,
             by_station=self.knows_stations,

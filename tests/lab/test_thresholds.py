@@ -1,0 +1,96 @@
+"""Thresholds of flow control where a scenario has none: static ones of each input, and of outputs."""
+
+from __future__ import annotations
+
+import io
+
+from ecmproto.lab.setup.scenario import Scenario, explain, read_scenario
+from ecmproto.lab.setup.thresholds import default_thresholds
+
+STAR = """
+[scenario]
+name = "star"
+title = "Two into one"
+duration = "1ms"
+topology = "star hosts=3 rate=10G propagation=1us buffer=100kB"
+{more}
+[[flow]]
+name = "f1..f2"
+from = "h1..h2"
+to = "h3"
+pattern = "saturating"
+
+[control]
+mechanism = "pfc"
+"""
+
+
+def star(more: str = "") -> Scenario:
+    return read_scenario(io.BytesIO(STAR.format(more=more).encode()))
+
+
+def high_octets(scenario: Scenario) -> dict[str, int]:
+    found = default_thresholds(scenario.experiment())
+    return {neighbour: each.thresholds.high_octets for (neighbour, _), each in found.items()}
+
+
+def headroom_by_hand(rate_gbps: int, *, delay_ns: int = 0) -> int:
+    """Two frames of 1500 octets with tag, FCS, preamble and gap, PAUSE, and a cable of 1 us twice."""
+    return 2 * 1_528 + 84 + (2 * 1_000 + delay_ns) * rate_gbps // 8
+
+
+def test_room_less_headroom_is_xoff_and_half_of_it_xon() -> None:
+    (first, *_) = default_thresholds(star().experiment()).values()
+    assert first.room_octets == 100_000 // 2
+    assert first.headroom_octets == headroom_by_hand(10)
+    assert first.thresholds.high_octets == 50_000 - headroom_by_hand(10)
+    assert first.thresholds.low_octets == first.thresholds.high_octets // 2
+
+
+def test_inputs_differ_by_rate_cable_and_delay() -> None:
+    link = '[[link]]\na = "core"\nb = "h2"\nrate = "40G"\n'
+    assert high_octets(star(link)) == {
+        "h1": 50_000 - headroom_by_hand(10), "h2": 50_000 - headroom_by_hand(40),
+        "h3": 50_000 - headroom_by_hand(10),
+    }  # fmt: skip
+    slow = '[[switch]]\nname = "core"\ndelay = "4us"\n'
+    assert high_octets(star(slow))["h1"] == 50_000 - headroom_by_hand(10, delay_ns=4_000)
+
+
+def test_a_slower_way_back_needs_more_headroom() -> None:
+    link = '[[link]]\na = "h2"\nb = "core"\nrate_back = "1G"\n'
+    # A frame and PAUSE take nine tenths of their time at 1 Gb/s longer.
+    longer = (1_508 + 24 + 84) * 9
+    assert high_octets(star(link))["h2"] == 50_000 - headroom_by_hand(10) - longer
+
+
+def test_memory_partition_and_priorities_make_rooms_smaller() -> None:
+    for more, room in (
+        ('[[switch]]\nname = "core"\nmemory = "90kB"\n', 30_000),
+        ('[[switch]]\nname = "core"\npartition = "20kB"\n', 20_000),
+        ('[[flow]]\nfrom = "h3"\nto = "h1"\npattern = "saturating"\npriority = 3\n', 25_000),
+    ):
+        assert high_octets(star(more))["h1"] == room - headroom_by_hand(10)
+
+
+def test_too_small_a_room_stops_at_each_frame() -> None:
+    assert high_octets(star('[[switch]]\nname = "core"\nbuffer = "6kB"\n'))["h1"] == 1
+
+
+def test_thresholds_by_default_are_shown_with_their_reason() -> None:
+    rows = {row.path: row for row in explain(star())}
+    assert rows["switch[core].pause.on"].value == "input"
+    high = rows["switch[core].pause.high"]
+    assert high.value == "44.36 kB"
+    assert (high.set_by, high.source) == ("default", "room 50 kB less headroom 5.64 kB")
+    # Its parameters' own defaults do not hold here.
+    assert not {"control.cp.high", "control.cp.low"} & rows.keys()
+    given = star('[[switch]]\nname = "core"\npause.high = "9kB"\npause.low = "3kB"\n')
+    assert {row.path: row.value for row in explain(given)}["switch[core].pause.high"] == "9 kB"
+
+
+def test_outputs_have_two_thirds_and_one_third_of_the_buffer() -> None:
+    (switch,) = star('[[switch]]\nname = "core"\npause.on = "output"\n').experiment().network.switches
+    assert switch.pause is not None
+    assert switch.pause.on_output
+    assert (switch.pause.high_octets, switch.pause.low_octets) == (66_666, 33_333)
