@@ -36,6 +36,8 @@ _MADE: Mapping[str, Callable[[Any], Any]] = {
     "Counter": lambda pairs: Counter(dict(pairs)),
 }  # fmt: skip
 _MOST_ARRAY_OCTETS = 1 << 30
+_FREE_OCTETS, _MOST_RATIO = 1 << 28, 1024
+"""The octets of all arrays of a state, apart from this ratio to what they are made of: real ones have 200."""
 _LEVEL = 1
 _SHORT_OCTETS = 512
 """Arrays of which so few octets are used stay as they are: states have hundreds of them."""
@@ -133,6 +135,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
+        self._octets = self._given_octets = 0
 
     def write(self, subject: Any, state: Any) -> None:
         """Put a state into an object."""
@@ -162,6 +165,7 @@ class _Writer:
             self.write(there, plain)
             return there
         if kind == "array":
+            self._count(plain)
             return _unpacked(plain)
         if kind == "float":
             return float(of)
@@ -176,6 +180,14 @@ class _Writer:
         if kind == "deque":
             return deque((self.value(each, None) for each in of), plain["most"])
         return _MADE[kind](self._values(of, there))
+
+    def _count(self, plain: Any) -> None:
+        """Refuse arrays that are together too large beside the octets given for them."""
+        count = math.prod(int(each) for each in plain["shape"])
+        self._octets += count * np.dtype(str(plain["dtype"])).itemsize
+        self._given_octets += len(plain[_OF])
+        if self._octets > _FREE_OCTETS + _MOST_RATIO * self._given_octets:
+            raise ValueError(f"arrays of {self._octets} octets from {self._given_octets}")
 
     def _values(self, plain: Any, there: Any) -> list[Any]:
         places = there if isinstance(there, list | tuple) else ()

@@ -46,7 +46,7 @@ from ecmproto.capture.source import (
     is_compressed,
     regular_size,
 )
-from ecmproto.errors import CaptureError
+from ecmproto.errors import CaptureError, ParameterError
 from ecmproto.values import dataclass
 
 BATCH_FRAMES = 65536
@@ -58,6 +58,7 @@ def open_capture(
     batch_frames: int = BATCH_FRAMES,
     mapped: bool = True,
     chunk_octets: int = CHUNK_OCTETS,
+    most_octets: int | None = None,
 ) -> CaptureReader:
     """Open a pcap or pcapng capture, plain, gzip or zstd: a path, ``-`` for stdin, or a binary file object.
 
@@ -65,9 +66,11 @@ def open_capture(
 
     Batches hold at most ``batch_frames`` frames.  A regular uncompressed file is mapped unless ``mapped`` is
     False; all else is read ``chunk_octets`` at a time.  A mapped file must not be cut while it is read.
-    Raises CaptureError when the file cannot be read or does not start like a capture.
+    Raises CaptureError when the file cannot be read or does not start like a capture, ParameterError as soon
+    as a compressed one, also later, unpacks to more than ``most_octets``.
     """
-    with opened_source(path, mapped=mapped, chunk_octets=chunk_octets) as (source, name):
+    opened = opened_source(path, mapped=mapped, chunk_octets=chunk_octets, most_octets=most_octets)
+    with opened as (source, name):
         return CaptureReader(source, name, batch_frames=max(1, batch_frames))
 
 
@@ -298,7 +301,14 @@ def opened_file(path: str | os.PathLike[str] | BinaryIO) -> tuple[Any, str, bool
 
 
 def _source_of(
-    file: Any, name: str, owned: bool, *, mapped: bool, chunk_octets: int = CHUNK_OCTETS, start: int = 0
+    file: Any,
+    name: str,
+    owned: bool,
+    *,
+    mapped: bool,
+    chunk_octets: int = CHUNK_OCTETS,
+    most_octets: int | None = None,
+    start: int = 0,
 ) -> Source:
     """Return the octets of an opened file, decompressed, or of a plain regular one from ``start`` on."""
     size = regular_size(file)
@@ -308,7 +318,8 @@ def _source_of(
     kind = is_compressed(head, name)
     if kind:
         stream = DecompressedStream(file, kind, head=b"" if size is not None else head, owned=owned)
-        return StreamSource(stream, size=size, owned=True, chunk_octets=chunk_octets)
+        most = {} if most_octets is None else {"most_octets": most_octets}
+        return StreamSource(stream, size=size, owned=True, chunk_octets=chunk_octets, **most)
     if size is not None and mapped:
         try:
             mapped_file = MappedSource(file, size, owned=owned)
@@ -354,15 +365,19 @@ def opened_source(
     *,
     mapped: bool = True,
     chunk_octets: int = CHUNK_OCTETS,
+    most_octets: int | None = None,
     start: int = 0,
 ) -> Iterator[tuple[Source, str]]:
     """Open a file, from octet ``start`` on, for the block to make a reader of; closed where that fails."""
     file, name, owned = opened_file(path)
     try:
-        yield _source_of(file, name, owned, mapped=mapped, chunk_octets=chunk_octets, start=start), name
+        source = _source_of(
+            file, name, owned, mapped=mapped, chunk_octets=chunk_octets, most_octets=most_octets, start=start
+        )
+        yield source, name
     except OSError as error:
         raise unreadable(name, error) from error
-    except CaptureError:
+    except (CaptureError, ParameterError):
         if owned:
             file.close()
         raise

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture.batch import Batch, Block, ByteOrder, Format, Int64, Interface, Octets
-from ecmproto.errors import CaptureError
+from ecmproto.errors import CaptureError, ParameterError
 from ecmproto.values import dataclass
 
 CHUNK_OCTETS = 8 << 20
@@ -126,12 +126,19 @@ class StreamSource:
     """
 
     def __init__(
-        self, stream: Any, *, size: int | None, owned: bool, chunk_octets: int = CHUNK_OCTETS
+        self,
+        stream: Any,
+        *,
+        size: int | None,
+        owned: bool,
+        chunk_octets: int = CHUNK_OCTETS,
+        most_octets: int = _NO_STOP,
     ) -> None:
         _widen(stream)
         self._stream = stream
         self._owned = owned
         self._chunk = chunk_octets
+        self._most_octets = most_octets
         self._store = np.empty(chunk_octets, dtype=np.uint8)
         self._filled = 0
         self._ended = False
@@ -194,6 +201,9 @@ class StreamSource:
             count = 0
         self._ended = count == 0
         self._filled += count
+        if self.base + self._filled > self._most_octets:
+            needed = f"up to {self._most_octets:,} octets; larger ones are read when they are unpacked"
+            raise ParameterError(name="a compressed capture", needed=needed, got="more")
 
     def release(self) -> None:
         """Do nothing: a chunk goes when the last batch that views it goes."""

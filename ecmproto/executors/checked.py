@@ -94,9 +94,11 @@ def checked(value: Any, kind: Any, where: str) -> Any:
             return value
         return checked(value, of[0], where)
     inner: Iterable[tuple[Any, Any, Any]] = ()
+    needed = str(getattr(kind, "__name__", kind))
     if dataclasses.is_dataclass(kind) or is_typeddict(kind):
         hints = _hints_of(kind)
         required = getattr(kind, "__required_keys__", hints.keys())
+        needed = f"a table of {', '.join(sorted(required))}"
         fits = isinstance(value, dict) and required <= value.keys() <= hints.keys()
         inner = ((name, value[name], hints[name]) for name in value) if fits else ()
     elif origin is Mapping:
@@ -111,7 +113,6 @@ def checked(value: Any, kind: Any, where: str) -> Any:
     else:
         fits = value in of if origin is Literal and isinstance(value, str) else _is_single(value, kind)
     if not fits:
-        needed = f"what {getattr(kind, '__name__', kind)} has"
         raise SpecError(where=where, needed=needed, got=shown(value))
     for place, each, its_kind in inner:
         checked(each, its_kind, f"{where}, {shown(place)}")
@@ -126,4 +127,6 @@ def _is_single(value: Any, kind: Any) -> bool:
         return False
     if isinstance(value, float) or (kind is float and type(value) is int):
         return kind is float and abs(value) < _NUMBER_BOUND
+    if kind is Any:
+        return True
     return type(value) is kind and (kind is not int or abs(value) < _NUMBER_BOUND)

@@ -17,12 +17,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from ecmproto.capture import Batch, CaptureCopier, CaptureReader, open_sink
 from ecmproto.capture.pcap import HEADER_OCTETS
-from ecmproto.errors import CaptureError
+from ecmproto.errors import CaptureError, SpecError
+from ecmproto.executors.checked import path_below
+from ecmproto.fleet.manifest import FILE as MANIFEST
 from ecmproto.fleet.names import partition_folder
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.registry import USUAL_FIELDS
@@ -34,11 +36,17 @@ if TYPE_CHECKING:
     from ecmproto.filter import Filter
     from ecmproto.stats import Accumulator
 
+_PARTIAL = ".4194304-99.partial"
+"""The longest ending of a file that is being written."""
 State = dict[str, Any]
 """What a part is put together from with others: plain data."""
 
 DOCUMENTS, FRAMES, PIECES = "files", "frames", ".pieces"
 """Folders of a fleet: a document a capture, the Parquet set, parts of copies until they are put together."""
+DONE = ".done"
+"""The beginning of the names of files with rows of finished tasks."""
+ALL, FINDINGS, ALL_COPIES = "all.json", "findings.ndjson", "all.pcapng"
+"""Results of all captures together: statistics or counts of findings, findings, copies."""
 
 
 @dataclass(slots=True)
@@ -100,9 +108,12 @@ class Target:
     partition: Mapping[str, str | None] = field(default_factory=dict)
     part: int | None = None
 
-    def below(self, path: Path) -> str:
-        """Return a file's name below the fleet's folder."""
-        return path.relative_to(self.folder).as_posix()
+    def path_of(self, result: str) -> Path:
+        """Return the path of a result, whose folder is made; SpecError for a name that it cannot have."""
+        path_below(self.folder, f"{result}{_PARTIAL}")
+        path = path_below(self.folder, result)
+        make_folder(path.parent)
+        return path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +143,15 @@ class Job(Protocol):
     merges: ClassVar[bool]
     """Whether there is something of all captures together, from the states of each."""
 
+    of_all: ClassVar[Sequence[str]]
+    """The results of all captures together."""
+
     @property
     def fields_asked(self) -> Sequence[str]:
         """The fields that results are made of, where these are not the same in every part of a capture."""
+
+    def results(self, name: str) -> Sequence[str]:
+        """Return the results of a capture that are known before it is read, below the fleet's folder."""
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
         """Do a part."""
@@ -158,6 +175,7 @@ class _Filtered:
     """What all jobs have: a filter as it is written, and EtherTypes that are not the usual ones, by role."""
 
     merges: ClassVar[bool] = False
+    of_all: ClassVar[Sequence[str]] = ()
 
     filter: str | None = None
     ethertypes: Mapping[str, int] = field(default_factory=dict)
@@ -166,6 +184,10 @@ class _Filtered:
     def fields_asked(self) -> Sequence[str]:
         """The fields of the filter."""
         return () if self.filter is None else _compiled(self.filter).fields
+
+    def results(self, name: str) -> Sequence[str]:
+        """Return none: their names depend on frames."""
+        return ()
 
     def compiled(self) -> Filter | None:
         """Return the filter."""
@@ -181,7 +203,6 @@ class _Filtered:
 
 
 def _write(path: Path, text: str) -> None:
-    make_folder(path.parent)
     with open_sink(path, force=True, whole=True) as sink:
         sink.write(text)
 
@@ -195,12 +216,17 @@ class StatsJob(_Filtered):
 
     kind: ClassVar[str] = "stats"
     merges: ClassVar[bool] = True
+    of_all: ClassVar[Sequence[str]] = (ALL,)
 
     interval_ns: int | None = None
     speed_bps: int = 10 * 10**9
     detect_ns: int = 200_000_000
     restore_ns: int = 400_000_000
     lossless: Sequence[int] | None = None
+
+    def results(self, name: str) -> Sequence[str]:
+        """Return the document of a capture."""
+        return (f"{DOCUMENTS}/{name}.json",)
 
     def counts(self) -> Accumulator:
         """Return an accumulator that has counted nothing."""
@@ -231,9 +257,9 @@ class StatsJob(_Filtered):
         counts = parts[0].counted
         if not isinstance(counts, Accumulator):
             counts = self.together((part.read() for part in parts), other_captures=False)
-        path = target.folder / DOCUMENTS / f"{target.name}.json"
-        _write(path, document_text(counts.result(problem=problem), target.path))
-        return Finished(outputs=(target.below(path),))
+        (result,) = self.results(target.name)
+        _write(target.path_of(result), document_text(counts.result(problem=problem), target.path))
+        return Finished(outputs=(result,))
 
     def joined(self, states: Iterable[State]) -> State:
         """Return the counts of a capture from those of its parts."""
@@ -257,6 +283,7 @@ class CheckJob(_Filtered):
     """`ecmproto check` of each capture, and how often each rule found something in all of them."""
 
     kind: ClassVar[str] = "check"
+    of_all: ClassVar[Sequence[str]] = (ALL, FINDINGS)
 
     select: Sequence[str] = ()
     ignore: Sequence[str] = ()
@@ -266,6 +293,10 @@ class CheckJob(_Filtered):
     own_digests: Sequence[str] = ()
     """What these hold, so that other rules are another job."""
     parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def results(self, name: str) -> Sequence[str]:
+        """Return the lines of a capture."""
+        return (f"{DOCUMENTS}/{name}.ndjson",)
 
     def checker(self) -> Checker:
         """Return a checker that has seen nothing."""
@@ -301,10 +332,11 @@ class CheckJob(_Filtered):
                 later.restore(part.read())
                 whole.merge(later)
         checked = whole.result(problem=problem)
-        path = target.folder / DOCUMENTS / f"{target.name}.ndjson"
-        _write(path, "".join(f"{line}\n" for line in json_lines(checked, target.path)))
+        (result,) = self.results(target.name)
+        lines = "".join(f"{line}\n" for line in json_lines(checked, target.path))
+        _write(target.path_of(result), lines)
         findings = {each.rule.id: (each.judged, each.wrong) for each in checked.results if each.judged}
-        return Finished(outputs=(target.below(path),), findings=findings)
+        return Finished(outputs=(result,), findings=findings)
 
 
 # Parquet --------------------------------------------------------------------------------------------------
@@ -340,12 +372,11 @@ class ParquetJob(_Filtered):
         first = next(filled, None)
         if first is None:
             return Done(count=count)
-        path = target.folder / FRAMES / partition_folder(target.partition) / _file_of(target)
-        make_folder(path.parent)
-        with open_sink(path, force=True, whole=True) as sink:
+        result = f"{FRAMES}/{partition_folder(target.partition)}/{_file_of(target)}"
+        with open_sink(target.path_of(result), force=True, whole=True) as sink:
             every = itertools.chain([first], filled)
             count.selected = write_batches(every, schema, sink, "parquet", threads=1)
-        return Done(count=count, outputs=(target.below(path),))
+        return Done(count=count, outputs=(result,))
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
         """Return the files of the parts, which are files of the set."""
@@ -366,6 +397,7 @@ def _digits(name: str) -> str:
 
 
 _COPIED_OCTETS = 1 << 20
+_OWN = (MANIFEST, DONE, f"{PIECES}/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,16 +405,23 @@ class FilterJob(_Filtered):
     """The frames of each capture that a filter selects, as a capture of the same name."""
 
     kind: ClassVar[str] = "filter"
+    of_all: ClassVar[Sequence[str]] = (ALL_COPIES,)
+
+    def results(self, name: str) -> Sequence[str]:
+        """Return the copy of a capture; SpecError for the name of a file that is the fleet's own."""
+        if name.startswith(_OWN):
+            raise SpecError(where=name, needed="a name that the fleet has no file of", got="one of its own")
+        return (name,)
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
         """Copy what is selected of a part; nothing stays of a capture where that is nothing."""
         from ecmproto.columns.selection import selected
 
         count, wanted, types = Count(), self.compiled(), self.types()
-        path = target.folder / target.name
+        (result,) = self.results(target.name)
         if target.part is not None:
-            path = target.folder / PIECES / f"{_digits(target.name)}-{target.part:012}"
-        make_folder(path.parent)
+            result = f"{PIECES}/{_digits(target.name)}-{target.part:012}"
+        path = target.path_of(result)
         head = 0
         with CaptureCopier(reader, path, format=reader.format, force=True) as copier:
             if target.part:
@@ -402,25 +441,23 @@ class FilterJob(_Filtered):
         if target.part is None and not count.selected:
             path.unlink()
             return Done(count=count)
-        return Done(count=count, read=lambda: {"head_octets": head}, outputs=(target.below(path),))
+        return Done(count=count, read=lambda: {"head_octets": head}, outputs=(result,))
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
         """Put the copies of parts one behind the other."""
         outputs = [output for part in parts for output in part.outputs]
         if outputs in ([], [target.name]):
             return Finished(outputs=tuple(outputs))
-        pieces = [target.folder / output for output in outputs]
+        pieces = [target.path_of(f"{PIECES}/{PurePosixPath(output).name}") for output in outputs]
         found: tuple[str, ...] = ()
         if any(part.count.selected for part in parts):
-            path = target.folder / target.name
-            make_folder(path.parent)
-            with open_sink(path, force=True) as sink:
+            found = (target.name,)
+            with open_sink(target.path_of(target.name), force=True) as sink:
                 for part, piece in zip(parts, pieces, strict=True):
                     with piece.open("rb") as file:
                         file.seek(part.read()["head_octets"])
                         while octets := file.read(_COPIED_OCTETS):
                             sink.write(octets)
-            found = (target.below(path),)
         for piece in pieces:
             piece.unlink()
         with suppress(OSError):  # others are there still

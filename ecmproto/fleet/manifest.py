@@ -6,15 +6,16 @@ The first line says what was asked for; the others are in the order of the captu
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from ecmproto.capture import open_sink
+from ecmproto.codec.document import json_text
 from ecmproto.errors import SpecError, shown
+from ecmproto.executors.checked import checked, lines_of, path_below, table_of
 
 SCHEMA = "ecmproto/fleet/1"
 FILE = "manifest.ndjson"
@@ -56,12 +57,18 @@ class Line:
 
     def as_text(self) -> str:
         """Return the line."""
-        return json.dumps(dataclasses.asdict(self), ensure_ascii=False) + "\n"
+        return json_text(dataclasses.asdict(self)) + "\n"
 
 
-def line_of(document: Mapping[str, Any]) -> Line:
-    """Return the line that a document of JSON is."""
-    given = dict(document)
+class _Head(TypedDict):
+    schema: str
+    base: str
+    asked: Mapping[str, Any]
+
+
+def line_of(document: Mapping[str, Any], where: str = FILE) -> Line:
+    """Return the line that a document of JSON is; SpecError for any other."""
+    given = dict(checked(document, Line, where))
     for name in ("outputs", "warnings"):
         given[name] = tuple(given[name])
     if given["findings"] is not None:
@@ -73,7 +80,7 @@ def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Ite
     """Write the manifest, in place of the one that is there."""
     with open_sink(folder / FILE, force=True, whole=True) as sink:
         head = {"schema": SCHEMA, "base": base, "asked": asked}
-        sink.write(json.dumps(head, ensure_ascii=False) + "\n")
+        sink.write(json_text(head) + "\n")
         for line in lines:
             sink.write(line.as_text())
 
@@ -83,32 +90,18 @@ def read_manifest(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Itera
 
     SpecError for what is no manifest.
     """
-    path = Path(folder) / FILE
-    lines = _documents(path)
-    asked = next(lines, {})
-    if asked.get("schema") != SCHEMA:
-        raise SpecError(where=str(path), needed=f"schema {SCHEMA!r}", got=shown(asked.get("schema")))
-    return asked, _lines(path, lines)
+    path = path_below(Path(folder), FILE)
+    documents = _documents(path)
+    _, head = next(documents, (None, {}))
+    if head.get("schema") != SCHEMA:
+        raise SpecError(where=str(path), needed=f"schema {SCHEMA!r}", got=shown(head.get("schema")))
+    lines = (line_of(document, where) for where, document in documents)
+    return checked(head, _Head, f"{path}, line 1"), lines
 
 
-def _lines(path: Path, documents: Iterator[dict[str, Any]]) -> Iterator[Line]:
-    for number, document in enumerate(documents, 2):
-        try:
-            yield line_of(document)
-        except (KeyError, TypeError, ValueError) as error:
-            got = f"{type(error).__name__}: {error}"
-            raise SpecError(
-                where=f"{path}, line {number}", needed="what came of a capture", got=got
-            ) from None
-
-
-def _documents(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as file:
-        for number, text in enumerate(file, 1):
-            try:
-                document = json.loads(text)
-            except ValueError as error:
-                raise SpecError(where=f"{path}, line {number}", needed="JSON", got=str(error)) from None
-            if not isinstance(document, dict):
-                raise SpecError(where=f"{path}, line {number}", needed="a table", got=type(document).__name__)
-            yield document
+def _documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines of a manifest, each with its place."""
+    with path.open("rb") as file:
+        for number, text in enumerate(lines_of(file, str(path)), 1):
+            where = f"{path}, line {number}"
+            yield where, table_of(text, where)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 from ecmproto.capture.names import name_shown, size_and_time
 from ecmproto.capture.parts import Part
 from ecmproto.capture.reader import unreadable
-from ecmproto.errors import OutputExistsError, ParameterError
+from ecmproto.errors import OutputError, OutputExistsError, ParameterError, SpecError
 from ecmproto.fleet.jobs import Job, settings_of
 from ecmproto.fleet.manifest import FILE, Line, Outcome, read_manifest
 from ecmproto.fleet.names import DATE, NamePattern, common_folder, result_name
@@ -32,6 +35,8 @@ class Member:
     """Where its parts may be; none of a capture that is done in one."""
     trouble: tuple[Outcome, str] | None = None
     """Why there is nothing of it."""
+    earlier: Line | None = None
+    """Its line in the manifest, where this run does not name it: it is not read again."""
 
     @property
     def mark(self) -> list[int]:
@@ -41,6 +46,8 @@ class Member:
     def line(self) -> Line:
         """Return its line in a manifest, while nothing came of it."""
         outcome, problem = self.trouble or ("set aside", f"{name_shown(self.path)}: not done")
+        if self.earlier is not None:
+            return dataclasses.replace(self.earlier, outcome=outcome, problem=problem)
         return Line(
             path=name_shown(self.path), name=self.name, size_octets=self.size_octets,
             modified_ns=self.modified_ns, digest=None, parts=max(1, len(self.parts)),
@@ -59,7 +66,7 @@ class Roster:
     """What results depend on, as JSON has it."""
     members: Sequence[Member]
     earlier: Mapping[str, Sequence[str]]
-    """The results that earlier runs have written, by the captures' names."""
+    """The results that the manifest names, by the captures' names."""
 
 
 def roster(
@@ -67,17 +74,22 @@ def roster(
 ) -> Roster:
     """Return the captures of the fleet in ``folder``: ``paths``, and those that are in its manifest.
 
-    OutputExistsError where the folder has results of another job, unless ``force``.
+    OutputExistsError where the folder has results of another job, unless ``force``; OutputError where a
+    result would take the place of a capture, or of a file that is none of the fleet's.
     """
     asked = asked_of(job, pattern)
     lines: dict[str, Line] = {}
     base: str | None = None
-    if (folder / FILE).exists():
+    own = {FILE, *job.of_all}
+    if os.path.lexists(folder / FILE):
         before, found = read_manifest(folder)
         if before["asked"] == asked:
             base = before["base"]
             lines = {line.path: line for line in found}
-        elif not force:
+            own.update(result for line in lines.values() for result in results_of(job, line.name))
+        elif force:
+            own.update(result for line in found for result in line.outputs)
+        else:
             raise OutputExistsError(
                 path=str(folder), needed="a folder of its own", got="one with results of something else"
             )
@@ -91,6 +103,8 @@ def roster(
                 name="captures", needed="another name for each", got=f"{name} of {other.path} and {path}"
             )
         members[name] = _member(path, name, pattern)
+    is_new = not os.path.lexists(folder / FILE)
+    _check_results(folder, job, members.values(), set() if is_new else own)
     for line in lines.values():
         if line.name not in members and line.digest is not None:
             members[line.name] = _gone(line, pattern)
@@ -110,11 +124,16 @@ def asked_of(job: Job, pattern: NamePattern | None) -> dict[str, Any]:
     return plain
 
 
-def _member(path: str, name: str, pattern: NamePattern | None) -> Member:
+def _partition(path: str, pattern: NamePattern | None) -> dict[str, str | None]:
+    """Return what a capture's name gives of its place in a set."""
     partition: dict[str, str | None] = {DATE: None}
     if pattern is not None:
         partition |= dict.fromkeys(pattern.names) | (pattern.values(path) or {})
-    member = Member(path=path, name=name, partition=partition)
+    return partition
+
+
+def _member(path: str, name: str, pattern: NamePattern | None) -> Member:
+    member = Member(path=path, name=name, partition=_partition(path, pattern))
     try:
         member.size_octets, member.modified_ns = size_and_time(path)
     except OSError as error:
@@ -122,10 +141,45 @@ def _member(path: str, name: str, pattern: NamePattern | None) -> Member:
     return member
 
 
+def results_of(job: Job, name: str) -> Sequence[str]:
+    """Return the results of a capture that are known before it is read, none for a name that has none."""
+    with suppress(SpecError):
+        return job.results(name)
+    return ()
+
+
+def _check_results(folder: Path, job: Job, members: Iterable[Member], own: Collection[str]) -> None:
+    """Refuse results that would take the place of captures, or of files that are not the fleet's ``own``."""
+    captures = {}
+    for member in members:
+        with suppress(OSError):
+            captures[_identity(member.path)] = member.path
+    for result in (*job.of_all, *(result for member in members for result in results_of(job, member.name))):
+        with suppress(OSError):
+            path = folder / result
+            capture = captures.get(_identity(path))
+            if capture is not None:
+                got = f"that of the capture {name_shown(capture)}"
+                raise OutputError(path=str(path), needed="a place of its own for a result", got=got)
+            if result not in own:
+                got = "a file that is none of the fleet's"
+                raise OutputError(path=str(path), needed="a free place for a result", got=got)
+
+
+def _identity(path: str | Path) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
 def _gone(line: Line, pattern: NamePattern | None) -> Member:
-    """Return a capture that is not named now; one that is not there any more is as it was."""
-    member = _member(line.path, line.name, pattern)
-    if member.trouble is not None:
-        member.trouble = None
-        member.size_octets, member.modified_ns = line.size_octets, line.modified_ns
+    """Return a capture that is not named now, as it was.
+
+    A manifest may name any file, or a URL: none of them is opened.
+    """
+    member = Member(
+        path=line.path, name=line.name, partition=_partition(line.path, pattern),
+        size_octets=line.size_octets, modified_ns=line.modified_ns, earlier=line,
+    )  # fmt: skip
+    if line.parts > 1:
+        member.parts = (Part(path=line.path),)  # that there are some
     return member

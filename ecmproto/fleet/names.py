@@ -105,9 +105,10 @@ def partition_folder(values: Mapping[str, str | None]) -> str:
     )
 
 
-def captures_named(paths: Iterable[str]) -> list[str]:
+def captures_named(paths: Iterable[str], results: str | os.PathLike[str] | None = None) -> list[str]:
     """Return the captures that are named, each once: of a folder all that are in it, and below.
 
+    What is below the folder of ``results`` is left out where a folder or a pattern around it is named.
     CaptureError for a folder or a pattern that names none.
     """
     found: dict[str, None] = {}
@@ -117,8 +118,15 @@ def captures_named(paths: Iterable[str]) -> list[str]:
             folders.sort()
             with suppress(CaptureError):
                 below += files_named(folder)
-        found |= dict.fromkeys(below or files_named(path))
+        every = below or files_named(path)
+        is_around = results is not None and every != [path] and not _is_below(path, results)
+        found |= {each: None for each in every if not (is_around and _is_below(each, results))}
     return list(found)
+
+
+def _is_below(path: str, folder: str | os.PathLike[str] | None) -> bool:
+    """Return whether a file, or a folder, is in another one, or is that."""
+    return folder is not None and _place(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def common_folder(paths: Iterable[str]) -> str:

@@ -10,31 +10,55 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ecmproto.capture import open_sink
 from ecmproto.capture.names import name_shown
 from ecmproto.capture.parts import Links, Part, Place, Reached, linked, split_capture
 from ecmproto.codec.document import json_text
 from ecmproto.errors import CaptureError, OutputError, ParameterError
+from ecmproto.executors.checked import checked, path_below
 from ecmproto.executors.processes import Processes
 from ecmproto.executors.protocol import Call, Executor, Shard, Task, TaskResult
 from ecmproto.executors.rows import RowStore
 from ecmproto.executors.running import Tally, task_key
 from ecmproto.filter.fields import DISPLAYED, IN_SEQUENCE
-from ecmproto.fleet.jobs import PIECES, CheckJob, Count, FilterJob, Job, StatsJob, settings_of
-from ecmproto.fleet.manifest import FILE, Line, write_manifest
-from ecmproto.fleet.members import Member, Roster
-from ecmproto.fleet.tasks import ALL, COPY, COUNT, FINISH, MERGE, TOGETHER, WORK, Row, together
+from ecmproto.fleet.jobs import (
+    ALL,
+    ALL_COPIES,
+    DONE,
+    FINDINGS,
+    FRAMES,
+    PIECES,
+    CheckJob,
+    Count,
+    FilterJob,
+    Job,
+    StatsJob,
+    settings_of,
+)
+from ecmproto.fleet.manifest import FILE, Line, read_manifest, write_manifest
+from ecmproto.fleet.members import Member, Roster, results_of
+from ecmproto.fleet.names import DATE
+from ecmproto.fleet.tasks import (
+    COPY,
+    COUNT,
+    FINISH,
+    MERGE,
+    TOGETHER,
+    WORK,
+    ReachedRow,
+    Row,
+    SameRow,
+    WorkRow,
+)
 from ecmproto.paths import make_folder
 
-DONE = ".done"
-"""How the names of the files begin that hold the rows of what is done."""
-FINDINGS, ALL_COPIES = "findings.ndjson", "all.pcapng"
 CHECK_SCHEMA = "ecmproto/fleet-check/1"
 PART_OCTETS = 256_000_000
 """How large the parts of a capture are."""
@@ -44,6 +68,8 @@ _MERGED = 32
 """The states of so many captures are merged by one task."""
 _MERGED_COPIES = 16
 """So many copies are open at a time where they are merged."""
+_PARTIAL = re.compile(r"(.+?)\.\d+(?:-\d+)?\.partial", re.DOTALL)
+_OWN_FOLDERS = (f"{PIECES}/", f"{FRAMES}/{DATE}=")
 _HERE = 16
 """So few captures are put together by this process: others would have to be started."""
 
@@ -205,18 +231,28 @@ class FleetRun:
         return task_key(self._finish, self._place(member, None), member.mark, self._part_octets)
 
     def _row(self, key: str) -> Row | None:
-        """Return what is told of a capture or a part of it, without arrays; None where nothing is."""
+        """Return the row of a capture or a part of it, without arrays; None where there is none."""
+        row = self._kept.told(self._done_as(key))
+        return None if row is None else cast("Row", checked(row, WorkRow, f"{self._folder}, row {key}"))
+
+    def _done_as(self, key: str) -> str:
+        """Return the key of the row that has what came of a capture or a part of it."""
         row = self._kept.told(key)
-        return self._kept.told(row["same_as"]) if row is not None and "same_as" in row else row
+        if row is None or "same_as" not in row:
+            return key
+        same: str = checked(row, SameRow, f"{self._folder}, row {key}")["same_as"]
+        return same
 
     def _state_of(self, key: str) -> list[str]:
-        row = self._kept.told(key)
-        return self._kept.state_of(row["same_as"] if row is not None and "same_as" in row else key)
+        return self._kept.state_of(self._done_as(key))
+
+    def _are_there(self, outputs: Iterable[str]) -> bool:
+        return all(path_below(self._folder, output).exists() for output in outputs)
 
     def _is_done(self, key: str) -> bool:
         """Return whether a row is there, and the files that it names."""
         row = self._row(key)
-        return row is not None and all((self._folder / output).exists() for output in row["outputs"])
+        return row is not None and self._are_there(row["outputs"])
 
     def _links(self, member: Member, key_of: Callable[[Member, Part], str]) -> Links:
         """Return how far a capture is read in parts."""
@@ -225,9 +261,11 @@ class FleetRun:
             links = linked(member.parts, reached)
             found: dict[Place, Reached] = {}
             for part in links.missing:
-                row = self._row(key_of(member, part))
+                key = key_of(member, part)
+                row = self._kept.told(self._done_as(key))
                 if row is not None:
-                    found[part.place] = Reached.of_dict(row["reached"])
+                    reached_row = checked(row.get("reached"), ReachedRow, f"{self._folder}, row {key}")
+                    found[part.place] = Reached.of_dict(reached_row)
             if not found:
                 return links
             reached |= found
@@ -239,10 +277,12 @@ class FleetRun:
             plan.captures += 1
             plan.octets += member.size_octets
             large = self._is_large(member)
-            if large:
+            if large and member.earlier is None:
                 member.parts = (Part(path=member.path),)  # that there are some
             if member.trouble is None and self._is_done(self._whole_key(member)):
                 plan.known += 1
+                continue
+            if member.earlier is not None:
                 continue
             plan.missing += 1
             plan.missing_octets += member.size_octets
@@ -255,9 +295,7 @@ class FleetRun:
         """Do what is missing; what is done is kept, also where this is interrupted."""
         self._tally.unit, self._tally.amount_of = "frames", _frames
         make_folder(self._folder)
-        if not (self._folder / FILE).exists():
-            # what is found here is of this job, also after a power cut
-            write_manifest(self._folder, self._roster.base, self._roster.asked, ())
+        self._begin()
         try:
             with self._executor:
                 self._split_large()
@@ -270,6 +308,14 @@ class FleetRun:
                     self._merge_copies()
         finally:
             self._kept.close()
+
+    def _begin(self) -> None:
+        """Have the manifest name all captures: after a power cut, too, their results are the fleet's."""
+        roster = self._roster
+        new = [member.line() for member in roster.members if member.name not in roster.earlier]
+        if new or not (self._folder / FILE).exists():
+            before = read_manifest(self._folder)[1] if roster.earlier else ()
+            write_manifest(self._folder, roster.base, roster.asked, itertools.chain(before, new))
 
     def _do(
         self,
@@ -305,7 +351,8 @@ class FleetRun:
     def _split_large(self) -> None:
         """Find the parts of large captures; what is no capture says so when it is read."""
         for member in self.members:
-            if member.trouble is None and self._is_large(member) and not self._in_turn:
+            is_read = member.trouble is None and member.earlier is None
+            if is_read and self._is_large(member) and not self._in_turn:
                 with suppress(CaptureError):
                     parts = split_capture(member.path, self._part_octets)
                     member.parts = parts if len(parts) > 1 else ()
@@ -317,6 +364,9 @@ class FleetRun:
         for member in self.members:
             if member.trouble is None and self._is_done(self._whole_key(member)):
                 self.known += 1
+            elif member.earlier is not None:
+                got = "no row of this version: name the capture to have it done"
+                member.trouble = "set aside", f"{name_shown(member.path)}: needed a finished row, got {got}"
             elif member.trouble is None:
                 left.append(member)
         if self._numbers:
@@ -352,7 +402,7 @@ class FleetRun:
             member.trouble = "set aside", f"{result.task.name}: {result.failure.sentence}"
         elif "unreadable" in result.row:
             member.trouble = "unreadable", str(CaptureError(**result.row["unreadable"]))
-        elif not all((self._folder / output).exists() for output in result.row.get("outputs", ())):
+        elif not self._are_there(result.row.get("outputs", ())):
             got = f"{result.worker}, which has another"
             told = f"{name_shown(member.path)}: needed a worker that has {self._folder}, got {got}"
             member.trouble = "set aside", told
@@ -404,8 +454,9 @@ class FleetRun:
         earlier = {}
         for key in self._kept:
             row = self._kept.told(key)
-            if row is not None and row.get("place"):
-                earlier[row["place"]] = row["content"], key
+            place, content = (row.get("place"), row.get("content")) if row is not None else (None, None)
+            if isinstance(place, str) and isinstance(content, str):
+                earlier[place] = content, key
         return earlier
 
     def _put_together(self) -> None:
@@ -481,7 +532,8 @@ class FleetRun:
 
         def take(result: TaskResult) -> None:
             if result.failure is not None:
-                together(data, self._all.options)
+                path = str(self._folder / ALL)
+                raise OutputError(path=path, needed="states to merge", got=result.failure.sentence)
 
         self._do(self._all, [task], 1, take, here=not self._tally.done, kept=False)
 
@@ -539,8 +591,7 @@ class FleetRun:
     def write(self) -> Summary:
         """Write the manifest and what is of all captures together; return what came of them."""
         summary = Summary(known=self.known)
-        # what workers that were killed had begun to write
-        self._remove(path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*.partial"))
+        self._remove(self._partials())
 
         def told() -> Iterator[Line]:
             for line in self.lines():
@@ -560,14 +611,26 @@ class FleetRun:
     def _remove(self, outputs: Iterable[str]) -> None:
         for output in outputs:
             with suppress(FileNotFoundError):
-                (self._folder / output).unlink()
+                path_below(self._folder, output).unlink()
+
+    def _partials(self) -> Iterator[str]:
+        """Yield files of the fleet that killed workers have begun to write."""
+        found = [path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*.partial")]
+        if not found:
+            return
+        own = {result for member in self.members for result in results_of(self.job, member.name)}
+        own.update((FILE, *self.job.of_all))
+        for name in found:
+            match = _PARTIAL.fullmatch(name)
+            if match and (match[1] in own or match[1].startswith(_OWN_FOLDERS)):
+                yield name
 
     def _write_findings(self, job: CheckJob, summary: Summary) -> None:
         """Write the findings of all captures, one behind the other, and how often each rule found any."""
         with open_sink(self._folder / FINDINGS, force=True, whole=True) as sink:
             for line in self.lines():
                 for output in line.outputs:
-                    with (self._folder / output).open(encoding="utf-8") as file:
+                    with path_below(self._folder, output).open(encoding="utf-8") as file:
                         # the last line sums up
                         for text, _ in itertools.pairwise(file):
                             sink.write(text)

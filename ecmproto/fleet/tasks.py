@@ -12,15 +12,16 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ecmproto.capture import CaptureCopier, CaptureReader, open_capture, open_captures, open_sink
 from ecmproto.capture.names import is_remote, name_shown, size_and_time
 from ecmproto.capture.parts import Part, PartReader, open_part, read_through
-from ecmproto.capture.reader import unreadable
-from ecmproto.errors import CaptureError
+from ecmproto.capture.reader import BATCH_FRAMES, unreadable
+from ecmproto.errors import CaptureError, SpecError
+from ecmproto.executors.checked import path_below
 from ecmproto.executors.rows import octets_at
-from ecmproto.fleet.jobs import Count, Done, Finished, State, StatsJob, Target, job_of, packed, unpacked
+from ecmproto.fleet.jobs import ALL, Count, Done, Finished, State, StatsJob, Target, job_of, packed, unpacked
 from ecmproto.fleet.names import DATE, day_of
 from ecmproto.paths import make_folder
 
@@ -30,16 +31,67 @@ COUNT, WORK, FINISH, MERGE, TOGETHER, COPY = (
     f"{__name__}:{name}" for name in ("count", "work", "finish", "merge", "together", "copy_merged")
 )
 """What an executor is told to call."""
-ALL = "all.json"
-"""What is of all captures together."""
 _MERGED_FRAMES = 4096
 """Frames of each capture that are at hand while several are merged."""
 
+_FREE_OCTETS, _MOST_RATIO = 1 << 30, 200
+"""The octets that any capture may unpack to, and the ratio to its size for large ones."""
 _READ_OCTETS = 1 << 20
 _OVERLAP_OCTETS = 1 << 20
 """So far behind its end a part is digested: the last record of nearly every part ends there."""
 _FIRST_FRAMES = 64
 """Among so many frames the first time of a capture is looked for."""
+
+
+class ProblemRow(TypedDict):
+    """A `CaptureError`."""
+
+    path: str
+    offset: int
+    frame: int
+    needed: str
+    got: str
+
+
+class ReachedRow(TypedDict):
+    """A `Reached`."""
+
+    offset: int
+    described: bytes | None
+    frames: int
+    first_ns: int | None
+    last_ns: int | None
+    warnings: Sequence[str]
+    problem: ProblemRow | None
+
+
+class _WorkRow(TypedDict, total=False):
+    reached: ReachedRow | None
+    parts: int
+
+
+class WorkRow(_WorkRow):
+    """The row of a capture, or of a part of one."""
+
+    digest: str
+    place: str
+    content: str
+    partition: Mapping[str, str | None]
+    count: Count
+    problem: ProblemRow | None
+    warnings: Sequence[str]
+    state: Mapping[str, str]
+    outputs: Sequence[str]
+    findings: Mapping[str, tuple[int, int]] | None
+    seconds: float
+
+
+class SameRow(TypedDict):
+    """The row of a capture, or of a part, that is done under another key."""
+
+    digest: str
+    same_as: str
+    content: str
 
 
 def count(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
@@ -106,7 +158,11 @@ def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 
 
 def _state_at(place: Sequence[str]) -> State:
-    return unpacked(octets_at(place))
+    octets = octets_at(place)
+    try:
+        return unpacked(octets)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise SpecError(where=place[0], needed="a state in JSON", got=str(error)) from None
 
 
 def merge(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
@@ -130,9 +186,9 @@ def together(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 def copy_merged(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     """Write copies of several captures as one, in the order of time."""
     folder = Path(options["folder"])
-    path = folder / data["output"]
+    path = path_below(folder, data["output"])
     make_folder(path.parent)
-    names = [folder / copy for copy in data["copies"]]
+    names = [path_below(folder, copy) for copy in data["copies"]]
     with (
         open_captures(names, batch_frames=_MERGED_FRAMES, order="time") as reader,
         CaptureCopier(reader, path, format="pcapng", force=True) as copier,
@@ -145,7 +201,17 @@ def copy_merged(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 
 
 def _opened(path: str, part: Part | None) -> CaptureReader:
-    return open_capture(path) if part is None else open_part(part)
+    return _open_whole(path) if part is None else open_part(part)
+
+
+def _open_whole(path: str, batch_frames: int = BATCH_FRAMES) -> CaptureReader:
+    """Open a capture; one that is compressed so well that it would stop the fleet is not read to its end."""
+    try:
+        octets, _ = size_and_time(path)
+    except OSError as error:
+        raise unreadable(name_shown(path), error) from error
+    most_octets = max(_FREE_OCTETS, _MOST_RATIO * octets)
+    return open_capture(path, most_octets=most_octets, batch_frames=batch_frames)
 
 
 def _told(finished: Finished) -> Row:
@@ -155,7 +221,7 @@ def _told(finished: Finished) -> Row:
 def _target(data: Mapping[str, Any], options: Mapping[str, Any], part: Part | None) -> Target:
     partition = dict(data["partition"])
     if partition[DATE] is None:
-        with open_capture(data["path"], batch_frames=_FIRST_FRAMES) as reader:
+        with _open_whole(data["path"], batch_frames=_FIRST_FRAMES) as reader:
             partition[DATE] = _first_day(reader)
     return Target(
         folder=Path(options["folder"]), name=data["name"], path=name_shown(data["path"]), partition=partition,

@@ -271,7 +271,7 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, m
 
     pattern = NamePattern(fleet.name_pattern) if fleet.name_pattern is not None else None
     folder = Path(fleet.out)
-    listed = roster(captures_named(fleet.paths), folder, job, pattern, force=fleet.force)
+    listed = roster(captures_named(fleet.paths, folder), folder, job, pattern, force=fleet.force)
     progress = TaskProgress(Tally(noun="part"), kept_in=fleet.out)
     run = FleetRun(
         job, listed, folder, executor=execution.executor(_MANY, progress.tell, apart=True), shard=fleet.shard,
