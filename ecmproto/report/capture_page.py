@@ -23,19 +23,17 @@ from ecmproto.report.capture_panels import (
 )
 from ecmproto.report.figures import TIME_PX, PanelPlace, header_px, time_numbers
 from ecmproto.report.figures import panel as draw_panel
-from ecmproto.report.html import POLICY, Markup, element, form_of, joined, pairs, section, stylesheet
+from ecmproto.report.page import Block, Facts, Notes, Page, Section, Table, form_of, page_html, picture
 from ecmproto.report.panels import Panels, TimeAxis
 from ecmproto.report.run import ABSENT, time_scale, value_text
 from ecmproto.report.sheet import (
     MUTED,
-    NARROW,
     WIDE,
     Format,
     Sheet,
     drawn_png,
     drawn_svg,
     legend_px,
-    page_svg,
     require_matplotlib,
     shortened,
     standalone_svg,
@@ -216,45 +214,35 @@ _MOST_CHARACTERS = 40
 
 
 def statistics_page(statistics: Statistics, capture: str) -> str:
-    """Return the text of an HTML file; MissingDependencyError without matplotlib."""
-    parts = [
-        ("numbers", "In numbers", element("dl", *pairs(list(_facts(statistics))))),
-        *((name, HEADINGS[name], _figure(name, statistics)) for name in PANELS),
-        ("stopped", "Who stopped whom", _stopped(statistics)),
-        ("storms", "Storms", _storms(statistics)),
-        ("faults", "PFC frames that are not valid", _faults(statistics)),
-        ("roce", "RoCE by queue pair", _queue_pairs(statistics)),
-        ("what", "Kinds of frames", _kinds(statistics)),
-        ("malformed", "Malformed", _malformed(statistics)),
-        ("notes", "Notes", element("ul", *(element("li", note) for note in statistics.notes))),
-    ]
-    shown = [(name, heading, content) for name, heading, content in parts if content]
-    items = [element("li", element("a", heading, href=f"#{name}")) for name, heading, _ in shown]
-    header = element(
-        "header",
-        element("p", "ecmproto · what is in a capture", class_="kicker"),
-        element("h1", capture),
-        *(
-            element("p", text, class_="lead")
-            for text in (lost_to_pause(statistics), extent(statistics))
-            if text
-        ),
-        element("nav", element("ul", *items), aria_label="Parts of this page"),
+    """Return the text of an HTML file; MissingDependencyError without matplotlib or jinja2."""
+    return page_html(
+        Page(
+            title=capture or "Statistics",
+            heading=capture,
+            kicker="what is in a capture",
+            leads=_lead(statistics),
+            sections=[
+                Section("numbers", "In numbers", [Facts(list(_facts(statistics)))]),
+                *(Section(name, HEADINGS[name], list(_figure(name, statistics))) for name in PANELS),
+                _table("stopped", "Who stopped whom", _STOPPED, _stopped(statistics)),
+                _table("storms", "Storms", _STORMS, _storms(statistics)),
+                _table("faults", "PFC frames that are not valid", _FAULTS, _faults(statistics)),
+                _table("roce", "RoCE by queue pair", _QUEUE_PAIRS, _queue_pairs(statistics)),
+                _table("what", "Kinds of frames", _KINDS, _kinds(statistics)),
+                _table("malformed", "Malformed", ("What is wrong", "Frames"), _malformed(statistics)),
+                Section("notes", "Notes", [Notes(statistics.notes)] if statistics.notes else []),
+            ],
+        )
     )
-    main = element("main", *(section(name, heading, content) for name, heading, content in shown))
-    body = element("body", element("div", header, main, class_="page"))
-    return f"<!DOCTYPE html>\n{element('html', _head(capture), body, lang='en')}\n"
 
 
-def _head(capture: str) -> Markup:
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("title", capture or "Statistics"),
-        element("style", Markup(stylesheet())),
-    )
+def _table(name: str, heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Section:
+    """Return a section with a table; it is empty without rows."""
+    table = Table(
+        name=name, label=heading, columns=columns, rows=rows[:_MOST_ROWS], css_class="results",
+        more=max(0, len(rows) - _MOST_ROWS),
+    )  # fmt: skip
+    return Section(name, heading, [table] if rows else [])
 
 
 def _facts(statistics: Statistics) -> Iterator[tuple[str, str]]:
@@ -278,23 +266,33 @@ def _facts(statistics: Statistics) -> Iterator[tuple[str, str]]:
         yield "Read up to", str(statistics.problem)
 
 
-def _figure(name: Name, statistics: Statistics) -> Markup:
-    if not panel_of(name, statistics, WIDE).shown:
-        return Markup()
-    pictures = []
-    for form, width in ((WIDE, "wide"), (NARROW, "narrow")):
-        svg = drawn_svg(lambda form=form: single(name, statistics, form))  # type: ignore[misc]
-        description = f"{HEADINGS[name]}. {panel_of(name, statistics, form).readout(statistics)}"
-        pictures.append(
-            Markup(page_svg(svg, name=f"{name}-{width}", description=description, css_class=f"plot {width}"))
+def _figure(name: Name, statistics: Statistics) -> Iterator[Block]:
+    if panel_of(name, statistics, WIDE).shown:
+        yield picture(
+            name,
+            READING[name],
+            lambda form: single(name, statistics, form),
+            lambda form: f"{HEADINGS[name]}. {panel_of(name, statistics, form).readout(statistics)}",
         )
-    return element("figure", element("figcaption", READING[name]), *pictures)
 
 
-def _stopped(statistics: Statistics) -> Markup:
+_STOPPED = (
+    "Sender", "Interface", "Stopped", "Part of the time", "Time", "Pauses", "Resumes", "Transitions",
+    "Latest pause at", "For", "Ran out",
+)  # fmt: skip
+_STORMS = ("Sender", "Interface", "Stopped", "Begun", "Detected", "Restored", "Seen")
+_FAULTS = ("What is wrong", "Frames", "First from")
+_QUEUE_PAIRS = (
+    "Flow", "Frames", "Rate", "ECT", "CE", "CNPs for it", "Delay p50", "p99", "PSNs missing", "Repeats",
+    "NAKs", "CNPs in it", "About QP", "Known by",
+)  # fmt: skip
+_KINDS = ("Kind", "Frames", "Part of all", "Octets", "Mean rate")
+
+
+def _stopped(statistics: Statistics) -> list[list[str]]:
     if statistics.pauses is None:
-        return Markup()
-    rows = [
+        return []
+    return [
         [
             "?" if sender.source is None else mac_text(sender.source),
             shortened(statistics.interface_name(sender.interface), _MOST_CHARACTERS),
@@ -311,11 +309,6 @@ def _stopped(statistics: Statistics) -> Markup:
         for sender in statistics.pauses.senders
         for each in sender.classes
     ]
-    heads = (
-        "Sender", "Interface", "Stopped", "Part of the time", "Time", "Pauses", "Resumes", "Transitions",
-        "Latest pause at", "For", "Ran out",
-    )  # fmt: skip
-    return _table("Who stopped whom", heads, rows)
 
 
 def _when(statistics: Statistics, time_ns: int) -> str:
@@ -323,9 +316,9 @@ def _when(statistics: Statistics, time_ns: int) -> str:
     return f"{(time_ns - statistics.intervals.start_ns) / NS_PER_MS:,.3f} ms"
 
 
-def _storms(statistics: Statistics) -> Markup:
+def _storms(statistics: Statistics) -> list[list[str]]:
     storms = statistics.pauses.storms if statistics.pauses is not None else ()
-    rows = [
+    return [
         [
             "?" if storm.source is None else mac_text(storm.source),
             shortened(statistics.interface_name(storm.interface), _MOST_CHARACTERS),
@@ -337,21 +330,18 @@ def _storms(statistics: Statistics) -> Markup:
         ]
         for storm in storms
     ]
-    heads = ("Sender", "Interface", "Stopped", "Begun", "Detected", "Restored", "Seen")
-    return _table("Storms", heads, rows)
 
 
-def _faults(statistics: Statistics) -> Markup:
+def _faults(statistics: Statistics) -> list[list[str]]:
     faults = statistics.pfc.faults if statistics.pfc is not None else ()
-    rows = [
+    return [
         [PFC_FAULTS[each.fault], value_text(each.frames, "frames"),
          "?" if each.source is None else mac_text(each.source)]
         for each in faults
     ]  # fmt: skip
-    return _table("PFC frames that are not valid", ("What is wrong", "Frames", "First from"), rows)
 
 
-def _queue_pairs(statistics: Statistics) -> Markup:
+def _queue_pairs(statistics: Statistics) -> list[list[str]]:
     rows = []
     for each in statistics.roce.queue_pairs if statistics.roce is not None else ():
         rate = statistics.span.per_second(8 * each.octets)
@@ -374,14 +364,10 @@ def _queue_pairs(statistics: Statistics) -> Markup:
                 each.about_by or ABSENT,
             ]
         )
-    heads = (
-        "Flow", "Frames", "Rate", "ECT", "CE", "CNPs for it", "Delay p50", "p99", "PSNs missing", "Repeats",
-        "NAKs", "CNPs in it", "About QP", "Known by",
-    )  # fmt: skip
-    return _table("RoCE by queue pair", heads, rows)
+    return rows
 
 
-def _kinds(statistics: Statistics) -> Markup:
+def _kinds(statistics: Statistics) -> list[list[str]]:
     rows = []
     for each in statistics.kinds:
         rate = statistics.span.per_second(8 * each.octets)
@@ -394,31 +380,11 @@ def _kinds(statistics: Statistics) -> Markup:
                 ABSENT if rate is None else format_rate(rate),
             ]
         )
-    return _table("Kinds of frames", ("Kind", "Frames", "Part of all", "Octets", "Mean rate"), rows)
+    return rows
 
 
-def _malformed(statistics: Statistics) -> Markup:
-    rows = [[what, value_text(count, "frames")] for what, count in statistics.malformed.items()]
-    return _table("Malformed", ("What is wrong", "Frames"), rows)
-
-
-def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    if not rows:
-        return Markup()
-    body = [
-        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:]))
-        for row in rows[:_MOST_ROWS]
-    ]
-    table = element(
-        "table",
-        element("thead", element("tr", *(element("th", head, scope="col") for head in heads))),
-        element("tbody", *body),
-        class_="results",
-    )
-    more = len(rows) - _MOST_ROWS
-    rest = element("p", f"And {more} more.") if more > 0 else Markup()
-    scrolled = element("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
-    return joined(scrolled, rest)
+def _malformed(statistics: Statistics) -> list[list[str]]:
+    return [[what, value_text(count, "frames")] for what, count in statistics.malformed.items()]
 
 
 def statistics_html(statistics: Statistics, capture: str) -> bytes:

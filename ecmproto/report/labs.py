@@ -14,7 +14,8 @@ from ecmproto.lab.results.theory import curves_of
 from ecmproto.lab.simulation.series import FlowSeries, PortSeries
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.report.figures import KINDS, Kind, overview
-from ecmproto.report.html import FORMS, form_of, report_svg
+from ecmproto.report.html import FORMS, report_svg
+from ecmproto.report.page import form_of
 from ecmproto.report.run import (
     FLOWS_SHOWN,
     Drops,

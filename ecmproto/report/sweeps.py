@@ -11,7 +11,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.executors.rows import Row
 from ecmproto.lab.results.sweeps import Axis, cells
 from ecmproto.lab.setup.figures import parse_figure
-from ecmproto.report.html import form_of
+from ecmproto.report.page import form_of
 from ecmproto.report.sheet import INK, MUTED, QUEUE, WIDE, Sheet, drawn_png, drawn_svg, standalone_svg
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 from ecmproto.report.figures import listed, short_names
-from ecmproto.report.html import summary
 from ecmproto.report.run import ABSENT, Measure, Run, comparison
+from ecmproto.report.words import summary
 from tests.report.sample import full_run, measure, measures, report_of
 
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from ecmproto.mechanisms import registry
-from ecmproto.report.html import MECHANISMS, Markup, element, html_page, joined
+from ecmproto.report.html import html_page
 from ecmproto.report.run import Report
 from ecmproto.report.sheet import COLOURS
+from ecmproto.report.words import MECHANISMS
 from tests.report.sample import full_run, measure, measures, report_of
 from tests.report.wellformed import Page, check_page
 
@@ -25,16 +26,6 @@ def two_runs() -> Report:
 @pytest.fixture(scope="module")
 def compared() -> str:
     return html_page(two_runs())
-
-
-def test_elements_escape_texts_and_attributes() -> None:
-    assert (
-        element("p", "<b>&", title='"x"', class_="a")
-        == '<p title="&quot;x&quot;" class="a">&lt;b&gt;&amp;</p>'
-    )
-    assert element("p", element("b", "x"), Markup("&amp;")) == "<p><b>x</b>&amp;</p>"
-    assert joined("<", Markup("<br>")) == "&lt;<br>"
-    assert element("meta", charset="utf-8") == '<meta charset="utf-8">'
 
 
 def test_a_page_is_well_formed_and_needs_nothing_else(compared: str) -> None:
