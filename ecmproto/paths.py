@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
 from ecmproto.errors import OutputError, SpecError, shown
 
+_NAME_OCTETS, _PATH_OCTETS = 255, 4000
 _MAX_LINKS = 40
 """As Linux has it; opening a path with more fails."""
 
@@ -50,27 +52,42 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def file_below(folder: str | os.PathLike[str], name: str, where: str) -> str:
-    """Return the path of a regular file that a document in ``folder`` names.
+def path_below(folder: Path, name: str, where: str = "") -> Path:
+    """Return the path of a regular file, or of none yet, below a folder: for names that documents hold.
 
-    SpecError, with ``where`` in the document, unless the name is relative, stays below the folder and leads
-    through no link.
+    SpecError, with ``where`` in the document, for a name that is absolute, leads upwards or passes a link,
+    and for anything but a file.
     """
-    parts = name.split("/")
-    if not name or "\0" in name or "://" in name or name.startswith("/") or ".." in parts:
-        needed = "the name of a file below the scenario's folder"
-        raise SpecError(where=where, needed=needed, got=shown(name))
-    path = os.fspath(folder)
-    for part in parts:
-        path = os.path.join(path, part)
-        try:
-            mode = os.lstat(path).st_mode
-        except OSError as error:
-            needed = "a file that can be read"
-            got = f"{shown(name)}: {error.strerror}"
-            raise SpecError(where=where, needed=needed, got=got) from None
-        if stat.S_ISLNK(mode):
-            raise SpecError(where=where, needed="a file, no link", got=shown(name))
-    if not stat.S_ISREG(mode):
-        raise SpecError(where=where, needed="a regular file", got=shown(name))
-    return path
+    needed = "the name of a regular file below the folder, without links"
+    parts = PurePosixPath(name).parts
+    with suppress(UnicodeEncodeError):
+        longest = max((len(os.fsencode(part)) for part in parts), default=0)
+        if (
+            0 < longest <= _NAME_OCTETS
+            and len(os.fsencode(name)) <= _PATH_OCTETS
+            and not {"/", "//", ".."}.intersection(parts)
+            and "\0" not in name
+        ):
+            path, mode = folder, stat.S_IFDIR
+            for part in parts:
+                path = path / part
+                mode = _mode_of(path) if stat.S_ISDIR(mode) else mode
+            if mode == 0 or stat.S_ISREG(mode):
+                return path
+    raise SpecError(where=where or str(folder), needed=needed, got=shown(name))
+
+
+def _mode_of(path: Path) -> int:
+    """Return a file's mode, 0 if there is none; links are not followed."""
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def file_below(folder: str | os.PathLike[str], name: str, where: str) -> str:
+    """Return the path of a regular file that a document in ``folder`` names, as `path_below`."""
+    path = path_below(Path(folder), name, where)
+    if not path.exists():
+        raise SpecError(where=where, needed="a file that is there", got=shown(name))
+    return str(path)

@@ -1,6 +1,6 @@
-"""Names and documents read from a folder of results: whoever wrote them may have meant harm.
+"""Documents read from a folder of results, whose writer may have meant harm: `checked` holds them to types.
 
-A name stays below its folder (`path_below`), a document has the shape that its reader expects (`checked`).
+Names in them are paths by `ecmproto.paths.path_below`.
 """
 
 from __future__ import annotations
@@ -9,52 +9,16 @@ import base64
 import dataclasses
 import functools
 import json
-import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
 from types import NoneType
 from typing import Any, BinaryIO, Literal, get_args, get_origin, get_type_hints, is_typeddict
 
 from ecmproto.errors import SpecError, shown
 
-_NAME_OCTETS, _PATH_OCTETS = 255, 4000
 _LINE_OCTETS = 64 << 20
 """The maximum length of a line: the results of a capture in 400,000 parts."""
 _NUMBER_BOUND = 1 << 63
-
-
-def path_below(folder: Path, name: str) -> Path:
-    """Return the path of a regular file, or of none yet, below a folder.
-
-    SpecError for a name that is absolute, leads upwards, or passes a link, and for anything but a file.
-    """
-    needed = "the name of a regular file below the folder, without links"
-    parts = PurePosixPath(name).parts
-    with suppress(UnicodeEncodeError):
-        longest = max((len(os.fsencode(part)) for part in parts), default=0)
-        if (
-            0 < longest <= _NAME_OCTETS
-            and len(os.fsencode(name)) <= _PATH_OCTETS
-            and not {"/", "//", ".."}.intersection(parts)
-            and "\0" not in name
-        ):
-            path, mode = folder, stat.S_IFDIR
-            for part in parts:
-                path = path / part
-                mode = _mode_of(path) if stat.S_ISDIR(mode) else mode
-            if mode == 0 or stat.S_ISREG(mode):
-                return path
-    raise SpecError(where=str(folder), needed=needed, got=shown(name))
-
-
-def _mode_of(path: Path) -> int:
-    """Return a file's mode, 0 if there is none; links are not followed."""
-    try:
-        return path.lstat().st_mode
-    except FileNotFoundError:
-        return 0
 
 
 # Documents ------------------------------------------------------------------------------------------------

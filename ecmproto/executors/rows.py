@@ -23,7 +23,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ecmproto.errors import OutputError, SpecError, shown
-from ecmproto.executors.checked import checked, lines_of, path_below, table_of
+from ecmproto.executors.checked import checked, lines_of, table_of
+from ecmproto.paths import path_below
 
 if TYPE_CHECKING:
     import numpy as np

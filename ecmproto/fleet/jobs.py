@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 from ecmproto.capture import Batch, CaptureCopier, CaptureReader, open_sink
 from ecmproto.capture.pcap import HEADER_OCTETS
 from ecmproto.errors import CaptureError, SpecError
-from ecmproto.executors.checked import path_below
 from ecmproto.fleet.manifest import FILE as MANIFEST
 from ecmproto.fleet.names import partition_folder
 from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.registry import USUAL_FIELDS
-from ecmproto.paths import make_folder
+from ecmproto.paths import make_folder, path_below
 
 if TYPE_CHECKING:
     from ecmproto.check.checker import Checker

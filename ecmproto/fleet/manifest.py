@@ -15,7 +15,8 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from ecmproto.capture import open_sink
 from ecmproto.codec.document import json_text
 from ecmproto.errors import SpecError, shown
-from ecmproto.executors.checked import checked, lines_of, path_below, table_of
+from ecmproto.executors.checked import checked, lines_of, table_of
+from ecmproto.paths import path_below
 
 SCHEMA = "ecmproto/fleet/1"
 FILE = "manifest.ndjson"

@@ -22,7 +22,7 @@ from ecmproto.capture.names import name_shown
 from ecmproto.capture.parts import Links, Part, Place, Reached, linked, split_capture
 from ecmproto.codec.document import json_text
 from ecmproto.errors import CaptureError, OutputError, ParameterError
-from ecmproto.executors.checked import checked, path_below
+from ecmproto.executors.checked import checked
 from ecmproto.executors.processes import Processes
 from ecmproto.executors.protocol import Call, Executor, Shard, Task, TaskResult
 from ecmproto.executors.rows import RowStore
@@ -57,7 +57,7 @@ from ecmproto.fleet.tasks import (
     SameRow,
     WorkRow,
 )
-from ecmproto.paths import make_folder
+from ecmproto.paths import make_folder, path_below
 
 CHECK_SCHEMA = "ecmproto/fleet-check/1"
 PART_OCTETS = 256_000_000

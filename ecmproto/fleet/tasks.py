@@ -19,11 +19,10 @@ from ecmproto.capture.names import is_remote, name_shown, size_and_time
 from ecmproto.capture.parts import Part, PartReader, open_part, read_through
 from ecmproto.capture.reader import BATCH_FRAMES, unreadable
 from ecmproto.errors import CaptureError, SpecError
-from ecmproto.executors.checked import path_below
 from ecmproto.executors.rows import octets_at
 from ecmproto.fleet.jobs import ALL, Count, Done, Finished, State, StatsJob, Target, job_of, packed, unpacked
 from ecmproto.fleet.names import DATE, day_of
-from ecmproto.paths import make_folder
+from ecmproto.paths import make_folder, path_below
 
 Row = dict[str, Any]
 

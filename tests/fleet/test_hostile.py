@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from ecmproto.capture import open_capture, open_sink
 from ecmproto.errors import ParameterError, SpecError
-from ecmproto.executors.checked import path_below
 from ecmproto.executors.processes import Processes
 from ecmproto.fleet.manifest import read_manifest
+from ecmproto.paths import path_below
 from ecmproto.plain_data import restore
 from ecmproto_cli.main import run
 from ecmproto_cli.options import Execution
