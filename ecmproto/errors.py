@@ -7,6 +7,7 @@ functions for bad input.  ``CacheWarning`` is what warnings are filtered by.
 from __future__ import annotations
 
 import functools
+import re
 import reprlib
 import unicodedata
 from typing import Any
@@ -273,13 +274,31 @@ def shown(value: object) -> str:
     return _REPR.repr(value)
 
 
-def escaped(text: str) -> str:
-    """Return text from outside, such as a file's name, with control characters escaped."""
-    return text if text.isprintable() else "".join(map(_escaped, text))
+_NOT_PLAIN = re.compile(r"[^ -~]")
+
+
+def escaped(text: str, *, keep: str = "") -> str:
+    """Return text with characters that are not printable escaped as in JSON, but for those to ``keep``."""
+    if (text.replace("\n", "") if "\n" in keep else text).isprintable():
+        return text
+    return _NOT_PLAIN.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
 
 
 def _escaped(char: str) -> str:
-    return char if char.isprintable() else repr(char)[1:-1]
+    if char.isprintable():
+        return char
+    units = char.encode("utf-16-be", errors="surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def printable(text: str) -> str:
+    """Return text with white space as spaces and a sign of the same width for what is not printable."""
+    if text.isprintable():
+        return text
+    return "".join(
+        " " if char.isspace() else char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for char in text
+    )
 
 
 _POINTED_CHARACTERS = 50
@@ -295,18 +314,10 @@ def pointed(text: str, start: int, stop: int) -> str:
     stop = min(max(stop, start + 1), start + _POINTED_CHARACTERS)
     last = stop + _POINTED_CHARACTERS
     parts = (text[first:start], text[start:stop], text[stop:last])
-    before, marked, behind = map(_on_one_line, parts)
+    before, marked, behind = map(printable, parts)
     before, behind = "…" * (first > 0) + before, behind + "…" * (last < len(text))
     carets = "^" * max(1, _columns(marked))
     return f"  {before}{marked}{behind}".rstrip() + f"\n  {' ' * _columns(before)}{carets}"
-
-
-def _on_one_line(text: str) -> str:
-    """Return ``text`` with white space as spaces and without control characters."""
-    return "".join(
-        " " if char.isspace() else char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
-        for char in text
-    )
 
 
 def _columns(text: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
+from ecmproto.errors import printable
 from ecmproto.values import dataclass
 
 Paint: TypeAlias = Callable[[str, str], str]
@@ -89,14 +90,14 @@ def junit_text(suites: Sequence[tuple[str, Sequence[JUnitCase]]]) -> str:
         skipped = sum(case.outcome == "skipped" for case in cases)
         # the schema has this count for a suite, and none for all of them
         counts = {**_junit_counts(cases), "skipped": str(skipped)}
-        suite = ElementTree.SubElement(root, "testsuite", {"name": _xml_text(name), **counts})
+        suite = ElementTree.SubElement(root, "testsuite", {"name": printable(name), **counts})
         for case in cases:
-            names = {"classname": _xml_text(case.classname), "name": _xml_text(case.name)}
+            names = {"classname": printable(case.classname), "name": printable(case.name)}
             element = ElementTree.SubElement(suite, "testcase", names)
             if case.outcome != "passed":
-                told = {"type": case.type, "message": _xml_text(case.message)}
+                told = {"type": case.type, "message": printable(case.message)}
                 told = {key: value for key, value in told.items() if value}
-                ElementTree.SubElement(element, case.outcome, told).text = _xml_text(case.text) or None
+                ElementTree.SubElement(element, case.outcome, told).text = printable(case.text) or None
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
@@ -104,7 +105,3 @@ def junit_text(suites: Sequence[tuple[str, Sequence[JUnitCase]]]) -> str:
 def _junit_counts(cases: Sequence[JUnitCase]) -> dict[str, str]:
     failed, wrong = (sum(case.outcome == each for case in cases) for each in ("failure", "error"))
     return {"tests": str(len(cases)), "failures": str(failed), "errors": str(wrong)}
-
-
-def _xml_text(text: str) -> str:
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ecmproto.errors import counted
 from ecmproto.units import TIME_UNITS
-from ecmproto_cli.output import paint
+from ecmproto_cli.terminal import paint
 
 if TYPE_CHECKING:
     from ecmproto.diff import Comparison, Difference, FieldChange, Summary

@@ -17,6 +17,7 @@ from ecmproto.errors import (
     counted,
     escaped,
 )
+from ecmproto_cli.terminal import echo
 
 FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141
@@ -83,8 +84,8 @@ def report(error: Exception, command: str = "") -> None:
         sentence = str(error)
     # a filter stands on lines of its own
     sentence = "\n".join(map(escaped, sentence.split("\n")))
-    click.echo(f"ecmproto: {sentence}", err=True)
-    click.echo(f"help: {help}", err=True)
+    echo(f"ecmproto: {sentence}", err=True)
+    echo(f"help: {help}", err=True)
 
 
 def tell_notes(error: BaseException | None) -> None:
@@ -105,4 +106,4 @@ def _usage_help(error: click.ClickException) -> str:
 
 def warn(sentence: str) -> None:
     """Print a warning on stderr."""
-    click.echo(f"ecmproto: warning: {escaped(sentence)}", err=True)
+    echo(f"ecmproto: warning: {escaped(sentence)}", err=True)

@@ -21,6 +21,7 @@ from ecmproto.errors import CacheWarning
 from ecmproto_cli import small
 from ecmproto_cli.errors import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report, tell_notes, warn
 from ecmproto_cli.progress import work
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -141,7 +142,7 @@ def completion(shell: str) -> None:
     """
     from ecmproto_cli.completion import SHELLS
 
-    click.echo(SHELLS[shell](cli, {}, "ecmproto", COMPLETE).source(), nl=False)
+    echo(SHELLS[shell](cli, {}, "ecmproto", COMPLETE).source(), nl=False)
 
 
 COMPLETE = "_ECMPROTO_COMPLETE"
@@ -223,11 +224,11 @@ def run(args: list[str]) -> int:
         result = cli.main(args, prog_name="ecmproto", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt) as ended:
         tell_notes(ended)
-        click.echo("ecmproto: interrupted", err=True)
+        echo("ecmproto: interrupted", err=True)
         return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as bare:
         # a group that is called by itself: its commands are the answer, and no mistake
-        click.echo(bare.ctx.get_help())
+        echo(bare.ctx.get_help())
         return 0
     except click.ClickException as error:
         report(error)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from ecmproto_cli.output import color_callback
+from ecmproto_cli.terminal import color_callback, echo
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,7 +99,7 @@ def captures_named(paths: tuple[str, ...], order: Order, *, required: bool) -> t
         raise click.UsageError("stdin can be read once: needed - once, got it twice")
     if len(paths) > 1:
         how = "in the order of time" if order == "time" else "one behind the other"
-        click.echo(f"ecmproto: {len(paths)} captures read as one, {how}", err=True)
+        echo(f"ecmproto: {len(paths)} captures read as one, {how}", err=True)
     return CaptureNames.of(paths, order)
 
 

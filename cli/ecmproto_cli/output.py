@@ -1,4 +1,4 @@
-"""Output of the commands: file formats, checks that files can be written, text on stdout, colours, tables."""
+"""Output of the commands: file formats, checks that files can be written, much text on stdout, tables."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 
 from ecmproto import tables
 from ecmproto_cli.progress import work
+from ecmproto_cli.terminal import paint, visible
 
 if TYPE_CHECKING:
     from ecmproto.capture import Sink
@@ -87,8 +88,8 @@ _PIECE_CHARACTERS = 1 << 16
 class Stdout:
     """A buffer of text for stdout, written when it is large enough or flushed.
 
-    ``encoding`` is the terminal's unless given; characters it does not have become ``?``.  With a ``sink`` it
-    goes there instead.
+    ``encoding`` is the terminal's unless given; characters it does not have become ``?``.  With a ``sink``
+    it goes there instead, as it is.
     """
 
     def __init__(self, encoding: str = "", sink: Sink | None = None) -> None:
@@ -116,10 +117,11 @@ class Stdout:
 
     def flush(self) -> None:
         """Write the collected text."""
-        text = "".join(self._parts).encode(self._encoding, errors="replace")
+        text = "".join(self._parts)
         self._parts.clear()
         self._characters = 0
-        self._put(memoryview(text))
+        seen = visible(text) if self._sink is None else text
+        self._put(memoryview(seen.encode(self._encoding, errors="replace")))
 
     def _put(self, octets: memoryview) -> None:
         if self._sink is None:
@@ -140,36 +142,6 @@ def _write(left: memoryview) -> None:
             select.select([], [raw], [])
         else:
             left = left[written:]
-
-
-_STYLES: dict[str, dict[str, object]] = {
-    "title": {"bold": True},
-    "name": {"fg": "cyan"},
-    "dim": {"dim": True},
-    "congestion": {"fg": "yellow"},
-    "pause": {"fg": "magenta"},
-    "tag": {"fg": "green"},
-    "error": {"fg": "red", "bold": True},
-}
-
-_wanted = False
-
-
-def color_callback(ctx: click.Context, param: click.Parameter, value: str) -> None:
-    """Take ``--color``'s value."""
-    global _wanted
-    auto = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    _wanted = value == "always" or (value == "auto" and auto)
-
-
-def wanted() -> bool:
-    """Return whether stdout is painted."""
-    return _wanted
-
-
-def paint(text: str, style: str) -> str:
-    """Return ``text`` in the named style, or as it is when colour is not wanted."""
-    return click.style(text, **_STYLES[style]) if _wanted else text  # type: ignore[arg-type]
 
 
 def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0) -> str:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from ecmproto.errors import counted
+from ecmproto.errors import counted, escaped
 from ecmproto_cli.errors import warn
+from ecmproto_cli.terminal import echo, echo_over
 
 if TYPE_CHECKING:
     import threading
@@ -101,7 +102,7 @@ class Work:
         describe = self._describe
         if describe is not None:
             compiling = f": {_compiling()}" if is_compiling() else ""
-            click.echo(f"ecmproto: {describe()}{compiling}", err=True)
+            echo(f"ecmproto: {describe()}{compiling}", err=True)
             self.told += 1
 
 
@@ -136,7 +137,7 @@ def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
         reading(source, label)
         yield from items
         return
-    bar: Any = click.progressbar(length=source.size_octets, label=label, file=sys.stderr)
+    bar: Any = click.progressbar(length=source.size_octets, label=escaped(label), file=sys.stderr)
     work.end()
     with bar:
         done = 0
@@ -180,7 +181,7 @@ def told_when_compiling() -> Iterator[None]:
 
 def _tell_of_compiling() -> None:
     if is_wanted():
-        click.echo(f"ecmproto: {_compiling()}", err=True)
+        echo(f"ecmproto: {_compiling()}", err=True)
 
 
 class TaskProgress:
@@ -232,14 +233,17 @@ class TaskProgress:
             return
         self._told_s = now_s
         work.end()
-        before, self._line = ("\r\x1b[K" if terminal else "ecmproto: "), terminal
-        click.echo(f"{before}{self.text()}", err=True, nl=not terminal)
+        self._line = terminal
+        if terminal:
+            echo_over(self.text())
+        else:
+            echo(f"ecmproto: {self.text()}", err=True)
 
     def _clear(self) -> None:
         """Take the line away."""
         work.end()
         if self._line:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            echo_over()
             self._line = False
 
     def tell_interrupted(self) -> None:
@@ -249,13 +253,13 @@ class TaskProgress:
         where = (
             f"kept in {self._kept_in}: the same command goes on there" if self._kept_in else "none is kept"
         )
-        click.echo(f"ecmproto: interrupted: {done}, {where}", err=True)
+        echo(f"ecmproto: interrupted: {done}, {where}", err=True)
 
     def tell(self, sentence: str) -> None:
         """Say something of a worker."""
         self._clear()
         if self._shown:
-            click.echo(f"ecmproto: {sentence}", err=True)
+            echo(f"ecmproto: {sentence}", err=True)
 
 
 def _figure(rate: float) -> str:

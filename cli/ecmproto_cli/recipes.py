@@ -23,7 +23,7 @@ from ecmproto.errors import EncodeError, ParameterError, SpecError
 from ecmproto.units import format_octets, format_rate, format_time, parse_rate, parse_time
 from ecmproto_cli.errors import USAGE, CommandError
 from ecmproto_cli.options import TIME, F
-from ecmproto_cli.output import paint
+from ecmproto_cli.terminal import paint
 
 if TYPE_CHECKING:
     from ecmproto.capture import Sink

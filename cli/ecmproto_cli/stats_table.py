@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from ecmproto.errors import escaped
 from ecmproto.tables import bars, sparkline
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
-from ecmproto_cli.output import columns_of, paint, pairs
+from ecmproto_cli.output import columns_of, pairs
+from ecmproto_cli.terminal import paint
 
 if TYPE_CHECKING:
     from ecmproto.stats import (
@@ -629,7 +630,7 @@ def class_name(each: ClassPause | PauseStorm) -> str:
 
 def interface_name(statistics: Statistics, index: int) -> str:
     """Return the name of an interface in characters that a terminal can show."""
-    from ecmproto.dissect.form import printable
+    from ecmproto.errors import printable
 
     return printable(statistics.interface_name(index))[:32]
 

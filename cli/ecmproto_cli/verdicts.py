@@ -13,7 +13,6 @@ import click
 from ecmproto.errors import EcmprotoError, InterfaceError, counted
 from ecmproto.tables import JUnitCase, junit_text
 from ecmproto_cli.errors import FINDINGS, CommandError, warn
-from ecmproto_cli.output import paint
 from ecmproto_cli.recipes import (
     from_steps,
     sequence_expectations,
@@ -21,6 +20,7 @@ from ecmproto_cli.recipes import (
     spec_expectations,
     spec_frames,
 )
+from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch
@@ -224,14 +224,14 @@ def tell(
             "verdicts": [each.document() for each in verdicts],
             "sent": sent,
         }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         for each in verdicts:
             shown, style = _SHOWN[each.outcome]
-            click.echo(f"  {paint(shown.ljust(7), style)}  {each.expectation.sentence()}")
+            echo(f"  {paint(shown.ljust(7), style)}  {each.expectation.sentence()}")
             if each.outcome != "passed":
-                click.echo(f"           {each.found}")
-        click.echo(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+                echo(f"           {each.found}")
+        echo(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     if junit is not None:
         with open_sink(junit, force=force) as sink:
             sink.write(junit_document(test.name, verdicts))

@@ -10,12 +10,11 @@ from __future__ import annotations
 import difflib
 import functools
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from ecmproto.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
-from ecmproto.errors import DecodeError, SpecError, shown
+from ecmproto.errors import DecodeError, SpecError, escaped, shown
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
@@ -52,16 +51,11 @@ def to_document(frame: Frame) -> dict[str, Json]:
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 _SINGLE = frozenset((str, int, float, bool, type(None)))
-_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-"""What JSON allows in text and terminals obey, editors turn round or UTF-8 has no octets for."""
 
 
 def json_text(document: object, *, indented: bool = False) -> str:
-    """Return plain data as JSON, with control and invisible characters escaped."""
-    text = _indented(document, "\n") if indented else _JSON.encode(document)
-    if text.isascii() and "\x7f" not in text:
-        return text
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Return plain data as JSON, with characters escaped that are not printable."""
+    return escaped(_indented(document, "\n") if indented else _JSON.encode(document), keep="\n")
 
 
 def _indented(value: object, start: str) -> str:

@@ -47,7 +47,7 @@ from ecmproto.craft.builders import finish
 from ecmproto.craft.recipe import MAX_TIME_NS, CaptureInfo, Chunk
 from ecmproto.craft.spec import located
 from ecmproto.craft.stack import Part, Stack
-from ecmproto.errors import ColumnError, EncodeError, MissingDependencyError, SpecError, shown
+from ecmproto.errors import ColumnError, EncodeError, MissingDependencyError, SpecError, escaped, shown
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.schema import Field
@@ -143,7 +143,7 @@ def _check_row_groups(path: str, metadata: Any) -> None:
         group = metadata.row_group(index)
         for place in range(group.num_columns):
             column = group.column(place)
-            where = f"{path}: column {_printable(column.path_in_schema)}"
+            where = f"{path}: column {escaped(column.path_in_schema)}"
             values = max(1, column.num_values)
             if column.total_uncompressed_size > values * MAX_VALUE_OCTETS:
                 raise _too_long(where, column.total_uncompressed_size // values)
@@ -186,16 +186,12 @@ def _check_lengths(path: str, batch: pa.RecordBatch, pa: Any) -> None:
         if (pa.types.is_binary(kind) or pa.types.is_string(kind)) and column.nbytes > MAX_VALUE_OCTETS:
             longest = pyarrow.compute.max(pyarrow.compute.binary_length(column)).as_py() or 0
             if longest > MAX_VALUE_OCTETS:
-                raise _too_long(f"{path}: column {_printable(name)}", longest)
+                raise _too_long(f"{path}: column {escaped(name)}", longest)
 
 
 def _too_long(where: str, octets: int) -> SpecError:
     needed = f"values of at most {MAX_VALUE_OCTETS} octets, which no frame holds more than"
     return SpecError(where=where, needed=needed, got=f"one of {octets}")
-
-
-def _printable(name: str) -> str:
-    return name if name.isprintable() else shown(name)
 
 
 def _arrow(path: str) -> Iterator[tuple[int, Rows]]:
@@ -420,7 +416,7 @@ class _Template:
                 part, field = located(stack, other, raw=raw)
                 part.give(field, _first(Target(name=name, layer=0, field=field), cells, count))
             except SpecError as error:
-                where = f"column {name if name.isprintable() else shown(name)}"
+                where = f"column {escaped(name)}"
                 raise SpecError(where=where, needed=error.needed, got=error.got, hint=error.hint) from None
             named.append((name, part, field))
         made = finish(stack, ethertypes=ethertypes, raw=raw)

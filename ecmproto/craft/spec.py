@@ -55,7 +55,7 @@ from ecmproto.craft.recipe import (
 from ecmproto.craft.stack import Part, Stack, stack_from_line
 from ecmproto.craft.sweep import Plan, axis_of
 from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, RECORD_KEYS
-from ecmproto.errors import SpecError, counted, shown
+from ecmproto.errors import SpecError, counted, escaped, shown
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.formats.schema import Field
 
@@ -597,5 +597,5 @@ def toml_of(items: Iterable[Mapping[str, Any]], expectations: Iterable[Expectati
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_value(key)} = {_value(each)}' for key, each in value.items())}}}"
-    # basic strings, integers and booleans are written in TOML as in JSON, but for the octet 0x7F
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # basic strings, integers and booleans are written in TOML as in JSON
+    return escaped(json.dumps(value, ensure_ascii=False))

@@ -246,11 +246,6 @@ def records(
         )
 
 
-def printable(text: str) -> str:
-    """Return ``text`` from a capture without control characters and line ends."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
 def seconds_text(time_ns: int) -> str:
     """Return a time in decimal seconds with nine places, exactly."""
     seconds, ns = divmod(abs(time_ns), NS_PER_S)

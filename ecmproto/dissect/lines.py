@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from ecmproto.capture import Batch, Interface
 from ecmproto.capture.batch import ETHERNET, linktype_name
 from ecmproto.codec.frame import Frame, encapsulated, frame_check_sequence
-from ecmproto.dissect.form import Listing, Paint, Record, plain, printable, seconds_text
+from ecmproto.dissect.form import Listing, Paint, Record, plain, seconds_text
+from ecmproto.errors import printable
 from ecmproto.formats.base import Layer
 from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.formats.ecm import timestamp_ns

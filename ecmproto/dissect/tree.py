@@ -16,8 +16,9 @@ from ecmproto.capture import Batch, Interface
 from ecmproto.capture.batch import linktype_name
 from ecmproto.codec.document import scaled, scaled_key
 from ecmproto.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
-from ecmproto.dissect.form import Listing, Paint, Record, commented, plain, printable, seconds_text
+from ecmproto.dissect.form import Listing, Paint, Record, commented, plain, seconds_text
 from ecmproto.dissect.lines import fcs_holds, short_or_bad
+from ecmproto.errors import printable
 from ecmproto.formats.base import Layer
 from ecmproto.formats.e2cm import E2CM
 from ecmproto.formats.e2cm import TYPES as E2CM_TYPES

@@ -13,8 +13,8 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from ecmproto.errors import MissingDependencyError, OutputError
-from ecmproto.report.sheet import COLOURS, NARROW, WIDE, Format, drawn_svg, page_svg, printable
+from ecmproto.errors import MissingDependencyError, OutputError, printable
+from ecmproto.report.sheet import COLOURS, NARROW, WIDE, Format, drawn_svg, page_svg
 from ecmproto.values import dataclass
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from ecmproto.errors import MissingDependencyError
+from ecmproto.errors import MissingDependencyError, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,24 +77,6 @@ def line_style(position: int) -> LineStyle:
 
 
 _ELLIPSIS = "…"
-
-
-def printable(text: str) -> str:
-    """Return ``text`` with everything that is no visible character replaced.
-
-    White space becomes a space; control characters, lone surrogates and marks that turn the direction of
-    writing round become U+FFFD: XML has no place for the first, and the last falsify what stands beside.
-    """
-    return "".join(_visible(character) for character in text)
-
-
-def _visible(character: str) -> str:
-    if character.isspace():
-        return " "
-    return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(character) in _UNSEEN else character
-
-
-_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Co"))
 
 
 def shortened(text: str, most: int) -> str:

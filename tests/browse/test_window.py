@@ -274,7 +274,12 @@ def test_nothing_is_said_by_colour_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     drive(PCAPS / "mixed.pcapng", SMALL, coloured)
 
 
-@pytest.mark.parametrize("name", ["malformed.pcapng", "empty.pcap", "cut.pcap", "huge.pcap", "odd.pcapng"])
+HOSTILE_NAME = "\x1b[2J\x9b8m\u202e.pcapng"
+
+
+@pytest.mark.parametrize(
+    "name", ["malformed.pcapng", "empty.pcap", "cut.pcap", "huge.pcap", "odd.pcapng", HOSTILE_NAME]
+)
 def test_hostile_captures(name: str, tmp_path: Path) -> None:
     path = PCAPS / name
     if name == "empty.pcap":
@@ -284,7 +289,7 @@ def test_hostile_captures(name: str, tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-5])
     elif name == "huge.pcap":
         path = write_huge(tmp_path / name)
-    elif name == "odd.pcapng":
+    elif name in ("odd.pcapng", HOSTILE_NAME):
         path = tmp_path / name
         path.write_bytes((PCAPS / "mixed.pcapng").read_bytes()[:-1000] + b"\x1b[2J\x07" * 300)
 

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.report.sheet import fitting, printable, shortened
+from ecmproto.errors import printable
+from ecmproto.report.sheet import fitting, shortened
 
 ANY = st.text(st.characters(codec=None, exclude_categories=()))
 

@@ -18,6 +18,7 @@ from textual.widget import Widget
 
 from ecmproto.dissect.form import Record
 from ecmproto.dissect.tree import INDENT, TreeLine
+from ecmproto.errors import printable
 from ecmproto.formats.registry import FORMATS
 from ecmproto_cli.browse.keys import MOVING, bindings
 
@@ -40,15 +41,6 @@ STYLES = {
 }
 _WHEEL_LINES = 3
 _SIDE_STEP = 16
-
-
-def printable(text: str) -> str:
-    """Return text without what would move the terminal's cursor."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
-    )
 
 
 class Pane(Widget, can_focus=True):
@@ -501,7 +493,9 @@ class Octets(Pane):
         index, width = self.top + y, self.size.width
         if index >= self.count:
             return Strip.blank(width)
-        return Strip([Segment(text, style) for text, style in self.line(index)]).adjust_cell_length(width)
+        return Strip(
+            [Segment(printable(text), style) for text, style in self.line(index)]
+        ).adjust_cell_length(width)
 
     def _point(self, octet: int) -> None:
         self.at = max(0, min(octet, len(self._octets) - 1))

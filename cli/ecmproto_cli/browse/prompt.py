@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-from ecmproto.errors import FilterError
+from ecmproto.errors import FilterError, printable
 from ecmproto.filter.completion import Candidate, Completion, complete
 from ecmproto_cli.browse.keys import PROMPT, bindings
 from ecmproto_cli.browse.panes import STYLES
@@ -57,7 +57,7 @@ class TextLines(Widget):
         if y >= len(lines):
             return Strip.blank(width)
         text, style = lines[y]
-        return Strip([Segment(text, style)]).adjust_cell_length(width)
+        return Strip([Segment(printable(text), style)]).adjust_cell_length(width)
 
 
 class _Typing(Input):

@@ -15,6 +15,7 @@ from ecmproto_cli.capturing import captured, interface_option
 from ecmproto_cli.errors import warn
 from ecmproto_cli.options import ethertype_option, filter_option, force_option, read_option, write_option
 from ecmproto_cli.output import check_outputs
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.browse.pages import Pages
@@ -72,7 +73,7 @@ def command(
                 pages.live()
                 pages.finish()
             frames = browser.write(output, "shown", force=force)
-            click.echo(f"{frames:,} frames written to {output}", err=True)
+            echo(f"{frames:,} frames written to {output}", err=True)
         problem, warnings = pages.defect or pages.problem, pages.warnings
     finally:
         browser.close()

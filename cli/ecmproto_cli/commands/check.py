@@ -21,9 +21,10 @@ from ecmproto_cli.options import (
     split_assignments,
     split_words,
 )
-from ecmproto_cli.output import Stdout, check_outputs, paint
+from ecmproto_cli.output import Stdout, check_outputs
 from ecmproto_cli.progress import watched
 from ecmproto_cli.small import without_compiler
+from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -122,11 +123,11 @@ def command(
         from ecmproto.check.reference import as_text
 
         rule = find_rule(explain, families)
-        click.echo(as_text(rule, families_of(families)[rule.id], width=_WIDTH))
+        echo(as_text(rule, families_of(families)[rule.id], width=_WIDTH))
         return 0
     wanted = of_families(chosen(select, ignore, families), mechanism, families)
     if _LIST in rules:
-        click.echo(_listed(wanted, families_of(families)))
+        echo(_listed(wanted, families_of(families)))
         return 0
     if not paths:
         raise click.UsageError("needed a capture to read: -r FILE, or - for stdin")
@@ -258,16 +259,16 @@ def _tell(checked: Checked, path: str, form: str, limit: int) -> None:
     from ecmproto.check import documents
 
     if form == "text":
-        click.echo("\n".join(_lines(checked, path, limit)))
+        echo("\n".join(_lines(checked, path, limit)))
     elif form == "ndjson":
         output = Stdout()
         for line in documents.json_lines(checked, path):
             output.write(f"{line}\n")
         output.flush()
     elif form == "junit":
-        click.echo(documents.junit_document(checked, path), nl=False)
+        echo(documents.junit_document(checked, path), nl=False)
     else:
-        click.echo(json.dumps(documents.sarif_document(checked, path), indent=1, ensure_ascii=False))
+        echo(json.dumps(documents.sarif_document(checked, path), indent=1, ensure_ascii=False))
 
 
 def _lines(checked: Checked, path: str, limit: int) -> Iterator[str]:

@@ -42,6 +42,7 @@ from ecmproto_cli.recipes import (
     write_expectations,
     write_toml,
 )
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.craft.expectations import Expectation
@@ -142,7 +143,7 @@ def command(
     from ecmproto.units import parse_octets
 
     if listing:
-        click.echo(sequence_list())
+        echo(sequence_list())
         return
     sources = {"--spec": spec, "--from-json": from_json, "--from-columns": columns}
     check_sources(sources, words, line)
@@ -188,7 +189,7 @@ def command(
         raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "craft")) from error
     finally:
         if reading.random.getstate() != untouched:
-            click.echo(f"ecmproto: seed {seed}", err=True)
+            echo(f"ecmproto: seed {seed}", err=True)
 
 
 def _steps(
@@ -203,7 +204,7 @@ def _steps(
     if storm is not None:
         told = storm_from(words, line, storm, options, ethertypes)
         steps = storm_steps(told, options, times["time"])
-        click.echo(pairs(storm_rows(told, options.duration_ns)), err=True)
+        echo(pairs(storm_rows(told, options.duration_ns)), err=True)
         return steps
     if not is_sequence(words):
         return None

@@ -14,7 +14,8 @@ import click
 import ecmproto
 import ecmproto_cli
 from ecmproto_cli.options import color_option, force_option
-from ecmproto_cli.output import check_outputs, paint
+from ecmproto_cli.output import check_outputs
+from ecmproto_cli.terminal import echo, paint
 
 STEPS = (
     ("One frame of every congestion management protocol, a line each", "dissect -r pcaps/mixed.pcap"),
@@ -62,13 +63,13 @@ def command(folder: str | None, force: bool) -> int:
     with tempfile.TemporaryDirectory() as path:
         Path(path, "pcaps").symlink_to(captures_folder())
         for sentence, words in STEPS:
-            click.echo(f"\n{paint(sentence, 'title')}")
-            click.echo(paint(f"$ ecmproto {words}", "dim"))
+            echo(f"\n{paint(sentence, 'title')}")
+            echo(paint(f"$ ecmproto {words}", "dim"))
             sys.stdout.flush()
             code = _run(words, path)
             if code:
                 return code
-    click.echo("\nNext: ecmproto help, and ecmproto demo --captures pcaps to try these captures yourself")
+    echo("\nNext: ecmproto help, and ecmproto demo --captures pcaps to try these captures yourself")
     return 0
 
 
@@ -96,4 +97,4 @@ def _copy(folder: Path, *, force: bool) -> None:
         with beside.open("xb") as file:
             file.write(path.read_bytes())
         beside.replace(folder / path.name)
-    click.echo(f"{len(sources)} captures in {folder}")
+    echo(f"{len(sources)} captures in {folder}")

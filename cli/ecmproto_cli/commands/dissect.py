@@ -28,8 +28,9 @@ from ecmproto_cli.options import (
     read_option,
     write_option,
 )
-from ecmproto_cli.output import BINARY, Stdout, check_outputs, output_form, paint, wanted
+from ecmproto_cli.output import BINARY, Stdout, check_outputs, output_form
 from ecmproto_cli.progress import reading, told_when_compiling, watched, work
+from ecmproto_cli.terminal import echo, paint, wanted
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -293,13 +294,13 @@ def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, ou
         from ecmproto.capture import linktype_name
 
         name = linktype_name(linktype)
-        click.echo(f"{counted(count, 'frame')} of link type {name} ({linktype}) not decoded", err=True)
+        echo(f"{counted(count, 'frame')} of link type {name} ({linktype}) not decoded", err=True)
     if output is not None:
         frames = out.selected if copier is None else copier.frames
-        click.echo(f"{counted(frames, 'frame')} written to {escaped(output)}", err=True)
+        echo(f"{counted(frames, 'frame')} written to {escaped(output)}", err=True)
     elif not out.selected:
         told = f"0 of {counted(out.frames, 'frame')} selected" if out.frames else "0 frames"
-        click.echo(told, err=True)
+        echo(told, err=True)
     if reader.problem is not None:
         raise reader.problem
 
@@ -592,7 +593,7 @@ def _write_columns(
                 raise KeyboardInterrupt
         for warning in reader.warnings:
             warn(warning)
-        click.echo(f"{counted(frames, 'frame')} written to {escaped(output)}", err=True)
+        echo(f"{counted(frames, 'frame')} written to {escaped(output)}", err=True)
         if reader.problem is not None:
             raise reader.problem
     return 0

@@ -11,7 +11,7 @@ import click
 from ecmproto.errors import counted
 from ecmproto_cli.errors import FINDINGS
 from ecmproto_cli.options import color_option
-from ecmproto_cli.output import paint
+from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
     from ecmproto.live.doctor import Diagnosis
@@ -42,10 +42,10 @@ def command(interfaces: tuple[str, ...], fix: bool, form: str) -> int:
     checks = list(examine(interfaces))
     if fix:
         checks = [mended(check) for check in checks]
-    click.echo(json.dumps(_document(checks), indent=2) if form == "json" else _table(checks))
+    echo(json.dumps(_document(checks), indent=2) if form == "json" else _table(checks))
     findings = sum(check.state == "finding" for check in checks)
     if findings:
-        click.echo(f"ecmproto: {counted(findings, 'finding')}", err=True)
+        echo(f"ecmproto: {counted(findings, 'finding')}", err=True)
     return FINDINGS if findings else 0
 
 

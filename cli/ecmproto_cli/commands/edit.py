@@ -14,6 +14,7 @@ from ecmproto_cli.errors import FINDINGS, warn
 from ecmproto_cli.options import ethertype_option, filter_option, force_option, read_option, write_option
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import watched
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -203,7 +204,7 @@ def _clock(shift: str | None, scale: str | None) -> Clock | None:
 def _tell(report: Report, edit: Edit, written: str) -> bool:
     """Print on stderr what became of the frames; return whether something asked for did nothing."""
     if not report.read:
-        click.echo(f"0 frames {written}", err=True)
+        echo(f"0 frames {written}", err=True)
         return False
     idle = not report.selected
     lines = []
@@ -239,7 +240,7 @@ def _tell(report: Report, edit: Edit, written: str) -> bool:
         warn(f"{', '.join(stale)} set: checksums behind are left as they were; --fix computes them")
     lines.append(f"{counted(report.written, 'frame')} {written}, {report.changed:,} of them changed")
     for line in lines:
-        click.echo(line, err=True)
+        echo(line, err=True)
     return idle
 
 

@@ -10,7 +10,7 @@ import click
 from ecmproto.errors import SpecError
 from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.options import color_option
-from ecmproto_cli.output import paint
+from ecmproto_cli.terminal import echo, paint
 
 
 @click.command()
@@ -32,10 +32,10 @@ def command(pattern: str, form: str) -> None:
         raise CommandError(f"no field matches {pattern!r}", exit_code=FINDINGS, help="ecmproto fields")
     if form == "json":
         rows = [entry.as_dict() for entry in entries]
-        click.echo(json.dumps({"schema": "ecmproto/fields/1", "fields": rows}, indent=2, ensure_ascii=False))
+        echo(json.dumps({"schema": "ecmproto/fields/1", "fields": rows}, indent=2, ensure_ascii=False))
         return
     width = max(len(name) for name in (*short, *(entry.name for entry in entries)))
     for entry in entries:
-        click.echo(f"{paint(entry.name.ljust(width), 'name')}  {entry.type:<8} {entry.doc}")
+        echo(f"{paint(entry.name.ljust(width), 'name')}  {entry.type:<8} {entry.doc}")
     for alias, name in short.items():
-        click.echo(f"{paint(alias.ljust(width), 'name')}  {'':<8} short for {name}")
+        echo(f"{paint(alias.ljust(width), 'name')}  {'':<8} short for {name}")

@@ -29,6 +29,7 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.progress import TaskProgress
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.codec import EtherTypes
@@ -278,7 +279,7 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, m
         part_octets=parse_octets(fleet.part_size), merge=merge, tally=progress.tally, tell=progress.show,
     )  # fmt: skip
     if fleet.plan:
-        click.echo(_plan(run.plan()))
+        echo(_plan(run.plan()))
         return 0
     try:
         with progress:
@@ -288,7 +289,7 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, m
         return INTERRUPTED
     if fleet.shard.count > 1:
         shard = fleet.shard
-        click.echo(
+        echo(
             f"shard {shard.number} of {shard.count} done: without --shard what all gave is put together",
             err=True,
         )
@@ -322,7 +323,7 @@ def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
     if more > 0:
         warn(f"{more:,} more; the manifest has all: {folder / 'manifest.ndjson'}")
     if form == "json":
-        click.echo((folder / "all.json").read_text(encoding="utf-8"), nl=False)
+        echo((folder / "all.json").read_text(encoding="utf-8"), nl=False)
         return
     counts = [f"{count:,} {outcome}" for outcome, count in summary.outcomes.items()]
     known = f" ({summary.known:,} before)" if summary.known else ""
@@ -339,12 +340,12 @@ def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
         wrong = sum(wrong for _, wrong, _ in summary.findings.values())
         rows.append(("findings", f"{wrong:,} of {counted(len(summary.findings), 'rule')}"))
     rows.append(("results", f"{counted(summary.outputs, 'file')} in {escaped(str(folder))}"))
-    click.echo(pairs(rows))
+    echo(pairs(rows))
     failed = {rule: each for rule, each in summary.findings.items() if each[1]}
     if failed:
         table: list[tuple[str, list[str]]] = [("", ["looked", "findings", "captures"])]
         table += [(rule, [f"{each:,}" for each in counts]) for rule, counts in failed.items()]
-        click.echo(f"\n{columns_of(table)}")
+        echo(f"\n{columns_of(table)}")
 
 
 def _utc(time_ns: int) -> str:

@@ -22,6 +22,7 @@ from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.main import LazyGroup
 from ecmproto_cli.options import TIME, F, filter_option
 from ecmproto_cli.output import pairs
+from ecmproto_cli.terminal import echo, echo_over
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch, CaptureReader
@@ -120,7 +121,7 @@ def seed_for(folder: Path, given: int | None) -> int:
         seed = seed_of(folder)
     if seed is None:
         seed = secrets.randbits(32)
-    click.echo(f"ecmproto: seed {seed}", err=True)
+    echo(f"ecmproto: seed {seed}", err=True)
     return seed
 
 
@@ -170,12 +171,12 @@ class Session:
             return
         self._shown = self.seconds
         told = f"{self.seconds:.0f} s, {self.cases:,} {self.noun}, {self.rate}"
-        click.echo(f"\r{told}, {counted(self.findings, 'finding')}\x1b[K", err=True, nl=False)
+        echo_over(f"{told}, {counted(self.findings, 'finding')}")
 
     def cleared(self) -> None:
         """Clear the line of progress."""
         if sys.stderr.isatty():
-            click.echo("\r\x1b[K", err=True, nl=False)
+            echo_over()
 
 
 def run_session(
@@ -187,8 +188,8 @@ def run_session(
             for finding in findings:
                 session.findings += 1
                 session.cleared()
-                click.echo(f"{finding.outcome.kind}: {told(finding)}")
-                click.echo(f"  kept in {folder / 'findings' / finding.name}")
+                echo(f"{finding.outcome.kind}: {told(finding)}")
+                echo(f"  kept in {folder / 'findings' / finding.name}")
     except KeyboardInterrupt:
         return True
     finally:
@@ -232,16 +233,16 @@ def report(
         ("failures", f"{progress.failures:,} of {progress.runs:,} runs"),
         ("findings", str(len(findings))),
     ]
-    click.echo(pairs(all_rows))
+    echo(pairs(all_rows))
     return ended(findings, line, interrupted=interrupted)
 
 
 def ended(findings: dict[str, Finding], line: Callable[[Finding], str], *, interrupted: bool) -> int:
     """Print a campaign's findings and how to reproduce them; return the exit code."""
     for finding in findings.values():
-        click.echo(f"\n{finding.outcome.kind}: {finding.outcome.signature}")
-        click.echo(pairs([("seen", counted(finding.count, "time")), ("again", line(finding))]))
+        echo(f"\n{finding.outcome.kind}: {finding.outcome.signature}")
+        echo(pairs([("seen", counted(finding.count, "time")), ("again", line(finding))]))
     if interrupted:
-        click.echo("ecmproto: interrupted; the same command goes on", err=True)
+        echo("ecmproto: interrupted; the same command goes on", err=True)
         return INTERRUPTED
     return FINDINGS if findings else 0

@@ -25,6 +25,7 @@ from ecmproto_cli.commands.fuzz import (
 )
 from ecmproto_cli.errors import FINDINGS
 from ecmproto_cli.options import SIZE, TIME
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
@@ -172,9 +173,9 @@ def _tried(items: list[bytes], checks: list[BatchCheck], bounds: Bounds) -> int:
     batch = Items(items)
     found = [wrong for check in checks for wrong in disagreements(check, batch, bounds, measured=False)]
     for wrong in found:
-        click.echo(f"{wrong.kind}: {wrong.signature}\n{wrong.detail}")
+        echo(f"{wrong.kind}: {wrong.signature}\n{wrong.detail}")
     if not found:
-        click.echo(f"all agree: {', '.join(check.name for check in checks)}")
+        echo(f"all agree: {', '.join(check.name for check in checks)}")
     return FINDINGS if found else 0
 
 
@@ -183,8 +184,8 @@ def _case(what: str, corpus: list[bytes], seed: int, index: int, bounds: Bounds)
 
     case = next(SUBJECTS[what].cases(corpus, seed).starting_at(index))
     made = f"from item {case.source + 1} of the corpus" if case.source >= 0 else "from nothing"
-    click.echo(f"case {index} of seed {seed}, {made}: {', '.join(case.mutations)}")
-    click.echo(f"{len(case.octets):5} {case.octets.hex()}")
+    echo(f"case {index} of seed {seed}, {made}: {', '.join(case.mutations)}")
+    echo(f"{len(case.octets):5} {case.octets.hex()}")
     return _tried([case.octets], _checks(what), bounds)
 
 

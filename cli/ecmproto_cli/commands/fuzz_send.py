@@ -29,6 +29,7 @@ from ecmproto_cli.commands.fuzz import (
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED, CommandError, warn
 from ecmproto_cli.options import TIME, F
 from ecmproto_cli.output import pairs
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.capture.linux.interface import InterfaceFacts
@@ -207,7 +208,7 @@ def command(
         return _once(options, schedule, corpus)
     if index is not None and seed is not None:
         case = Cases(corpus, seed=seed)[index]
-        click.echo(f"case {index} of seed {seed}: {', '.join(case.mutations)}")
+        echo(f"case {index} of seed {seed}: {', '.join(case.mutations)}")
         return _once(options, schedule, [case.octets])
     return _campaign(options, schedule, corpus, Path(out), seed, seconds, runs)
 
@@ -242,11 +243,11 @@ def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int
             device.settle()
             silence = open_device.pulse.silence(device)
         except KeyboardInterrupt:
-            click.echo(pairs(open_device.rows()))
+            echo(pairs(open_device.rows()))
             return INTERRUPTED
-        click.echo(pairs(open_device.rows()))
+        echo(pairs(open_device.rows()))
         if silence:
-            click.echo(f"\nsilence: {silence}")
+            echo(f"\nsilence: {silence}")
         return FINDINGS if silence or _nothing_sent(open_device) else 0
 
 
@@ -264,7 +265,7 @@ def _begin(open_device: OpenDevice) -> None:
 def _nothing_sent(open_device: OpenDevice) -> bool:
     if open_device.sender.sent:
         return False
-    click.echo("ecmproto: no frame was sent", err=True)
+    echo("ecmproto: no frame was sent", err=True)
     return True
 
 
@@ -293,7 +294,7 @@ def _campaign(
                 line=options.line,
                 part_frames=_together(schedule),
                 octets_from=ahead.starting_at,
-                say=lambda sentence: click.echo(f"ecmproto: {sentence}", err=True),
+                say=lambda sentence: echo(f"ecmproto: {sentence}", err=True),
             )
             _begin(open_device)
             session = Session(duration_s=seconds, noun="frames", held=held)
@@ -331,7 +332,7 @@ def _run(
     progress = campaign.progress
     rows.append(("campaign", f"{progress.cases:,} cases in {progress.seconds:.1f} s so far"))
     rows.append(("findings", str(len(campaign.findings))))
-    click.echo(pairs(rows))
+    echo(pairs(rows))
 
     def again(finding: Finding) -> str:
         return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
@@ -340,9 +341,7 @@ def _run(
     if failed is not None:
         raise failed
     if campaign.lost:
-        click.echo(
-            "ecmproto: the device did not come back; the same command goes on behind these cases", err=True
-        )
+        echo("ecmproto: the device did not come back; the same command goes on behind these cases", err=True)
         return FINDINGS
     return code if interrupted or not _nothing_sent(open_device) else FINDINGS
 

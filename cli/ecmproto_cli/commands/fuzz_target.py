@@ -25,6 +25,7 @@ from ecmproto_cli.commands.fuzz import (
 )
 from ecmproto_cli.errors import FINDINGS
 from ecmproto_cli.options import SIZE, TIME
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.filter import Filter
@@ -139,7 +140,7 @@ def command(
     code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
     if campaign.cut_short:
         kept = counted(len(campaign.cut_short), "finding")
-        click.echo(f"ecmproto: --time was up before {kept} could be reduced: all frames are kept", err=True)
+        echo(f"ecmproto: --time was up before {kept} could be reduced: all frames are kept", err=True)
     return code
 
 
@@ -148,9 +149,9 @@ def _once(program: Command, paths: tuple[str, ...]) -> int:
     code = 0
     for path in paths:
         outcome = program.run(Path(path))
-        click.echo(f"{outcome.kind}: {outcome.signature}" if outcome.failed else f"fine: {path}")
+        echo(f"{outcome.kind}: {outcome.signature}" if outcome.failed else f"fine: {path}")
         if outcome.failed:
-            click.echo(outcome.output, nl=False)
+            echo(outcome.output, nl=False)
             code = FINDINGS
     return code
 

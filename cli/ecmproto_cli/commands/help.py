@@ -13,7 +13,7 @@ from ecmproto_cli.declared import command_context
 from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.main import COMMANDS, cli
 from ecmproto_cli.options import color_option
-from ecmproto_cli.output import paint
+from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -69,7 +69,7 @@ def command(words: tuple[str, ...], every: bool) -> int:
     ecmproto help --storm
     """
     if not words:
-        click.echo("\n".join(_overview()))
+        echo("\n".join(_overview()))
         return 0
     if not every and _show_command(words):
         return 0
@@ -84,9 +84,9 @@ def command(words: tuple[str, ...], every: bool) -> int:
             raise CommandError(
                 f"nothing has to do with {' '.join(words)!r}", exit_code=FINDINGS, help="ecmproto help"
             )
-        click.echo(f"ecmproto: nothing is called {' '.join(words)!r}; nearest: {' '.join(meant)}", err=True)
+        echo(f"ecmproto: nothing is called {' '.join(words)!r}; nearest: {' '.join(meant)}", err=True)
         words = tuple(meant)
-    click.echo("\n".join(_told(found, words, every=every)))
+    echo("\n".join(_told(found, words, every=every)))
     return 0
 
 
@@ -127,8 +127,8 @@ def _show_command(words: Sequence[str]) -> bool:
             return False
         ctx = command_context(word, found, ctx)
     assert found is not None
-    click.echo(found.get_help(ctx))
-    click.echo(f"\n{' '.join(words)!r} elsewhere: ecmproto help --all {' '.join(words)}")
+    echo(found.get_help(ctx))
+    echo(f"\n{' '.join(words)!r} elsewhere: ecmproto help --all {' '.join(words)}")
     return True
 
 

@@ -20,8 +20,9 @@ import click
 from ecmproto.errors import counted
 from ecmproto_cli.main import LazyGroup
 from ecmproto_cli.options import F, color_option, force_option, options_as
-from ecmproto_cli.output import paint, pairs
+from ecmproto_cli.output import pairs
 from ecmproto_cli.progress import is_wanted, work
+from ecmproto_cli.terminal import echo, echo_over, paint
 
 if TYPE_CHECKING:
     from ecmproto.capture import PcapngWriter
@@ -135,7 +136,7 @@ class Seeding:
         first = scenario.seed if self.seed is None else self.seed
         seeds = [first + number for number in range(self.seeds)]
         text = f"seed {first}" if len(seeds) == 1 else f"seeds {first} to {seeds[-1]}"
-        click.echo(f"ecmproto: {text}", err=True)
+        echo(f"ecmproto: {text}", err=True)
         return seeds
 
 
@@ -200,7 +201,7 @@ class Teller:
             "to_go_s": round(self._to_go_s(progress), 3),
         }
         work.end()
-        click.echo(json.dumps(document))
+        echo(json.dumps(document))
 
     def _tell(self, label: str, progress: Progress) -> None:
         now_s = time.monotonic()
@@ -215,13 +216,13 @@ class Teller:
             f"{label}: {format_time(progress.now_ns)} of {format_time(progress.duration_ns)}, "
             f"{rate / 1e6:.2f} million events/s, {self._to_go_s(progress):.0f} s to go"
         )
-        click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+        echo_over(text)
         self._line = True
 
     def end(self) -> None:
         """Take the line away."""
         if self._line:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            echo_over()
             self._line = False
 
     @contextmanager
@@ -232,7 +233,7 @@ class Teller:
             if self.stopped or runs.jobs > 1:
                 raise KeyboardInterrupt
             self.stopped = True
-            click.echo("\necmproto: stopping; once more to leave everything", err=True)
+            echo("\necmproto: stopping; once more to leave everything", err=True)
 
         before = signal.signal(signal.SIGINT, stop)
         try:
@@ -294,13 +295,13 @@ def list_command(form: str) -> None:
             }
         )
     if form == "json":
-        click.echo(json.dumps({"schema": "ecmproto/lab-list/1", "scenarios": rows}, indent=2))
+        echo(json.dumps({"schema": "ecmproto/lab-list/1", "scenarios": rows}, indent=2))
         return
     width = max((len(str(row["name"])) for row in rows), default=0)
     for row in rows:
-        click.echo(f"{paint(str(row['name']).ljust(width), 'name')}  {row['title']} ({row['source']})")
+        echo(f"{paint(str(row['name']).ljust(width), 'name')}  {row['title']} ({row['source']})")
         for variant, title in dict(row["variants"]).items():
-            click.echo(f"{' ' * width}    {paint(f':{variant}', 'name')}  {title}")
+            echo(f"{' ' * width}    {paint(f':{variant}', 'name')}  {title}")
 
 
 @command.command("show")
@@ -316,7 +317,7 @@ def show_command(scenario: str, setup: Setup, form: str) -> None:
     found = setup.scenario(scenario)
     experiment = found.experiment()
     if form == "toml":
-        click.echo(found.toml(), nl=False)
+        echo(found.toml(), nl=False)
         return
     rows = found.explain()
     if form == "json":
@@ -330,7 +331,7 @@ def show_command(scenario: str, setup: Setup, form: str) -> None:
             "published": [asdict(each) for each in experiment.measure.published],
             "variants": dict(found.variants),
         }
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     _show_scenario(found, experiment)
 
@@ -341,31 +342,31 @@ def _show_scenario(found: Scenario, experiment: Experiment) -> None:
 
     network, measure = experiment.network, experiment.measure
     source = f" ({experiment.source})" if experiment.source else ""
-    click.echo(f"{paint(found.name, 'title')}: {experiment.title}{source}")
+    echo(f"{paint(found.name, 'title')}: {experiment.title}{source}")
     sizes = [
         counted(len(network.hosts), "host"),
         counted(len(network.switches), "switch").replace("switchs", "switches"),
         counted(len(network.links), "link"),
         counted(len(experiment.flows), "flow"),
     ]
-    click.echo(f"{', '.join(sizes)}\n")
+    echo(f"{', '.join(sizes)}\n")
     rows = found.explain()
     width = max(len(row.path) for row in rows)
     values = max(len(row.value) for row in rows)
     for row in rows:
         by = row.set_by if not row.source else f"{row.set_by}, {row.source}"
-        click.echo(f"  {paint(row.path.ljust(width), 'name')}  {row.value.ljust(values)}  {paint(by, 'dim')}")
+        echo(f"  {paint(row.path.ljust(width), 'name')}  {row.value.ljust(values)}  {paint(by, 'dim')}")
     if measure.bands:
-        click.echo(f"\n{paint('bands', 'title')}")
+        echo(f"\n{paint('bands', 'title')}")
         lines = [(band.figure, f"{band_text(band)}  {band.source}".rstrip()) for band in measure.bands]
-        click.echo(pairs(lines))
+        echo(pairs(lines))
     if measure.published:
-        click.echo(f"\n{paint('published', 'title')}")
+        echo(f"\n{paint('published', 'title')}")
         lines = [(each.figure, f"{each.value}  {each.source}".rstrip()) for each in measure.published]
-        click.echo(pairs(lines))
+        echo(pairs(lines))
     if found.variants:
-        click.echo(f"\n{paint('variants', 'title')}")
-        click.echo(pairs(list(found.variants.items())))
+        echo(f"\n{paint('variants', 'title')}")
+        echo(pairs(list(found.variants.items())))
 
 
 @command.command("new")
@@ -393,4 +394,4 @@ def new_command(file: str, mechanism: str, topology: str | None, like: str | Non
     with open_sink(file, force=force) as sink:
         sink.write(text)
     if file != "-":
-        click.echo(f"ecmproto: wrote {file}; next: ecmproto lab run {file}", err=True)
+        echo(f"ecmproto: wrote {file}; next: ecmproto lab run {file}", err=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +21,7 @@ from ecmproto_cli.commands.lab_run import Reports, report_options
 from ecmproto_cli.commands.replay import variants_of
 from ecmproto_cli.errors import INTERRUPTED
 from ecmproto_cli.options import color_option
-from ecmproto_cli.output import paint
+from ecmproto_cli.terminal import Printed, echo, paint
 
 if TYPE_CHECKING:
     from ecmproto.lab.results.outcome import Comparison
@@ -88,17 +87,17 @@ def _name(mechanism: str, flow_control: str | None) -> str:
 
 def _show(comparison: Comparison, form: str) -> None:
     if form == "text":
-        click.echo(comparison.table(paint))
+        echo(comparison.table(paint))
     elif form == "csv":
         _write_csv(comparison)
     else:
-        click.echo(json.dumps(comparison.as_dict(), indent=2 if form == "json" else None))
+        echo(json.dumps(comparison.as_dict(), indent=2 if form == "json" else None))
 
 
 def _write_csv(comparison: Comparison) -> None:
     from ecmproto.lab.results.outcome import unit_of
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = csv.writer(Printed(), lineterminator="\n")
     writer.writerow(["mechanism", "seed", "figure", "number", "value", "unit"])
     for name, outcome in comparison.outcomes.items():
         for text in comparison.figures:

@@ -11,6 +11,7 @@ from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import Execution, execution_options
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import TaskProgress, tell_failures, work
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.lab.setup.scenario import Scenario
@@ -114,7 +115,7 @@ def command(
         for row in entry.missed
     ]
     for line in missed:
-        click.echo(f"missed: {line}")
+        echo(f"missed: {line}")
     return FINDINGS if missed else 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
@@ -22,8 +21,9 @@ from ecmproto_cli.commands.lab import (
 )
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import F, color_option, force_option, options_as, write_option
-from ecmproto_cli.output import check_outputs, paint
+from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import work
+from ecmproto_cli.terminal import Printed, echo, paint
 
 if TYPE_CHECKING:
     from ecmproto.capture import PcapngWriter
@@ -225,21 +225,21 @@ def _show(outcome: Outcome, checks: Sequence[Check], form: str, scenario: Scenar
     if form == "csv":
         _write_csv(outcome)
     elif form == "text":
-        click.echo(outcome.table(paint))
+        echo(outcome.table(paint))
         for number, check in enumerate(checks):
-            click.echo("" if number else "\n", nl=False)
-            click.echo(paint(check.sentence(), "name" if check.holds else "error"))
+            echo("" if number else "\n", nl=False)
+            echo(paint(check.sentence(), "name" if check.holds else "error"))
     else:
         expectations = [{"text": check.text, "held": list(check.held)} for check in checks]
         document = outcome.as_dict() | ({"expectations": expectations} if checks else {})
         document["values"] = [asdict(row) for row in scenario.explain()]
-        click.echo(json.dumps(document, indent=2 if form == "json" else None))
+        echo(json.dumps(document, indent=2 if form == "json" else None))
 
 
 def _write_csv(outcome: Outcome) -> None:
     from ecmproto.lab.results.outcome import unit_of
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = csv.writer(Printed(), lineterminator="\n")
     writer.writerow(
         ["scenario", "variant", "mechanism", "seed", "figure", "number", "value", "unit", "low", "high"]
     )

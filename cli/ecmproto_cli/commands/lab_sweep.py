@@ -16,8 +16,9 @@ import click
 from ecmproto_cli.commands.lab import Setup, scenario_argument, setting_options
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import Execution, color_option, execution_options, force_option, shard_option
-from ecmproto_cli.output import check_outputs, columns_of, paint
+from ecmproto_cli.output import check_outputs, columns_of
 from ecmproto_cli.progress import TaskProgress, tell_failures
+from ecmproto_cli.terminal import Printed, echo, paint
 
 if TYPE_CHECKING:
     from ecmproto.executors.protocol import Shard
@@ -136,7 +137,7 @@ def command(
                 progress=progress.show,
             ):  # fmt: skip
                 if form == "ndjson":
-                    click.echo(json.dumps(row))
+                    echo(json.dumps(row))
                 else:
                     rows.append(row)
     except KeyboardInterrupt:
@@ -154,12 +155,12 @@ def command(
             document["failed"] = failed
         if found_effects:
             document["effects"] = _effects_as_dict(found_effects)
-        click.echo(json.dumps(document, indent=2))
+        echo(json.dumps(document, indent=2))
     elif form != "ndjson":
         _show(rows, parsed or _axes_of(part), texts, form)
     if form == "text":
         for text, each in found_effects.items():
-            click.echo(f"\n{_effects_table(text, each)}")
+            echo(f"\n{_effects_table(text, each)}")
     if figure:
         _draw(figure, force, f"{found.name}: {own.title}", rows, parsed or _axes_of(part), texts)
     has_failed = tell_failures(progress.tally)
@@ -213,13 +214,13 @@ def _axes_of(points: Sequence[Point]) -> list[Axis]:
 
 def _show(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str], form: str) -> None:
     if form == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer = csv.writer(Printed(), lineterminator="\n")
         writer.writerow([*(axis.path for axis in axes), "seed", *figures])
         for row in rows:
             settings = [row["settings"].get(axis.path, "") for axis in axes]
             writer.writerow([*settings, row["seed"], *(_csv_value(row, text) for text in figures)])
     else:
-        click.echo(_table(rows, axes, figures))
+        echo(_table(rows, axes, figures))
 
 
 def _csv_value(row: Row, figure: str) -> str:

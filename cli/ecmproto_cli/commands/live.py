@@ -28,7 +28,8 @@ from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, pa
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.main import LazyGroup
 from ecmproto_cli.options import TIME, F, color_option, ethertype_option
-from ecmproto_cli.output import columns_of, paint, pairs
+from ecmproto_cli.output import columns_of, pairs
+from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
     from ecmproto.codec import EtherTypes
@@ -196,7 +197,7 @@ def live(spec: DeviceSpec, running: Running, seed: int) -> int:
     from ecmproto.live.prometheus import Scraped, served
     from ecmproto.mechanisms.limiter import NEVER_NS
 
-    click.echo(f"ecmproto: seed {seed}", err=True)
+    echo(f"ecmproto: seed {seed}", err=True)
     if running.user:
         check_user(running.user)
     with opened(spec.interfaces):
@@ -222,8 +223,8 @@ def live(spec: DeviceSpec, running: Running, seed: int) -> int:
                 os.sched_setaffinity(0, {running.cpu})  # of this thread: metrics are made where there is time
             gc.freeze()
             if port:
-                click.echo(f"ecmproto: metrics on port {port}", err=True)
-            click.echo(f"ecmproto: live {role.name} ready: {role.title}", err=True)
+                echo(f"ecmproto: metrics on port {port}", err=True)
+            echo(f"ecmproto: live {role.name} ready: {role.title}", err=True)
             run(
                 device, links, stop,
                 until_ns=start_ns + parse_time(running.time) if running.time else NEVER_NS,
@@ -249,7 +250,7 @@ def made(spec: DeviceSpec, links: Sequence[LiveInterface], start_ns: int) -> Dev
 
 def tell_of_waiting() -> None:
     """Say that another process compiles."""
-    click.echo("ecmproto: another process compiles what this one needs: waiting for it", err=True)
+    echo("ecmproto: another process compiles what this one needs: waiting for it", err=True)
 
 
 def precompiled(specs: Iterable[DeviceSpec]) -> None:
@@ -259,7 +260,7 @@ def precompiled(specs: Iterable[DeviceSpec]) -> None:
         spec.precompile()
     elapsed_ns = time.monotonic_ns() - start_ns
     if elapsed_ns > _SLOW_NS:
-        click.echo(f"ecmproto: compiled and loaded, {elapsed_ns / NS_PER_S:.1f} s", err=True)
+        echo(f"ecmproto: compiled and loaded, {elapsed_ns / NS_PER_S:.1f} s", err=True)
 
 
 @contextmanager
@@ -362,19 +363,19 @@ class Reporter:
                 self._unread += 1
                 return
             if self._form == "ndjson":
-                click.echo(self._text("stats", now_ns, snapshot, links))
+                echo(self._text("stats", now_ns, snapshot, links))
             else:
                 before_ns, before = self._before or (self._start_ns, None)
                 line = live_line(now_ns - self._start_ns, now_ns - before_ns, snapshot, before)
-                click.echo(f"{self._name:{_NAMES}} {line}" if self._name else line)
+                echo(f"{self._name:{_NAMES}} {line}" if self._name else line)
         self._before = now_ns, snapshot
 
     def summary(self) -> None:
         """Print the summary of the whole run."""
         starved, told = self.closing()
         if starved:
-            click.echo(starved + "\n")
-        click.echo(told)
+            echo(starved + "\n")
+        echo(told)
 
     def closing(self) -> tuple[str, str]:
         """Return the first lines of a summary, "" for none, and the summary of the whole run."""

@@ -27,9 +27,10 @@ from ecmproto_cli.options import (
     storm_options,
     write_option,
 )
-from ecmproto_cli.output import check_outputs, columns_of, output_form, paint, pairs
+from ecmproto_cli.output import check_outputs, columns_of, output_form, pairs
 from ecmproto_cli.progress import told_when_compiling
 from ecmproto_cli.stats_table import address, per_second, share, stats_table
+from ecmproto_cli.terminal import echo, paint, visible
 
 if TYPE_CHECKING:
     import numpy as np
@@ -160,13 +161,13 @@ def command(
         endpoint = nullcontext(0) if prometheus is None else _endpoint(prometheus, watch)
         with writer as rotation, endpoint as port:
             if port:
-                click.echo(f"ecmproto: metrics on port {port}", err=True)
+                echo(f"ecmproto: metrics on port {port}", err=True)
             watch.run(reader, rotation)
     for warning in reader.warnings:
         warn(warning)
     if rotation is not None:
         files = f"{len(rotation.files)} files" if len(rotation.files) > 1 else rotation.files[0]
-        click.echo(f"{rotation.frames:,} frames written to {files}", err=True)
+        echo(f"{rotation.frames:,} frames written to {files}", err=True)
     if reader.problem is not None:
         raise reader.problem
     return INTERRUPTED if watch.interrupted else 0
@@ -278,18 +279,18 @@ class Watch:
         if self._form == "table":
             self._screen.draw(monitor_table(happened, reader.path, elapsed_ns, dropped))
         elif self._form == "line":
-            click.echo(monitor_line(happened, elapsed_ns, dropped))
+            echo(monitor_line(happened, elapsed_ns, dropped))
         else:
-            click.echo(document_line(happened, reader.path, elapsed_ns, dropped))
+            echo(document_line(happened, reader.path, elapsed_ns, dropped))
         self._before, self._told_ns = statistics, now_ns
 
     def _end(self, reader: InterfaceReader) -> None:
         statistics = self._counts.result(interfaces=reader.interfaces, problem=reader.problem)
         if self._form == "ndjson":
-            click.echo(summary_line(statistics, reader.path, reader.counts().dropped))
+            echo(summary_line(statistics, reader.path, reader.counts().dropped))
             return
         self._screen.clear()
-        click.echo(stats_table(statistics, reader.path) if statistics.frames else "0 frames")
+        echo(stats_table(statistics, reader.path) if statistics.frames else "0 frames")
 
 
 class Screen:
@@ -303,7 +304,7 @@ class Screen:
         lines = text.splitlines()[: shutil.get_terminal_size().lines - 1]
         start = _HOME if self._drawn else _HOME + _REST
         self._drawn = True
-        sys.stdout.write(start + "".join(f"{line}{_LINE_REST}\n" for line in lines) + _REST)
+        sys.stdout.write(start + "".join(f"{visible(line)}{_LINE_REST}\n" for line in lines) + _REST)
         sys.stdout.flush()
 
     def clear(self) -> None:

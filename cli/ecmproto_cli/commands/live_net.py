@@ -29,6 +29,7 @@ from ecmproto_cli.commands.live import (
     tell_of_waiting,
 )
 from ecmproto_cli.errors import INTERRUPTED, warn
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.live.device import LiveInterface, Stop
@@ -56,14 +57,14 @@ def command(path: str | None, example: bool, assignments: tuple[str, ...], **opt
     from ecmproto.live.net import EXAMPLE, read_net
 
     if example:
-        click.echo(EXAMPLE, nl=False)
+        echo(EXAMPLE, nl=False)
         return 0
     if path is None:
         raise click.UsageError("needed a FILE that names devices; --example writes one")
     how = running(options)
     seed = chosen_seed(how)
     devices = read_net(path, seed=seed, assignments=assignments, ethertypes=how.ethertypes)
-    click.echo(f"ecmproto: seed {seed}", err=True)
+    echo(f"ecmproto: seed {seed}", err=True)
     if how.cpu is not None:
         os.sched_setaffinity(0, {how.cpu})  # what threads begin with; a device's own goes before it
     return _Net(devices, how).run()
@@ -112,8 +113,8 @@ class _Net:
                 # A thread that is back from compiled code does not wait long for one that runs Python.
                 sys.setswitchinterval(_SWITCH_S)
                 if port:
-                    click.echo(f"ecmproto: metrics on port {port}", err=True)
-                click.echo(f"ecmproto: live net ready: {', '.join(parts)}", err=True)
+                    echo(f"ecmproto: metrics on port {port}", err=True)
+                echo(f"ecmproto: live net ready: {', '.join(parts)}", err=True)
                 failed = run_together(parts, stop, self._tell_failure)
                 self._tell_summary()
             if stop.number == signal.SIGINT:
@@ -179,7 +180,7 @@ class _Net:
         warn(f"the device {name} failed and is gone, the others go on: {said}")
         if self._running.form == "ndjson":
             document = {"schema": "ecmproto/live/1", "device": name, "event": "failed", "error": said}
-            click.echo(json.dumps({**document, "time_ns": time.time_ns()}))
+            echo(json.dumps({**document, "time_ns": time.time_ns()}))
 
     def _tell_summary(self) -> None:
         """Print the summaries of all devices, first those that were kept from the processor."""
@@ -187,6 +188,6 @@ class _Net:
         first += [f"{each.name} failed." for each in self._devices if each.name not in self._closings]
         told = [self._closings[each.name][1] for each in self._devices if each.name in self._closings]
         if self._running.form == "ndjson":
-            click.echo("\n".join(told))
+            echo("\n".join(told))
         else:
-            click.echo("\n\n".join([*(["\n".join(first)] if first else []), *told]))
+            echo("\n\n".join([*(["\n".join(first)] if first else []), *told]))

@@ -20,7 +20,8 @@ import click
 from ecmproto.errors import OutputError, ParameterError
 from ecmproto.units import NS_PER_S, format_octets, format_rate
 from ecmproto_cli.options import RATE, TIME, color_option, force_option
-from ecmproto_cli.output import columns_of, paint
+from ecmproto_cli.output import columns_of
+from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
     from ecmproto.live.testbed.run import RunOutcome
@@ -145,13 +146,13 @@ def run_all(request: TestbedRequest) -> None:
     check_rights()
     for name in left_behind():
         remove(name)
-    click.echo(f"ecmproto: seed {request.seed}", err=True)
+    echo(f"ecmproto: seed {request.seed}", err=True)
     outcomes = []
     with _folder(request) as folder, _Ending() as ending:
         for name in request.names:
             _precompile(request, name, chosen[name])
             ending.check()
-            click.echo(f"ecmproto: {name} for {request.duration_s:g} s", err=True)
+            echo(f"ecmproto: {name} for {request.duration_s:g} s", err=True)
             try:
                 outcomes.append(_run(request, name, chosen[name], folder / name, ending))
             except ParameterError:  # a rate that the machine cannot carry
@@ -163,9 +164,9 @@ def run_all(request: TestbedRequest) -> None:
 
 def _show(request: TestbedRequest, outcomes: list[RunOutcome]) -> None:
     if request.form == "json":
-        click.echo(json.dumps(_document(request, outcomes), indent=2))
+        echo(json.dumps(_document(request, outcomes), indent=2))
     else:
-        click.echo(table_of_runs(request, outcomes))
+        echo(table_of_runs(request, outcomes))
 
 
 @contextmanager

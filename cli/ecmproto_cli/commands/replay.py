@@ -24,8 +24,9 @@ from ecmproto_cli.options import (
     read_option,
     write_option,
 )
-from ecmproto_cli.output import check_outputs, output_form, paint
+from ecmproto_cli.output import check_outputs, output_form
 from ecmproto_cli.progress import watched, work
+from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch
@@ -46,8 +47,8 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     for role, part in find_mechanism(mechanism).roles.items():
         defaults = part().as_text()
         for parameter in part.describe():
-            click.echo(f"{role.value}.{parameter.name}={defaults[parameter.name]}  {parameter.doc}")
-            click.echo(f"    {parameter.range_text}; {parameter.source}")
+            echo(f"{role.value}.{parameter.name}={defaults[parameter.name]}  {parameter.doc}")
+            echo(f"    {parameter.range_text}; {parameter.source}")
     ctx.exit()
 
 
@@ -302,7 +303,7 @@ def replay_all(request: ReplayRequest) -> None:
         check_series_path(path)
     _check_reports(request.reports)
     check_outputs([request.output, request.samples, request.flows, *request.reports], force=request.force)
-    click.echo(f"ecmproto: seed {request.seed}", err=True)
+    echo(f"ecmproto: seed {request.seed}", err=True)
     outcomes = []
     problem: Exception | None = None
     with _samples(request) as samples:
@@ -420,9 +421,9 @@ def _show(request: ReplayRequest, outcomes: list[Outcome]) -> None:
 
     shown = outcomes[0] if len(outcomes) == 1 else Comparison(outcomes)
     if request.form == "json":
-        click.echo(json.dumps(shown.as_dict(), indent=2))
+        echo(json.dumps(shown.as_dict(), indent=2))
         return
-    click.echo(shown.table(paint), err=request.output == "-")
+    echo(shown.table(paint), err=request.output == "-")
 
 
 def _report(request: ReplayRequest, path: str, outcomes: list[Outcome]) -> None:

@@ -8,7 +8,7 @@ import click
 
 from ecmproto_cli.completion import complete_layer
 from ecmproto_cli.options import color_option
-from ecmproto_cli.output import paint
+from ecmproto_cli.terminal import echo, paint
 
 
 @click.command()
@@ -33,24 +33,24 @@ def command(name: str | None, form: str) -> None:
     if name is None:
         if form == "json":
             formats = [as_dict(cls) for cls in FORMATS]
-            click.echo(
+            echo(
                 json.dumps({"schema": "ecmproto/formats/1", "formats": formats}, indent=2, ensure_ascii=False)
             )
             return
         if form == "lua":
             from ecmproto.interop.lua import dissector
 
-            click.echo(dissector(), nl=False)
+            echo(dissector(), nl=False)
             return
         for cls in FORMATS:
-            click.echo(f"{paint(cls.prefix.ljust(12), 'name')} {cls.title}; {cls.source}")
+            echo(f"{paint(cls.prefix.ljust(12), 'name')} {cls.title}; {cls.source}")
         return
     cls = format_named(name.lower(), where="schema")
     if form == "lua":
         from ecmproto.interop.lua import format_source
 
-        click.echo(format_source(cls))
+        echo(format_source(cls))
     elif form == "json":
-        click.echo(json.dumps(as_dict(cls), indent=2, ensure_ascii=False))
+        echo(json.dumps(as_dict(cls), indent=2, ensure_ascii=False))
     else:
-        click.echo(as_markdown(cls) if form == "md" else as_text(cls))
+        echo(as_markdown(cls) if form == "md" else as_text(cls))

@@ -45,6 +45,7 @@ from ecmproto_cli.recipes import (
     storm_rows,
     taken_options,
 )
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.capture import Batch
@@ -280,7 +281,7 @@ def _judged(
             return exit_code_after(report, ended_by)
         sent = report_document(report)
         if form == "table":
-            click.echo(report_table(report))
+            echo(report_table(report))
     nothing = no_frame_judged(test)
     if nothing is not None:
         raise nothing
@@ -324,7 +325,7 @@ def _crafted(
         finally:
             if reading.random.getstate() != untouched and not told:
                 told.append(drawn)
-                click.echo(f"ecmproto: seed {drawn}", err=True)
+                echo(f"ecmproto: seed {drawn}", err=True)
 
     return source
 
@@ -400,7 +401,7 @@ def _say(report: SendReport, sendable: Sendable, form: str) -> None:
     if sendable.cut:
         warn(f"{counted(sendable.cut, 'frame')} cut by the capture, sent as far as it has them")
     if not report.frames:
-        click.echo("ecmproto: no frame was sent", err=True)
+        echo("ecmproto: no frame was sent", err=True)
     if report.refused is not None:
         refused = report.refused
         warn(
@@ -408,9 +409,7 @@ def _say(report: SendReport, sendable: Sendable, form: str) -> None:
             f"({report.mtu_octets}) or shorter than a header; the first is frame {refused.number} "
             f"of {counted(refused.octets, 'octet')}"
         )
-    click.echo(
-        json.dumps(report_document(report, sendable), indent=2) if form == "json" else report_table(report)
-    )
+    echo(json.dumps(report_document(report, sendable), indent=2) if form == "json" else report_table(report))
 
 
 def send_storm(
@@ -434,11 +433,11 @@ def send_storm(
         report, ended_by = held.run(hold, last if release else None, duration_ns)
     if form == "json":
         document = report_document(report) | {"storm": storm_document(storm), "released": held.released}
-        click.echo(json.dumps(document, indent=2))
+        echo(json.dumps(document, indent=2))
     else:
         released = "at the end" if held.released else "no: the last pause runs out by itself"
         rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("released", released)]
-        click.echo(pairs(rows, width=max(len(name) for name, _ in rows)))
+        echo(pairs(rows, width=max(len(name) for name, _ in rows)))
     if report.gaps is not None and report.gaps.longer and not realtime:
         warn("frames came too late to hold all the time: --realtime lets fewer be late")
     return exit_code_after(report, ended_by)

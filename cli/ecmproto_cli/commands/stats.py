@@ -21,6 +21,7 @@ from ecmproto_cli.options import (
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import watched
 from ecmproto_cli.small import without_compiler
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -143,15 +144,15 @@ def _show(statistics: Statistics, path: str, form: str) -> None:
     from ecmproto.stats import document_text
 
     if form == "json":
-        click.echo(document_text(statistics, path), nl=False)
+        echo(document_text(statistics, path), nl=False)
         return
     if not statistics.frames:
         read = statistics.read_frames
-        click.echo(f"0 of {read} frames selected" if read else "0 frames")
+        echo(f"0 of {read} frames selected" if read else "0 frames")
         return
     from ecmproto_cli.stats_table import stats_table
 
-    click.echo(stats_table(statistics, path))
+    echo(stats_table(statistics, path))
 
 
 def _write(name: str, octets: bytes, force: bool) -> None:

@@ -25,6 +25,7 @@ from ecmproto.units import (
 )
 from ecmproto_cli.options import RATE, SIZE, TIME, F, color_option
 from ecmproto_cli.output import columns_of, pairs
+from ecmproto_cli.terminal import echo
 
 SCHEMA = "ecmproto/units/1"
 _SHORTEST_OCTETS = 60
@@ -58,9 +59,9 @@ _rate = click.option("--rate", type=RATE, required=True, help="The link's rate, 
 
 def _say(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[str, Any]) -> None:
     if form == "json":
-        click.echo(json.dumps({"schema": SCHEMA, "calculation": kind, **document}, indent=2))
+        echo(json.dumps({"schema": SCHEMA, "calculation": kind, **document}, indent=2))
     else:
-        click.echo(pairs(rows))
+        echo(pairs(rows))
 
 
 def _link(rate: str) -> int:
@@ -216,7 +217,7 @@ def headroom(
             "bit_times": _number(room.bits),
             "octets": room.octets,
         }
-        click.echo(json.dumps(document, indent=2))
+        echo(json.dumps(document, indent=2))
         return
     told = [(term.name, term.bits) for term in room.terms] + [("headroom", room.bits)]
     rows = [
@@ -225,10 +226,10 @@ def headroom(
     ]
     rows.insert(0, ("", ["bit times", "time", "octets"]))
     width = max(len(term.name) for term in room.terms)
-    click.echo(columns_of(rows))
-    click.echo()
+    echo(columns_of(rows))
+    echo()
     for term in room.terms:
-        click.echo(f"  {term.name.ljust(width)}  {term.doc}; {term.source}")
+        echo(f"  {term.name.ljust(width)}  {term.doc}; {term.source}")
 
 
 @command.command()

@@ -14,6 +14,7 @@ from ecmproto.errors import counted
 from ecmproto_cli.errors import FINDINGS, USAGE, CommandError, warn
 from ecmproto_cli.output import pairs
 from ecmproto_cli.progress import is_wanted
+from ecmproto_cli.terminal import echo, echo_over
 
 if TYPE_CHECKING:
     from ecmproto_cli.warming import Outcome, Step
@@ -41,7 +42,7 @@ def command(what: tuple[str, ...], listed: bool, jobs: int | None, quiet: bool) 
     from ecmproto_cli.warming import chosen, processors, run, subjects
 
     if listed:
-        click.echo(_listing())
+        echo(_listing())
         return 0
     try:
         steps = chosen(what)
@@ -80,11 +81,11 @@ def _told(outcomes: Sequence[Outcome]) -> int:
 
     kernels = [kernel for outcome in outcomes for kernel in outcome.kernels]
     if kernels:
-        click.echo(f"{counted(len(kernels), 'kernel')} compiled")
+        echo(f"{counted(len(kernels), 'kernel')} compiled")
     elif prebuilt.store().is_empty:
-        click.echo("nothing to compile: all of it was compiled before")
+        echo("nothing to compile: all of it was compiled before")
     else:
-        click.echo("nothing to compile: all of it came with the wheel, or was compiled before")
+        echo("nothing to compile: all of it came with the wheel, or was compiled before")
     for why in dict.fromkeys(outcome.unused for outcome in outcomes if outcome.unused):
         warn(why)
     for outcome in outcomes:
@@ -102,7 +103,7 @@ class Progress:
         self._wanted = wanted
         self._terminal = sys.stderr.isatty()
         self._told = time.monotonic()
-        self._width = 0
+        self._line = False
 
     def tell(self, done: Sequence[Outcome], running: Sequence[Step]) -> None:
         """Tell what is done and what runs."""
@@ -116,10 +117,10 @@ class Progress:
         )
         if self._terminal:
             line = line[: os.get_terminal_size(sys.stderr.fileno()).columns - 1]
-            click.echo(f"\r{line.ljust(self._width)}", err=True, nl=False)
-            self._width = len(line)
+            echo_over(line)
+            self._line = True
         else:
-            click.echo(f"ecmproto: {line}", err=True)
+            echo(f"ecmproto: {line}", err=True)
 
     def _left(self, done: Sequence[Outcome]) -> float:
         """Return about how many seconds are left, going by how long the steps took that are done."""
@@ -129,8 +130,8 @@ class Progress:
 
     def end(self) -> None:
         """Take the line that changes away."""
-        if self._width:
-            click.echo(f"\r{' ' * self._width}\r", err=True, nl=False)
+        if self._line:
+            echo_over()
 
 
 _EVERY_S = 5.0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto_cli.errors import FINDINGS, CommandError
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.interop.wireshark import InstalledFile
@@ -36,7 +37,7 @@ def print_command() -> None:
     """Print the dissector: one Lua file, for Wireshark 4.0 and later."""
     from ecmproto.interop.lua import dissector
 
-    click.echo(dissector(), nl=False)
+    echo(dissector(), nl=False)
 
 
 _dir_option = click.option(
@@ -66,7 +67,7 @@ def install(folder: Path | None, force: bool) -> None:
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
-        click.echo(f"wrote {path}")
+        echo(f"wrote {path}")
 
 
 @command.command()
@@ -79,7 +80,7 @@ def uninstall(folder: Path | None) -> None:
             continue
         path.unlink()
         removed += 1
-        click.echo(f"removed {path}")
+        echo(f"removed {path}")
     if not removed:
         where = ", ".join(sorted({str(path.parent) for path, _ in _places(folder)}))
         raise CommandError(

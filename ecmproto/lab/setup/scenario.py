@@ -44,7 +44,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Any
 
-from ecmproto.errors import SpecError, shown
+from ecmproto.errors import SpecError, escaped, shown
 from ecmproto.lab.model import BASELINES, Experiment
 from ecmproto.lab.setup import build
 from ecmproto.lab.setup.captured import capture_document, is_capture
@@ -590,7 +590,7 @@ def _text(value: object) -> str:
         return repr(value)
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return escaped(json.dumps(value, ensure_ascii=False))
 
 
 _TEMPLATE = """\
