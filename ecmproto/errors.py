@@ -65,6 +65,10 @@ class EncodeError(EcmprotoError):
         return f"{self.layer}.{self.field}: needed {self.needed}, got {self.got}"
 
 
+class RecordError(EncodeError):
+    """A time or a length that the records of a capture cannot hold."""
+
+
 class ColumnError(EncodeError):
     """A column that its field cannot hold, as a whole or in one row.
 

@@ -14,6 +14,7 @@ from ecmproto.errors import (
     InterfaceGoneError,
     MissingDependencyError,
     OutputExistsError,
+    RecordError,
     counted,
     escaped,
 )
@@ -45,6 +46,8 @@ def exit_code_of(error: Exception) -> int | None:
         return CAPTURE
     if isinstance(error, MissingDependencyError):
         return DEPENDENCY
+    if isinstance(error, RecordError):
+        return FINDINGS
     if isinstance(error, EcmprotoError):
         return USAGE
     if isinstance(error, OSError):

@@ -44,7 +44,7 @@ from ecmproto.capture.pcapng import (
     IF_TSRESOL,
     build_options,
 )
-from ecmproto.errors import EncodeError, OutputError, OutputExistsError
+from ecmproto.errors import EncodeError, OutputError, OutputExistsError, RecordError
 from ecmproto.paths import refuse_foreign_links
 from ecmproto.units import NS_PER_S
 from ecmproto.values import dataclass
@@ -123,8 +123,8 @@ class Sink:
     def abandon(self, error: BaseException | None = None) -> None:
         """End the output where it is; what became of it is a note of ``error``.
 
-        A partial file that is empty, or worth nothing without its end, is removed; any other stays as
-        ``partial``.
+        A partial file that is empty, or worth nothing without its end, is removed, and so is one that a
+        time or length was refused for; any other stays as ``partial``.
         """
         if self._closed:
             return
@@ -133,11 +133,12 @@ class Sink:
         if not self.partial:
             return
         note = f"what was written before is in {self.partial}"
-        if self.whole or not self.octets:
+        refused = isinstance(error, RecordError)
+        if refused or self.whole or not self.octets:
             os.unlink(self.partial)
             self.partial = ""
             note = f"{self.path} cannot be read without its end: what was written of it was removed"
-        if error is not None and self.octets:
+        if error is not None and self.octets and not refused:
             error.add_note(note)
 
     def _end(self, *, synced: bool = False) -> None:
@@ -280,7 +281,7 @@ class RecordBuilder:
         """Return the records of the rows of ``matrix`` (n × length) as an array (n × record length).
 
         ``time_ns``, ``original`` (None: the length) and ``interface`` are one value or one a row.
-        Raises EncodeError for a time the format cannot hold.
+        Raises RecordError for a time the format cannot hold.
         """
         count, length = matrix.shape
         captured = np.full(count, length, dtype=np.int64)
@@ -301,7 +302,7 @@ class RecordBuilder:
     def from_batch(self, batch: Batch) -> Octets:
         """Return the records of the frames of ``batch``, one after the other.
 
-        Raises EncodeError for a time the format cannot hold.
+        Raises RecordError for a time the format cannot hold.
         """
         totals = self.record_octets(batch.captured)
         starts = np.cumsum(totals) - totals
@@ -351,7 +352,7 @@ class RecordBuilder:
 def _check_range(field: str, values: Int64, highest: int) -> None:
     if len(values) and (int(values.min()) < 0 or int(values.max()) > highest):
         wrong = values[(values < 0) | (values > highest)][0]
-        raise EncodeError(layer="capture record", field=field, needed=f"0 to {highest}", got=str(wrong))
+        raise RecordError(layer="capture record", field=field, needed=f"0 to {highest}", got=str(wrong))
 
 
 def _put(out: Octets, starts: Int64, rows: Octets) -> None:
@@ -518,7 +519,7 @@ class PcapWriter(_CaptureWriter):
         longest = int(captured.max()) if len(captured) else 0
         if longest > max(self.snaplen, SNAPLEN):
             needed = f"at most the snaplen of {self.snaplen} octets"
-            raise EncodeError(layer="pcap record", field="captured", needed=needed, got=str(longest))
+            raise RecordError(layer="pcap record", field="captured", needed=needed, got=str(longest))
 
 
 class PcapngWriter(_CaptureWriter):
@@ -615,7 +616,7 @@ def packet_block(
     ticks = -(-since_ns * interface.ticks_per_second // NS_PER_S)
     if not 0 <= ticks < 1 << 64:
         needed = "a time that the interface's clock can show"
-        raise EncodeError(layer="enhanced packet block", field="time", needed=needed, got=f"{time_ns} ns")
+        raise RecordError(layer="enhanced packet block", field="time", needed=needed, got=f"{time_ns} ns")
     head = struct.pack(
         order + "5I", interface.local_index, ticks >> 32, ticks & 0xFFFFFFFF, len(octets), len(octets)
     )

@@ -301,6 +301,8 @@ class CaptureInfo:
     resolution: Resolution = "ns"
     header: PcapHeader | None = None
     interfaces: list[Interface] = dataclasses.field(default_factory=list)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    """What of the frames read so far is written otherwise."""
 
     def describe(self, index: int, linktype: int) -> None:
         """Make sure that interface ``index`` is described."""

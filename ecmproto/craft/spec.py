@@ -120,7 +120,7 @@ def exact(
         raise SpecError(where=f"{where}.comments", needed="a list of texts", got=ascii(comments)[:60])
     return Exact(
         octets=octets,
-        time_ns=0 if item.get("time_ns") is None else integer(item, "time_ns", 0, MAX_TIME_NS, where),
+        time_ns=_captured_time(item, where, capture),
         original=original,
         interface=interface,
         linktype=linktype,
@@ -128,6 +128,18 @@ def exact(
     )
 
 
+def _captured_time(item: Mapping[str, Any], where: str, capture: CaptureInfo) -> int:
+    """Return the time of a captured frame, of those that a capture can hold the nearest."""
+    given = item.get("time_ns")
+    if given is None:
+        return 0
+    if isinstance(given, int) and not isinstance(given, bool) and not 0 <= given <= MAX_TIME_NS:
+        capture.warnings = [_CLAMPED]
+        return MAX_TIME_NS if given > 0 else 0
+    return integer(item, "time_ns", 0, MAX_TIME_NS, where)
+
+
+_CLAMPED = "times before 1970 or beyond 64 bits of nanoseconds are written as the nearest"
 _SHORTHANDS = ("vlan", "prio", "dst", "src", "flow", "ip")
 _RECIPE_KEYS = (
     "frame", "layers", *_SHORTHANDS, "padding", "trailer", "fcs", "count", "interval", "rate", "time",

@@ -141,15 +141,26 @@ class Report:
 
 
 class Editor:
-    """Edits the batches of a capture in order; ``report`` says what became of the frames so far."""
+    """Edits the batches of a capture in order; ``report`` says what became of the frames so far.
 
-    def __init__(self, edit: Edit, *, swapped: bool = False, pool: ThreadPoolExecutor | None = None) -> None:
+    ``in_records``: they are written as records of the capture's own format.
+    """
+
+    def __init__(
+        self,
+        edit: Edit,
+        *,
+        swapped: bool = False,
+        pool: ThreadPoolExecutor | None = None,
+        in_records: bool = True,
+    ) -> None:
         self.edit = edit
         self.report = Report(
             assigned=[Assigned(text=each.text, name=each.name) for each in edit.assignments],
             tagged=[Tagged(name=each.prefix) for each in edit.tags],
         )
         self._swapped = swapped
+        self._in_records = in_records
         self._pool = pool
         self._first_ns: int | None = None
         self._strip = [TagFormat(format=kind) for kind in edit.strip]
@@ -167,7 +178,7 @@ class Editor:
     def batch(self, batch: Batch, interfaces: Sequence[Interface]) -> Batch:
         """Return the frames of a batch that stay, edited; with records as `CaptureReader` gives them.
 
-        EncodeError for a time that the capture's format cannot hold.
+        RecordError for a time that the capture's format cannot hold.
         """
         edit, report = self.edit, self.report
         report.read += len(batch)
@@ -356,7 +367,9 @@ class Editor:
     ) -> Batch:  # fmt: skip
         assert self.edit.clock is not None
         before = batch.time_ns
-        batch, lost = move_times(batch, buffer, rows, self.edit.clock, self._first_ns or 0, interfaces)
+        batch, lost = move_times(
+            batch, buffer, rows, self.edit.clock, self._first_ns or 0, interfaces, in_records=self._in_records
+        )
         moved = batch.time_ns != before
         self.report.moved += int(moved.sum())
         self.report.rounded += lost
@@ -427,16 +440,17 @@ def edit_capture(
     ``format`` is that of the output, else what its name asks for, else the input's.  ``watch`` stands between
     reader and editor.  Memory does not grow with the captures.
 
-    Raises OutputError when ``out`` cannot be written, EncodeError for times that its format cannot hold.  Of
+    Raises OutputError when ``out`` cannot be written, RecordError for times that its format cannot hold.  Of
     a capture that cannot be read to its end, what could be read is written; see `Report.problem`.
     """
     with ExitStack() as stack:
         reader = stack.enter_context(open_captures(paths))
         pool = stack.enter_context(ThreadPoolExecutor(1))
         swapped = reader.header is not None and reader.header.lengths == 1
-        editor = Editor(edit, swapped=swapped, pool=pool)
-        report = editor.report
         with CaptureCopier(reader, out, format=format, force=force) as copier:
+            in_records = copier.format == reader.format
+            editor = Editor(edit, swapped=swapped, pool=pool, in_records=in_records)
+            report = editor.report
             items = reader.items()
             for item in items if watch is None else watch(items, reader):
                 if isinstance(item, Batch):

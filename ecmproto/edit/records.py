@@ -16,8 +16,8 @@ from ecmproto.capture import Batch, Interface
 from ecmproto.capture.batch import ENHANCED_PACKET, SIMPLE_PACKET, ByteOrder
 from ecmproto.columns.octets import copy_octets
 from ecmproto.edit.assignments import put_rows, rows_at
-from ecmproto.errors import EncodeError
-from ecmproto.units import NS_PER_S
+from ecmproto.errors import RecordError
+from ecmproto.units import NS_PER_S, in_64_bits
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -26,6 +26,7 @@ _BLOCK_HEAD = 28
 _TOTAL_AT, _TICKS_AT, _CAPTURED_AT, _ORIGINAL_AT, _SIMPLE_ORIGINAL_AT = 4, 12, 20, 24, 8
 _PCAP_LENGTHS_AT = 8
 _MOST_SECONDS = (1 << 32) - 1
+_CLOCK = "what the interface's clock can show"
 
 
 def own_records(batch: Batch) -> tuple[Batch, Octets]:
@@ -124,22 +125,20 @@ class Clock:
         return self.numerator != self.denominator
 
     def moved(self, time_ns: Int64, first_ns: int) -> Int64:
-        """Return times as they are afterwards; EncodeError for one that 64 bits cannot hold."""
+        """Return times as they are afterwards, the nearest that 64 bits can hold."""
         if not len(time_ns):
             return time_ns
-        ends = [self._moved(int(each), first_ns) for each in (time_ns.min(), time_ns.max())]
-        for each in ends:
-            if not -(1 << 63) <= each < 1 << 63:
-                raise _out_of_range(each, "64 bits of nanoseconds")
-        if not self.scales:
-            return time_ns + self.shift_ns
-        furthest = max(abs(int(time_ns.min()) - first_ns), abs(int(time_ns.max()) - first_ns))
-        if furthest * self.numerator < 1 << 62:
-            scaled = (time_ns - first_ns) * self.numerator // self.denominator
-            return scaled + (first_ns + self.shift_ns)
-        return np.array([self._moved(each, first_ns) for each in time_ns.tolist()], np.int64)
+        ends = [int(time_ns.min()), int(time_ns.max())]
+        if all(in_64_bits(moved) == moved for moved in (self.moved_one(each, first_ns) for each in ends)):
+            if not self.scales:
+                return time_ns + self.shift_ns
+            if max(abs(each - first_ns) for each in ends) * self.numerator < 1 << 62:
+                scaled = (time_ns - first_ns) * self.numerator // self.denominator
+                return scaled + (first_ns + self.shift_ns)
+        return np.array([in_64_bits(self.moved_one(each, first_ns)) for each in time_ns.tolist()], np.int64)
 
-    def _moved(self, time_ns: int, first_ns: int) -> int:
+    def moved_one(self, time_ns: int, first_ns: int) -> int:
+        """Return a time as it is afterwards."""
         return first_ns + (time_ns - first_ns) * self.numerator // self.denominator + self.shift_ns
 
 
@@ -150,16 +149,21 @@ def move_times(
     clock: Clock,
     first_ns: int,
     links: Sequence[Interface],
+    *,
+    in_records: bool = True,
 ) -> tuple[Batch, int]:
     """Move the times of some frames in their records in ``buffer``; return the batch, and how many times lost
     what their file's ticks cannot say.
 
-    EncodeError for a time that the file cannot hold.
+    Not ``in_records``: the times of the batch alone, as the output has records of another format.
+    RecordError for a time that the file cannot hold.
     """
     if batch.timed is not None:
         rows = rows[batch.timed[rows]]
     time_ns = batch.time_ns.copy()
     time_ns[rows] = clock.moved(batch.time_ns[rows], first_ns)
+    if not in_records:
+        return dataclasses.replace(batch, time_ns=time_ns), 0
     records = batch.records
     assert records is not None
     lost = 0
@@ -178,7 +182,7 @@ def move_times(
             place = batch.record_offset[mine] + _TICKS_AT
             high, low = (_words(buffer, place + more, records.byte_order) for more in (0, 4))
             before = high.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64)
-            ticks, missed = _ticks(before, time_ns[mine], clock, links[number])
+            ticks, missed = _ticks(before, time_ns[mine], clock, first_ns, links[number])
             lost += missed
             halves = (ticks >> np.uint64(32), ticks & np.uint64(0xFFFFFFFF))
             _put_words(buffer, place, [half.astype(np.int64) for half in halves], records.byte_order)
@@ -186,7 +190,7 @@ def move_times(
 
 
 def _ticks(
-    before: NDArray[np.uint64], time_ns: Int64, clock: Clock, link: Interface
+    before: NDArray[np.uint64], time_ns: Int64, clock: Clock, first_ns: int, link: Interface
 ) -> tuple[NDArray[np.uint64], int]:
     """Return an interface's ticks for times, and how many of these lie between two of them."""
     per_second = link.ticks_per_second
@@ -195,17 +199,20 @@ def _ticks(
         # what is finer than a ns stays
         most = [int(before.min()) + delta, int(before.max()) + delta]
         if min(most) < 0 or max(most) >= 1 << 64:
-            raise _out_of_range(int(time_ns[0]), "what the interface's clock can show")
+            far = max(most) >= 1 << 64
+            raise _out_of_range(int(time_ns.max() if far else time_ns.min()), _CLOCK)
         return before + np.uint64(delta % (1 << 64)), 0
     offset_ns = link.offset_s * NS_PER_S
     ends = [int(time_ns.min()) - offset_ns, int(time_ns.max()) - offset_ns]
-    if NS_PER_S % per_second == 0 and min(ends) >= 0 and max(ends) < 1 << 63:
+    held = max(abs(int(time_ns.min())), int(time_ns.max())) < (1 << 63) - 1
+    if held and NS_PER_S % per_second == 0 and min(ends) >= 0 and max(ends) < 1 << 63:
         ticks, rest = np.divmod(time_ns - offset_ns, NS_PER_S // per_second)
         return ticks.astype(np.uint64), int((rest != 0).sum())
-    exact = [divmod((each - offset_ns) * per_second, NS_PER_S) for each in time_ns.tolist()]
-    for (ticks, _), each in zip(exact, time_ns.tolist(), strict=True):
+    times = [clock.moved_one(tick * NS_PER_S // per_second + offset_ns, first_ns) for tick in before.tolist()]
+    exact = [divmod((each - offset_ns) * per_second, NS_PER_S) for each in times]
+    for (ticks, _), each in zip(exact, times, strict=True):
         if not 0 <= ticks < 1 << 64:
-            raise _out_of_range(each, "what the interface's clock can show")
+            raise _out_of_range(each, _CLOCK)
     return np.array([ticks for ticks, _ in exact], np.uint64), sum(rest != 0 for _, rest in exact)
 
 
@@ -216,5 +223,5 @@ def _check(time_ns: Int64, low: int, high: int) -> None:
                 raise _out_of_range(each, "0 to 2^32 s since 1970 in pcap")
 
 
-def _out_of_range(time_ns: int, needed: str) -> EncodeError:
-    return EncodeError(layer="capture record", field="time", needed=needed, got=f"{time_ns} ns")
+def _out_of_range(time_ns: int, needed: str) -> RecordError:
+    return RecordError(layer="capture record", field="time", needed=needed, got=f"{time_ns} ns")

@@ -163,7 +163,6 @@ FRAME = {"layers": [{"layer": "data", "data": "00"}]}
         ({"frames": [FRAME | {"tim_ns": 1}]}, "x: frames[0]: needed a key of a frame, got 'tim_ns' (did you mean 'time_ns'?)"),
         ({"frames": [FRAME | {"time_ns": "1"}]}, "x: frames[0].time_ns: needed an integer in 0..9223372036854775807, got '1'"),
         ({"frames": [FRAME | {"time_ns": True}]}, "x: frames[0].time_ns: needed an integer in 0..9223372036854775807, got True"),
-        ({"frames": [FRAME | {"time_ns": 1 << 63}]}, "x: frames[0].time_ns: needed an integer in 0..9223372036854775807, got "),
         ({"frames": [FRAME | {"interface": 10**9}]}, "x: frames[0].interface: needed an integer in 0..65535, got 1000000000"),
         ({"frames": [FRAME | {"original_octets": -1}]}, "x: frames[0].original_octets: needed an integer in 0..4294967295, got -1"),
         ({"frames": [FRAME | {"comments": "a"}]}, "x: frames[0].comments: needed a list of texts, got 'a'"),

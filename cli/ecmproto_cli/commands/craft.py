@@ -273,5 +273,5 @@ def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, forc
             output.write(chunk)
             done += len(chunk)
         output.finish()
-    for sentence in output.warnings:
+    for sentence in (*output.warnings, *reading.capture.warnings):
         warn(sentence)
