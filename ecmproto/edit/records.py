@@ -210,10 +210,10 @@ def _ticks(
         return ticks.astype(np.uint64), int((rest != 0).sum())
     times = [clock.moved_one(tick * NS_PER_S // per_second + offset_ns, first_ns) for tick in before.tolist()]
     exact = [divmod((each - offset_ns) * per_second, NS_PER_S) for each in times]
-    for (ticks, _), each in zip(exact, times, strict=True):
-        if not 0 <= ticks < 1 << 64:
+    for (tick, _), each in zip(exact, times, strict=True):
+        if not 0 <= tick < 1 << 64:
             raise _out_of_range(each, _CLOCK)
-    return np.array([ticks for ticks, _ in exact], np.uint64), sum(rest != 0 for _, rest in exact)
+    return np.array([tick for tick, _ in exact], np.uint64), sum(rest != 0 for _, rest in exact)
 
 
 def _check(time_ns: Int64, low: int, high: int) -> None:

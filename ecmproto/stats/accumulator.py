@@ -41,6 +41,7 @@ from ecmproto.stats.counters import (
     ProbeCounts,
     RateCounts,
 )
+from ecmproto.stats.mirrors import MIRROR_FIELDS, MirrorCounts
 from ecmproto.stats.pauses import (
     DETECT_NS,
     MOST_KEPT,
@@ -60,8 +61,13 @@ plain_value(Interface)
 DEFAULT_SPEED_BPS = 10 * 10**9
 """The rate assumed of links whose rate nobody states."""
 FIELDS = tuple(
-    dict.fromkeys((*FRAME_FIELDS, *FEEDBACK_FIELDS, *PROBE_FIELDS, *RATE_FIELDS, *PAUSE_FIELDS, ROCE_FIELD))
-)
+    dict.fromkeys(
+        (
+            *FRAME_FIELDS, *FEEDBACK_FIELDS, *PROBE_FIELDS, *RATE_FIELDS, *PAUSE_FIELDS, *MIRROR_FIELDS,
+            ROCE_FIELD,
+        )
+    )
+)  # fmt: skip
 """The columns that statistics are counted from."""
 FIELDS_WITH_ROCE = tuple(dict.fromkeys((*FIELDS, *ROCE_FIELDS)))
 """The same where there is RoCE."""
@@ -111,8 +117,9 @@ class Accumulator:
         self._pauses = PauseCounts(timeline, speed_bps, storm_rule(detect_ns, restore_ns))
         self._pfc = PfcFaultCounts(lossless, ethertypes)
         self._roce = RoceCounts(timeline)
+        self._mirrors = MirrorCounts()
         self._counters: tuple[_Counter, ...] = (
-            self._frames, self._kinds, *self._feedback, self._probes, *self._rates
+            self._frames, self._kinds, *self._feedback, self._probes, *self._rates, self._mirrors
         )  # fmt: skip
 
     @property
@@ -207,6 +214,7 @@ class Accumulator:
         self._pauses.join(later._pauses, shift)
         self._pfc.join(later._pfc)
         self._roce.join(later._roce)
+        self._mirrors.join(later._mirrors)
 
     def result(
         self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
@@ -249,6 +257,7 @@ class Accumulator:
             pauses=self._pauses.times(span.last_ns or 0),
             pfc=self._pfc.frames,
             roce=self._roce.traffic,
+            mirrors=self._mirrors.mirrors,
             left_out=self._left_out(),
             notes=(),
             problem=problem,
@@ -453,6 +462,12 @@ def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool) -> Iter
         yield f"{counted(count, 'frame')} {_LEFT_OUT_OF[name]} counted, but not listed."
 
 
+_WITHOUT_PAUSES = (
+    "No PAUSE or PFC frame proves nothing: network cards normally consume them before a capture."
+)
+_CARDS = "Network cards normally consume PAUSE and PFC frames: there may have been more."
+
+
 def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool) -> Iterator[str]:
     if not any(each.frames and each.linktype == ETHERNET for each in statistics.interfaces):
         return
@@ -466,10 +481,8 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool) -> Iterato
     if assumed:
         speed = format_rate(next(iter(assumed.values())))
         yield f"Pauses are reckoned for {speed}: the capture does not state the speed of the link."
-    if statistics.pauses is None and not untimed:
-        yield "No PAUSE or PFC frame proves nothing: network cards normally consume them before a capture."
-    else:
-        yield "Network cards normally consume PAUSE and PFC frames: there may have been more."
+    if not statistics.mirrors:
+        yield _WITHOUT_PAUSES if statistics.pauses is None and not untimed else _CARDS
     if statistics.pfc is not None and statistics.pfc.lossless is None:
         yield "No lossless priorities are declared: that PFC pauses no others was not looked at."
     storms = statistics.pauses.storms if statistics.pauses is not None else ()
@@ -509,6 +522,9 @@ def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:
 
 
 def _on_frames(statistics: Statistics) -> Iterator[str]:
+    if statistics.mirrors:
+        carried = [f"{counted(count, 'frame')} of {name}" for name, count in statistics.mirrors.items()]
+        yield f"Other frames are inside {', '.join(carried)}, and not looked into: they count nowhere."
     if statistics.cut_frames:
         yield (
             f"{counted(statistics.cut_frames, 'frame')} cut by the capture: what stands behind the cut is "

@@ -528,6 +528,8 @@ class Statistics:
     pauses: PauseTimes | None
     pfc: PfcFrames | None
     roce: RoceTraffic | None
+    mirrors: Mapping[str, int]
+    """Frames that carry others, which are not looked into, by their encapsulation."""
     left_out: Mapping[str, int]
     """Frames left out of the lists above because those have as many rows as there may be."""
     notes: tuple[str, ...]
@@ -624,6 +626,7 @@ def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
         "pauses": None if statistics.pauses is None else _pauses(statistics, statistics.pauses),
         "pfc": None if statistics.pfc is None else _pfc(statistics.pfc),
         "roce": None if statistics.roce is None else _roce(statistics, statistics.roce),
+        "mirrors": dict(statistics.mirrors),
         "left_out": dict(statistics.left_out),
         "notes": list(statistics.notes),
     }

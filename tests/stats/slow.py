@@ -28,6 +28,7 @@ from ecmproto.codec import (
 from ecmproto.dissect.form import Record, records
 from ecmproto.formats.bcn import TYPES as BCN_TYPES
 from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
+from ecmproto.formats.ip import UDP, IPv4, IPv6
 from ecmproto.stats.accumulator import DEFAULT_SPEED_BPS
 from ecmproto.stats.statistics import (
     KINDS,
@@ -155,9 +156,24 @@ class Slow:
             pauses=self._pauses(),
             pfc=self._pfc(),
             roce=None,
+            mirrors=self._mirrors(),
             left_out={},
             notes=(),
         )
+
+    def _mirrors(self) -> dict[str, int]:
+        ports = {4789: "VXLAN", 4790: "VXLAN-GPE", 6081: "Geneve", 6343: "sFlow", 37008: "TZSP"}
+        gre, found = {47: "GRE or ERSPAN"}, Counter[str]()
+        for record in self.records:
+            for kind, key, names in (
+                (IPv4, "proto", gre),
+                (IPv6, "nxt", gre),
+                (UDP, "dstport", ports),
+            ):
+                outermost = next((each for each in record.frame.layers if isinstance(each, kind)), None)
+                if outermost is not None and getattr(outermost, key) in names:
+                    found[names[getattr(outermost, key)]] += 1
+        return found
 
     def _span(self) -> Span:
         return Span(first_ns=min(self.times, default=None), last_ns=max(self.times, default=None))
