@@ -73,11 +73,25 @@ def rows_where(mask: Mask) -> Rows:
     return np.flatnonzero(mask).astype(np.int32)
 
 
-def align(a: Digests, b: Digests, *, reach: int | None = None, moves: bool = True) -> Alignment:
+class Parts(NamedTuple):
+    """The first rows of parts, in the same order in both captures; each part is aligned by itself."""
+
+    a: Rows
+    b: Rows
+
+
+WHOLE = Parts(np.zeros(1, np.int32), np.zeros(1, np.int32))
+"""All of both captures as one part."""
+
+
+def align(
+    a: Digests, b: Digests, *, reach: int | None = None, moves: bool = True, parts: Parts = WHOLE
+) -> Alignment:
     """Align frames.
 
     With a ``reach`` more frames follow: those behind the last that is in both are left out, unless they are
-    more than that.  With ``moves`` False the same frame elsewhere is missing and added.
+    more than that.  With ``moves`` False the same frame elsewhere is missing and added.  No frame of one of
+    the ``parts`` has the digest of one in another.
     """
     if len(a) == len(b) and bool((a.digest == b.digest).all()):
         rows = np.arange(len(a), dtype=np.int32)
@@ -86,7 +100,7 @@ def align(a: Digests, b: Digests, *, reach: int | None = None, moves: bool = Tru
             kept=both, moved=_NO_PAIRS, changed=_NO_PAIRS, missing=_NO_ROWS, added=_NO_ROWS, ordered=both,
             end_a=len(a), end_b=len(b),
         )  # fmt: skip
-    work = _Work(a, b)
+    work = _Work(a, b, parts)
     work.keep_ends()
     elsewhere = work.guide()
     work.extend()
@@ -99,9 +113,9 @@ def align(a: Digests, b: Digests, *, reach: int | None = None, moves: bool = Tru
     if reach is not None:
         end_a, end_b = _ends(work.pairs(), end_a, end_b, reach)
         moved = work.leave_out(end_a, end_b, moved)
-    parts = [moved]
+    found = [moved]
     if moves:
-        parts += [work.moved_by(work.timed(work.digest)), work.moved_by(work.digest)]
+        found += [work.moved_by(work.timed(work.digest)), work.moved_by(work.digest)]
     for key in likeness:
         work.liken_by(key)
     ordered = work.pairs()
@@ -109,7 +123,7 @@ def align(a: Digests, b: Digests, *, reach: int | None = None, moves: bool = Tru
     is_kept[kept.a] = True
     missing, added = work.left()
     return Alignment(
-        kept=kept, moved=_by_rows(parts, len(a)), changed=ordered.select(~is_kept[ordered.a]),
+        kept=kept, moved=_by_rows(found, len(a)), changed=ordered.select(~is_kept[ordered.a]),
         missing=missing, added=added, ordered=ordered, end_a=end_a, end_b=end_b,
     )  # fmt: skip
 
@@ -196,15 +210,15 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
-def _mixed(one: NDArray[Any], other: NDArray[Any]) -> Uint64:
+def mixed(one: NDArray[Any], other: NDArray[Any]) -> Uint64:
     """Return numbers that tell pairs of numbers apart."""
-    mixed = one.astype(np.uint64)
-    mixed *= _GOLDEN
-    mixed ^= mixed >> np.uint64(29)
-    mixed += other.astype(np.uint64)
-    mixed *= _OTHER
-    mixed ^= mixed >> np.uint64(32)
-    return mixed
+    numbers = one.astype(np.uint64)
+    numbers *= _GOLDEN
+    numbers ^= numbers >> np.uint64(29)
+    numbers += other.astype(np.uint64)
+    numbers *= _OTHER
+    numbers ^= numbers >> np.uint64(32)
+    return numbers
 
 
 Key = Callable[[bool, Rows], "tuple[Uint64, Rows]"]
@@ -220,8 +234,9 @@ _CONTEXT = 8
 class _Work:
     """An alignment on its way: for each frame of the first capture its partner so far."""
 
-    def __init__(self, a: Digests, b: Digests) -> None:
+    def __init__(self, a: Digests, b: Digests, parts: Parts) -> None:
         self._a, self._b = a, b
+        self._parts = parts
         self._partner = np.full(len(a), ALONE, np.int32)
         """Of the first one's frames that are in order with the others: these ascend."""
         self._free_a = np.ones(len(a), np.bool_)
@@ -247,10 +262,15 @@ class _Work:
         return Pairs(a=rows, b=self._partner[rows])
 
     def gaps(self, rows_a: Rows, rows_b: Rows) -> tuple[Rows, Rows]:
-        """Return behind how many of the pairs that are in order each of some frames stands."""
+        """Return numbers of the gaps, between pairs that are in order and within a part, of some frames."""
         ordered = self.pairs()
-        behind = np.searchsorted(ordered.a, rows_a), np.searchsorted(ordered.b, rows_b)
-        return behind[0].astype(np.int32), behind[1].astype(np.int32)
+        # a pair is of one part, so that the same sum is the same gap of the same part
+        gaps = (
+            np.searchsorted(pairs, rows) + np.searchsorted(starts, rows, side="right")
+            for pairs, starts, rows in zip((ordered.a, ordered.b), self._parts, (rows_a, rows_b), strict=True)
+        )
+        of_a, of_b = (each.astype(np.int32) for each in gaps)
+        return of_a, of_b
 
     # What frames are known by.
 
@@ -263,7 +283,7 @@ class _Work:
         digests = (self._b if second else self._a).digest
         keys = digests[rows]
         for step in range(1, _CONTEXT):
-            keys = _mixed(keys, digests[np.minimum(rows + step, len(digests) - 1)])
+            keys = mixed(keys, digests[np.minimum(rows + step, len(digests) - 1)])
         return keys, rows
 
     def payload(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
@@ -294,7 +314,7 @@ class _Work:
             if not some.all():
                 keys, rows, times = keys[some], rows[some], times[some]
             times -= self._offset_ns if second else 0
-            return _mixed(keys, times.view(np.uint64)), rows
+            return mixed(keys, times.view(np.uint64)), rows
 
         return with_time
 
@@ -362,7 +382,7 @@ class _Work:
             rest = self._open(self.digest)
             if rest is None:
                 return
-            neighbours = self._neighbours(np.unique(rest.gap_a))
+            neighbours = self._neighbours(rest.a)
             if len(neighbours):
                 self.keep(neighbours)
                 continue
@@ -391,7 +411,7 @@ class _Work:
         keys_a, rest_a = key(False, rest_a)
         keys_b, rest_b = key(True, rest_b)
         gap_a, gap_b = self.gaps(rest_a, rest_b)
-        hash_a, hash_b = _mixed(gap_a, keys_a), _mixed(gap_b, keys_b)
+        hash_a, hash_b = mixed(gap_a, keys_a), mixed(gap_b, keys_b)
         slots = 1 << min(_MOST_SLOTS, (8 * max(len(hash_a), len(hash_b))).bit_length())
         hash_a &= np.uint64(slots - 1)
         hash_b &= np.uint64(slots - 1)
@@ -405,14 +425,15 @@ class _Work:
     def _pair(self, key: Key, rest: _Rest, *, unique: bool) -> bool:
         """Keep pairs of a key in the same place that are in order; return whether there are any."""
         keys_a, keys_b = key(False, rest.a)[0], key(True, rest.b)[0]
-        pairs = matched(_mixed(rest.gap_a, keys_a), _mixed(rest.gap_b, keys_b), unique=unique)
+        pairs = matched(mixed(rest.gap_a, keys_a), mixed(rest.gap_b, keys_b), unique=unique)
         found = in_order([Pairs(a=rest.a[pairs.a], b=rest.b[pairs.b])], len(self._a))
         self.keep(found)
         return bool(len(found))
 
-    def _neighbours(self, gaps: Rows) -> Pairs:
-        """Return pairs of the same frames that, in gaps, follow the pair in front, or lead to the next."""
+    def _neighbours(self, rows_a: Rows) -> Pairs:
+        """Return pairs of the same frames that follow the pair in front of some, or lead to the next."""
         ordered = self.pairs()
+        gaps = np.unique(np.searchsorted(ordered.a, rows_a))
         first_a, last_a = _bounds(ordered.a, len(self._a), gaps)
         first_b, last_b = _bounds(ordered.b, len(self._b), gaps)
         common = np.minimum(last_a - first_a, last_b - first_b)
@@ -422,9 +443,9 @@ class _Work:
         left = common - found
         end, back = _steps(left)
         ending = self._unbroken(end, last_a[end] - 1 - back, last_b[end] - 1 - back)
-        rows_a = (first_a[gap] + step)[leading], (last_a[end] - 1 - back)[ending]
-        rows_b = (first_b[gap] + step)[leading], (last_b[end] - 1 - back)[ending]
-        return Pairs(a=np.concatenate(rows_a).astype(np.int32), b=np.concatenate(rows_b).astype(np.int32))
+        same_a = (first_a[gap] + step)[leading], (last_a[end] - 1 - back)[ending]
+        same_b = (first_b[gap] + step)[leading], (last_b[end] - 1 - back)[ending]
+        return Pairs(a=np.concatenate(same_a).astype(np.int32), b=np.concatenate(same_b).astype(np.int32))
 
     def _unbroken(self, gap: Int64, rows_a: Int64, rows_b: Int64) -> Mask:
         """Whether frames, and all in front of them in the same gap, are the same."""
@@ -450,7 +471,7 @@ class _Work:
 
 
 class _Rest(NamedTuple):
-    """Frames left on both sides, and behind how many pairs each stands."""
+    """Frames left on both sides, and the gap of each."""
 
     a: Rows
     b: Rows
@@ -462,7 +483,7 @@ _MOST_SLOTS = 26
 """Bits of a hash by which frames are told to have no partner."""
 
 
-def _bounds(ordered: Rows, frames: int, gaps: Rows) -> tuple[Int64, Int64]:
+def _bounds(ordered: Rows, frames: int, gaps: NDArray[Any]) -> tuple[Int64, Int64]:
     """Return where gaps between rows that are in order start, and stop."""
     ends = np.concatenate([np.array([-1], np.int32), ordered, np.array([frames], np.int32)])
     return ends[gaps].astype(np.int64) + 1, ends[gaps + 1].astype(np.int64)

@@ -156,11 +156,14 @@ class DigestReader:
 
 
 class FramePicker:
-    """Reads some frames of a capture, in order."""
+    """Reads some frames of a capture; for those in front of what was read, from the start again."""
 
     def __init__(self, capture: ReadTwice) -> None:
         self._capture = capture
-        self.reader = capture.reader()
+        self._start()
+
+    def _start(self) -> None:
+        self.reader = self._capture.reader()
         self._batches = iter(self.reader)
         self._batch: Batch | None = None
 
@@ -174,7 +177,10 @@ class FramePicker:
         return self.reader.interfaces
 
     def take(self, numbers: NDArray[np.int64]) -> Batch:
-        """Return the frames with these 0-based numbers, which ascend and are behind all taken before."""
+        """Return the frames with these 0-based numbers, which ascend."""
+        if self._batch is not None and len(numbers) and numbers[0] < self._batch.first:
+            self.reader.close()
+            self._start()
         parts: list[Batch] = []
         left = numbers
         while len(left):

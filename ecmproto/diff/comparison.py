@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.capture import Interface
-from ecmproto.diff.alignment import Alignment, Pairs, Rows, align, rows_where
+from ecmproto.diff.alignment import WHOLE, Alignment, Pairs, Parts, Rows, align, mixed
 from ecmproto.diff.captures import DigestReader, FramePicker, ReadTwice, Watch
 from ecmproto.diff.clocks import Clock, TimeDifference, TimeSample, timed_pairs
 from ecmproto.diff.digests import NO_TIME, Digester, Digests, Numbers
@@ -200,13 +200,9 @@ class Comparison:
 
     def close(self) -> None:
         """Close the captures."""
-        self._forget_pickers()
-        self._stack.close()
-
-    def _forget_pickers(self) -> None:
         for picker in self._pickers:
             picker.close()
-        self._pickers = ()
+        self._stack.close()
 
     @property
     def warnings(self) -> list[str]:
@@ -230,16 +226,13 @@ class Comparison:
         while True:
             a, b = (each.window(self._window) for each in self._digests)
             done = all(each.is_read for each in self._digests)
-            if not self.rules.by_interface:
-                yield from self._compared(a, b, done=done)
-            elif done:
-                yield from self._compared_by_interface(a, b)
-            else:
+            if self.rules.by_interface and not done:
                 frames = counted(self._window, "frame")
                 raise ParameterError(
                     name="per interface", needed=f"captures of {frames} at most, or a larger window",
                     got="one with more",
                 )  # fmt: skip
+            yield from self._compared(a, b, done=done)
             if done:
                 return
 
@@ -264,15 +257,18 @@ class Comparison:
             interfaces=tuple(interfaces) if len(interfaces) > 1 else (),
         )
 
-    def _compared_by_interface(self, a: Digests, b: Digests) -> Iterator[Difference]:
-        names_a, names_b = self._interface_names()
-        for name in dict.fromkeys([*names_a, *names_b]):
-            rows_a, rows_b = (
-                rows_where(np.array([each == name for each in names] or [False])[part.interface])
-                for names, part in ((names_a, a), (names_b, b))
-            )
-            self._forget_pickers()  # the captures are read once more, for this interface's frames
-            yield from self._compared(a.at(rows_a), b.at(rows_b), done=True)
+    def _by_interfaces(self, a: Digests, b: Digests) -> tuple[Digests, Digests, Parts]:
+        """Return frames in the order of their interfaces' names, with the parts that these are."""
+        names = self._interface_names()
+        number = {name: index for index, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
+        sides, starts = [], []
+        for side, own in zip((a, b), names, strict=True):
+            part = np.array([number[name] for name in own] or [0])[side.interface]
+            order = np.argsort(part, kind="stable")
+            ordered = side.at(order)
+            sides.append(dataclasses.replace(ordered, digest=mixed(part[order], ordered.digest)))
+            starts.append(np.searchsorted(part[order], np.arange(len(number) or 1)).astype(np.int32))
+        return sides[0], sides[1], Parts(*starts)
 
     def _interface_names(self) -> tuple[list[str], list[str]]:
         """Return the interfaces' names, or the numbers of all of them if one has no name."""
@@ -286,15 +282,20 @@ class Comparison:
 
     def _compared(self, a: Digests, b: Digests, *, done: bool) -> Iterator[Difference]:
         """Compare two windows; what is behind their last common frame is given back unless all was read."""
-        alignment = align(a, b, reach=None if done else self._window)
+        parts = WHOLE
+        if self.rules.by_interface:
+            a, b, parts = self._by_interfaces(a, b)
+        alignment = align(a, b, reach=None if done else self._window, parts=parts)
         if not done:
             self._digests[0].give_back(a.part(alignment.end_a, len(a)))
             self._digests[1].give_back(b.part(alignment.end_b, len(b)))
         kinds = self._judged(a, b, alignment)
-        events = self._events(alignment, kinds)
+        events = self._events(alignment, kinds, parts)
         self._count(a, b, alignment, kinds)
-        for start in range(0, len(events.kind), _AT_ONCE):
-            some = events.part(start, start + _AT_ONCE)
+        # the captures are read again for interfaces behind one another, so that more are read at a time
+        at_once = _AT_ONCE if parts is WHOLE else 8 * _AT_ONCE
+        for start in range(0, len(events.kind), at_once):
+            some = events.part(start, start + at_once)
             yield from self._differences(a, b, some)
 
     def _judged(self, a: Digests, b: Digests, alignment: Alignment) -> NDArray[np.uint8]:
@@ -338,7 +339,7 @@ class Comparison:
         beyond: Mask = np.where(timed, np.abs(apart) > tolerance, times_a != times_b)
         return beyond
 
-    def _events(self, alignment: Alignment, kinds: NDArray[np.uint8]) -> _Events:
+    def _events(self, alignment: Alignment, kinds: NDArray[np.uint8], parts: Parts) -> _Events:
         """Return the differences in order; in one place, what is missing comes before what was added."""
         ordered = alignment.ordered
         listed = kinds != _SAME
@@ -356,11 +357,12 @@ class Comparison:
         )
         order = np.argsort(a, kind="stable")
         a, b, kind = a[order], b[order], kind[order]
-        # what was added goes in front of the next frame that both have
+        # what was added goes in front of the next frame that both have, or behind the part
         behind = np.searchsorted(ordered.b, alignment.added)
-        place = np.full(len(behind), alignment.end_a)
-        some_behind = behind < len(ordered)
-        place[some_behind] = ordered.a[behind[some_behind]]
+        part = np.searchsorted(parts.b, alignment.added, side="right")
+        place = np.minimum(
+            np.append(ordered.a, alignment.end_a)[behind], np.append(parts.a, alignment.end_a)[part]
+        )
         at = np.searchsorted(a, place)
         return _Events(
             kind=np.insert(kind, at, np.uint8(_ADDED)),
@@ -420,7 +422,10 @@ class Comparison:
 
     def _picked(self, index: int, digests: Digests, rows: Rows) -> Side:
         picker = self._pickers[index]
-        return Side(picker.take(digests.numbers(rows)), picker.interfaces)
+        numbers = digests.numbers(rows)
+        order = np.argsort(numbers, kind="stable")
+        batch = picker.take(numbers[order])
+        return Side(batch.select(np.argsort(order)), picker.interfaces)
 
     def _given(
         self, a: Digests, b: Digests, events: _Events, sides: tuple[Side, Side], changes: list[ChangedField]

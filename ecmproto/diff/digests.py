@@ -289,9 +289,13 @@ class Numbers:
         return Numbers(row=self.row[first:last] - start, value=self.value[first:last])
 
     def at(self, rows: NDArray[Any]) -> Numbers:
-        """Return those of the frames at ``rows``, which ascend, counted among these."""
-        picks = np.isin(self.row, rows)
-        return Numbers(row=np.searchsorted(rows, self.row[picks]), value=self.value[picks])
+        """Return those of the frames at ``rows``, counted among these."""
+        place = np.full(int(max(self.row.max(initial=-1), rows.max(initial=-1))) + 1, -1)
+        place[rows] = np.arange(len(rows))
+        moved = place[self.row]
+        picks = np.flatnonzero(moved >= 0)
+        picks = picks[np.argsort(moved[picks], kind="stable")]
+        return Numbers(row=moved[picks], value=self.value[picks])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -331,7 +335,7 @@ class Digests:
         )
 
     def at(self, rows: NDArray[Any]) -> Digests:
-        """Return the frames at ``rows``, which ascend."""
+        """Return the frames at ``rows``."""
         arrays = {name: getattr(self, name)[rows] for name in _ARRAYS}
         values = {name: each.at(rows) for name, each in self.values.items()}
         return Digests(first=0, picked=self.numbers(rows), values=values, **arrays)

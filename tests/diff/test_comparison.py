@@ -14,9 +14,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter, open_capture
+from ecmproto.capture import Batch, CaptureReader, Interface, PcapngWriter, PcapWriter, open_capture
 from ecmproto.codec import VLAN, CNTag, Ethernet, Layer, decode, encode
-from ecmproto.diff import Comparison, difference_document, rules_of, summary_document
+from ecmproto.diff import Comparison, captures, difference_document, rules_of, summary_document
 from ecmproto.errors import CaptureError, ParameterError, SpecError
 from ecmproto.filter import compile_filter
 from ecmproto.formats.ip import UDP, IPv4
@@ -368,6 +368,59 @@ def test_interfaces_are_compared_one_by_one_if_asked(tmp_path: Path) -> None:
             digests._reader.batch_frames = 2
         with pytest.raises(ParameterError):
             comparison.run()
+
+
+def write_ports(path: Path, frames: list[tuple[int, Captured]], ports: int) -> str:
+    links = [Interface(index=index, linktype=1, name=f"port{index}") for index in range(ports)]
+    with PcapngWriter(path, interfaces=links, force=True) as writer:
+        for port, each in frames:
+            writer.write_frame(each.octets, each.time_ns, interface=port)
+    return str(path)
+
+
+PORTS = 3
+DRAWN = st.lists(st.tuples(st.integers(0, PORTS - 1), st.integers(0, 5)), max_size=24)
+
+
+@given(DRAWN, DRAWN)
+def test_frames_pair_within_an_interface_alone(
+    tmp_path_factory: pytest.TempPathFactory, one: list[tuple[int, int]], other: list[tuple[int, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("ports")
+    sides = []
+    for drawn in (one, other):
+        frames = captured([number for _, number in drawn])
+        sides.append([(port, frame) for (port, _), frame in zip(drawn, frames, strict=True)])
+    a, b = (write_ports(folder / name, side, PORTS) for name, side in zip("ab", sides, strict=True))
+    found = compared(a, b, rules_of(["time"], by_interface=True))
+    places = [[each.a for each in found if each.a], [each.b for each in found if each.b]]
+    for each in found:
+        of = {place.interface for place in (each.a, each.b) if place}
+        assert len(of) == 1
+    assert [each.interface for each in places[0]] == sorted(each.interface for each in places[0])
+    for port in range(PORTS):
+        rest = [
+            [frame.octets for number, (of, frame) in enumerate(side, 1) if of == port and number not in seen]
+            for side, seen in zip(sides, ({each.number for each in some} for some in places), strict=True)
+        ]
+        assert rest[0] == rest[1]
+
+
+def test_many_interfaces_are_read_twice_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = 150
+    frames = list(enumerate(captured(range(100, 100 + ports))))
+    a = write_ports(tmp_path / "a", frames + frames[::-1], ports)
+    b = write_ports(tmp_path / "b", frames, ports)
+    opened: list[str] = []
+
+    def opening(path: str) -> CaptureReader:
+        opened.append(path)
+        return open_capture(path)
+
+    monkeypatch.setattr(captures, "open_capture", opening)
+    found = compared(a, b, rules_of(["time"], by_interface=True))
+    assert [each.kind for each in found] == ["missing"] * ports
+    assert sorted(opened) == sorted([a, b] * 2)
 
 
 def test_what_breaks_off_is_compared_as_far_as_it_goes(tmp_path: Path) -> None:
