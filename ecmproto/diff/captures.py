@@ -127,6 +127,7 @@ class DigestReader:
         return self._gathered.taken()
 
     def _add(self, batch: Batch) -> None:
+        batch = self._digester.cut(batch)
         if self._filter is not None:
             mask = selected(
                 batch, self._filter, interfaces=self.interfaces, ethertypes=self._ethertypes, pool=self._pool

@@ -173,7 +173,7 @@ class Comparison:
         with contextlib.ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
             self.captures = ReadTwice(a, stack), ReadTwice(b, stack)
-            digester = Digester(self.rules, ethertypes)
+            digester = self._digester = Digester(self.rules, ethertypes)
             self._digests = tuple(
                 stack.enter_context(
                     contextlib.closing(
@@ -424,7 +424,7 @@ class Comparison:
         picker = self._pickers[index]
         numbers = digests.numbers(rows)
         order = np.argsort(numbers, kind="stable")
-        batch = picker.take(numbers[order])
+        batch = self._digester.cut(picker.take(numbers[order]))
         return Side(batch.select(np.argsort(order)), picker.interfaces)
 
     def _given(

@@ -73,9 +73,9 @@ class Reduction:
         """For each kind of layers, of frames or those they show: octets of it and their bits to be kept."""
         self._cuts: dict[tuple[int, bool], bool] = {}
         """For each kind to be taken out: whether it is a tag, which goes with the EtherType in front."""
-        for cls in rules.layers:
+        for cls, inner in rules.layers:
             if not parsed or _is_tag(cls):
-                self._cuts[NUMBER_OF[cls], False] = _is_tag(cls)
+                self._cuts[NUMBER_OF[cls], inner] = _is_tag(cls)
         for field in rules.fields:
             self._leave_out(field, parsed, follows=field.name not in rules.ignored)
 
@@ -400,8 +400,15 @@ class Digester:
         self._reduction = Reduction(rules, ethertypes)
         self._ethertypes = ethertypes
         self._without_length = LENGTH in rules.names
+        self._snap_octets = rules.snap_octets
         self.names = tuple(name for name in rules.tolerances if name != TIME)
         """The fields with a tolerance, whose values are kept."""
+
+    def cut(self, batch: Batch) -> Batch:
+        """Return the frames of a batch, as many octets of each as are compared."""
+        if self._snap_octets is None:
+            return batch
+        return dataclasses.replace(batch, captured=np.minimum(batch.captured, self._snap_octets))
 
     def digests(
         self, batch: Batch, interfaces: Sequence[Interface], pool: ThreadPoolExecutor | None

@@ -56,8 +56,8 @@ class Rules:
     """The fields and layers as they were named."""
     fields: tuple[FilterField, ...] = ()
     """The fields to be ignored, with the checksums that follow from them; those of records are not here."""
-    layers: tuple[type[Layer], ...] = ()
-    """The formats whose layers are taken for not there."""
+    layers: tuple[tuple[type[Layer], bool], ...] = ()
+    """The formats whose layers are taken for not there, in frames or (True) in those that messages show."""
     names: frozenset[str] = frozenset()
     """The names of all fields that are not compared exactly."""
     tolerances: Mapping[str, Tolerance] = dataclasses.field(default_factory=dict)
@@ -66,6 +66,8 @@ class Rules:
     """What is taken off the times of the second capture first: their median offset, and their drift."""
     by_interface: bool = False
     """Whether the order of frames counts within each interface alone."""
+    snap_octets: int | None = None
+    """How many octets of each frame are compared; None: all that were captured."""
 
     @property
     def changes_frames(self) -> bool:
@@ -79,6 +81,7 @@ def rules_of(
     *,
     align_time: Alignment = "none",
     by_interface: bool = False,
+    snap_octets: int | None = None,
 ) -> Rules:
     """Return the rules for fields and layers to ``ignore``, and tolerances by the names of fields.
 
@@ -88,13 +91,13 @@ def rules_of(
     """
     ignored = tuple(dict.fromkeys(_SHORT.get(name, name) for name in ignore))
     left_out: dict[FilterField, None] = {}
-    layers: dict[type[Layer], None] = {}
+    layers: dict[tuple[type[Layer], bool], None] = {}
     names: set[str] = set()
     for name in ignored:
         field = _named(name, "--ignore")
         names |= set(_names(field))
         if field.kind == "layer":
-            layers |= dict.fromkeys(field.formats)
+            layers |= dict.fromkeys((cls, field.inner) for cls in field.formats)
         elif field.origin != "record" and field.kind != "text":
             left_out[field] = None
     tolerances = {_SHORT.get(name, name): text for name, text in (tolerance or {}).items()}
@@ -104,22 +107,23 @@ def rules_of(
         if field.origin != "record":
             left_out[field] = None
             names.add(name)
-    for follower in _followers([*left_out, *(_layer(cls) for cls in layers)]):
+    for follower in _followers([*left_out, *(_layer(cls) for cls, inner in layers if not inner)]):
         left_out[follower] = None
         names.add(follower.name)
     if left_out or layers:
         names.add(CRC_STATUS)
     return Rules(
         ignored=ignored, fields=tuple(left_out), layers=tuple(layers), names=frozenset(names),
-        tolerances=read, align_time=align_time, by_interface=by_interface,
+        tolerances=read, align_time=align_time, by_interface=by_interface, snap_octets=snap_octets,
     )  # fmt: skip
 
 
 def _named(name: str, where: str) -> FilterField:
     field = find(name)
-    if field is None or (field.kind == "layer" and (field.origin != "layers" or field.inner)):
+    if field is None or (field.kind == "layer" and field.origin != "layers"):
         needed = "the name of a field or layer" if where == "--ignore" else "the name of a field"
-        raise SpecError(where=where, needed=needed, got=shown(name), hint=hint(name))
+        advice = hint(name) if field is None else "`ecmproto fields` lists them"
+        raise SpecError(where=where, needed=needed, got=shown(name), hint=advice)
     return field
 
 
@@ -150,7 +154,8 @@ def _names(field: FilterField) -> Iterator[str]:
     prefix = "encapsulated." if field.inner else ""
     for cls in field.formats:
         for each in cls.layout:
-            yield from (each.name, each.meta.length_name, *(part.name for part in each.meta.parts))
+            names = (each.name, each.meta.length_name, *(part.name for part in each.meta.parts))
+            yield from (f"{prefix}{name}" for name in names)
     for source in field.sources:
         for each in source.format.layout:
             if each.key == source.key and source.part != "bits":

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import Batch, CaptureReader, Interface, PcapngWriter, PcapWriter, open_capture
-from ecmproto.codec import VLAN, CNTag, Ethernet, Layer, decode, encode
+from ecmproto.codec import CNM, VLAN, CNTag, Ethernet, Layer, decode, encode
+from ecmproto.craft import build
 from ecmproto.diff import Comparison, captures, difference_document, rules_of, summary_document
 from ecmproto.errors import CaptureError, ParameterError, SpecError
 from ecmproto.filter import compile_filter
@@ -282,6 +283,37 @@ def test_what_is_ignored_takes_its_checksums_with_it(tmp_path: Path) -> None:
         assert compared(a, b, rules_of([ignored])) == [], ignored
         other = rules_of(["vlan.dei"])
         assert [each.kind for each in compared(a, b, other)] == ["changed"], ignored
+
+
+def test_a_layer_of_the_frame_shown_is_ignored(tmp_path: Path) -> None:
+    message = encode(build("cnm", flow_id=1))
+    ttl = decode(message).starts[2] + CNM.fixed_octets + 2 + 8
+    other = message[:ttl] + b"\x09" + message[ttl + 1 :]
+    paths = [
+        write(tmp_path / name, [Captured(START_NS, octets, len(octets))])
+        for name, octets in (("a", message), ("b", other))
+    ]
+    a, b = paths
+    assert told(compared(a, b)) == {("changed", 1, 1, ("encapsulated.ip.ttl",))}
+    assert compared(a, b, rules_of(["encapsulated.ip"])) == []
+    assert len(compared(a, b, rules_of(["ip"]))) == 1
+
+
+def test_no_name_is_its_own_suggestion() -> None:
+    for name in ("encapsulated", "frame"):
+        with pytest.raises(SpecError) as caught:
+            rules_of([name])
+        assert "did you mean" not in str(caught.value)
+
+
+def test_captures_of_other_snap_lengths_are_compared_as_the_shorter(tmp_path: Path) -> None:
+    frames = captured([200, 201, 202])
+    cut = [dataclasses.replace(each, octets=each.octets[:50]) for each in frames]
+    cut[1] = dataclasses.replace(cut[1], octets=cut[1].octets[:-1] + b"!")
+    a, b = write(tmp_path / "a", frames), write(tmp_path / "b", cut)
+    assert len(compared(a, b)) == 3
+    assert told(compared(a, b, rules_of(snap_octets=50))) == {("changed", 2, 2, ("udp.checksum",))}
+    assert compared(a, b, rules_of(snap_octets=49)) == []
 
 
 def test_a_tag_that_is_ignored_may_be_there_or_not(tmp_path: Path) -> None:

@@ -54,6 +54,10 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 @click.option(
     "--per-interface", is_flag=True, help="Compare each interface by itself: order counts within it alone."
 )
+@click.option(
+    "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1),
+    help="Compare the first N octets of frames, where captures have different snap lengths.",
+)  # fmt: skip
 @filter_option("Compare only frames that this display filter selects, in both captures.")
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson"]), default="text", help="How to show them."
@@ -81,6 +85,7 @@ def command(
     tolerance: dict[str, str],
     align_time: Literal["offset", "drift"] | None,
     per_interface: bool,
+    snap_octets: int | None,
     filter: Filter | None,
     form: str,
     stat: bool,
@@ -112,6 +117,7 @@ def command(
         tolerance,
         align_time=align_time or "none",
         by_interface=per_interface,
+        snap_octets=snap_octets,
     )
     with Comparison(
         a, b, rules, filter=filter, ethertypes=ethertypes, window=window or WINDOW_FRAMES, list_times=times,
