@@ -100,6 +100,11 @@ class Chain:
         self._seen[here] = True
         return pairs
 
+    @property
+    def ends(self) -> tuple[Int64, Int64]:
+        """The first and the last event of each key, in the order of the keys."""
+        return self._first[: self.keys.count], self._last[: self.keys.count]
+
     @staticmethod
     def _none(width: int) -> Pairs:
         none = np.zeros(0, np.int64)

@@ -120,7 +120,13 @@ class Report:
         wrong = judged.wrong if about is None else judged.wrong & about
         keys, which = rows.subjects(subject)
         wrong_rows = np.flatnonzero(wrong)
-        self._counts[rule].judge(keys, which, about, wrong_rows, rows.interface)
+        if about is None or about.all():
+            judged_of, first = rows.counts(subject)
+            self._counts[rule].add(
+                keys, judged_of, np.bincount(which[wrong_rows], minlength=len(keys)), first
+            )
+        else:
+            self._counts[rule].judge(keys, which, about, wrong_rows, rows.interface)
         # rows are in the order of frames
         listed = wrong_rows[: self.most][rows.number[wrong_rows[: self.most]] <= self._last_kept(rule)]
         if len(listed):

@@ -240,6 +240,7 @@ class Rows:
         self._values: dict[str, Int64] = {}
         self._present: dict[str, Mask] = {}
         self._subjects: dict[str, tuple[Int64, Int64]] = {}
+        self._counts: dict[str, tuple[Int64, Int64]] = {}
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -294,6 +295,15 @@ class Rows:
             keys, which = np.unique(subject.key(self), return_inverse=True)
             self._subjects[subject.name] = keys, which.reshape(-1)
         return self._subjects[subject.name]
+
+    def counts(self, subject: Subject) -> tuple[Int64, Int64]:
+        """Return for each key of `subjects` the number of its rows, and the interface of the first."""
+        if subject.name not in self._counts:
+            keys, which = self.subjects(subject)
+            first = np.zeros(len(keys), np.int64)
+            first[which[::-1]] = self.interface[::-1]
+            self._counts[subject.name] = np.bincount(which, minlength=len(keys)), first
+        return self._counts[subject.name]
 
     def where(self, subject: Subject) -> Where:
         """Return the rows as findings name them."""

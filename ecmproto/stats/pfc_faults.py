@@ -6,6 +6,7 @@ A frame that is wrong in several ways counts with each.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,44 @@ _PRIORITIES = 8
 _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(_PRIORITIES))
 _BEHIND = "eth.trailer"
 """Where padding goes that is not all zeros."""
-PFC_FIELDS = ("eth.dst", "eth.src", "frame.protocols", "macc.cbfc.enbv", *_TIMES, _BEHIND)
+CONTROL_FIELDS = ("eth.dst", "eth.src", "frame.protocols", _BEHIND)
+"""What `control_faults` reads."""
+PFC_FIELDS = (*CONTROL_FIELDS, "macc.cbfc.enbv", *_TIMES)
 """What `pfc_faults` reads."""
 _OCTETS, _FCS_OCTETS = 60, 4
 _TAGS = frozenset({"vlan", "ieee8021ad"})
 _GROUP_BIT = 1 << 40
+
+
+class ControlFaults(NamedTuple):
+    """Faults of MAC Control frames, whatever their opcode: a mask of the frames for each."""
+
+    destination: NDArray[np.bool_]
+    source: NDArray[np.bool_]
+    tagged: NDArray[np.bool_]
+    padding: NDArray[np.bool_]
+    length: NDArray[np.bool_]
+
+
+def control_faults(batch: Batch, columns: Columns, interfaces: Sequence[Interface]) -> ControlFaults:
+    """Return the faults of a batch of MAC Control frames with Ethernet headers and their `CONTROL_FIELDS`."""
+    frames = CountedBatch(batch=batch, columns=columns, slots=np.zeros(0, np.int64))
+    every = np.arange(len(batch), dtype=np.int32)
+    source = frames.addresses("eth.src", every)
+    fcs = np.array([each.fcs_octets for each in interfaces] or [0], np.int64)
+    fcs = fcs[np.minimum(batch.interface, len(fcs) - 1)]
+    # some captures have the FCS and do not say so
+    untold = (fcs == 0) & (batch.original == _OCTETS + _FCS_OCTETS)
+    texts = columns["frame.protocols"].values
+    assert isinstance(texts, Texts)
+    tagged = np.array([not _TAGS.isdisjoint(word.split(":")) for word in texts.words], np.bool_)
+    return ControlFaults(
+        destination=frames.addresses("eth.dst", every) != _DESTINATION,
+        source=(source == 0) | (source & _GROUP_BIT != 0),
+        tagged=tagged[texts.codes],
+        padding=_dirty(frames, untold),
+        length=batch.original - np.where(untold, _FCS_OCTETS, fcs) != _OCTETS,
+    )
 
 
 def pfc_faults(
@@ -39,30 +73,22 @@ def pfc_faults(
     """
     frames = CountedBatch(batch=batch, columns=columns, slots=np.zeros(0, np.int64))
     every = np.arange(len(batch), dtype=np.int32)
-    source = frames.addresses("eth.src", every)
     enabled = frames.values("macc.cbfc.enbv", every)
     allowed = 0xFF if lossless is None else sum(1 << priority for priority in lossless)
     stray = np.zeros(len(batch), np.bool_)
     for priority, name in enumerate(_TIMES):
         stray |= (frames.values(name, every) != 0) & ((enabled >> priority) & 1 == 0)
-    fcs = np.array([each.fcs_octets for each in interfaces] or [0], np.int64)
-    fcs = fcs[np.minimum(batch.interface, len(fcs) - 1)]
-    # some captures have the FCS and do not say so
-    untold = (fcs == 0) & (batch.original == _OCTETS + _FCS_OCTETS)
-    size = batch.original - np.where(untold, _FCS_OCTETS, fcs)
-    texts = columns["frame.protocols"].values
-    assert isinstance(texts, Texts)
-    tagged = np.array([not _TAGS.isdisjoint(word.split(":")) for word in texts.words], np.bool_)
+    faults = control_faults(batch, columns, interfaces)
     return np.array(
         [
-            frames.addresses("eth.dst", every) != _DESTINATION,
-            (source == 0) | (source & _GROUP_BIT != 0),
-            tagged[texts.codes],
+            faults.destination,
+            faults.source,
+            faults.tagged,
             enabled & 0xFF & ~allowed != 0,
             enabled >> _PRIORITIES != 0,
             stray,
-            _dirty(frames, untold),
-            size != _OCTETS,
+            faults.padding,
+            faults.length,
         ]
     )
 

@@ -554,10 +554,14 @@ class RoceCounts:
         )
 
     def _address(self, host: int) -> str:
-        low, high = int(self.hosts.low[host]), int(self.hosts.high[host])
-        if high == 0 and low >> 32 == _MAPPED:
-            return address_text((low & 0xFFFFFFFF).to_bytes(4))
-        return address_text((high << 64 | low).to_bytes(16))
+        return address_of_halves(int(self.hosts.low[host]), int(self.hosts.high[host]))
+
+
+def address_of_halves(low: int, high: int) -> str:
+    """Return the text of an address by its lower and upper 64 bits, as `network_ends` has them."""
+    if high == 0 and low >> 32 == _MAPPED:
+        return address_text((low & 0xFFFFFFFF).to_bytes(4))
+    return address_text((high << 64 | low).to_bytes(16))
 
 
 class _About(NamedTuple):

@@ -24,7 +24,7 @@ def to(queue_pair: int) -> bytes:
 
 def dcqcn(events: list[Event], **parameters: str) -> Checked:
     given = {f"dcqcn.{name}": value for name, value in parameters.items()}
-    return checked(events, ["CNP", "ROCE"], given)
+    return checked(events, ["CNP", "ROCE", "ECN"], given)
 
 
 @pytest.mark.parametrize("change", ["becn=0", "psn=1", "cnp.reserved=" + "00" * 15 + "01"])
@@ -86,3 +86,80 @@ def test_an_invariant_crc_that_does_not_hold_is_found() -> None:
     bad = good[:-1] + bytes([good[-1] ^ 1])
     result = dcqcn([(0, good), (MS, bad)])
     assert faults(result) == [("ROCE001", 2)]
+
+
+def test_a_transport_header_of_another_version_is_found() -> None:
+    bad = frame(f"ip ip.dsfield.ecn=2 bth opcode=4 qp={QP} psn=8 tver=1 data data=00010203")
+    assert faults(dcqcn([(0, data(2)), (MS, bad)])) == [("ROCE002", 2)]
+
+
+PACKET = f"bth opcode=4 qp={QP} data data=00010203"
+
+
+@pytest.mark.parametrize(("ip", "octets"), [("ip", 28), ("ipv6", 28)])
+def test_another_length_of_udp_than_of_ip_is_found(ip: str, octets: int) -> None:
+    bad = frame(f"{ip} udp length={octets + 4} {PACKET}")
+    result = dcqcn([(0, frame(f"{ip} {PACKET}")), (MS, bad)])
+    assert faults(result) == [("ROCE003", 2)]
+    assert (result.findings[0].measured, result.findings[0].allowed) == (octets + 4, octets)
+
+
+@pytest.mark.parametrize("ip", ["ip len=0", "ip flags=1", "ipv6 plen=0"])
+def test_udp_lengths_of_fragments_and_offloads_are_not_judged(ip: str) -> None:
+    result = dcqcn([(0, frame(f"{ip} udp length=32 {PACKET}"))])
+    assert [each.judged for each in result.results if each.rule.id == "ROCE003"] == [0]
+
+
+def marked(ecn: int, checksum: int | None = None) -> bytes:
+    """Return an IPv4 packet with options and an ECN field."""
+    given = "" if checksum is None else f" ip.checksum={checksum}"
+    return frame(
+        f"ip src=10.0.0.1 dst=10.0.0.2 options=01010101 ip.dsfield.ecn={ecn}{given} udp data data=00"
+    )
+
+
+def checksum_of(octets: bytes) -> int:
+    return int.from_bytes(octets[24:26], "big")
+
+
+@pytest.mark.parametrize("before", [1, 2])
+def test_a_checksum_from_before_the_mark_is_found(before: int) -> None:
+    stale = checksum_of(marked(before))
+    result = dcqcn([(0, marked(3)), (MS, marked(3, stale)), (2 * MS, marked(before, 0x1234))])
+    assert faults(result) == [("ECN001", 2)]
+    assert result.findings[0].what == "the header checksum is that before the mark"
+    assert result.findings[0].allowed == f"0x{checksum_of(marked(3)):04x}"
+
+
+def test_checksums_that_are_wrong_otherwise_are_not_judged() -> None:
+    result = dcqcn([(0, marked(3, 0x1234)), (MS, marked(3, 0)), (2 * MS, marked(3))])
+    assert [each.judged for each in result.results if each.rule.id == "ECN001"] == [1]
+
+
+def test_a_cnp_of_a_flow_without_marks_is_found() -> None:
+    other = data(3, source="10.0.0.3")
+    events: list[Event] = [(0, other), (1, data(2)), (2 * MS, CNP), (3 * MS, data(3))]
+    assert faults(dcqcn(events)) == [("CNP005", 3)]
+    assert faults(dcqcn([*events[:2], (2 * MS, data(3)), (3 * MS, CNP)])) == []
+    alone: list[Event] = [(0, data(2)), (2 * MS, CNP)]
+    assert faults(dcqcn(alone)) == []  # as in front of the congested switch
+    assert faults(dcqcn(alone, behind="yes")) == [("CNP005", 2)]
+    assert faults(dcqcn([(0, other), (2 * MS, CNP)], behind="yes")) == []  # none of its data is here
+
+
+def test_cnps_at_the_beginning_of_a_capture_may_answer_earlier_marks() -> None:
+    other, early = data(3, source="10.0.0.3"), 100 * US
+    events: list[Event] = [(0, other), (1, data(2)), (early, CNP)]
+    assert faults(dcqcn(events)) == []
+    assert faults(dcqcn([*events, (5 * MS, CNP)])) == [("CNP005", 4)]
+
+
+def test_a_cnp_to_a_queue_pair_that_the_sender_does_not_have_is_found() -> None:
+    events: list[Event] = [(0, data(3)), (MS, BACK), (2 * MS, to(SENDERS_QP + 1)), (3 * MS, CNP)]
+    result = dcqcn(events)
+    assert faults(result) == [("CNP006", 3)]
+    assert result.findings[0].subject == "QP 0x000201"
+    assert faults(dcqcn([events[0], *events[2:]])) == []  # nothing names the sender's queue pairs
+    second = frame(f"ip src=10.0.0.1 dst=10.0.0.2 bth opcode=4 qp={QP + 1} data data=00")
+    assert faults(dcqcn([*events, (4 * MS, second)])) == []  # whose other end is not known
+    assert faults(dcqcn([*events[:2], (2 * MS, to(0))])) == []

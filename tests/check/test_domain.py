@@ -46,3 +46,40 @@ def test_a_cn_tag_to_an_end_that_never_was_ready_is_found() -> None:
 def test_other_links_and_links_of_which_nothing_is_known_are_not_judged() -> None:
     events: list[Event] = [(0, TAGGED), (MS, announced(SWITCH, cnpv=0, ready=0), 1)]
     assert faults(domain(events)) == []
+
+
+def test_all_eight_priorities_as_cnpvs_are_found() -> None:
+    events: list[Event] = [(0, announced(STATION, 0xFE, 0)), (MS, announced(SWITCH, 0xFF, 0))]
+    assert faults(domain(events)) == [("DOM004", 2)]
+
+
+def test_ready_for_a_priority_that_is_no_cnpv_is_found() -> None:
+    events: list[Event] = [(0, announced(STATION, 0b11000, 0b10000)), (MS, announced(SWITCH, 0b1000, 0b1010))]
+    result = domain(events)
+    assert faults(result) == [("DOM005", 2)]
+    assert (result.findings[0].measured, result.findings[0].allowed) == ("1, 3", "of 3")
+
+
+def test_a_second_cn_tag_is_found() -> None:
+    two = frame("vlan id=5 priority=3 cntag flow_id=7 cntag flow_id=8 data data=00")
+    inside = frame("ieee8021ad id=5 cntag flow_id=7 ieee8021ah isid=1 vlan id=5 cntag flow_id=8 data data=00")
+    result = domain([(0, TAGGED), (MS, two), (2 * MS, inside)])
+    assert faults(result) == [("DOM007", 2)]
+    assert result.findings[0].measured == 2
+
+
+EAST, WEST = 0, 1
+
+
+def test_a_cnpv_from_outside_behind_the_edge_is_found() -> None:
+    sent, kept, remapped = (
+        frame(f"eth src={STATION} vlan id=5 priority={each} data data=00") for each in (3, 3, 2)
+    )
+    link: list[Event] = [(0, announced(STATION, cnpv=0, ready=0), EAST), (1, announced(SWITCH), EAST)]
+    events: list[Event] = [*link, (MS, sent, EAST), (2 * MS, remapped, WEST), (3 * MS, kept, WEST)]
+    result = domain(events)
+    assert faults(result) == [("DOM006", 5)]
+    assert (result.findings[0].measured, result.findings[0].allowed) == (3, "none of 3")
+    assert faults(domain(events[1:])) == []  # nothing says that the station is outside
+    again: Event = (4 * MS, announced(STATION, cnpv=0, ready=0), WEST)
+    assert faults(domain([*events, again])) == []  # both captures are of the same link

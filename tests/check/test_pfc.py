@@ -18,8 +18,13 @@ def octets(at: int, new: bytes, of: bytes = GOOD) -> bytes:
     return of[:at] + new + of[at + len(new) :]
 
 
+PAUSE = frame("pause quanta=100")
+
+
 def pfc(events: list[Event], **parameters: str) -> Checked:
-    return checked(events, ["PFC"], {f"pfc.{name}": value for name, value in parameters.items()})
+    return checked(
+        events, ["PFC", "PAUSE", "MACC"], {f"pfc.{name}": value for name, value in parameters.items()}
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,29 @@ def test_a_frame_that_a_receiver_may_refuse_is_found(rule: str, bad: bytes, meas
 
 
 def test_an_fcs_that_nobody_tells_of_is_no_padding() -> None:
-    assert faults(pfc([(0, GOOD + b"\x12\x34\x56\x78")])) == []
+    fcs = b"\x12\x34\x56\x78"
+    assert faults(pfc([(0, GOOD + fcs), (MS, PAUSE + fcs)])) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "bad", "measured"),
+    [
+        ("PAUSE001", octets(0, b"\xff" * 6, PAUSE), "ff:ff:ff:ff:ff:ff"),
+        ("PAUSE002", octets(6, b"\x03", PAUSE), "03:00:00:00:00:c1"),
+        ("PAUSE002", octets(6, bytes(6), PAUSE), "00:00:00:00:00:00"),
+        ("PAUSE003", frame("vlan id=5 priority=3 pause quanta=100"), None),
+        ("PAUSE004", octets(18, b"\x01", PAUSE), None),
+        ("MACC001", octets(14, b"\x02\x01", PAUSE), "0x0201"),
+        ("MACC001", octets(14, b"\x00\x00", PAUSE), "0x0000"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wrong_pause_or_opcode_is_found(rule: str, bad: bytes, measured: object) -> None:
+    known = [octets(14, opcode, PAUSE) for opcode in (b"\x00\x02", b"\x00\x06", b"\xff\xfe")]
+    events: list[Event] = [(0, PAUSE), (10 * MS, bad), (20 * MS, PAUSE)]
+    result = pfc([*events, *[(30 * MS, each) for each in known]])
+    assert faults(result) == [(rule, 2)]
+    assert result.findings[0].measured == measured
 
 
 def test_a_lossy_priority_is_not_paused_where_it_is_said_which_are() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ecmproto.check.keyed import INTERFACE, FirstEvents, moved
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     PORT,
@@ -25,6 +26,7 @@ from ecmproto.check.rule import (
     Where,
     mac_of_key,
 )
+from ecmproto.check.rules.drafts import mixed
 from ecmproto.check.rules.malformed import malformed
 from ecmproto.mechanisms.api.parameters import Parameters, priority_set
 
@@ -33,6 +35,9 @@ _TAGS_AND_LLDP = (*_CNTAG, "lldp.tlv.type")
 _CNM = "cnm.cpid"
 """A CNM has the tag of the flow that it is about, in a priority of its own."""
 _CNPV, _READY = "lldp.ieee.802_1qau.cnpv", "lldp.ieee.802_1qau.ready"
+_INNER = "ieee8021ah.isid"
+"""A frame in a provider backbone has tags of its own, and those of the frame inside."""
+_MOST_SENT = 1 << 15
 _MOST_LINKS = 1024
 """Interfaces with a priority, and speakers on an interface, that are told apart."""
 
@@ -52,6 +57,27 @@ def _priority(frames: Rows, parameters: DomainRules) -> Judged:
     allowed = ", ".join(str(each) for each in sorted(parameters.cnpv)) or "none"
     about = frames.is_tagged & ~frames.has(_CNM)
     return Judged(~inside, "a CN-TAG in another priority than a CNPV", frames.priority, allowed, about=about)
+
+
+def _two_tags(frames: Rows, parameters: DomainRules) -> Judged:
+    tags = np.bincount(frames.columns[_CNTAG[0]].rows, minlength=len(frames))
+    return Judged(tags > 1, "more than one CN-TAG", tags, 1, about=~frames.has(_INNER))
+
+
+def _all_cnpvs(frames: Rows, parameters: DomainRules) -> Judged:
+    return Judged(frames[_CNPV] == 0xFF, "all eight priorities are CNPVs")
+
+
+def _ready(frames: Rows, parameters: DomainRules) -> Judged:
+    cnpv, ready = frames[_CNPV], frames[_READY]
+    return Judged(
+        ready & ~cnpv != 0, "ready for CN-TAGs of a priority that is no CNPV",
+        lambda row: _priorities(int(ready[row])), lambda row: f"of {_priorities(int(cnpv[row]))}",
+    )  # fmt: skip
+
+
+def _priorities(vector: int) -> str:
+    return ", ".join(str(each) for each in range(8) if vector >> each & 1) or "none"
 
 
 class _Tags:
@@ -122,6 +148,64 @@ def _listed(addresses: list[int]) -> str:
     return ", ".join(mac_of_key(each) for each in addresses)
 
 
+class _Edges:
+    """Stations outside of the domain by their LLDP, and the priorities of their frames: DOM006."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._sent = FirstEvents(_MOST_SENT, 2)
+        """Tagged frames by source, priority and interface, with source and priority."""
+        self._speakers: dict[tuple[int, int], int] = {}
+        """The CNPVs of each speaker, by interface and address."""
+
+    def add(self, rows: Rows) -> None:
+        """Note LLDP, and in a capture of several interfaces the priorities that stations send in."""
+        if len(rows.columns["lldp.tlv.type"]):
+            for at in np.flatnonzero(rows.has("lldp.tlv.type")).tolist():
+                self._speak((int(rows.interface[at]), int(rows["eth.src"][at])), int(rows[_CNPV][at]))
+        if len(rows.interfaces) > 1:
+            tagged = np.flatnonzero(rows.is_tagged)
+            source, priority = rows["eth.src"][tagged], rows.priority[tagged]
+            interface = rows.interface[tagged]
+            self._sent.add(
+                mixed(source << 3 | priority, interface), rows.number[tagged], rows.time_ns[tagged],
+                interface, source, priority,
+            )  # fmt: skip
+
+    def _speak(self, who: tuple[int, int], cnpv: int) -> None:
+        if who in self._speakers or len(self._speakers) < _MOST_LINKS:
+            self._speakers[who] = self._speakers.get(who, 0) | cnpv
+
+    def join(self, later: _Edges, shift: Shift) -> None:
+        """Add the frames of a later part."""
+        events = moved(later._sent.events, shift)
+        self._sent.add(mixed(events[:, 3] << 3 | events[:, 4], events[:, INTERFACE]), *events.T)
+        for (interface, address), cnpv in later._speakers.items():
+            self._speak((interface + shift.interfaces, address), cnpv)
+
+    def end(self, report: Report) -> None:
+        """Report frames in a CNPV that came in from outside, seen behind the edge."""
+        foreign: dict[int, int] = {}
+        """By station outside the CNPVs of the port that it is at."""
+        for (link, address), own in self._speakers.items():
+            for (where, other), cnpv in self._speakers.items():
+                if where == link and other != address:
+                    foreign[address] = foreign.get(address, 0) | cnpv & ~own
+        table = [
+            event
+            for event in self._sent.events.tolist()
+            if foreign.get(event[3]) and (event[INTERFACE], event[3]) not in self._speakers
+        ]
+        number, time_ns, interface, source, priority = np.array(table, np.int64).reshape(-1, 5).T
+        cnpvs = np.array([foreign[each] for each in source.tolist()], np.int64)
+        report.tell(
+            "DOM006", Where(number, time_ns, interface, source),
+            Judged(
+                cnpvs >> priority & 1 != 0, "in a CNPV behind the edge, and its sender is outside",
+                priority, lambda row: f"none of {_priorities(int(cnpvs[row]))}",
+            ),
+        )  # fmt: skip
+
+
 RULES = (
     malformed(
         "DOM", "a CN-TAG or its LLDP TLV", ("cntag", "lldpcn"), clause="802.1Q 33, 33.5; wire-formats 2, 9"
@@ -169,6 +253,62 @@ RULES = (
         on=_TAGS_AND_LLDP,
         optional=(*PRIORITY_FIELDS, _CNPV, _READY, _CNM, "eth.src"),
         memory=_Tags,
+    ),
+    Rule(
+        id="DOM004",
+        name="all priorities as CNPVs",
+        sentence="Not all eight priorities are CNPVs.",
+        why="An edge remaps frames from outside into a priority that is no CNPV: there is none left, and "
+        "such frames fill the queues whose sources are to be slowed down.",
+        clause="802.1Q 30.5; wire-formats 9",
+        severity="error",
+        subject=SENDER,
+        on=_TAGS_AND_LLDP,
+        fields=(_CNPV,),
+        expression=_all_cnpvs,
+    ),
+    Rule(
+        id="DOM005",
+        name="ready without CNPV",
+        sentence="An end is ready for CN-TAGs of its CNPVs alone.",
+        why="The neighbour takes the priority for none of the domain, and sends no CN-TAGs in it: one of the "
+        "two indicators is wrong.",
+        clause="802.1Q 33.5, Annex D; wire-formats 9",
+        severity="warning",
+        subject=SENDER,
+        on=_TAGS_AND_LLDP,
+        fields=(_CNPV, _READY),
+        expression=_ready,
+    ),
+    Rule(
+        id="DOM006",
+        name="not remapped at the edge",
+        sentence="Frames from outside of the domain leave its edge in no CNPV.",
+        why="An edge port gives them the alternate priority. In a CNPV they take the room of flows that slow "
+        "down, and do not slow down themselves. Judged in captures of several interfaces: the sender is an "
+        "end of a link whose other end has the CNPV by LLDP, and it has not; its tagged frames on interfaces "
+        "without its LLDP came through the edge.",
+        clause="802.1Q 33.4.1; wire-formats 9",
+        severity="warning",
+        subject=SENDER,
+        on=(),
+        optional=(*PRIORITY_FIELDS, "lldp.tlv.type", _CNPV, "eth.src"),
+        memory=_Edges,
+    ),
+    Rule(
+        id="DOM007",
+        name="two CN-TAGs",
+        sentence="A frame has one CN-TAG at most.",
+        why="The second one is the payload's EtherType to whoever takes off the first, and an end station "
+        "drops the frame. Frames in a provider backbone (I-TAG) are not judged: they have tags inside and "
+        "outside.",
+        clause="802.1Q 33.2; wire-formats 1.2, 2",
+        severity="error",
+        subject=SENDER,
+        on=_TAGS_AND_LLDP,
+        fields=_CNTAG,
+        optional=(_INNER,),
+        expression=_two_tags,
     ),
 )
 

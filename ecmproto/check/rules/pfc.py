@@ -34,7 +34,7 @@ from ecmproto.stats.pauses import (
     PauseCounts,
     storm_rule,
 )
-from ecmproto.stats.pfc_faults import PFC_FIELDS, pfc_faults
+from ecmproto.stats.pfc_faults import CONTROL_FIELDS, PFC_FIELDS, control_faults, pfc_faults
 from ecmproto.stats.statistics import PFC_FAULTS
 from ecmproto.units import NS_PER_S, QUANTUM_BITS, format_rate, format_time
 
@@ -43,6 +43,8 @@ _ANY = ("macc.pause_time", "macc.cbfc.enbv")
 _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(LINK))
 _CLASSES = LINK + 1
 _CLAUSE = "lossless 3; 802.1Q 36.1.3; 802.3 31D"
+_OTHERS = (*range(0x0002, 0x0007), 0xFFFE)
+"""Opcodes of MAC Control beside those of PAUSE and PFC: multipoint control, and the extension (802.3 31A)."""
 _SECOND, _MS, _US = NS_PER_S, 10**6, 10**3
 _FASTEST_BPS = 1 << 62
 
@@ -115,6 +117,44 @@ class _Faults:
                 "pfc.lossless",
                 "which priorities are lossless is not said (--param pfc.lossless=3,4): PFC004 judged none",
             )
+
+
+class _PauseFaults:
+    """PAUSE frames that a receiver may refuse: judged by themselves, for all of `PAUSE_RULES` at once."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._report = report
+
+    def add(self, rows: Rows) -> None:
+        """Judge the PAUSE frames of a batch."""
+        faults = control_faults(rows.batch, rows.columns, rows.interfaces)
+        dst, src = rows["eth.dst"], rows["eth.src"]
+        said = (
+            Judged(
+                faults.destination, "a PAUSE to another address", lambda row: mac_of_key(int(dst[row])),
+                "01:80:c2:00:00:01",
+            ),
+            Judged(
+                faults.source, "a PAUSE of no single station", lambda row: mac_of_key(int(src[row])),
+                "an individual address",
+            ),
+            Judged(faults.tagged, "a PAUSE with a VLAN tag"),
+            Judged(faults.padding, "padding that is not all zeros"),
+        )  # fmt: skip
+        for rule, judged in zip(PAUSE_RULES, said, strict=True):
+            self._report.judge(rule.id, rows, judged)
+
+    def join(self, later: _PauseFaults, shift: Shift) -> None:
+        """Do nothing: each frame is judged by itself."""
+
+    def end(self, report: Report) -> None:
+        """Report nothing more."""
+
+
+def _opcode(frames: Rows, parameters: PFCRules) -> Judged:
+    opcode = frames["macc.opcode"]
+    unknown = ~np.isin(opcode, _OTHERS)
+    return Judged(unknown, "an opcode without a meaning", lambda row: f"0x{opcode[row]:04x}")
 
 
 def _vector(priorities: Collection[int]) -> int:
@@ -300,6 +340,43 @@ FAULT_RULES = tuple(
 )
 """In the order of `PFC_FAULTS` but the last."""
 
+_PAUSE_SAID: tuple[tuple[str, str, str, Severity], ...] = (
+    (
+        "destination address", "A PAUSE frame goes to 01-80-C2-00-00-01.",
+        "A bridge forwards what goes to another address, and the next station pauses for nothing.", "error",
+    ),
+    (
+        "source address", "A PAUSE frame comes from an individual address that is not zero.",
+        "Receivers may refuse it, and nobody can find out which port pauses.", "error",
+    ),
+    (
+        "no VLAN tag", "A PAUSE frame has no VLAN tag.",
+        "Flow control is between the two ends of a link; behind a tag no receiver looks for it.", "error",
+    ),
+    (
+        "padding", "The time of a PAUSE frame is followed by zeros.",
+        "Old octets in it come from a buffer that was used before, or from PFC's times under PAUSE's opcode.",
+        "note",
+    ),
+)  # fmt: skip
+
+PAUSE_RULES = tuple(
+    Rule(
+        id=f"PAUSE{number:03}",
+        name=name,
+        sentence=sentence,
+        why=why,
+        clause="802.3 31B; wire-formats 8",
+        severity=severity,
+        subject=SENDER,
+        on=("macc.pause_time",),
+        fields=("eth.dst",),
+        optional=CONTROL_FIELDS,
+        memory=_PauseFaults,
+    )
+    for number, (name, sentence, why, severity) in enumerate(_PAUSE_SAID, 1)
+)
+
 RULES = (
     malformed(
         "PFC",
@@ -339,6 +416,21 @@ RULES = (
         optional=PAUSE_FIELDS,
         parameters=("detect", "restore", "rate"),
         memory=_Storms,
+    ),
+    *PAUSE_RULES,
+    Rule(
+        id="MACC001",
+        name="opcode of MAC Control",
+        sentence="A MAC Control frame has an opcode with a meaning.",
+        why="Receivers drop a frame of another opcode: a sender that means PAUSE (0x0001) or PFC (0x0101) "
+        "stops nothing. Those of multipoint control (0x0002 to 0x0006) and of the extension (0xFFFE) "
+        "are known too.",
+        clause="802.3 31.4.1.3, 31A; wire-formats 8",
+        severity="warning",
+        subject=SENDER,
+        on=("macc.body",),
+        fields=("macc.opcode",),
+        expression=_opcode,
     ),
 )
 

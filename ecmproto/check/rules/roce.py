@@ -1,16 +1,19 @@
-"""Rules of RoCEv2 and DCQCN: what a CNP holds, when the next one comes, and that marks are answered."""
+"""Rules of RoCEv2 and DCQCN: CNPs and the marks that they answer, lengths, checksums."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecmproto.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, Pairs, events
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     NO_TIME,
+    SENDER,
     Family,
     Int64,
     Judged,
@@ -25,22 +28,30 @@ from ecmproto.check.rule import (
 from ecmproto.check.rules.malformed import malformed
 from ecmproto.check.rules.reactions import Closed
 from ecmproto.columns import Stretches, Texts
-from ecmproto.formats.infiniband import BAD, BTH, CRC_STATUS, GOOD
-from ecmproto.formats.ip import CE
+from ecmproto.columns.layers import find_layers, frames_of
+from ecmproto.formats.infiniband import BAD, BTH, CNP_OPCODE, CRC_STATUS, GOOD
+from ecmproto.formats.ip import CE, ECT1, PROTO_UDP, IPv4
 from ecmproto.formats.registry import FORMATS
-from ecmproto.mechanisms.api.parameters import duration, redeclared
+from ecmproto.mechanisms.api.parameters import duration, flag, redeclared
 from ecmproto.mechanisms.dcqcn.parameters import DCQCNEdgeParameters
-from ecmproto.stats.roce import MOST_QUEUE_PAIRS, ROCE_FIELDS, RoceCounts, network_ends
+from ecmproto.stats.roce import (
+    MOST_QUEUE_PAIRS,
+    ROCE_FIELDS,
+    RoceCounts,
+    address_of_halves,
+    network_ends,
+)
+from ecmproto.stats.statistics import QueuePair
 from ecmproto.stats.tally import counted_batch
 from ecmproto.units import format_time
 
 _CNP = ("infiniband.cnp.reserved",)
 _BTH = ("infiniband.bth.opcode",)
 _QP = "infiniband.bth.destqp"
-_INTERFACES = 24
-"""How many bits a queue pair has, above which a key has the interface."""
-_PERCENT = 100
-_MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], np.uint64)
+_MIX = np.array(
+    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F],
+    np.uint64,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +59,11 @@ class DCQCNRules(Closed):
     """What the notification points of a capture are set to."""
 
     interval_ns: int = redeclared(DCQCNEdgeParameters, "interval_ns")
+    behind: bool = flag(
+        "behind", False, source="choice",
+        doc="whether frames come to the capture behind all that marks them; else judged is where it "
+        "has marked frames to the same receiver",
+    )  # fmt: skip
     answer_ns: int = duration(
         "answer", 10**6, (0, 10**10), source="twenty intervals",
         doc="how long after the first CE-marked frame the capture must go on before a CNP is missed",
@@ -93,88 +109,136 @@ def _invariant_crc(packets: Rows, parameters: DCQCNRules) -> Judged:
     return Judged(is_bad[codes], "the invariant CRC does not hold", about=(is_bad | is_good)[codes])
 
 
-class _Intervals:
-    """CNPs to a queue pair, each with the one before."""
-
-    def __init__(self, settings: Settings, report: Report) -> None:
-        self._least_ns = settings.of(DCQCNRules).interval_ns * 4 // 5
-        self._allowed = f"{format_time(settings.of(DCQCNRules).interval_ns)} apart, less a fifth"
-        self._report = report
-        self._cnps = Chain(MOST_QUEUE_PAIRS, 0)
-
-    def add(self, rows: Rows) -> None:
-        """Look at the CNPs of a batch."""
-        timed = np.flatnonzero(rows.time_ns != NO_TIME)
-        cnps = events(rows.number[timed], rows.time_ns[timed], rows.interface[timed])
-        high = rows.interface[timed] << _INTERFACES | rows[_QP][timed]
-        self._judge(self._cnps.follow(_addresses(rows)[timed], high, cnps))
-
-    def _judge(self, cnps: Pairs) -> None:
-        apart_ns = cnps.now[:, TIME] - cnps.before[:, TIME]
-        now = cnps.now
-        self._report.tell(
-            "CNP003",
-            Where(now[:, NUMBER], now[:, TIME], now[:, INTERFACE], cnps.high & (1 << _INTERFACES) - 1),
-            Judged(
-                apart_ns < self._least_ns,
-                "it comes too soon after the one before",
-                lambda row: format_time(int(apart_ns[row])),
-                self._allowed,
-            ),
-        )
-
-    def join(self, later: _Intervals, shift: Shift) -> None:
-        """Add the CNPs of a later part."""
-        self._judge(self._cnps.join(later._cnps, shift))
-
-    def end(self, report: Report) -> None:
-        """Tell nothing more."""
-
-
-def _addresses(rows: Rows) -> Int64:
-    """Return a number for the addresses of each frame, one of 2^64: the same for the same two."""
+def _ends(rows: Rows, which: NDArray[np.int32]) -> tuple[Int64, Int64, Int64, Int64]:
+    """Return the halves of the source and of the destination of some RoCE frames."""
     taken = counted_batch(rows.batch, rows.columns, np.zeros(0, np.int64), np.zeros(len(rows), np.bool_))
-    which = rows.columns[_BTH[0]].outermost().rows
     source, destination, _ = network_ends(taken, which)
-    mixed = np.zeros(len(rows), np.uint64)
-    for half, factor in zip((*source, *destination), _MIX, strict=True):
-        part = (half.view(np.uint64) + mixed[which]) * factor
-        mixed[which] = part ^ part >> np.uint64(29)
+    return *source, *destination
+
+
+def _mixed(halves: Sequence[Int64]) -> Int64:
+    mixed = np.zeros(len(halves[0]), np.uint64)
+    for half, factor in zip(halves, _MIX, strict=True):
+        part = (half.view(np.uint64) + mixed) * factor
+        mixed = part ^ part >> np.uint64(29)
     return mixed.view(np.int64)
 
 
 class _Answers:
-    """Flows with marks, and the CNPs that go against them."""
+    """Flows with marks, and the CNPs that go against them: CNP003 to CNP006."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
-        self._answer_ns = settings.of(DCQCNRules).answer_ns
-        self._closed = settings.of(DCQCNRules).closed
+        self._parameters = settings.of(DCQCNRules)
+        self._report = report
         self._times = CountedTimes()
         self._counts = RoceCounts(self._times.timeline)
+        self._cnps = Chain(MOST_QUEUE_PAIRS, 5)
+        """CNPs by addresses, queue pair and interface, with the halves of both addresses, and queue pairs."""
+        self._first_ns = _NEVER_NS
 
     def add(self, rows: Rows) -> None:
         """Count the RoCE frames of a batch."""
         self._counts.add(self._times.counted(rows))
+        timed = rows.time_ns != NO_TIME
+        if timed.any():
+            self._first_ns = min(self._first_ns, int(rows.time_ns[timed].min()))
+        cnps = np.flatnonzero((rows[_BTH[0]] == CNP_OPCODE) & timed).astype(np.int32)
+        if len(cnps):
+            columns = *_ends(rows, cnps), rows[_QP][cnps]
+            seen = events(rows.number[cnps], rows.time_ns[cnps], rows.interface[cnps], *columns)
+            self._too_often(self._cnps.follow(_mixed(columns), rows.interface[cnps], seen))
+
+    def _too_often(self, cnps: Pairs) -> None:
+        """Report CNPs that come too soon behind the one before to their queue pair."""
+        interval_ns, now = self._parameters.interval_ns, cnps.now
+        apart_ns = now[:, TIME] - cnps.before[:, TIME]
+        self._report.tell(
+            "CNP003",
+            Where(now[:, NUMBER], now[:, TIME], now[:, INTERFACE], now[:, -1]),
+            Judged(
+                apart_ns < interval_ns * 4 // 5,
+                "it comes too soon after the one before",
+                lambda row: format_time(int(apart_ns[row])),
+                f"{format_time(interval_ns)} apart, less a fifth",
+            ),
+        )
 
     def join(self, later: _Answers, shift: Shift) -> None:
         """Add the frames of a later part."""
         self._times.join(later._times)
         self._counts.join(later._counts)
+        self._too_often(self._cnps.join(later._cnps, shift))
+        self._first_ns = min(self._first_ns, later._first_ns)
 
     def end(self, report: Report) -> None:
-        """Tell of flows with marks that nobody answered, though the way back is in the capture."""
+        """Report marks without an answer, and answers to nothing, as far as the capture has both ways."""
         traffic = self._counts.traffic
         if traffic is None:
             return
-        answered = {(each.destination, each.source) for each in traffic.queue_pairs if each.cnps}
-        if not answered and not self._closed:
+        self._unanswered(report, traffic.queue_pairs)
+        if self._cnps.keys.count:
+            self._answered(report, traffic.queue_pairs)
+
+    def _answered(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
+        """Report CNPs that answer no mark, and those to queue pairs that the sender does not have."""
+        first, last = (
+            # of those on several interfaces
+            np.array(
+                [pick(each, key=lambda event: event[TIME]) for each in _by_flow(rows).values()], np.int64
+            )
+            for rows, pick in zip(self._cnps.ends, (min, max), strict=True)
+        )
+        since_ns = self._first_ns + self._parameters.answer_ns
+        # what the first one answers may have come before the capture began
+        judged = np.where(first[:, [TIME]] < since_ns, last, first)
+        number, time_ns, interface, *halves, queue_pair = judged.T
+        ends = [
+            (address_of_halves(*each[:2]), address_of_halves(*each[2:]))
+            for each in np.array(halves, np.int64).T.view(np.uint64).tolist()
+        ]
+        flows = [(sender, receiver) for receiver, sender in ends]
+        data = {_ends_of(each) for each in queue_pairs if each.data_frames}
+        marks_ns: dict[tuple[str, str], int] = {}
+        named: dict[tuple[str, str], set[int]] = {}
+        for each in queue_pairs:
+            between = _ends_of(each)
+            if each.first_ce_ns is not None:
+                marks_ns[between] = min(marks_ns.get(between, _NEVER_NS), each.first_ce_ns)
+            if each.frames > each.cnps:
+                named.setdefault(between, set()).add(each.queue_pair)
+        receivers = {receiver for _, receiver in marks_ns}
+        shows = [flow in data and (self._parameters.behind or flow[1] in receivers) for flow in flows]
+        report.tell(
+            "CNP005", Where(number, time_ns, interface, queue_pair),
+            Judged(
+                np.array([marks_ns.get(flow, _NEVER_NS) for flow in flows]) > time_ns,
+                "a CNP, and no frame of its flow was marked before",
+                about=np.array(shows) & (time_ns >= since_ns),
+            ),
+        )  # fmt: skip
+        # each queue pair of a reliable connection has one at the other end: with as many none is missing
+        there, here = ([named.get(each, set()) for each in every] for every in (flows, ends))
+        known = [0 < len(one) <= len(other) for one, other in zip(there, here, strict=True)]
+        mine = [at in each for at, each in zip(queue_pair.tolist(), here, strict=True)]
+        report.tell(
+            "CNP006", Where(first[:, NUMBER], first[:, TIME], first[:, INTERFACE], queue_pair),
+            Judged(
+                ~np.array(mine), "no other frame goes to this queue pair of the sender",
+                about=np.array(known) & (queue_pair > 0),
+            ),
+        )  # fmt: skip
+
+    def _unanswered(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
+        """Report flows with marks that nobody answered, though the way back is in the capture."""
+        answered = {(each.destination, each.source) for each in queue_pairs if each.cnps}
+        if not answered and not self._parameters.closed:
             return
         marked = [
             each
-            for each in traffic.queue_pairs
+            for each in queue_pairs
             if each.first_ce_ns is not None
             and each.other_direction
-            and self._times.last_ns - each.first_ce_ns >= self._answer_ns
+            and self._times.last_ns - each.first_ce_ns >= self._parameters.answer_ns
         ]
         table = np.array([(0, each.first_ce_ns, 0, each.queue_pair) for each in marked], np.int64)
         report.tell(
@@ -189,6 +253,92 @@ class _Answers:
         )
 
 
+_NEVER_NS = 1 << 62
+
+
+def _by_flow(cnps: Int64) -> dict[tuple[int, ...], list[list[int]]]:
+    """Return CNPs by their addresses and queue pairs."""
+    found: dict[tuple[int, ...], list[list[int]]] = {}
+    for each in cnps.tolist():
+        found.setdefault(tuple(each[INTERFACE + 1 :]), []).append(each)
+    return found
+
+
+def _ends_of(row: QueuePair) -> tuple[str, str]:
+    return row.source, row.destination
+
+
+def _transport_version(packets: Rows, parameters: DCQCNRules) -> Judged:
+    version = packets["infiniband.bth.tver"]
+    return Judged(version != 0, "a transport header of another version", version, 0)
+
+
+def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
+    udp, is_ip4, is_ip6 = packets["udp.length"], packets.has("ip.len"), packets.has("ipv6.plen")
+    payload = np.where(is_ip4, packets["ip.len"] - 4 * packets["ip.ihl"], packets["ipv6.plen"])
+    # a length of 0 is left to be filled in by the network card, and a fragment has less than its datagram
+    about = np.where(
+        is_ip4,
+        (packets["ip.len"] > 0) & (packets["ip.proto"] == PROTO_UDP) & (packets["ip.flags"] & 1 == 0),
+        (packets["ipv6.plen"] > 0) & (packets["ipv6.nxt"] == PROTO_UDP),
+    )
+    about &= is_ip4 ^ is_ip6
+    return Judged(udp != payload, "another length of UDP than IP leaves", udp, payload, about)
+
+
+class _MarkedChecksums:
+    """Header checksums of marked IPv4 packets: ECN001."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._report = report
+
+    def add(self, rows: Rows) -> None:
+        """Judge the marked packets of a batch."""
+        services = rows.columns["ip.dsfield"].outermost()
+        marked = services.rows[np.asarray(services.values) & CE == CE]
+        if not len(marked):
+            return
+        frames = frames_of(rows.batch.select(marked), rows.interfaces)
+        header = find_layers(frames, (IPv4,), rows.ethertypes, None).entries[IPv4]
+        # the outermost of several stands first
+        at, first = np.unique(header.row, return_index=True)
+        there, needed = _checksums(frames.buffer, header.start[first])
+        # CE is 1 more than ECT(0) and 2 more than ECT(1); the checksum is so much less
+        off = (there - needed) % 0xFFFF
+        picks = marked[at]
+        self._report.tell(
+            "ECN001",
+            Where(rows.number[picks], rows.time_ns[picks], rows.interface[picks], rows["eth.src"][picks]),
+            Judged(
+                off != 0, "the header checksum is that before the mark", lambda row: f"0x{there[row]:04x}",
+                lambda row: f"0x{needed[row]:04x}", about=off <= CE - ECT1,
+            ),
+        )  # fmt: skip
+
+    def join(self, later: _MarkedChecksums, shift: Shift) -> None:
+        """Do nothing: each packet is judged by itself."""
+
+    def end(self, report: Report) -> None:
+        """Report nothing more."""
+
+
+def _checksums(buffer: NDArray[np.uint8], start: Int64) -> tuple[Int64, Int64]:
+    """Return the checksums that IPv4 headers have, and those that they should have (RFC 1071)."""
+    octets = 4 * (buffer[start].astype(np.int64) & 15)
+    total, there = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
+    for at in range(0, int(octets.max(initial=0)), 2):
+        inside = at < octets
+        first = start[inside] + at
+        word = buffer[first].astype(np.int64) << 8 | buffer[first + 1]
+        if at == _CHECKSUM_AT:
+            there[inside] = word
+        else:
+            total[inside] += word
+    total = (total & 0xFFFF) + (total >> 16)
+    return there, ~(total + (total >> 16)) & 0xFFFF
+
+
+_CHECKSUM_AT = 10
 _CLAUSE = "lossless 1 (IBTA vol. 1, annex A17)"
 
 RULES = (
@@ -232,11 +382,10 @@ RULES = (
         clause="lossless 2; Zhu et al., SIGCOMM 2015 (N)",
         severity="warning",
         subject=_QUEUE_PAIR,
-        on=_CNP,
-        optional=(*_BTH, "ip.src", "ip.dst", "ip.dsfield", "ipv6.src", "ipv6.dst", "ipv6.tclass",
-                  "infiniband.grh.sgid", "infiniband.grh.dgid", "infiniband.grh.tclass"),
+        on=_BTH,
+        optional=ROCE_FIELDS,
         parameters=("interval",),
-        memory=_Intervals,
+        memory=_Answers,
     ),
     Rule(
         id="CNP004",
@@ -266,6 +415,76 @@ RULES = (
         on=_BTH,
         optional=(CRC_STATUS,),
         expression=_invariant_crc,
+    ),
+    Rule(
+        id="CNP005",
+        name="a CNP for nothing",
+        sentence="A CNP answers a CE-marked frame of its flow.",
+        why="The receiver slows down a sender whose frames met no congestion. Judged where data of the flow, "
+        "between the same two addresses, is in the capture, from dcqcn.answer after its beginning on, and "
+        "where it has marks of frames to the same receiver: in front of the congested switch no frame is "
+        "marked yet. With --param dcqcn.behind=yes such marks are not asked for.",
+        clause="lossless 2; Zhu et al., SIGCOMM 2015",
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=ROCE_FIELDS,
+        parameters=("answer", "behind"),
+        memory=_Answers,
+    ),
+    Rule(
+        id="CNP006",
+        name="CNP to an unknown queue pair",
+        sentence="A CNP names a queue pair of the sender.",
+        why="The sender has no such flow: its rate stays as it is. Judged between two addresses where frames "
+        "back to the sender, such as acknowledges, name at least as many queue pairs as the sender's own: "
+        "then each is known. Queue pair 0, which `ecmproto replay` names where it knows none, is not judged.",
+        clause="lossless 1, 2 (IBTA vol. 1, annex A17)",
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=ROCE_FIELDS,
+        memory=_Answers,
+    ),
+    Rule(
+        id="ROCE002",
+        name="transport version",
+        sentence="A base transport header is of version 0.",
+        why="Receivers drop a packet of another version without an answer.",
+        clause="lossless 1 (IBTA vol. 1, 9.2.6)",
+        severity="error",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        fields=("infiniband.bth.tver",),
+        expression=_transport_version,
+    ),
+    Rule(
+        id="ROCE003",
+        name="UDP length",
+        sentence="UDP's length of a RoCE packet is what IP's length leaves for it.",
+        why="Network cards find the invariant CRC by either of the two: with different ones it does not "
+        "hold, or part of the payload is lost. Fragments and packets behind extension headers are not "
+        "judged.",
+        clause="RFC 768; lossless 1 (IBTA vol. 1, annex A17)",
+        severity="error",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        fields=("udp.length",),
+        optional=("ip.len", "ip.ihl", "ip.proto", "ip.flags", "ipv6.plen", "ipv6.nxt"),
+        expression=_udp_length,
+    ),
+    Rule(
+        id="ECN001",
+        name="checksum of marked packets",
+        sentence="Where a packet of IPv4 is marked, its header checksum is brought up to date.",
+        why="The next router or the receiver drops a packet whose checksum is that before the mark, and its "
+        "sender never slows down. Checksums that are wrong otherwise are not judged.",
+        clause="lossless 1; RFC 3168 5; RFC 1624",
+        severity="error",
+        subject=SENDER,
+        on=(),
+        optional=("ip.dsfield", "eth.src"),
+        memory=_MarkedChecksums,
     ),
 )  # fmt: skip
 
