@@ -260,7 +260,7 @@ RULES = (
         sentence="Not all eight priorities are CNPVs.",
         why="An edge remaps frames from outside into a priority that is no CNPV: there is none left, and "
         "such frames fill the queues whose sources are to be slowed down.",
-        clause="802.1Q 30.5; wire-formats 9",
+        clause="802.1Q 30; wire-formats 9",
         severity="error",
         subject=SENDER,
         on=_TAGS_AND_LLDP,
@@ -273,7 +273,7 @@ RULES = (
         sentence="An end is ready for CN-TAGs of its CNPVs alone.",
         why="The neighbour takes the priority for none of the domain, and sends no CN-TAGs in it: one of the "
         "two indicators is wrong.",
-        clause="802.1Q 33.5, Annex D; wire-formats 9",
+        clause="802.1Q 33.5; wire-formats 9",
         severity="warning",
         subject=SENDER,
         on=_TAGS_AND_LLDP,
@@ -288,7 +288,7 @@ RULES = (
         "down, and do not slow down themselves. Judged in captures of several interfaces: the sender is an "
         "end of a link whose other end has the CNPV by LLDP, and it has not; its tagged frames on interfaces "
         "without its LLDP came through the edge.",
-        clause="802.1Q 33.4.1; wire-formats 9",
+        clause="802.1Q 32; wire-formats 9",
         severity="warning",
         subject=SENDER,
         on=(),
@@ -302,7 +302,7 @@ RULES = (
         why="The second one is the payload's EtherType to whoever takes off the first, and an end station "
         "drops the frame. Frames in a provider backbone (I-TAG) are not judged: they have tags inside and "
         "outside.",
-        clause="802.1Q 33.2; wire-formats 1.2, 2",
+        clause="802.1Q 33; wire-formats 1.2, 2",
         severity="error",
         subject=SENDER,
         on=_TAGS_AND_LLDP,
