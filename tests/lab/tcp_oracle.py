@@ -42,8 +42,10 @@ class Sender:
         return self._what_the_window_allows(now_ns)
 
     def timer_expired(self, now_ns: int) -> list[int]:
-        """RFC 6298, 5.4 to 5.6, RFC 5681, 3.1, and RFC 6582, 3.2 (4)."""
-        if self.timed_out != self.snd_una:
+        """RFC 6298, 5.4 to 5.6, RFC 5681, 3.1, and RFC 6582, 3.2 (4); Linux: recovery's ssthresh is kept."""
+        if self.in_fast_recovery:
+            self.ssthresh = min(self.ssthresh, self._half_the_flight())
+        elif self.timed_out != self.snd_una:
             self.ssthresh = self._half_the_flight()
         self.timed_out = self.snd_una
         self.cwnd = 1.0

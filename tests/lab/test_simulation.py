@@ -14,6 +14,7 @@ from ecmproto.engine.config import Buffer, RateChange
 from ecmproto.engine.frame_pool import NOWHERE
 from ecmproto.errors import SpecError
 from ecmproto.lab.model import (
+    TCP,
     Adapter,
     Control,
     Experiment,
@@ -476,3 +477,34 @@ def test_folded_windows_have_what_was_in_them(monkeypatch: pytest.MonkeyPatch) -
         assert (np.add.reduceat(flow.delivered_octets, starts) == folded.delivered_octets).all()
     for message, few in zip(fine.messages, coarse.messages, strict=True):
         assert (np.add.reduceat(message.frames, starts) == few.frames).all()
+
+
+@pytest.mark.parametrize("connections", [1, 2])
+@pytest.mark.parametrize("algorithm", ["newreno", "cubic"])
+def test_tcp_loses_little_after_its_first_overshoot(algorithm: str, connections: int) -> None:
+    """One buffer of 1 MB at 5 Gb/s, and windows that never limit."""
+    line = f"dumbbell sources={connections} bottleneck=5G buffer=1MB propagation=10us queue=100MB"
+    flows = tuple(
+        Flow(
+            name=f"f{number}", source=f"s{number}", destination="d1", pattern=Pattern.TCP,
+            tcp=TCP(algorithm=algorithm, window=5_000),
+        )
+        for number in range(1, connections + 1)
+    )  # fmt: skip
+    result = simulate(
+        Experiment(
+            name="t", title="t", duration_ns=600 * MS, network=parse_topology(line).network(),
+            flows=flows, measure=Measure(from_ns=0, window_ns=10 * MS),
+        ),
+        seed=1,
+    )  # fmt: skip
+    lost, came = (
+        sum(getattr(flow, name)[10:].sum() for flow in result.flows)
+        for name in ("dropped_frames", "delivered_frames")
+    )
+    # Path and buffer hold C = 1 MB / 1500 + 5 Gb/s · 80 us / 12000 = 700 segments.  A window of C / n that
+    # grows by one segment each round trip from a half on, or by 0.53 from 0.7 on, takes 3/8 (C / n)^2
+    # segments or more up to its next loss, which is of two at most.
+    cycle = 3 / 8 * (700 / connections) ** 2
+    assert lost <= 2 * (came / cycle + connections)
+    assert came * 12_000 > 0.98 * 5e9 * 0.5

@@ -11,6 +11,8 @@ record, but each acts only on what has come to it.  Segments are numbered over a
   within the given limits, and 1 s (or the upper limit) before the first sample.  While the first segment that
   is not acknowledged has not left its own host, the timer waits for that, as Linux's does: a rate limiter may
   hold a window for longer than the longest time-out
+- a time-out in a recovery never raises ssthresh (RFC 5681, 3.1: "no more than"; Linux keeps it too): what was
+  sent for duplicates is in no flight, and would make windows of more than the path holds for ever
 - RFC 9438 (cubic): the window over time with its Reno-friendly region and fast convergence, ssthresh 0.7
 - delayed acknowledgements: each second segment, or 500 µs after the first; at once for what is out of order,
   fills a gap or came before.  500 µs are the most of RFC 5681, divided by 1,000 as time-outs here are
@@ -515,9 +517,12 @@ def _reduce(tcp: Connection, flight: int) -> None:
         converging = tcp.cwnd < tcp.w_max
         tcp.w_max = tcp.cwnd * (1.0 + _CUBIC_BETA) / 2.0 if converging else tcp.cwnd
         tcp.epoch_ns = _NO_EPOCH
-        tcp.ssthresh = max(flight * _CUBIC_BETA, _LEAST_SSTHRESH)
-    else:
-        tcp.ssthresh = max(flight / 2.0, _LEAST_SSTHRESH)
+    tcp.ssthresh = _reduced(tcp, flight)
+
+
+@inlined
+def _reduced(tcp: Connection, flight: int) -> float:
+    return max(flight * (_CUBIC_BETA if tcp.algorithm == _CUBIC else 0.5), _LEAST_SSTHRESH)
 
 
 @compiled
@@ -528,8 +533,12 @@ def _time_out(tcp: Connection, source: TrafficSource, index: int, now_ns: int, o
         tcp.rto_due_ns = NEVER_NS
         return
     source.timeouts += 1
-    if tcp.lost_at != tcp.acked:
-        _reduce(tcp, tcp.following - tcp.acked - tcp.limited)
+    flight = tcp.following - tcp.acked - tcp.limited
+    if tcp.recovering:
+        # What is not acknowledged has grown by what duplicates let go, and the network holds less.
+        tcp.ssthresh = min(tcp.ssthresh, _reduced(tcp, flight))
+    elif tcp.lost_at != tcp.acked:
+        _reduce(tcp, flight)
     # CUBIC begins its next congestion avoidance as if there had been no window before (RFC 9438, 4.8).
     tcp.w_max, tcp.epoch_ns = 0.0, _NO_EPOCH
     tcp.lost_at = tcp.acked
