@@ -83,11 +83,3 @@ def _mode_of(path: Path) -> int:
         return path.lstat().st_mode
     except FileNotFoundError:
         return 0
-
-
-def file_below(folder: str | os.PathLike[str], name: str, where: str) -> str:
-    """Return the path of a regular file that a document in ``folder`` names, as `path_below`."""
-    path = path_below(Path(folder), name, where)
-    if not path.exists():
-        raise SpecError(where=where, needed="a file that is there", got=shown(name))
-    return str(path)

@@ -20,7 +20,6 @@ import functools
 import importlib.util
 import re
 import sys
-import tomllib
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,10 +91,10 @@ def _from_python(path: str) -> Family:
 
 
 def _from_toml(path: str) -> Family:
-    try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SpecError(where=f"rules {path}", needed="TOML", got=str(error)) from None
+    from ecmproto.craft.spec import read_document
+
+    with open(path, "rb") as stream:
+        document = read_document(stream, f"rules {path}")
     if document.get("schema") != SCHEMA:
         raise SpecError(
             where=f"rules {path}", needed=f"schema = {SCHEMA!r}", got=repr(document.get("schema"))

@@ -256,3 +256,23 @@ def test_what_cannot_be_read_to_its_end_is_checked_and_told(
 @pytest.mark.parametrize("name", ["malformed.pcapng", "mixed.pcap", "vlan_stacks.pcap", "qcn_pbb.pcap"])
 def test_odd_frames_are_judged_without_a_traceback(name: str, repository: Path) -> None:
     assert run(["check", str(repository / "pcaps" / name)]) in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        (".".join("a" * 40_000) + " = 1", "keys of at most 64 parts, got 40,000 parts"),
+        ("x = " + "[" * 100_000, "a TOML document, got nesting without end"),
+        ("x = " + "9" * 5_000, "numbers of at most 4,300 digits"),
+        ("x = ", "a TOML document, got"),
+        ('a = "' + "x" * (17 << 20) + '"', "at most 16 MiB"),
+    ],
+    ids=["parts", "nesting", "digits", "broken", "large"],
+)
+def test_rules_in_toml_are_read_within_bounds(
+    text: str, needed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(text)
+    assert run(["check", "--rules", str(path), "--rules", "list"]) == 2
+    assert needed in capsys.readouterr().err

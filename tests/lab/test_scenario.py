@@ -141,11 +141,13 @@ def test_flow_sizes_of_a_published_distribution_rise_to_one(name: str) -> None:
     )
 
 
-def test_flow_sizes_can_be_given_in_a_file_or_in_place(tmp_path: Path) -> None:
-    file = tmp_path / "sizes.csv"
-    file.write_text("# mine\noctets,share\n1000,0.5\n2MB,1\n")
+def test_flow_sizes_can_be_given_in_a_file_or_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sizes.csv").write_text("# mine\noctets,share\n1000,0.5\n2MB,1\n")
     base = 'name="x"\nfrom="s1"\nto="d1"\npattern="sizes"\nrate="1G"\nsizes='
-    for text in (str(file), "1kB:0.5, 2MB:1"):
+    for text in ("sizes.csv", "1kB:0.5, 2MB:1"):
         assert _flows(f'{base}"{text}"')[0].sizes == ((1_000, 0.5), (2_000_000, 1.0))
 
 
@@ -347,7 +349,7 @@ def test_errors_name_the_path_of_what_is_wrong(text: str, told: str) -> None:
             "flow[0].sizes: needed shares that rise to 1",
         ),
         (
-            'to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="/none.csv"',
+            'to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="none.csv"',
             "flow[0].sizes: needed a file that can be",
         ),
         (

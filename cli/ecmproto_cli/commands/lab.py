@@ -52,7 +52,7 @@ def command() -> None:
 
 
 def setting_options(function: F) -> F:
-    """``--variant``, ``--mechanism``, ``--flow-control`` and ``--set``; the command gets ``setup``."""
+    """Options that change a scenario, from ``--variant`` to ``--outside``; the command gets ``setup``."""
     options = (
         click.option("--variant", metavar="NAME", help="A variant that the scenario has (lab show)."),
         click.option("--mechanism", metavar="NAME", help="Another mechanism; none for no control at all."),
@@ -63,6 +63,10 @@ def setting_options(function: F) -> F:
         click.option(
             "--set", "settings", metavar="KEY=VALUE", multiple=True,
             help="Set a value of the scenario, as control.rp.ru=8Mb/s or duration=50ms (see lab show).",
+        ),
+        click.option(
+            "--outside", is_flag=True,
+            help="Let the scenario name files that are not below its folder, and URLs.",
         ),
     )  # fmt: skip
     return options_as(function, options, Setup, "setup")
@@ -76,12 +80,13 @@ class Setup:
     mechanism: str | None = None
     flow_control: str | None = None
     settings: tuple[str, ...] = ()
+    outside: bool = False
 
     def scenario(self, name: str) -> Scenario:
         """Return a scenario, by its name or file, so changed; SpecError for what it does not have."""
         from ecmproto.lab.setup.scenario import load_scenario
 
-        return self.applied(load_scenario(name))
+        return self.applied(load_scenario(name, outside=self.outside))
 
     def applied(self, scenario: Scenario) -> Scenario:
         """Return a scenario so changed."""

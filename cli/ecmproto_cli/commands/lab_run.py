@@ -169,7 +169,7 @@ def command(
         parse_figure(text)
     _check_trace(output)
     reports.check(output)
-    base = _base(scenario, capture, rate, buffer)
+    base = _base(scenario, capture, rate, buffer, outside=setup.outside)
     found = setup.applied(base)
     experiment = found.experiment()
     experiments = {"": experiment}
@@ -188,7 +188,9 @@ def command(
     return 0 if outcome.holds and all(check.holds for check in checks) else FINDINGS
 
 
-def _base(scenario: str | None, capture: str | None, rate: str | None, buffer: str | None) -> Scenario:
+def _base(
+    scenario: str | None, capture: str | None, rate: str | None, buffer: str | None, *, outside: bool
+) -> Scenario:
     """Return the scenario that is named, or that of a capture; UsageError for neither or both."""
     from ecmproto.lab.setup.scenario import capture_scenario, load_scenario
 
@@ -198,7 +200,7 @@ def _base(scenario: str | None, capture: str | None, rate: str | None, buffer: s
         for name, given, path in (("--rate", rate, "topology.rate"), ("--buffer", buffer, "topology.buffer")):
             if given is not None:
                 raise click.UsageError(f"{name} goes with --capture: of a scenario --set {path}={given}")
-        return load_scenario(scenario)
+        return load_scenario(scenario, outside=outside)
     if scenario is not None:
         raise click.UsageError(f"--capture is a scenario of its own: leave {scenario!r} out")
     return capture_scenario(capture, rate=rate or "10G", buffer=buffer or "500kB")

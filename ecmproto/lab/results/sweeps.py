@@ -11,6 +11,7 @@ import hashlib
 import io
 import itertools
 import math
+import os
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -148,8 +149,10 @@ def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
 
 def sweep_call(scenario: Scenario, figures: Sequence[str]) -> Call:
     """Return what is done with each point of a sweep: `run_point`."""
-    options = {"scenario": scenario.toml(), "figures": list(figures)}
-    return Call(f"{__name__}:{run_point.__name__}", options)
+    document = scenario.document
+    place = {"folder": os.path.abspath(document.folder), "outside": document.outside}
+    options = {"scenario": scenario.toml(), "figures": list(figures), **place}
+    return Call(f"{__name__}:{run_point.__name__}", options, outside=tuple(place))
 
 
 class PointRow(TypedDict):
@@ -169,7 +172,9 @@ def run_point(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     from ecmproto.lab.simulation.simulate import simulate
 
     settings = tuple((path, value) for path, value in data["settings"])
-    result = simulate(_experiment(options["scenario"], settings), seed=data["seed"])
+    result = simulate(
+        _experiment(options["scenario"], options["folder"], options["outside"], settings), seed=data["seed"]
+    )
     run = RunFigures(result)
     values = {text: _figure(text).evaluate(run) for text in options["figures"]}
     finite = {
@@ -180,16 +185,16 @@ def run_point(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 
 
 @functools.lru_cache(maxsize=4)
-def _scenario(toml: str) -> Scenario:
+def _scenario(toml: str, folder: str, outside: bool) -> Scenario:
     from ecmproto.lab.setup.scenario import read_scenario
 
-    return read_scenario(io.BytesIO(toml.encode()))
+    return read_scenario(io.BytesIO(toml.encode()), folder=folder, outside=outside)
 
 
 @functools.lru_cache(maxsize=4)
-def _experiment(toml: str, settings: tuple[tuple[str, str], ...]) -> Experiment:
+def _experiment(toml: str, folder: str, outside: bool, settings: tuple[tuple[str, str], ...]) -> Experiment:
     """Return the experiment of a point, once for all of its seeds."""
-    return with_settings(_scenario(toml), settings).experiment()
+    return with_settings(_scenario(toml, folder, outside), settings).experiment()
 
 
 @functools.lru_cache(maxsize=64)

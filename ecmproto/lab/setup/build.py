@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -68,6 +69,7 @@ from ecmproto.lab.setup.values import (
 from ecmproto.mechanisms.api.mechanism import Mechanism
 from ecmproto.mechanisms.api.parameters import UNITS, Parameter
 from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
+from ecmproto.paths import path_below
 
 MOST_FLOWS = 100_000
 
@@ -302,7 +304,7 @@ def _flows(document: Document, network: Network) -> tuple[Flow, ...]:
     found: dict[str, Flow] = {}
     for number, table in enumerate(document.flow):
         where = f"flow[{number}]"
-        for flow in _flows_of(table, where, hosts):
+        for flow in _flows_of(table, where, hosts, document):
             if flow.name in found:
                 raise SpecError(
                     where=f"{where}.name", needed="a name that no other flow has", got=shown(flow.name)
@@ -333,7 +335,7 @@ def _pieces(network: Network) -> dict[str, str]:
     return {node: top(node) for node in parent}
 
 
-def _flows_of(table: Table, where: str, hosts: Sequence[str]) -> list[Flow]:
+def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document) -> list[Flow]:
     """Return the flows of one table."""
     values = values_of(table, "flow", where)
     pattern = Pattern(values["pattern"])
@@ -386,9 +388,9 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str]) -> list[Flow]:
         request_octets=values["request"],
         response_octets=values["response"],
         idle_ns=values["idle"],
-        sizes=_sizes(values["sizes"], f"{where}.sizes") if values["sizes"] else (),
+        sizes=_sizes(values["sizes"], f"{where}.sizes", document) if values["sizes"] else (),
         bursts=_bursts(values["bursts"] or (), f"{where}.bursts"),
-        capture=values["capture"] or "",
+        capture=_file(values["capture"], f"{where}.capture", document) if values["capture"] else "",
         capture_source=values["capture_source"],
         group=values["group"] or several,
         hops=values["hops"],
@@ -477,9 +479,36 @@ def size_distributions() -> list[str]:
 
 
 _MOST_SIZES = 10_000
+_MOST_SIZES_CHARACTERS = 1 << 20
 
 
-def _sizes(text: str, where: str) -> tuple[tuple[int, float], ...]:
+def _file(name: str, where: str, document: Document) -> str:
+    """Return the path of a file that a scenario names; SpecError for one elsewhere."""
+    if document.outside:
+        return name if "://" in name else os.path.join(document.folder, name)
+    hint = "--outside allows others, and URLs"
+    if "://" in name:
+        raise SpecError(where=where, needed="a file below the folder", got=shown(name), hint=hint)
+    try:
+        return str(path_below(Path(document.folder), name, where))
+    except SpecError as error:
+        raise SpecError(where=error.where, needed=error.needed, got=error.got, hint=hint) from None
+
+
+def _sizes_file(path: str, where: str) -> str:
+    """Return the text of a file of sizes and shares."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = file.read(_MOST_SIZES_CHARACTERS + 1)
+    except (OSError, ValueError) as error:
+        raise SpecError(where=where, needed="a file that can be read", got=str(error)) from None
+    if len(content) > _MOST_SIZES_CHARACTERS:
+        needed = f"a file of at most {_MOST_SIZES_CHARACTERS:,} characters"
+        raise SpecError(where=where, needed=needed, got="a longer one")
+    return content
+
+
+def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float], ...]:
     """Return a distribution: one that comes with the package, a file of octets and shares, or pairs."""
     if NAME.fullmatch(text):
         if text not in size_distributions():
@@ -487,10 +516,7 @@ def _sizes(text: str, where: str) -> tuple[tuple[int, float], ...]:
             raise SpecError(where=where, needed="a distribution of flow sizes", got=shown(text), hint=hint)
         content = (resources.files("ecmproto.lab") / "sizes" / f"{text}.csv").read_text()
     elif text.endswith(".csv"):
-        try:
-            content = Path(text).read_text()
-        except (OSError, ValueError) as error:
-            raise SpecError(where=where, needed="a file that can be read", got=str(error)) from None
+        content = _sizes_file(_file(text, where, document), where)
     else:
         content = "\n".join(part.replace(":", ",") for part in text.split(","))
     pairs: list[tuple[int, float]] = []

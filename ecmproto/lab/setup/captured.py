@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_SOURCES = 1024
 """Source addresses that become hosts of their own."""
+MOST_FRAMES = 1 << 24
+"""Of a capture: memory holds 40 octets of each."""
 MOST_FLOWS = 256
 """Flows that each of them tells apart."""
 _LEAST_OCTETS, _MOST_OCTETS = 60, 0xFFFF
@@ -116,7 +118,11 @@ def _columns(path: str, machine: Machine, problems: list[CaptureError]) -> _Colu
     import numpy as np
 
     parts: list[_Columns] = []
+    frames = 0
     for taken, table in _taken(path, machine, problems):
+        frames += len(taken.batch)
+        if frames > MOST_FRAMES:
+            raise SpecError(where=path, needed=f"at most {MOST_FRAMES:,} frames", got="more")
         arrivals, batch = taken.arrivals, taken.batch
         # The others are cut off before the end of their addresses, or take no room in any queue.
         chosen = np.flatnonzero(arrivals.occupies & (batch.captured >= 12))

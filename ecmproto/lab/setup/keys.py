@@ -341,6 +341,10 @@ class Document:
     sources: Table = field(default_factory=dict)
     """Where values are from, by their paths."""
     variants: dict[str, Variant] = field(default_factory=dict)
+    folder: str = ""
+    """The folder that names of files are relative to."""
+    outside: bool = True
+    """Whether files may stand outside of the folder, and names be URLs."""
 
     def table(self, section: str) -> Any:
         """Return a table, or a list of tables, by its name."""

@@ -37,6 +37,7 @@ from __future__ import annotations
 import copy
 import difflib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -196,9 +197,10 @@ def _folder() -> Any:
     return resources.files("ecmproto.lab") / "scenarios"
 
 
-def load_scenario(name: str) -> Scenario:
+def load_scenario(name: str, *, outside: bool = False) -> Scenario:
     """Return a scenario: one of `scenario_names`, or from the file of that name, perhaps with ``:VARIANT``.
 
+    Files that it names stand below its own folder, unless ``outside``: then anywhere, or they are URLs.
     A capture is one too: one port to which all of its sources send (`capture_scenario`).  SpecError for an
     unknown name (with the nearest), a file that cannot be read, and whatever is wrong in it.
     """
@@ -218,7 +220,9 @@ def load_scenario(name: str) -> Scenario:
         raise SpecError(where="scenario", needed=needed, got=shown(name), hint=hint)
     try:
         with open(path, "rb") as stream:
-            return read_scenario(stream, path).with_variant(variant)
+            folder = os.path.dirname(path) or "."
+            scenario = read_scenario(stream, path, folder=folder, outside=outside)
+            return scenario.with_variant(variant)
     except (OSError, ValueError) as error:
         got = getattr(error, "strerror", None) or str(error)
         raise SpecError(where=path, needed="a file that can be read", got=got) from None
@@ -240,12 +244,19 @@ def _near(name: str, known: Iterable[str]) -> str:
     return hint if hint.startswith("did") else ""
 
 
-def read_scenario(stream: IO[bytes], name: str = "scenario") -> Scenario:
-    """Return the scenario that TOML holds, checked whole, its variants too; SpecError as `load_scenario`."""
+def read_scenario(
+    stream: IO[bytes], name: str = "scenario", *, folder: str = ".", outside: bool = False
+) -> Scenario:
+    """Return the scenario that TOML holds, checked whole, its variants too; errors as `load_scenario`.
+
+    Names of files are relative to ``folder``, and lead out of it or are URLs only with ``outside``.
+    """
     # it takes numpy, which lists of names need not wait for
     from ecmproto.craft.spec import read_document
 
-    scenario = Scenario(document=read_tables(read_document(stream, name)))
+    document = read_tables(read_document(stream, name))
+    document.folder, document.outside = folder, outside
+    scenario = Scenario(document=document)
     scenario.experiment()
     for variant in scenario.variants:
         scenario.with_variant(variant).experiment()
