@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import re
 import statistics
@@ -123,13 +124,14 @@ def measure(path: str, points: str, rounds: str) -> None:
     """Print what a point takes with each contender, round after round, and how busy workers were: as JSON."""
     call = sweep_call(load_scenario(path), FIGURES)
     seeds = max(2, int(points) // len(VALUES))
-    executors: dict[str, Executor] = {
-        "one process": Processes(1, apart=True),
-        "two processes": Processes(2),
-        "a cluster of two workers": Cluster(address="local:2"),
-    }
     seen: dict[str, list[tuple[float, float]]] = {}
     with ExitStack() as kept:
+        cluster = kept.enter_context(LocalCluster(2, _SCHEDULER_PORT))
+        executors: dict[str, Executor] = {
+            "one process": Processes(1, apart=True),
+            "two processes": Processes(2),
+            "a cluster of two workers": Cluster(address=cluster.address),
+        }
         loops = [kept.enter_context(_loop(path)) for _ in range(2)]
         for executor in executors.values():
             kept.enter_context(executor)
@@ -186,9 +188,10 @@ def _sweep(path: Path, points: int, out: Path, *options: str) -> list[str]:
 
 def _show_memory(path: Path) -> None:
     """Print the most memory that the command has, without its workers, and its processor time."""
-    for options in (("--jobs", "2"), ("--scheduler", "local:2")):
-        for points in (1_000, 10_000):
-            command = _sweep(path, points, Path(f"{path}.{options[1]}"), *options)
+    for number, points in itertools.product(range(2), (1_000, 10_000)):
+        with LocalCluster(2, _SCHEDULER_PORT) as cluster:
+            options = (("--jobs", "2"), ("--scheduler", cluster.address))[number]
+            command = _sweep(path, points, Path(f"{path}.{number}"), *options)
             with Peaks() as peaks:
                 elapsed_s = finished(command, peaks=peaks, role="command")
             print(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -243,6 +244,9 @@ def split_assignments(ctx: click.Context, param: click.Parameter, given: tuple[s
 # Who does the work ----------------------------------------------------------------------------------------
 
 
+_LOCAL = re.compile(r"local:([1-9]\d{0,2})")
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """Who does a command's work: processes of this machine, or a cluster; `execution_options`."""
@@ -264,7 +268,9 @@ class Execution:
 
         A single process is this one, unless it is to be ``apart``, so that what kills it spares this one.
         """
-        if self.scheduler is not None:
+        # the workers are processes of this one, which nobody else can reach
+        local = _LOCAL.fullmatch(self.scheduler or "")
+        if self.scheduler is not None and not local:
             from ecmproto.executors.cluster import Cluster
 
             return Cluster(
@@ -273,6 +279,8 @@ class Execution:
             )  # fmt: skip
         from ecmproto.executors.processes import Processes
 
+        if local:
+            return Processes(int(local[1]), apart=True, tell=tell)
         jobs = min(self.jobs or len(os.sched_getaffinity(0)), max(1, tasks))
         return Processes(jobs, apart=apart, tell=tell)
 
@@ -285,8 +293,8 @@ def execution_options(function: F) -> F:
         ),
         click.option(
             "--scheduler", metavar="ADDRESS",
-            help="Have a Dask cluster do it: tcp://HOST:PORT, tls://HOST:PORT, or local:4 for one of four "
-            "processes; needs ecmproto[cluster].",
+            help="Have a Dask cluster do it: tcp://HOST:PORT or tls://HOST:PORT; needs ecmproto[cluster]. "
+            "local:4 is --jobs 4.",
         ),
         click.option("--tls-ca-file", "ca_file", metavar="FILE", help="For tls://: its authority."),
         click.option("--tls-cert", "certificate", metavar="FILE", help="For tls://: a certificate."),

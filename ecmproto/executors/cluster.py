@@ -1,4 +1,4 @@
-"""Tasks run by the workers of a Dask cluster: of one that is there, or of one on this machine alone.
+"""Tasks run by the workers of a Dask cluster.
 
 What Dask is asked for is little: to bring octets to a worker that is named, and those back that come of them.
 Which worker gets which tasks, how many at a time, and what becomes of those whose worker dies is decided
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import logging
 import os
 import queue
 import re
-import signal
 import threading
 import time
 import uuid
@@ -33,6 +33,8 @@ from ecmproto.executors.work import answers, keep_freed_memory, request_of, resu
 
 _BATCH_S = 10.0
 """Work that a worker is given at a time."""
+_AHEAD = 2
+"""The batches of a worker: one that it runs, and the next, so that it waits for nobody."""
 _LOOK_S = 2.0
 """How often the scheduler is asked for its workers; it tells of most changes itself."""
 _FETCH_S = 10.0
@@ -40,27 +42,14 @@ _FETCH_S = 10.0
 _ENDING_S = 5
 _NOTHING = logging.CRITICAL + 1
 """The level of messages that are logged: none."""
-_ALONE = {
-    "distributed.scheduler.active-memory-manager.start": False,
-    "distributed.scheduler.http.routes": [],
-    "distributed.scheduler.work-stealing": False,
-    "distributed.worker.http.routes": [],
-    "distributed.worker.memory.monitor-interval": "500ms",
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.system-monitor.gil.enabled": False,
-    "distributed.admin.system-monitor.interval": "5s",
-    "distributed.admin.tick.interval": "500ms",
-}
-"""What a cluster that serves one command does without, or seldom: looking at itself takes time."""
 _PATIENCE_S = 600.0
 """How long one waits for a first worker, or for another one."""
-_LOCAL = re.compile(r"local:(\d{1,4})")
 _REMOTE = re.compile(r"(?:tcp|tls)://(?:[^/\s:\[\]]+|\[[0-9A-Fa-f:.%\w]+\]):\d{1,5}")
 
 
 @dataclass(slots=True, kw_only=True)
 class Cluster:
-    """The workers of the scheduler at ``address``; ``local:4`` starts four on this machine, for this alone.
+    """The workers of the scheduler at ``address``.
 
     ``tcp://host:port`` is for closed networks: whoever reaches a scheduler of Dask's may run what he likes
     on its workers.  ``tls://host:port`` is for others; files that are not given are those of Dask's own
@@ -79,8 +68,7 @@ class Cluster:
     _connected: Any = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        local = _LOCAL.fullmatch(self.address)
-        if not (_REMOTE.fullmatch(self.address) or (local and 1 <= int(local[1]) <= 1024)):
+        if not _REMOTE.fullmatch(self.address):
             needed = "tcp://HOST:PORT or tls://HOST:PORT of a scheduler, or local:N for N processes"
             raise ParameterError(name="scheduler", needed=needed, got=shown(self.address))
 
@@ -95,7 +83,7 @@ class Cluster:
                 run.end()
 
     def __enter__(self) -> Cluster:
-        """Stay connected for the next run; a cluster on this machine stays there."""
+        """Stay connected for the next run."""
         self._kept = ExitStack()
         return self
 
@@ -119,9 +107,10 @@ class Cluster:
     @contextmanager
     def _connection(self) -> Generator[Any, None, None]:
         distributed = _dask()
-        with _quiet(), self._scheduler(distributed) as (scheduler, security):
+        security = self._security(distributed)
+        with _quiet():
             try:
-                client = distributed.Client(scheduler, security=security, set_as_default=False)
+                client = distributed.Client(self.address, security=security, set_as_default=False)
             except Exception as error:  # assertions too, as where a scheduler talks TLS
                 got = str(error).partition("\n")[0] or type(error).__name__
                 raise self._error("a scheduler that answers", got) from None
@@ -130,30 +119,6 @@ class Cluster:
             finally:
                 with suppress(Exception):  # a scheduler that is gone
                     client.close(timeout=_ENDING_S)
-
-    @contextmanager
-    def _scheduler(self, distributed: Any) -> Generator[tuple[Any, Any], None, None]:
-        local = _LOCAL.fullmatch(self.address)
-        if local is None:
-            yield self.address, self._security(distributed)
-            return
-        with importlib.import_module("dask.config").set(_ALONE), _without_interrupts():
-            cluster = distributed.LocalCluster(
-                n_workers=int(local[1]),
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                protocol="tcp://",
-                dashboard_address=None,
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # where its pages would be
-                silence_logs=_NOTHING,
-                security=distributed.Security(require_encryption=False),
-            )
-        try:
-            yield cluster, None
-        finally:
-            with suppress(Exception):
-                cluster.close(timeout=_ENDING_S)
 
     def _security(self, distributed: Any) -> Any:
         given = {"tls_ca_file": self.ca_file, "tls_client_cert": self.certificate, "tls_client_key": self.key}
@@ -197,19 +162,6 @@ def _quiet() -> Generator[None, None, None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
-
-
-@contextmanager
-def _without_interrupts() -> Generator[None, None, None]:
-    """Start processes that leave Ctrl-C to this one."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 # On workers -----------------------------------------------------------------------------------------------
@@ -257,8 +209,8 @@ class _Run:
         self._client = client
         self._call = call
         self._batches = batches
-        self._flights: dict[str, _Flight | None] = {}
-        """What each worker has."""
+        self._flights: dict[str, list[_Flight]] = {}
+        """The batches of each worker, the first of which it runs."""
         self._events: queue.SimpleQueue[_Flight | _Gone | None] = queue.SimpleQueue()
         self._missing: set[str] = set()
         """Workers that were not there when one last looked, without a word from the scheduler."""
@@ -308,12 +260,12 @@ class _Run:
             raise self._scheduler_lost(error) from None
         there = {name for name, each in told.items() if each.get("status", "running") == "running"}
         for name in there - self._flights.keys():
-            self._flights[name] = None
+            self._flights[name] = []
         for name in self._missing - told.keys():
             yield from self._lost(_Gone(name, False))
         self._missing = self._flights.keys() - told.keys()
         for name in self._flights.keys() & (told.keys() - there):  # paused: it has too little memory left
-            if self._flights[name] is None:
+            if not self._flights[name]:
                 del self._flights[name]
         self._cluster.workers = len(self._flights)
         if self._flights:
@@ -329,18 +281,17 @@ class _Run:
         """Give what a lost worker had to others."""
         if gone.worker not in self._flights:
             return
-        flight = self._flights.pop(gone.worker)
+        flights = self._flights.pop(gone.worker)
         self._cluster.workers = len(self._flights)
         self._seen_s = time.monotonic()
-        if flight is None:
-            return
-        with suppress(Exception):
-            flight.future.cancel()
-        if gone.is_no_loss:
+        for flight in flights:
+            with suppress(Exception):
+                flight.future.cancel()
+        for flight in reversed(flights if gone.is_no_loss else flights[1:]):
             self._batches.put_back(flight.tasks)
-        else:
+        if flights and not gone.is_no_loss:
             self._cluster.tell(f"worker {gone.worker} died; what it had is run again")
-            yield from self._batches.killed(flight.tasks, "lost worker", gone.worker)
+            yield from self._batches.killed(flights[0].tasks, "lost worker", gone.worker)
 
     def _scheduler_lost(self, error: object) -> ExecutorError:
         got = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
@@ -350,17 +301,18 @@ class _Run:
     # Batches ------------------------------------------------------------------------------------------
 
     def _give(self) -> None:
-        """Give workers what they have room for."""
-        for name, flight in self._flights.items():
-            if flight is None:
-                # What was running when a worker died has the next one for itself.
-                suspected = self._batches.suspected
-                tasks = (
-                    [self._batches.next_suspected()] if suspected else self._batches.next(len(self._flights))
-                )
-                if not tasks:
-                    return
-                self._send(_Flight(name, tasks))
+        """Give each worker a batch to run, then each the next."""
+        for before in range(_AHEAD):
+            for name, flights in self._flights.items():
+                if len(flights) == before and (tasks := self._next(flights)):
+                    self._send(_Flight(name, tasks))
+
+    def _next(self, flights: list[_Flight]) -> list[Task]:
+        """Return what a worker is given that has some batches."""
+        if self._batches.suspected:
+            # What was running when a worker died has the next one for itself.
+            return [] if flights else [self._batches.next_suspected()]
+        return self._batches.next(_AHEAD * len(self._flights))
 
     def _send(self, flight: _Flight) -> None:
         flight.future = self._client.submit(
@@ -372,12 +324,12 @@ class _Run:
             allow_other_workers=False,
             pure=False,
         )
-        self._flights[flight.worker] = flight
+        self._flights[flight.worker].append(flight)
         flight.future.add_done_callback(lambda future: self._events.put(flight))
 
     def _landed(self, flight: _Flight) -> Iterator[TaskResult]:
         """Yield the results of a batch that is done."""
-        if self._flights.get(flight.worker) is not flight:
+        if flight not in self._flights.get(flight.worker, ()):
             return  # its worker died in the meantime
         try:
             answered = flight.future.result(timeout=_FETCH_S)
@@ -393,19 +345,20 @@ class _Run:
         except Exception as error:
             yield from self._not_done(flight, error)
             return
-        self._flights[flight.worker] = None
+        self._flights[flight.worker].remove(flight)
         flight.future.release()
-        for task, answer in zip(flight.tasks, unframed(answered), strict=True):
-            result, was_warm = result_of(task, answer)
+        results = [result_of(*each) for each in zip(flight.tasks, unframed(answered), strict=True)]
+        for result, was_warm in results:
             if was_warm:
                 self._batches.measure(result)
-            yield result
+        self._give()  # what is done with results takes time
+        yield from (result for result, _ in results)
 
     def _not_done(self, flight: _Flight, error: Exception) -> Iterator[TaskResult]:
         """Take a batch that Dask could not have done."""
         if self._client.status != "running":
             raise self._scheduler_lost("none any more") from None
-        self._flights[flight.worker] = None
+        self._flights[flight.worker].remove(flight)
         name = type(error).__name__
         if name == "KilledWorker":
             yield from self._batches.killed(flight.tasks, "lost worker", flight.worker)
@@ -419,7 +372,6 @@ class _Run:
         """Cancel what is not done."""
         with suppress(Exception):
             self._client.unsubscribe_topic("all")
-        for flight in self._flights.values():
-            if flight is not None:
-                with suppress(Exception):
-                    flight.future.cancel()
+        for flight in itertools.chain(*self._flights.values()):
+            with suppress(Exception):
+                flight.future.cancel()

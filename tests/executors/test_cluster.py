@@ -22,6 +22,7 @@ from ecmproto.executors.processes import Processes
 from ecmproto.executors.protocol import Call
 from ecmproto.executors.rows import RowStore
 from ecmproto.executors.running import Tally, run_tasks
+from ecmproto_cli.options import Execution
 from tests.conftest import requires
 from tests.executors.test_processes import FUNCTIONS, tasks_for
 
@@ -71,11 +72,11 @@ class Dask:
             time.sleep(0.05)
         raise AssertionError(self._logs[number].read_text())
 
-    def start_workers(self, count: int) -> None:
-        """Start workers, which nobody starts anew."""
+    def start_workers(self, count: int, nanny: str = "--no-nanny") -> None:
+        """Start workers, which nobody starts anew unless they have a nanny."""
         self.address = self._said(0, r"Scheduler at: +(\w+://[\d.:]+)")
         for _ in range(count):
-            options = ["--no-nanny", "--nthreads", "1", "--local-directory", str(self._folder)]
+            options = [nanny, "--nthreads", "1", "--local-directory", str(self._folder)]
             self._start("worker", self.address, *options)
 
     def wait(self) -> None:
@@ -86,6 +87,11 @@ class Dask:
     def cluster(self, tell: Callable[[str], None] = lambda sentence: None) -> Cluster:
         """Return the executor that uses it."""
         return Cluster(address=self.address, tell=tell, **self.tls)
+
+    @property
+    def printed(self) -> str:
+        """All that its processes have printed."""
+        return "".join(log.read_text() for log in self._logs)
 
     def end(self) -> None:
         """End all."""
@@ -197,25 +203,43 @@ def listening() -> set[tuple[str, int]]:
     return found
 
 
-def test_a_cluster_on_this_machine_survives_a_task_that_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def restarting(tmp_path: Path, repository: Path) -> Iterator[Dask]:
+    """A cluster whose two workers are started again when they die."""
+    dask = Dask(tmp_path, repository, tls=False)
+    try:
+        dask.start_workers(2, "--nanny")
+        dask.wait()
+        yield dask
+    finally:
+        dask.end()
+
+
+def test_a_cluster_survives_a_task_that_kills(restarting: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH_S", 0.2)
-    before = listening()
     call = Call(f"{FUNCTIONS}:mishaps", {"takes_s": 0.01})
     tasks = tasks_for(call, [{"x": x, **({"what": "die"} if x == 7 else {})} for x in range(60)])
-    during: set[tuple[str, int]] = set()
     found = {}
-    for result in run_tasks(tasks, call, executor=Cluster(address="local:2")):
+    for result in run_tasks(tasks, call, executor=restarting.cluster()):
         found[result.task.data["x"]] = result
-        if not during:
-            during = listening() - before
     failures = {x: result.failure for x, result in found.items() if result.failure is not None}
     assert {x: each.kind for x, each in failures.items()} == {7: "killed"}
     assert "2 times" in failures[7].sentence
     assert {x: result.row.get("y") for x, result in found.items() if x != 7} == {
         x: x**2 for x in range(60) if x != 7
     }
-    assert {address for address, _ in during} == {"127.0.0.1"}
-    assert listening() == before
+
+
+def test_workers_of_this_machine_listen_nowhere() -> None:
+    before = listening()
+    given = dict.fromkeys(("jobs", "ca_file", "certificate", "key"))
+    executor = Execution(scheduler="local:2", **given).executor(9, lambda sentence: None)
+    call = Call(f"{FUNCTIONS}:mishaps", {"takes_s": 0.01})
+    with executor:
+        results = list(executor.run(tasks_for(call, [{"x": x} for x in range(20)]), call))
+        assert listening() == before
+    assert {result.row["y"] for result in results} == {x**2 for x in range(20)}
+    assert len({result.worker for result in results}) == 2
 
 
 # What is refused ------------------------------------------------------------------------------------------

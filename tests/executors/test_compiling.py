@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.executors.cluster import Cluster
 from ecmproto.executors.processes import Processes
-from ecmproto.executors.protocol import Call, Executor, Task
+from ecmproto.executors.protocol import Call, Task, TaskResult
+from tests.executors.test_cluster import Dask
 from tests.kernels.test_kernel import INNER
 
 WORK = """
@@ -21,12 +21,26 @@ def called(data, options):
 """
 
 
-@pytest.mark.parametrize("executor", [Processes(2), Cluster(address="local:2")], ids=["processes", "cluster"])
+def by_cluster(tasks: list[Task], call: Call, folder: Path, repository: Path) -> tuple[list[TaskResult], str]:
+    """Return the results of two workers, and what these have printed."""
+    pytest.importorskip("distributed")
+    dask = Dask(folder, repository, tls=False)
+    try:
+        dask.start_workers(2)
+        dask.wait()
+        return list(dask.cluster().run(tasks, call)), dask.printed
+    finally:
+        dask.end()
+
+
+@pytest.mark.parametrize("kind", ["processes", "cluster"])
 def test_a_kernel_is_compiled_by_one_process_and_loaded_by_others(
-    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    kind: str,
+    tmp_path: Path,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    if isinstance(executor, Cluster):
-        pytest.importorskip("distributed")
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
     (tmp_path / "work_part.py").write_text(WORK)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -39,9 +53,12 @@ def test_a_kernel_is_compiled_by_one_process_and_loaded_by_others(
         monkeypatch.setenv(name, value)
     call = Call("work_part:called")
     tasks = [Task(key=str(x), data={"x": x}) for x in range(2)]
-    results = list(executor.run(tasks, call))
+    if kind == "processes":
+        results = list(Processes(2).run(tasks, call))
+        said = "".join(capfd.readouterr())
+    else:
+        results, said = by_cluster(tasks, call, tmp_path, repository)
     assert sorted(result.row["y"] for result in results) == [1, 2]
     assert len({result.worker for result in results}) == 2
-    said = "".join(capfd.readouterr())
     assert said.count("data saved") == len(list(cache.rglob("*.nbc"))) > 0
     assert said.count("data loaded") == said.count("data saved")
