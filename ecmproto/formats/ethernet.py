@@ -79,15 +79,23 @@ class ITag(Layer):
 class SNAP(Layer):
     """LLC and SNAP headers behind an 802.3 length that announce IPv4, IPv6 or ARP as an EtherType would.
 
-    Other LLC headers, and SNAP of other organisations, are `Data`.
+    Other LLC headers, and SNAP of other organisations, are `Data`: what is the same in all of these headers
+    has names of its own, since Wireshark's ``llc.dsap`` and so on are in those too.
     """
 
     dsap: int = uint(
-        8, default=0xAA, base="hex", doc="destination service access point", source="802.2 3.3.1"
-    )
-    ssap: int = uint(8, default=0xAA, base="hex", doc="source service access point", source="802.2 3.3.1")
-    control: int = uint(8, default=3, base="hex", doc="control: unnumbered information", source="802.2 5.4")
-    oui: int = uint(24, default=0, doc="organisation", source="RFC 1042")
+        8, default=0xAA, base="hex", doc="destination service access point", source="802.2 3.3.1",
+        name="snap.dsap",
+    )  # fmt: skip
+    ssap: int = uint(
+        8, default=0xAA, base="hex", doc="source service access point", source="802.2 3.3.1",
+        name="snap.ssap",
+    )  # fmt: skip
+    control: int = uint(
+        8, default=3, base="hex", doc="control: unnumbered information", source="802.2 5.4",
+        name="snap.control",
+    )  # fmt: skip
+    oui: int = uint(24, default=0, doc="organisation", source="RFC 1042", name="snap.oui")
     etype: int = uint(
         16, default=0, base="hex", doc="EtherType of what follows", source="RFC 1042", name="llc.type"
     )

@@ -99,7 +99,12 @@ class CongestionNotificationTLV(_AnyTLV):
     type: int = _type(127)
     length: int = _length(6)
     oui: int = uint(
-        24, default=OUI_8021, base="hex", doc="00-80-C2", source="802.1Q Annex D", name="lldp.orgtlv.oui"
+        24,
+        default=OUI_8021,
+        base="hex",
+        doc="00-80-C2",
+        source="802.1Q Annex D",
+        name="lldp.ieee.802_1qau.oui",
     )
     subtype: int = uint(
         8, default=CN_SUBTYPE, base="hex", doc="Congestion Notification", source="802.1Q Annex D",
