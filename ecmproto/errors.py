@@ -10,6 +10,7 @@ import functools
 import re
 import reprlib
 import unicodedata
+import warnings
 from typing import Any
 
 
@@ -328,6 +329,22 @@ def _columns(text: str) -> int:
     """Return how many columns of a terminal ``text`` takes."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
+
+
+class PluginWarning(UserWarning):
+    """A format or mechanism of another package that cannot be used, and is left out."""
+
+
+def plugin_text(entry: Any) -> str:
+    """Return the distribution and the value of an entry point in words."""
+    whose = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
+    return f"the entry point {entry.value}{whose}"
+
+
+def warn_of_plugin(entry: Any, got: str) -> None:
+    """Warn that what an entry point names is left out."""
+    sentence = f"{entry.name}, {plugin_text(entry)}, is left out: {got}"
+    warnings.warn(sentence, PluginWarning, stacklevel=2)
 
 
 class CacheWarning(UserWarning):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ecmproto._version import __version__
-from ecmproto.errors import CacheWarning
+from ecmproto.errors import CacheWarning, PluginWarning
 from ecmproto_cli import small
 from ecmproto_cli.errors import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report, tell_notes, warn
 from ecmproto_cli.progress import work
@@ -203,7 +203,7 @@ def _show(
     line: str | None = None,
 ) -> None:
     """Show a warning meant for the user as one sentence, without file and line."""
-    if issubclass(category, CacheWarning):
+    if issubclass(category, CacheWarning | PluginWarning):
         warn(str(message))
     else:
         _show_any(message, category, filename, lineno, file, line)

@@ -49,7 +49,7 @@ from ecmproto.formats.schema import (
     sint,
     uint,
 )
-from ecmproto.formats.summary import Summary, summary_of_fields
+from ecmproto.formats.summary import Summary, check_summary, summary_of_fields
 from ecmproto.formats.text import value_of
 from ecmproto.values import Later, dataclass
 
@@ -443,6 +443,7 @@ def _fill_in(cls: Any) -> None:
     fill("crafting", Crafting())
     shows = cls.shows is not None
     fill("summary", summary_of_fields(cls.prefix, cls.role, cls.layout, next_key=cls.next_key, shows=shows))
+    check_summary(cls.__name__, cls.summary)
     by_points = cls.role == "message" and any(field.kind == "cpid" for field in cls.layout)
     fill("as_feedback", Feedback() if by_points else None)
     cls.colour = cls.summary.colour or _COLOURS.get(cls.role, "title")

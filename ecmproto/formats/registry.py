@@ -12,8 +12,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from ecmproto.errors import ParameterError
+from ecmproto.errors import ParameterError, shown, warn_of_plugin
 from ecmproto.formats.base import ADDED, Layer
 from ecmproto.formats.bcn import BCN, RRTTag
 from ecmproto.formats.cn import CNM, CNTag
@@ -61,6 +62,9 @@ from ecmproto.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.formats.schema import Field
 from ecmproto.values import dataclass
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 OWN: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
     UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, EthernetARP,
@@ -76,23 +80,23 @@ MOST_FORMATS = 63
 """How many formats compiled code has room for; it is the same whatever formats there are."""
 
 
-def _added() -> Iterator[type[Layer]]:
-    """Yield the formats of other packages, then those that were registered."""
+def _added() -> Iterator[tuple[type[Layer], EntryPoint | None]]:
+    """Yield the formats of other packages with their entry points, then those that were registered."""
     if any(map(_names_formats, sys.path)):
         # imported only where it is needed, since that takes longer than all of this module's other work
         from importlib.metadata import entry_points
 
         for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
-            needed = f"a format from the entry point {entry.value}"
             try:
                 cls = entry.load()
-            except Exception as error:  # whatever a foreign package raises while it is imported
-                got = f"{type(error).__name__}: {error}"
-                raise ParameterError(name=entry.name, needed=needed, got=got) from error
-            if not (isinstance(cls, type) and issubclass(cls, Layer) and hasattr(cls, "layout")):
-                raise ParameterError(name=entry.name, needed=needed, got=repr(cls))
-            yield cls
-    yield from ADDED
+            except (Exception, SystemExit) as error:  # whatever a foreign package raises when imported
+                warn_of_plugin(entry, f"{type(error).__name__}: {error}")
+                continue
+            if isinstance(cls, type) and issubclass(cls, Layer) and hasattr(cls, "layout"):
+                yield cls, entry
+            else:
+                warn_of_plugin(entry, f"needed a format, got {shown(cls)}")
+    yield from ((cls, None) for cls in ADDED)
 
 
 def _names_formats(folder: str) -> bool:
@@ -110,16 +114,23 @@ def _names_formats(folder: str) -> bool:
 
 
 def _with_added(own: tuple[type[Layer], ...]) -> tuple[type[Layer], ...]:
-    """Return all formats; ParameterError for one that takes the name or announcement of another."""
+    """Return all formats; ParameterError for a registered one that takes another's name or announcement."""
     formats = list(own)
-    for cls in _added():
+    for cls, entry in _added():
         if cls in formats:
             continue
-        for other in formats:
-            _refuse_same(cls, other)
-        formats.append(cls)
-    if len(formats) > MOST_FORMATS:
-        raise ParameterError(name="formats", needed=f"at most {MOST_FORMATS}", got=str(len(formats)))
+        try:
+            for other in formats:
+                _refuse_same(cls, other)
+            if len(formats) >= MOST_FORMATS:
+                got = f"{cls.prefix} as well"
+                raise ParameterError(name="formats", needed=f"at most {MOST_FORMATS}", got=got)
+        except ParameterError as error:
+            if entry is None:
+                raise
+            warn_of_plugin(entry, str(error))
+        else:
+            formats.append(cls)
     return tuple(formats)
 
 

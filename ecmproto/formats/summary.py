@@ -14,7 +14,8 @@ A template is text with values in braces, which `ecmproto.dissect` puts together
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from string import Formatter
 from typing import Any, TypeAlias
 
 from ecmproto.formats.schema import Field
@@ -78,6 +79,46 @@ class Summary:
     """Those of its own."""
     styles: Mapping[str, Callable[..., str]] = dataclasses.field(default_factory=dict)
     """Styles that its templates name and `ecmproto.dissect` does not have."""
+
+
+STYLES = frozenset({
+    "decimal", "signed", "hex", "mac", "ipv4", "ipv6", "address", "from", "capacity", "time", "ticks",
+    "cm_tag", "e2cm_type", "ip", "flags", "packet", "ethertype", "protocol",
+})  # fmt: skip
+"""Names of the styles of `ecmproto.dissect`."""
+CLAUSES = frozenset({
+    "ports", "cpid", "source", "other", "stranger", "queue", "queues", "saturated", "quanta", "dei", "octets",
+    "rate", "addresses",
+})  # fmt: skip
+"""Names of the clauses of `ecmproto.dissect`."""
+
+
+def check_summary(name: str, summary: Summary) -> None:
+    """Raise TypeError where a template of a format's summary names an unknown style or clause."""
+    known = STYLES | CLAUSES | summary.styles.keys() | summary.clauses.keys()
+    for template in _templates((summary.detail, summary.tag, summary.name, *summary.clauses.values())):
+        try:
+            styles = {style for _, _, style, _ in Formatter().parse(template) if style}
+        except ValueError as error:
+            raise TypeError(f"{name}: summary: needed a template, got {template!r} ({error})") from None
+        if unknown := sorted(styles - known):
+            # imported where something is wrong: it takes long
+            import difflib
+
+            near = difflib.get_close_matches(unknown[0], known, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            needed = "a style or clause that there is"
+            raise TypeError(f"{name}: summary: needed {needed}, got {unknown[0]!r} in {template!r}{hint}")
+
+
+def _templates(clauses: Sequence[Clause]) -> Iterator[str]:
+    for clause in clauses:
+        if isinstance(clause, str):
+            yield clause
+        elif isinstance(clause, First):
+            yield from clause.templates
+        else:
+            yield from _templates((clause.then, clause.otherwise))
 
 
 _SAID_OF_NUMBERS = 6

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from ecmproto.errors import ParameterError
+from ecmproto.errors import ParameterError, plugin_text
 from ecmproto.mechanisms.api.mechanism import Mechanism
 from ecmproto.mechanisms.api.parameters import unknown_name
 from ecmproto.mechanisms.bcn.parameters import BCN
@@ -76,10 +76,10 @@ def _load(name: str) -> Mechanism:
     from importlib.metadata import entry_points
 
     (entry, *_) = entry_points(group=ENTRY_POINT_GROUP, name=name)
-    needed = f"a Mechanism from the entry point {entry.value}"
+    needed = f"a Mechanism from {plugin_text(entry)}"
     try:
         found = entry.load()
-    except Exception as error:  # whatever a foreign package raises while it is imported
+    except (Exception, SystemExit) as error:  # whatever a foreign package raises while it is imported
         raise ParameterError(name=name, needed=needed, got=f"{type(error).__name__}: {error}") from error
     if not isinstance(found, Mechanism):
         raise ParameterError(name=name, needed=needed, got=f"a {type(found).__name__}")

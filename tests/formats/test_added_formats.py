@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from docs.transcripts import REPOSITORY, Folder, blocks_of
+from ecmproto.dissect import lines
+from ecmproto.formats.summary import CLAUSES, STYLES, Case, First, Summary, check_summary
 from tests.formats import check_added
 
 PAGE = REPOSITORY / "docs/extending.md"
@@ -100,13 +102,50 @@ def test_a_map_that_gives_an_added_ethertype_another_role_is_refused(tmp_path: P
     assert "ParameterError: ethertype: needed a value no format has, got 0x1234" in ended.stderr
 
 
-def test_a_broken_entry_point_is_named(tmp_path: Path) -> None:
+BROKEN = {
+    "import": ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+    "exit": ("import sys; sys.exit('gone')", "SystemExit: gone"),
+    "no format": ("Toy = 1", "needed a format, got 1"),
+    "taken": (declared("cnm", "announced_by = 0x1234").replace("@register", ""), "cnm: needed a name that no"),
+    "style": (
+        declared("toy", 'summary = Summary(label="TOY", detail="{number:hexx}"); announced_by = 0x1234')
+        .replace("@register", "from ecmproto.formats.summary import Summary"),
+        "TypeError: Toy: summary: needed a style or clause that there is, got 'hexx' in '{number:hexx}' "
+        "(did you mean 'hex'?)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_broken_plugin_is_named_and_left_out(text: str, tmp_path: Path) -> None:
     folder = tmp_path / "broken-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text("[ecmproto.formats]\ntoy = no_such_module:Toy\n")
-    ended = run(tmp_path, "-c", "import ecmproto.codec")
-    assert "ParameterError: toy: needed a format from the entry point no_such_module:Toy" in ended.stderr
+    (folder / "entry_points.txt").write_text("[ecmproto.formats]\ntoy = toy:Toy\n")
+    (tmp_path / "toy.py").write_text(BROKEN[text][0])
+    ended = run(tmp_path, "-m", "ecmproto_cli", "dissect", str(REPOSITORY / "pcaps" / "mixed.pcap"))
+    assert ended.returncode == 0, ended.stderr
+    assert len(ended.stdout.splitlines()) == 26
+    named = "ecmproto: warning: toy, the entry point toy:Toy of broken 1.0, is left out: "
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(named + BROKEN[text][1])
+
+
+def test_a_wrong_style_is_refused_where_declared(tmp_path: Path) -> None:
+    ended = run(tmp_path, "-c", BROKEN["style"][0] + "print('declared')")
+    assert ended.stdout == ""
+    assert BROKEN["style"][1] in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("detail", ["{number:hexx}", "{number", "{@:stranger} {number:signd}"])
+def test_templates_are_checked_in_all_clauses(detail: str) -> None:
+    clauses = {"own": Case("@", 0, 0, "", First(("", detail)))}
+    with pytest.raises(TypeError, match=r"^Toy: summary: needed a "):
+        check_summary("Toy", Summary(detail="{number:own}", clauses=clauses))
+
+
+def test_styles_and_clauses_are_those_of_dissect() -> None:
+    assert (lines._STYLES.keys(), lines.CLAUSES.keys()) == (STYLES, CLAUSES)
 
 
 def test_formats_of_one_ethertype_are_told_apart_by_their_first_two_octets(tmp_path: Path) -> None:
