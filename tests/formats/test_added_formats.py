@@ -106,7 +106,7 @@ BROKEN = {
     "import": ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
     "exit": ("import sys; sys.exit('gone')", "SystemExit: gone"),
     "no format": ("Toy = 1", "needed a format, got 1"),
-    "taken": (declared("cnm", "announced_by = 0x1234").replace("@register", ""), "cnm: needed a name that no"),
+    "taken": (declared("cnm", "announced_by = 0x1234").replace("@register", ""), "cnm: needed a name"),
     "style": (
         declared("toy", 'summary = Summary(label="TOY", detail="{number:hexx}"); announced_by = 0x1234')
         .replace("@register", "from ecmproto.formats.summary import Summary"),
