@@ -27,6 +27,17 @@ def test_a_cn_tag_in_another_priority_than_a_cnpv_is_found() -> None:
     assert (result.findings[0].measured, result.findings[0].allowed) == (4, "3")
 
 
+def test_a_cn_tag_without_a_vlan_tag_is_of_priority_0() -> None:
+    untagged = frame("cntag flow_id=7 data data=00")
+    cnm = frame("cntag flow_id=7 cnm qntz_fb=1")
+    result = domain([(0, TAGGED), (MS, untagged), (2 * MS, cnm)], cnpv="3")
+    assert faults(result) == [("DOM001", 2)]
+    assert result.findings[0].measured == 0
+    assert result.findings[0].what.endswith("its frame is untagged")
+    assert faults(domain([(0, untagged)], cnpv="0,3")) == []
+    assert faults(domain([(0, announced(STATION)), (MS, untagged)])) == [("DOM002", 2)]
+
+
 def test_a_cn_tag_on_a_link_that_ends_outside_of_the_domain_is_found() -> None:
     chassis_port_and_time = bytes.fromhex("02070402000000 00c1 04020731 06020078 0000")
     silent = bytes.fromhex(f"0180c200000e{SWITCH.replace(':', '')}88cc") + chassis_port_and_time

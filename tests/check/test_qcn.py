@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_feedback_follows_from_the_queue_by_w_and_qeq_that_explain_most(w: float
     assert str(right) in str(result.findings[0].allowed).split(" by ")[0]
     silent, estimated = sorted(result.notes)
     assert estimated.startswith(f"qcn.w = {w:g} and qcn.qeq = {exact_octets(qeq)} estimated from 2")
-    assert silent.startswith("Too few CNMs of 02:00:00:00:00:99/1")
+    assert silent.endswith("1 CNM of 02:00:00:00:00:99/1. QCN003 is silent.")
     given = checked(seen, ["QCN003"], {"qcn.w": str(w), "qcn.qeq": f"{qeq}B"})
     assert (faults(given), given.notes, given.results[0].judged) == ([("QCN003", 25)], (), 26)
     # with parameters that others use most of them are wrong
@@ -94,15 +95,49 @@ def test_congestion_points_beyond_those_followed_are_not_judged(monkeypatch: pyt
     assert [(case.subject, case.judged) for case in rule.cases] == [("02:00:00:00:00:91/1", 8)]
 
 
-def test_no_parameters_fit_feedback_that_is_drawn() -> None:
+Numbers = tuple[int, int, int]
+MISTAKES: dict[str, Callable[[int, int, int], Numbers]] = {
+    "the sign of the offset is inverted": lambda fb, offset, delta: (fb, -offset, delta),
+    "offset and delta are in octets, not in units of 64": lambda fb, offset, delta: (
+        fb, max(-32768, 64 * offset), 64 * delta
+    ),
+    "the feedback is one too high": lambda fb, offset, delta: (min(63, fb + 1), offset, delta),
+    "the feedback is one too low": lambda fb, offset, delta: (max(0, fb - 1), offset, delta),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize(("w", "qeq"), [(2, 26_000), (0.5, 33_000)])
+def test_a_mistake_throughout_is_a_finding(mistake: str, w: float, qeq: int) -> None:
+    spread = [(offset, delta) for offset in range(-420, 0, 47) for delta in range(-90, 140, 37)]
+    right = [(feedback(*each, w, qeq), *each) for each in spread]
+    seen: list[Event] = [(at * MS, cnm(*each)) for at, each in enumerate(right)]
+    assert faults(checked(seen, ["QCN003"])) == []
+    seen = [(at * MS, cnm(*MISTAKES[mistake](*each))) for at, each in enumerate(right)]
+    result = checked(seen, ["QCN003"])
+    assert faults(result) == [("QCN003", 1)]
+    allowed = str(result.findings[0].allowed)
+    assert f"{mistake}, w {w:g} and Qeq {exact_octets(qeq)}" in allowed
+
+
+def test_a_weight_between_powers_of_2_is_estimated() -> None:
+    seen: list[Event] = [
+        (at * MS, cnm(feedback(*each, 3, 26_000), *each)) for at, each in enumerate(QUEUES * 3)
+    ]
+    result = checked(seen, ["QCN003"])
+    assert result.wrong == 0
+    assert result.notes[0].startswith("qcn.w = 3 and qcn.qeq = 26 kB estimated")
+
+
+def test_feedback_that_no_parameters_fit_is_found_once() -> None:
     drawn = Random(1)
     seen: list[Event] = [
         (at * MS, cnm(drawn.randrange(1, 63), drawn.randrange(-999, 0), drawn.randrange(99)))
         for at in range(30)
     ]
     result = checked(seen, ["QCN003"])
-    assert (result.wrong, result.results[0].judged) == (0, 0)
-    assert result.notes[0].startswith("No qcn.w and qcn.qeq fit 30 CNMs")
+    assert (faults(result), result.results[0].judged) == ([("QCN003", 1)], 1)
+    assert "no mistake that is known" in str(result.findings[0].allowed)
 
 
 def test_a_cnm_says_something() -> None:

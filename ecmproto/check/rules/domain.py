@@ -55,8 +55,13 @@ class DomainRules(Parameters):
 def _priority(frames: Rows, parameters: DomainRules) -> Judged:
     inside = np.isin(frames.priority, sorted(parameters.cnpv))
     allowed = ", ".join(str(each) for each in sorted(parameters.cnpv)) or "none"
-    about = frames.is_tagged & ~frames.has(_CNM)
-    return Judged(~inside, "a CN-TAG in another priority than a CNPV", frames.priority, allowed, about=about)
+    priority, tagged = frames.priority, frames.is_tagged
+
+    def what(row: int) -> str:
+        untagged = "" if tagged[row] else ", as its frame is untagged"
+        return f"a CN-TAG in another priority than a CNPV{untagged}"
+
+    return Judged(~inside, what, priority, allowed, about=~frames.has(_CNM))
 
 
 def _two_tags(frames: Rows, parameters: DomainRules) -> Judged:
@@ -91,7 +96,7 @@ class _Tags:
 
     def add(self, rows: Rows) -> None:
         """Look at CN-TAGs and at LLDP."""
-        tagged = np.flatnonzero(rows.has(_CNTAG[0]) & rows.is_tagged & ~rows.has(_CNM))
+        tagged = np.flatnonzero(rows.has(_CNTAG[0]) & ~rows.has(_CNM))
         if len(tagged):
             keys = rows.interface[tagged] << 3 | rows.priority[tagged]
             found, first, count = np.unique(keys, return_index=True, return_counts=True)
@@ -215,7 +220,8 @@ RULES = (
         name="priority of CN-TAGs",
         sentence="Only frames of a congestion notification priority value have a CN-TAG.",
         why="A reaction point tags what it limits, which is of a CNPV; a bridge of the domain takes the "
-        "CN-TAG off no other priority. All priorities are CNPVs unless domain.cnpv says which.",
+        "CN-TAG off no other priority. Untagged frames count as priority 0. All priorities are CNPVs unless "
+        "domain.cnpv says which.",
         clause="802.1Q 30; wire-formats 2, 9",
         severity="error",
         subject=SENDER,

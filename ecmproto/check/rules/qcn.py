@@ -5,8 +5,9 @@ Numbers in a CNM are cut to 64 octets, each by itself, so every comparison allow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,18 +130,58 @@ def _sampled(cnms: Rows, parameters: QCNRules) -> Judged:
     return Judged(wrong, "feedback on a frame that is never sampled", found, "a data frame")
 
 
+_WEIGHTS = (2.0, *(2.0**power for power in range(-10, 11) if power != 1))
+
+
+class _Reading(NamedTuple):
+    """A reading of CNMs: 802.1Q's, or that of a mistake, by which numbers are put right."""
+
+    mistake: str = ""
+    added: int = 0
+    """How much is in the feedback that does not belong there."""
+    sign: int = 1
+    """Of the offset."""
+    unit: int = QUEUE_UNIT_OCTETS
+    """Octets in which offset and delta count."""
+    weights: Sequence[float] = _WEIGHTS
+
+
+_AS_WRITTEN = _Reading()
+_OCTETS = _Reading("offset and delta are in octets, not in units of 64", unit=1)
+_OTHERS = (
+    _Reading("the sign of the offset is inverted", sign=-1),
+    _Reading("the feedback is one too high", added=1), _Reading("the feedback is one too low", added=-1),
+    _Reading(weights=[quarters / 4 for quarters in range(1, 41)]),
+)  # fmt: skip
+"""What is tried where CNMs do not fit; the last is no mistake, but a weight that is no power of 2."""
+
+
+class _Fit(NamedTuple):
+    """The parameters that explain the most CNMs of a point by a reading, and which share these are."""
+
+    reading: _Reading
+    w: float = 0.0
+    qeq: int = 0
+    share: float = 0.0
+
+
 class FeedbackAgainstQueue:
     """Holds the quantized feedback of CNMs against their offset and delta: QCN003.
 
     Where w or Qeq is not given, each congestion point's are estimated, from its CNMs among the first
-    `_KEPT`, which are kept for that.  Parts checked apart are estimated apart where they have more.
+    `_KEPT`, which are kept for that.  Parts checked apart are estimated apart where they have more.  A point
+    whose CNMs fit no parameters is a finding itself, with the mistake that explains them.
     """
 
     _KEPT = 1 << 16
     _MOST_POINTS = 256
     _ESTIMATED_FROM = 1 << 12
     _LEAST_CNMS = 8
-    _LEAST_SHARE = 2 / 3
+    _LEAST_SHARE, _CLEAR_SHARE = 2 / 3, 0.95
+    """What a fit explains at least, and one above which no other is tried."""
+    _LARGEST_FRAME = 1 << 14
+    _MOST_GROWN = 0.1
+    """The share of CNMs whose queue may have grown by more than a sampling interval lets in."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._parameters = settings.of(QCNRules)
@@ -209,41 +250,81 @@ class FeedbackAgainstQueue:
         """Return w and Qeq of each congestion point, None where none fit."""
         found: dict[int, tuple[float, int] | None] = {}
         for cpid in np.unique(kept[:, 3]).tolist():
-            rows = kept[kept[:, 3] == cpid]
             if self._w is not None and self._qeq is not None:
                 found[cpid] = self._w, self._qeq
-                continue
-            found[cpid], used, share = self._estimate(rows)
-            name, told = cpid_of_key(cpid), counted(used, "CNM")
-            estimate = found[cpid]
-            if estimate is not None:
-                w, qeq = estimate
-                told = f"qcn.w = {w:g} and qcn.qeq = {exact_octets(qeq)} estimated from {told} of {name}."
-            elif self._w is not None or self._qeq is not None:
-                usual = self._parameters
-                found[cpid] = usual.weight, usual.qeq_octets
-                told = (
-                    f"What is not given of qcn.w and qcn.qeq cannot be estimated from {told} of {name}: "
-                    f"taken as {usual.weight:g} and {exact_octets(usual.qeq_octets)}."
-                )
-            elif used < self._LEAST_CNMS:
-                told = f"Too few CNMs of {name} to estimate qcn.w and qcn.qeq from: {told}. QCN003 is silent."
             else:
-                told = f"No qcn.w and qcn.qeq fit {told} of {name}: {share:.0%} at best. QCN003 is silent."
-            report.note(f"QCN003 {cpid}", told)
+                found[cpid] = self._estimate(kept[kept[:, 3] == cpid], report)
         return found
 
-    def _estimate(self, rows: Int64) -> tuple[tuple[float, int] | None, int, float]:
-        """Return w and Qeq that explain the most CNMs, how many were looked at, and which share they do."""
-        fb, offset, delta = rows[: self._ESTIMATED_FROM, 4:].T
-        usable = (fb > 0) & (fb < _MOST_FB) & (delta < _MOST) & (delta > _LEAST)
+    def _estimate(self, rows: Int64, report: Report) -> tuple[float, int] | None:
+        """Return w and Qeq of a congestion point, None where none fit, which the report gets to know."""
+        used, written = self._fit(rows[: self._ESTIMATED_FROM], _AS_WRITTEN)
+        is_enough, is_given = used >= self._LEAST_CNMS, self._w is not None or self._qeq is not None
+        fit = written
+        if is_enough and self._qeq is None:
+            fit = self._best(rows[: self._ESTIMATED_FROM], written)
+        usual, cnms = self._parameters, f"{counted(used, 'CNM')} of {cpid_of_key(int(rows[0, 3]))}"
+        if fit.reading.mistake or (is_enough and not is_given and fit.share < self._LEAST_SHARE):
+            self._tell(report, rows, written, fit)
+            return None
+        if fit.share >= self._LEAST_SHARE:
+            told = f"qcn.w = {fit.w:g} and qcn.qeq = {exact_octets(fit.qeq)} estimated from {cnms}."
+        elif is_given:
+            fit = _Fit(_AS_WRITTEN, usual.weight, usual.qeq_octets)
+            told = (
+                f"What is not given of qcn.w and qcn.qeq cannot be estimated from {cnms}: "
+                f"taken as {usual.weight:g} and {exact_octets(usual.qeq_octets)}."
+            )
+        else:
+            told = f"Too few CNMs to estimate qcn.w and qcn.qeq from: {cnms}. QCN003 is silent."
+        report.note(f"QCN003 {rows[0, 3]}", told)
+        return (fit.w, fit.qeq) if fit.qeq else None
+
+    def _best(self, rows: Int64, written: _Fit) -> _Fit:
+        """Return the fit that explains the most CNMs, 802.1Q's where no other is clearly better."""
+        if self._grown(rows) > self._MOST_GROWN:
+            octets = self._fit(rows, _OCTETS)[1]
+            if octets.share >= self._LEAST_SHARE:
+                return octets
+        if written.share >= self._CLEAR_SHARE:
+            return written
+        best = max((self._fit(rows, reading)[1] for reading in _OTHERS), key=lambda each: each.share)
+        needed = self._LEAST_SHARE if written.share < self._LEAST_SHARE else self._CLEAR_SHARE
+        return best if best.share >= needed else written
+
+    def _grown(self, rows: Int64) -> float:
+        """Return the share of CNMs whose queue grew by more than came in a sampling interval."""
+        most = self._parameters.sample_base_octets * (1 + self._parameters.jitter) + self._LARGEST_FRAME
+        return float((rows[:, 6] * QUEUE_UNIT_OCTETS > most).mean())
+
+    def _tell(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
+        """Report a congestion point whose CNMs fit no parameters, at the first of them."""
+        told = f"{fit.share:.0%} of its CNMs at most by any w and Qeq"
+        if best.reading is _OCTETS:
+            most = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
+            told = f"a queue that grew by {exact_octets(most)} between two samples"
+        needed = f"{self._LEAST_SHARE:.0%} or more; no mistake that is known explains as many"
+        if best.reading.mistake:
+            needed = (
+                f"what explains {best.share:.0%}: {best.reading.mistake}, w {best.w:g} and Qeq "
+                f"{exact_octets(best.qeq)}"
+            )
+        number, time_ns, interface, cpid = rows[:1, :4].T
+        judged = Judged(np.ones(1, np.bool_), "feedback, offset and delta do not agree", told, needed)
+        report.tell("QCN003", Where(number, time_ns, interface, cpid), judged)
+
+    def _fit(self, rows: Int64, reading: _Reading) -> tuple[int, _Fit]:
+        """Return how many CNMs can be looked at, and the w and Qeq that explain the most by a reading."""
+        fb, offset, delta = rows[:, 4:].T
+        whole = (fb > 0) & (fb < _MOST_FB) & (delta < _MOST) & (delta > _LEAST)
+        fb, offset, delta = fb - reading.added, reading.sign * offset, delta
+        usable = whole & (fb > 0) & (fb < _MOST_FB)
         fb, offset, delta = fb[usable], offset[usable], delta[usable]
         if len(fb) < self._LEAST_CNMS:
-            return None, len(fb), 0.0
-        weights = [2.0, *(2.0**power for power in range(-10, 11) if power != 1)]
+            return len(fb), _Fit(reading)
         best: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
-        for w in weights if self._w is None else [self._w]:
-            low, high = _pushed(offset, delta, w)
+        for w in reading.weights if self._w is None else [self._w]:
+            low, high = _pushed(offset, delta, w, reading.unit)
             # the divisor Qeq·(2w + 1) lies between these
             least, most = np.maximum(low, 0) * _MOST_FB / (fb + 1), high * _MOST_FB / fb
             if self._qeq is not None:
@@ -254,14 +335,11 @@ class FeedbackAgainstQueue:
             if count > best[0]:
                 best = count, w, *span
         count, w, low_end, high_end = best
-        share = count / len(fb)
-        if share < self._LEAST_SHARE:
-            return None, len(fb), share
         factor = 2 * w + 1
         qeq = self._qeq or _roundest(
             low_end / factor, high_end / factor, QCNCongestionPointParameters().qeq_octets
         )
-        return (w, qeq), len(fb), share
+        return len(fb), _Fit(reading, w, qeq, count / len(fb))
 
     def _judge(self, report: Report, rows: Int64, estimates: dict[int, tuple[float, int] | None]) -> None:
         for cpid in np.unique(rows[:, 3]).tolist():
@@ -272,7 +350,7 @@ class FeedbackAgainstQueue:
     @staticmethod
     def _judge_point(report: Report, rows: Int64, w: float, qeq: int) -> None:
         number, time_ns, interface, cpid, fb, offset, delta = rows.T
-        low, high = _pushed(offset, delta, w)
+        low, high = _pushed(offset, delta, w, QUEUE_UNIT_OCTETS)
         factor = _MOST_FB / (qeq * (2 * w + 1))
         # a number at the border of one more may be either for how it was divided
         least = np.clip(np.floor(low * factor - 1e-6), 0, _MOST_FB).astype(np.int64)
@@ -293,10 +371,10 @@ class FeedbackAgainstQueue:
         )  # fmt: skip
 
 
-def _pushed(offset: Int64, delta: Int64, w: float) -> tuple[Any, Any]:
-    """Return between which numbers −Fb lies in octets: fields are cut to 64 octets."""
-    middle = QUEUE_UNIT_OCTETS * (w * delta - offset)
-    hidden = (QUEUE_UNIT_OCTETS - 1) * (1 + w)
+def _pushed(offset: Int64, delta: Int64, w: float, unit: int) -> tuple[Any, Any]:
+    """Return between which numbers −Fb lies in octets: fields are cut to their unit."""
+    middle = unit * (w * delta - offset)
+    hidden = (unit - 1) * (1 + w)
     return middle - hidden, middle + hidden
 
 
@@ -559,15 +637,19 @@ RULES = (
         why="The feedback is −Fb·63 ÷ (Qeq·(2w + 1)), rounded down and at most 63, where −Fb is w·delta − "
         "offset. Offset and delta are cut to 64 octets, which is allowed for. What is not given of w "
         "and Qeq is estimated for each congestion point as what explains most of its CNMs, which the "
-        "output says; with fewer than 8 CNMs, or where less than two thirds of them agree, it is "
-        "taken at its default if the other was given, else the rule is silent. A finding means a "
-        "congestion point that computes wrongly, or one whose parameters changed.",
+        "output says; where fewer than two thirds agree, or fewer than 8 can be looked at, it is taken at "
+        "its default if the other was given. Without either the rule is silent with fewer than 8, and where "
+        "fewer than two thirds agree that is a finding itself, at the congestion point's first CNM, with the "
+        "mistake that explains them: an inverted sign of the offset, octets in place of 64, feedback that is "
+        "one too high or too low. A queue that grew by more than a sampling interval lets in "
+        "(qcn.sample_base, and a frame) is counted in octets, too. A finding means a congestion point that "
+        "computes wrongly, or one whose parameters changed.",
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="error",
         subject=_CPID,
         on=_CNM,
         fields=("cnm.qntz_fb", "cnm.q_offset", "cnm.q_delta"),
-        parameters=("qeq", "w"),
+        parameters=("qeq", "w", "sample_base", "jitter"),
         memory=FeedbackAgainstQueue,
     ),
     Rule(
