@@ -223,6 +223,17 @@ class FirstEvents:
         """The keys in the order in which they came."""
         return self._keys.low.astype(np.int64)
 
+    def of(self, keys: Int64, column: int, missing: int) -> Int64:
+        """Return a column of the first events of some keys, ``missing`` for keys without one."""
+        order = np.argsort(self.keys, kind="stable")
+        known = self.keys[order]
+        found = np.full(len(keys), missing, np.int64)
+        if len(known):
+            places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+            there = known[places] == keys
+            found[there] = self.events[order[places[there]], column]
+        return found
+
     @property
     def is_full(self) -> bool:
         """Whether there were more keys than there is room for."""

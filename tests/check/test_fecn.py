@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
-from tests.check.planting import MS, US, Event, checked, faults, frame
+from tests.check.planting import MS, START_NS, US, Event, checked, faults, frame
 
 SOURCE, SINK = "02:00:00:00:00:01", "02:00:00:00:00:0a"
 ENDS, BACK = {"src": SOURCE, "dst": SINK}, {"src": SINK, "dst": SOURCE}
@@ -79,3 +81,41 @@ def test_reports_come_every_10_ms() -> None:
     seen = [(0, reported(), 0), (MS, reported(), 1), (2 * MS, reported(dst="02:00:00:00:00:02"), 0)]
     assert checked(seen, ["DBP002"]).results[0].judged == 0
     assert checked(seen, ["DBP002"], {"fecn.report": "1ms"}).wrong == 0
+
+
+def sent(times_ms: Iterable[float], interface: int = 0, **fields: Any) -> list[Event]:
+    octets = frame("vlan id=5 priority=3 ip udp data", **ENDS | fields)
+    return [(int(at * MS), octets, interface) for at in times_ms]
+
+
+def reports(*times_ms: float, interface: int = 0) -> list[Event]:
+    return [(int(at * MS) + 1, reported(), interface) for at in times_ms]
+
+
+def found(*events: list[Event]) -> list[tuple[float, Any]]:
+    """Return the time of each finding in milliseconds, and what was measured."""
+    result = checked(sorted(itertools.chain(*events)), ["DBP002"])
+    return [((each.time_ns or 0) // 1000 / 1000 - START_NS / MS, each.measured) for each in result.findings]
+
+
+def test_a_source_that_sends_on_gets_every_report() -> None:
+    always = sent(at / 2 for at in range(200))
+    assert found(always, reports(*range(10, 100, 10))) == []
+    assert [at for at, _ in found(always, reports(*range(10, 100, 20)))] == [30, 50, 70, 90]
+    assert found(always, reports(10, 20, 60, 70, 80, 90)) == [(60, "40 ms")]
+    # reports that end before the data does
+    assert found(always, reports(10, 20, 30)) == [(30, "69.5 ms before the end")]
+    # another's data is no reason to report
+    assert found(sent(range(100), src="02:00:00:00:00:02"), reports(10, 20, 60, 70)) == []
+
+
+def test_a_source_that_was_silent_is_reported_to_again() -> None:
+    data = sent([*range(12), *range(55, 100)])
+    assert found(data, reports(10, 20, 30, 64, 74, 84, 94)) == []
+    assert found(data, reports(10, 20, 30, 68, 78, 88, 98)) == [(68, "38 ms")]
+
+
+def test_data_on_another_interface_is_of_the_same_source() -> None:
+    data, right = sent(range(100), 1), range(10, 100, 10)
+    both = [*reports(*right), *reports(10, 20, 30, 60, 70, 80, 90, interface=1)]
+    assert found(data, both) == [(60, "30 ms")]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.check.keyed import FirstEvents, SeenKeys
+from ecmproto.check.keyed import NUMBER, FirstEvents, SeenKeys
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     PRIORITY_FIELDS,
@@ -240,9 +240,9 @@ class Associations:
                 )
                 return
         number, time_ns, interface, source, cpid, flow, which = self._tagged.events.T
-        began = _first(self._flows, flow)
+        began = self._flows.of(flow, NUMBER, _NEVER)
         station = source << 2 | which
-        told = _first(self._told, mixed(station, cpid))
+        told = self._told.of(mixed(station, cpid), NUMBER, _NEVER)
         about = (began < number) & self._stations.has(station)
         for rule, name in enumerate(self.RULES):
             mine = which == rule
@@ -258,18 +258,6 @@ class Associations:
 
 
 _NEVER = 1 << 62
-
-
-def _first(of: FirstEvents, keys: Int64) -> Int64:
-    """Return the number of the first event of each of some keys, `_NEVER` without one."""
-    order = np.argsort(of.keys, kind="stable")
-    known = of.keys[order]
-    found = np.full(len(keys), _NEVER, np.int64)
-    if len(known):
-        places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        there = known[places] == keys
-        found[there] = of.events[order[places[there]], 0]
-    return found
 
 
 ASSOCIATION_FIELDS = (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from ecmproto.check.keyed import INTERFACE, TIME, Chain, Pairs, events, first_of, moved
+from ecmproto.check.keyed import INTERFACE, NUMBER, TIME, Chain, FirstEvents, Pairs, events, first_of, moved
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     NO_TIME,
@@ -18,6 +19,7 @@ from ecmproto.check.rule import (
     Family,
     Int64,
     Judged,
+    Mask,
     Rows,
     Rule,
     Settings,
@@ -274,8 +276,23 @@ class _Queue:
         self.tags, self.head, self.is_full = tags, head or [], is_full
 
 
+@plain_value
+@dataclass(slots=True)
+class _Reported:
+    """Reports to a source by a destination on an interface; of data the times, NO_TIME without any."""
+
+    station: int
+    first: list[int]
+    """Number, time and interface of the first report."""
+    before_ns: int
+    """The first data in front of it."""
+    last: list[int]
+    behind_ns: int = NO_TIME
+    """The first data behind the last report."""
+
+
 class Reports:
-    """Holds rate reports against those before: DBP002."""
+    """Holds rate reports against those before, and against the data that they are due for: DBP002."""
 
     _MOST = 1 << 13
 
@@ -283,23 +300,67 @@ class Reports:
         parameters = settings.of(FECNRules)
         self._interval_ns, self._jitter_ns = parameters.report_ns, parameters.jitter_ns
         self._report = report
-        self._chain = Chain(self._MOST, 1)
+        self._data = FirstEvents(self._MOST, 0)
+        """The first data frame of each source and destination."""
+        self._reported: dict[tuple[int, int], _Reported] = {}
+        """By source and destination, and interface."""
+        self._last_ns = NO_TIME
 
     def add(self, rows: Rows) -> None:
-        """Follow the reports to each source, from each destination, on each interface."""
-        timed = np.flatnonzero(rows.time_ns != NO_TIME)
-        station = rows["eth.dst"][timed]
-        seen = events(rows.number[timed], rows.time_ns[timed], rows.interface[timed], station)
-        self._take(
-            self._chain.follow(drafts.mixed(rows["eth.src"][timed], station), rows.interface[timed], seen)
-        )
+        """Note data, and follow the reports to each source, from each destination, on each interface."""
+        timed = rows.time_ns != NO_TIME
+        if not timed.any():
+            return
+        self._last_ns = max(self._last_ns, int(rows.time_ns[timed].max()))
+        has_reports = len(rows.columns["dbp.rate"]) > 0
+        is_data = timed & ~rows.has("dbp.rate") if has_reports else timed
+        source, dst = rows["eth.src"], rows["eth.dst"]
+        data = np.flatnonzero(is_data)
+        pair = drafts.mixed(dst[data], source[data])
+        self._data.add(pair, rows.number[data], rows.time_ns[data], rows.interface[data])
+        if not (has_reports or self._reported):
+            return
+        reports = np.flatnonzero(timed & ~is_data)
+        keys = drafts.mixed(source[reports], dst[reports])
+        followed = [*keys.tolist(), *(key for key, _ in self._reported)]
+        known = np.isin(pair, np.array(followed, np.int64))
+        self._follow(rows, reports, keys, _Sent(pair[known], data[known], rows.time_ns))
 
-    def _take(self, pairs: Pairs) -> None:
-        passed = pairs.now[:, TIME] - pairs.before[:, TIME]
+    def _follow(self, rows: Rows, reports: Int64, keys: Int64, sent: _Sent) -> None:
+        """Follow the reports of a batch, of which ``sent`` is the data."""
+        due: list[list[int]] = []
+        latest: dict[tuple[int, int], int] = {}
+        before = np.where(
+            self._data.of(keys, NUMBER, 0) < rows.number[reports], self._data.of(keys, TIME, NO_TIME), NO_TIME
+        )
+        for at, key, before_ns in zip(reports.tolist(), keys.tolist(), before.tolist(), strict=True):
+            event = [int(column[at]) for column in (rows.number, rows.time_ns, rows.interface)]
+            place = key, event[INTERFACE]
+            known = self._reported.get(place)
+            if known is None:
+                if len(self._reported) == self._MOST:
+                    continue
+                station = int(rows["eth.dst"][at])
+                known = self._reported[place] = _Reported(station, event, before_ns, event)
+            else:
+                if known.behind_ns == NO_TIME:
+                    known.behind_ns = sent.first_ns(key, latest.get(place, -1), at)
+                due.append([*event, known.station, known.last[TIME], known.behind_ns])
+            known.last, known.behind_ns = event, NO_TIME
+            latest[place] = at
+        for place, known in self._reported.items():
+            if known.behind_ns == NO_TIME:
+                known.behind_ns = sent.first_ns(place[0], latest.get(place, -1), len(rows))
+        self._judge(due)
+
+    def _judge(self, due: list[list[int]]) -> None:
+        """Judge reports by the times of the ones before and of the first data since."""
+        number, time_ns, interface, station, last_ns, data_ns = np.array(due, np.int64).reshape(-1, 6).T
+        passed = time_ns - last_ns
         low, high = self._interval_ns - self._jitter_ns, self._interval_ns + self._jitter_ns
-        # a source that was silent for a while is reported to when it sends again
-        late = (passed > high) & (passed < low + self._interval_ns)
-        number, time_ns, interface, station = pairs.now.T
+        late = self._is_late(time_ns, last_ns, data_ns)
+        # where no data is seen, a source that was silent is reported to when it sends again
+        late |= (data_ns == NO_TIME) & (passed > high) & (passed < low + self._interval_ns)
         self._report.tell(
             "DBP002", Where(number, time_ns, interface, station),
             Judged(
@@ -308,12 +369,73 @@ class Reports:
             ),
         )  # fmt: skip
 
+    def _is_late(self, time_ns: Int64, last_ns: Int64, data_ns: Int64) -> Mask:
+        """Return which times lie too long behind the last report for the first data since."""
+        interval_ns, jitter_ns = self._interval_ns, self._jitter_ns
+        # a source that began again is due an interval later
+        began = data_ns > last_ns + interval_ns - jitter_ns
+        late: Mask = time_ns > np.where(began, data_ns, last_ns) + interval_ns + jitter_ns
+        late &= data_ns != NO_TIME
+        return late
+
     def join(self, later: Reports, shift: Shift) -> None:
         """Go on with the reports of a later part."""
-        self._take(self._chain.join(later._chain, shift))
+        due: list[list[int]] = []
+        moved_on = {
+            (key, interface + shift.interfaces): each for (key, interface), each in later._reported.items()
+        }
+        here_ns, there_ns = (_data_times(each._data, (*self._reported, *moved_on)) for each in (self, later))
+        for place, there in moved_on.items():
+            first, last = moved(np.array([there.first, there.last], np.int64), shift).tolist()
+            here = self._reported.get(place)
+            if here is None:
+                if len(self._reported) < self._MOST:
+                    before_ns = here_ns[place[0]] if here_ns[place[0]] != NO_TIME else there.before_ns
+                    self._reported[place] = _Reported(there.station, first, before_ns, last, there.behind_ns)
+                continue
+            data_ns = here.behind_ns if here.behind_ns != NO_TIME else there.before_ns
+            due.append([*first, here.station, here.last[TIME], data_ns])
+            here.last, here.behind_ns = last, there.behind_ns
+        for place, here in self._reported.items():
+            if here.behind_ns == NO_TIME and place not in moved_on:
+                here.behind_ns = there_ns[place[0]]
+        self._data.join(later._data, shift)
+        self._last_ns = max(self._last_ns, later._last_ns)
+        self._judge(due)
 
     def end(self, report: Report) -> None:
-        """Tell nothing more."""
+        """Report the sources that send on without a report."""
+        table = [[*each.last, each.station, each.behind_ns] for each in self._reported.values()]
+        number, time_ns, interface, station, data_ns = np.array(table, np.int64).reshape(-1, 5).T
+        late = self._is_late(np.full(len(table), self._last_ns), time_ns, data_ns)
+        report.tell(
+            "DBP002", Where(number, time_ns, interface, station),
+            Judged(
+                late, "the last report to a source that sends on",
+                lambda row: f"{format_time(self._last_ns - int(time_ns[row]))} before the end", about=late,
+            ),
+        )  # fmt: skip
+
+
+class _Sent:
+    """Data frames of a batch by source and destination."""
+
+    def __init__(self, keys: Int64, rows: Int64, time_ns: Int64) -> None:
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._rows, self._time_ns = keys[order], rows[order], time_ns
+
+    def first_ns(self, key: int, after: int, before: int) -> int:
+        """Return the time of the first one of a key between two rows, NO_TIME without one."""
+        start, end = np.searchsorted(self._keys, key, "left"), np.searchsorted(self._keys, key, "right")
+        place = start + np.searchsorted(self._rows[start:end], after, "right")
+        there = place < end and self._rows[place] < before
+        return int(self._time_ns[self._rows[place]]) if there else NO_TIME
+
+
+def _data_times(data: FirstEvents, places: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Return the time of the first data of each source and destination, NO_TIME without any."""
+    keys = np.array([key for key, _ in places], np.int64)
+    return dict(zip(keys.tolist(), data.of(keys, TIME, NO_TIME).tolist(), strict=True))
 
 
 _BITS = ("version", "q", "reserved", "type")
@@ -410,12 +532,14 @@ RULES = (
         name="every 10 ms",
         sentence="A destination reports to an active source every 10 ms.",
         why="More often, and reports crowd out data; less often, and the loop is slower than it is "
-        "reckoned to be. After a silence of the source of 10 ms and more nothing is said.",
+        "reckoned to be. A source is active whose data to the destination is in the capture: a report that "
+        "does not come is found by the next one, or at the end. Where no data is seen between two reports, "
+        "after 19 ms nothing is said, as the source may have been silent.",
         clause="S002; algorithms 5",
         severity="warning",
         subject=STATION,
-        on=("dbp.rate",),
-        fields=("eth.src", "eth.dst"),
+        on=(),
+        optional=("dbp.rate", "eth.src", "eth.dst"),
         parameters=("report", "jitter"),
         memory=Reports,
     ),
