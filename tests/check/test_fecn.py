@@ -64,6 +64,23 @@ def test_what_comes_back_went_out() -> None:
     assert result.results[0].judged == 23
 
 
+def test_what_comes_back_was_lowered_behind_the_source() -> None:
+    infinite = 0xFFFFFFFF
+    own: list[Event] = [(at * MS, tagged(infinite), 0) for at in range(20)]
+    behind: list[Event] = [(at * MS + 20 * US, tagged(900 - at), 1) for at in range(20)]
+    back: list[Event] = [(at * MS + 40 * US, returned(900 - at), 0) for at in range(20)]
+    back[15] = (back[15][0], returned(899), 0)
+    back[18] = (back[18][0], returned(infinite), 0)
+    result = checked(sorted(own + behind + back), ["FECN004"])
+    assert [each.measured for each in result.findings] == ["899 kb/s", "no limit"]
+    assert result.results[0].judged == 20
+    # the source's link alone has no rate to hold them to
+    assert checked(sorted(own + back), ["FECN004"]).results[0].judged == 0
+    # tags that come often may be of other frames
+    often: list[Event] = [(at * MS + 9 * US, tagged(infinite), 0) for at in range(20)]
+    assert checked(sorted(own + often + behind + back), ["FECN004"]).wrong == 0
+
+
 def test_rates_are_those_that_switches_advertise() -> None:
     seen: list[Event] = [
         (0, returned(100)), (1, returned(99)), (2, returned(0xFFFFFFFF)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -174,7 +174,8 @@ DESTINED = Subject(name="queue", fields=("eth.dst", "fecn.rlq_id"), key=_destine
 class Returns:
     """Holds what comes back against the RD tags that went out: FECN004.
 
-    The rate is that of a tag that was seen on its way, or a lower one where a switch stands behind.
+    The rate is that of a tag that was seen on its way, or a lower one where a switch stands behind.  A tag
+    within half of τ on another interface is the same one, some hops later; the lowest of its rates counts.
     """
 
     _MOST = 1 << 13
@@ -183,6 +184,7 @@ class Returns:
     _HEAD = 64
 
     def __init__(self, settings: Settings, report: Report) -> None:
+        self._within_ns = settings.of(FECNRules).interval_ns // 2
         self._report = report
         self._queues: dict[int, _Queue] = {}
 
@@ -201,17 +203,34 @@ class Returns:
                 if len(self._queues) == self._MOST:
                     continue
                 queue = self._queues[key] = _Queue(deque(maxlen=self._TAGS))
-            if not queue.is_full and len(queue.head) < self._HEAD:
-                queue.head.append((tag, rate, event))
-                queue.is_full = len(queue.tags) + tag == self._TAGS
-                if tag:
-                    queue.tags.append(rate)
-                continue
-            if tag:
-                queue.tags.append(rate)
-            elif queue.tags:
-                due.append([*event, key, rate, max(queue.tags)])
+            due += self._take(queue, key, tag, rate, event)
         self._judge(self._report, due)
+
+    def _take(self, queue: _Queue, key: int, tag: bool, rate: int, event: list[int]) -> list[list[int]]:
+        """Add an event to the first ones of a queue, or return what is to be judged of it."""
+        if queue.is_full or len(queue.head) == self._HEAD:
+            return self._meet(queue, key, tag, rate, event)
+        queue.head.append((tag, rate, event))
+        if tag:
+            self._meet(queue, key, tag, rate, event)
+            queue.is_full = len(queue.tags) == self._TAGS
+        return []
+
+    def _meet(self, queue: _Queue, key: int, tag: bool, rate: int, event: list[int]) -> list[list[int]]:
+        """Note a tag, or return a returning frame with the highest rate of the latest tags."""
+        if not tag:
+            return [[*event, key, rate, max(each[1] for each in queue.tags)]] if queue.tags else []
+        latest = queue.tags[-1] if queue.tags else None
+        is_near = latest is not None and abs(event[TIME] - latest[0]) <= self._within_ns
+        if latest is not None and is_near:
+            # one interface sees a tag once: this queue is tagged more often than every τ
+            queue.often |= event[INTERFACE] in latest[2:]
+        if latest is None or not is_near or queue.often:
+            queue.tags.append([event[TIME], rate, event[INTERFACE]])
+        else:
+            latest[1] = min(latest[1], rate)
+            latest.append(event[INTERFACE])
+        return []
 
     @staticmethod
     def _judge(report: Report, due: list[list[int]]) -> None:
@@ -221,59 +240,50 @@ class Returns:
             "FECN004", Where(number, time_ns, interface, key),
             Judged(
                 rate > most, "a rate that no RD tag had", lambda row: _rate_text(int(rate[row])),
-                lambda row: f"{_rate_text(int(most[row]))} at most",
+                lambda row: f"{_rate_text(int(most[row]))} at most", about=most < RATE_INFINITY,
             ),
         )  # fmt: skip
 
     def join(self, later: Returns, shift: Shift) -> None:
         """Go on with the queues of a later part: their first events are looked at again."""
+        due: list[list[int]] = []
         for key, there in later._queues.items():
             here = self._queues.get(key)
-            shifted = [
-                (tag, rate, [event[0] + shift.frames, event[1], event[2] + shift.interfaces])
-                for tag, rate, event in there.head
-            ]
             if here is None:
-                if len(self._queues) < self._MOST:
-                    self._queues[key] = _Queue(deque(there.tags, self._TAGS), shifted, there.is_full)
-                continue
-            for tag, rate, event in shifted:
-                if not here.is_full and len(here.head) < self._HEAD:
-                    here.head.append((tag, rate, event))
-                    here.is_full = len(here.tags) + tag == self._TAGS
-                elif not tag and here.tags:
-                    self._judge(self._report, [[*event, key, rate, max(here.tags)]])
-                if tag:
-                    here.tags.append(rate)
+                if len(self._queues) == self._MOST:
+                    continue
+                here = self._queues[key] = _Queue(deque(maxlen=self._TAGS))
+            here.often |= there.often
+            for tag, rate, event in there.head:
+                place = [event[NUMBER] + shift.frames, event[TIME], event[INTERFACE] + shift.interfaces]
+                due += self._take(here, key, tag, rate, place)
             if there.is_full or len(there.head) == self._HEAD:
-                here.tags = deque(there.tags, self._TAGS)
+                here.tags.clear()
+                for time_ns, rate, *interfaces in there.tags:
+                    here.tags.append([time_ns, rate, *(each + shift.interfaces for each in interfaces)])
+        self._judge(self._report, due)
 
     def end(self, report: Report) -> None:
         """Judge the first events of each queue."""
         due: list[list[int]] = []
         for key, queue in self._queues.items():
-            tags: deque[int] = deque(maxlen=self._TAGS)
+            first = _Queue(deque(maxlen=self._TAGS), often=queue.often)
             for tag, rate, event in queue.head:
-                if tag:
-                    tags.append(rate)
-                elif tags:
-                    due.append([*event, key, rate, max(tags)])
+                due += self._meet(first, key, tag, rate, event)
         self._judge(report, due)
 
 
 @plain_value
 @dataclass(slots=True)
 class _Queue:
-    """The rates of a queue's latest tags, and its first events until there are as many."""
+    """A queue's latest tags, and its first events until there are as many."""
 
-    tags: deque[int]
-    head: list[tuple[bool, int, list[int]]]
+    tags: deque[list[int]]
+    """Of each when it was seen first, its lowest rate, and the interfaces that saw it."""
+    head: list[tuple[bool, int, list[int]]] = field(default_factory=list)
     is_full: bool = False
-
-    def __init__(
-        self, tags: deque[int], head: list[tuple[bool, int, list[int]]] | None = None, is_full: bool = False
-    ) -> None:
-        self.tags, self.head, self.is_full = tags, head or [], is_full
+    often: bool = False
+    """Whether it is tagged more often than every τ, so that tags on other interfaces may be others."""
 
 
 @plain_value
@@ -494,13 +504,16 @@ RULES = (
         name="what comes back",
         sentence="A returning frame brings back a rate that an RD tag of its queue had, or a lower one.",
         why="The edge copies the tag, and switches behind the place of the capture only lower it. A "
-        "higher rate was made up. Judged for queues whose tags are in the capture, by their latest "
-        "eight.",
+        "higher rate was made up. Judged for queues whose tags are in the capture, by their latest eight, "
+        "and of each the lowest rate on any interface, unless a queue is tagged more often than every "
+        "fecn.interval. Where the source's own link alone is captured its tags have no limit yet, and "
+        "nothing is judged.",
         clause="S003; algorithms 5",
         severity="error",
         subject=DESTINED,
         on=("fecn.rate", "rdtag.rate"),
         optional=("rdtag.rlq_id", "fecn.rlq_id", "eth.src", "eth.dst"),
+        parameters=("interval",),
         memory=Returns,
     ),
     Rule(
