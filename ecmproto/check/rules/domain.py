@@ -53,9 +53,9 @@ class DomainRules(Parameters):
 
 
 def _priority(frames: Rows, parameters: DomainRules) -> Judged:
-    inside = np.isin(frames.priority, sorted(parameters.cnpv))
-    allowed = ", ".join(str(each) for each in sorted(parameters.cnpv)) or "none"
     priority, tagged = frames.priority, frames.is_tagged
+    inside = np.isin(np.arange(8), list(parameters.cnpv))[priority]
+    allowed = ", ".join(str(each) for each in sorted(parameters.cnpv)) or "none"
 
     def what(row: int) -> str:
         untagged = "" if tagged[row] else ", as its frame is untagged"

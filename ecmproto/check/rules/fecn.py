@@ -38,6 +38,7 @@ _MS, _SECOND = 10**6, 10**9
 _KBPS = 1000
 _LEAST_KBPS = 100
 _FORWARD, _RETURN = 0, 1
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,26 +312,31 @@ class Reports:
         self._interval_ns, self._jitter_ns = parameters.report_ns, parameters.jitter_ns
         self._report = report
         self._data = FirstEvents(self._MOST, 0)
-        """The first data frame of each source and destination."""
+        """The first data frame of each source and destination behind any report, or in the first two intervals:
+        most captures have no report."""
         self._reported: dict[tuple[int, int], _Reported] = {}
         """By source and destination, and interface."""
-        self._last_ns = NO_TIME
+        self._head_ns = self._last_ns = NO_TIME
 
     def add(self, rows: Rows) -> None:
         """Note data, and follow the reports to each source, from each destination, on each interface."""
         timed = rows.time_ns != NO_TIME
         if not timed.any():
             return
+        if self._last_ns == NO_TIME:
+            self._head_ns = int(rows.time_ns[timed.argmax()]) + 2 * self._interval_ns
         self._last_ns = max(self._last_ns, int(rows.time_ns[timed].max()))
-        has_reports = len(rows.columns["dbp.rate"]) > 0
-        is_data = timed & ~rows.has("dbp.rate") if has_reports else timed
-        source, dst = rows["eth.src"], rows["eth.dst"]
+        reports = np.flatnonzero(timed & rows.has("dbp.rate")) if len(rows.columns["dbp.rate"]) else _NONE
+        is_data = timed & (bool(self._reported) | (rows.time_ns < self._head_ns))
+        if len(reports):
+            is_data[reports[0] :] = timed[reports[0] :]
+            is_data[reports] = False
         data = np.flatnonzero(is_data)
+        source, dst = rows["eth.src"], rows["eth.dst"]
         pair = drafts.mixed(dst[data], source[data])
         self._data.add(pair, rows.number[data], rows.time_ns[data], rows.interface[data])
-        if not (has_reports or self._reported):
+        if not (len(reports) or self._reported):
             return
-        reports = np.flatnonzero(timed & ~is_data)
         keys = drafts.mixed(source[reports], dst[reports])
         followed = [*keys.tolist(), *(key for key, _ in self._reported)]
         known = np.isin(pair, np.array(followed, np.int64))
@@ -410,6 +416,8 @@ class Reports:
             if here.behind_ns == NO_TIME and place not in moved_on:
                 here.behind_ns = there_ns[place[0]]
         self._data.join(later._data, shift)
+        if self._last_ns == NO_TIME:
+            self._head_ns = later._head_ns
         self._last_ns = max(self._last_ns, later._last_ns)
         self._judge(due)
 
