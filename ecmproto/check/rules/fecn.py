@@ -312,8 +312,8 @@ class Reports:
         self._interval_ns, self._jitter_ns = parameters.report_ns, parameters.jitter_ns
         self._report = report
         self._data = FirstEvents(self._MOST, 0)
-        """The first data frame of each source and destination behind any report, or in the first two intervals:
-        most captures have no report."""
+        """The first data frame of each source and destination, behind any report or in two intervals: most
+        captures have no report."""
         self._reported: dict[tuple[int, int], _Reported] = {}
         """By source and destination, and interface."""
         self._head_ns = self._last_ns = NO_TIME
