@@ -119,6 +119,19 @@ def new_record(kind: type[_Record]) -> _Record:
     return _zeroed(kind, 1, _Single)[0]
 
 
+def record_from(kind: type[_Record], source: object, /, **given: Any) -> _Record:
+    """Return a record whose fields are ``given``, all others the attributes of ``source`` by their names.
+
+    AttributeError for a field that is neither, and for a name that is no field.
+    """
+    record = new_record(kind)
+    for name in record_dtype(kind).names or ():  # type: ignore[arg-type]  # a class is hashable
+        setattr(record, name, given.pop(name) if name in given else getattr(source, name))
+    for name, value in given.items():
+        setattr(record, name, value)
+    return record
+
+
 def _zeroed(kind: type[_Record], count: int, element: type[np.void]) -> Sequence[_Record]:
     dtype: Any = np.dtype((element, record_dtype(kind)))  # type: ignore[arg-type]  # a class is hashable
     octets = count * dtype.itemsize

@@ -26,7 +26,7 @@ from ecmproto.mechanisms.api.protocol import (
     Senders,
 )
 from ecmproto.mechanisms.csig.parameters import CSIGParameters
-from ecmproto.record import new_record
+from ecmproto.record import new_record, record_from
 from ecmproto.units import NS_PER_S
 
 LARGEST_BUCKET = 31
@@ -144,12 +144,8 @@ class CSIGMachine(Machine):
 
     def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the port's congestion point."""
-        settings, state = new_record(CSIGSettings), new_record(CSIGState)
-        settings.interval_ns = self._cp.interval_ns
-        settings.rate_step_bps = self._cp.rate_step_bps
-        settings.delay_step_ns = self._cp.delay_step_ns
-        settings.depth_step_octets = self._cp.depth_step_octets
-        settings.locator = self._cp.locator or place.cp_mac[-1] & (1 << _LOCATOR_BITS) - 1
+        locator = self._cp.locator or place.cp_mac[-1] & (1 << _LOCATOR_BITS) - 1
+        settings, state = record_from(CSIGSettings, self._cp, locator=locator), new_record(CSIGState)
         state.capacity_bps = state.available_bps = place.rate_bps
         return CSIGPort(state, settings)
 

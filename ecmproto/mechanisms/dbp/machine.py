@@ -50,7 +50,7 @@ from ecmproto.mechanisms.fecn.reaction_point import (
     source_settings_record,
 )
 from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_record, new_records
+from ecmproto.record import new_record, new_records, record_from
 from ecmproto.structs import Draws, Random, Struct
 
 
@@ -87,11 +87,7 @@ class DBPDestinationSettings:
 
 def destination_settings(parameters: DBPEdgeParameters) -> DBPDestinationSettings:
     """Return the record of settings for ``parameters``."""
-    record = new_record(DBPDestinationSettings)
-    record.report_interval_ns = parameters.report_interval_ns
-    record.active_ns = parameters.active_ns
-    record.random_phase = parameters.random_phase
-    return record
+    return record_from(DBPDestinationSettings, parameters)
 
 
 def heard_records(parameters: DBPEdgeParameters) -> Sequence[DBPSource]:

@@ -17,7 +17,7 @@ from ecmproto.kernels.kernel import compiled
 from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import Arrival, NullCongestionPoint, Outbox
 from ecmproto.mechanisms.dcqcn.parameters import DCQCNCongestionPointParameters
-from ecmproto.record import new_record
+from ecmproto.record import new_record, record_from
 from ecmproto.structs import Draws, Random
 
 
@@ -46,10 +46,8 @@ class DCQCNPointSettings:
 
 def settings_record(parameters: DCQCNCongestionPointParameters, *, rate_bps: int) -> DCQCNPointSettings:
     """Return the record of settings for a port of ``rate_bps``; raises ParameterError as `Parameters` do."""
-    record = new_record(DCQCNPointSettings)
-    record.kmin_octets, record.kmax_octets = parameters.thresholds_octets(rate_bps)
-    record.pmax = parameters.pmax
-    return record
+    kmin_octets, kmax_octets = parameters.thresholds_octets(rate_bps)
+    return record_from(DCQCNPointSettings, parameters, kmin_octets=kmin_octets, kmax_octets=kmax_octets)
 
 
 @compiled

@@ -26,9 +26,9 @@ from ecmproto.formats.ip import ECT0, NOT_ECT
 from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
-from ecmproto.mechanisms.dcqcn.parameters import DCQCNReactionPointParameters
+from ecmproto.mechanisms.dcqcn.parameters import BY_VARIANT, DCQCNReactionPointParameters
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
-from ecmproto.record import columns, new_record, new_records
+from ecmproto.record import columns, new_record, new_records, record_from
 from ecmproto.structs import Struct
 
 FAST_RECOVERY, ADDITIVE_INCREASE, HYPER_INCREASE = range(3)
@@ -113,23 +113,12 @@ class DCQCNLimiters(NamedTuple):
 
 def settings_record(parameters: DCQCNReactionPointParameters, *, link_rate_bps: int) -> DCQCNStationSettings:
     """Return the record of settings for ``parameters`` on a link; raises ParameterError if it is too slow."""
-    record = new_record(DCQCNStationSettings)
-    record.is_nic = parameters.is_nic
-    record.line_bps = link_rate_bps
-    record.min_rate_bps = parameters.least_rate_bps(link_rate_bps)
-    record.ai_rate_bps = parameters.of_variant("ai_rate_bps")
-    record.hai_rate_bps = parameters.of_variant("hai_rate_bps")
-    record.g = parameters.g
-    record.kept = 1.0 - parameters.g
-    record.threshold = parameters.of_variant("threshold")
-    record.timer_ns = parameters.of_variant("timer_ns")
-    record.byte_counter_octets = parameters.byte_counter_octets
-    record.alpha_interval_ns = parameters.of_variant("alpha_interval_ns")
-    record.decrease_interval_ns = parameters.decrease_interval_ns
-    record.clamp_target = parameters.clamp_target
-    record.first_bps = parameters.rate_on_first_cnp * link_rate_bps
-    record.makes_ect = parameters.ect
-    return record
+    of_variant = {name: parameters.of_variant(name) for name in BY_VARIANT if name != "min_rate_bps"}
+    return record_from(
+        DCQCNStationSettings, parameters, line_bps=link_rate_bps, kept=1.0 - parameters.g,
+        min_rate_bps=parameters.least_rate_bps(link_rate_bps), makes_ect=parameters.ect,
+        first_bps=parameters.rate_on_first_cnp * link_rate_bps, **of_variant,
+    )  # fmt: skip
 
 
 def new_reaction_point(queue_pairs: int) -> DCQCNLimiters:

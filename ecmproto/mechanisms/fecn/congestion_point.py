@@ -19,7 +19,7 @@ from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.machine import PortContext, total
 from ecmproto.mechanisms.api.protocol import EVERY_STATION, SILENT, Arrival, Outbox, has_room, post
 from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters
-from ecmproto.record import new_record
+from ecmproto.record import new_record, record_from
 from ecmproto.structs import Draws, Random, Struct
 from ecmproto.units import NS_PER_S, RATE_INFINITY
 
@@ -88,24 +88,10 @@ class FECNPointSettings:
 
 def settings_record(parameters: FECNCongestionPointParameters) -> FECNPointSettings:
     """Return the record of settings for ``parameters``."""
-    record = new_record(FECNPointSettings)
-    record.interval_ns = parameters.interval_ns
-    record.initial_sources = parameters.initial_sources
-    record.averaging = parameters.averaging
-    record.linear = parameters.linear
-    record.a = parameters.steepness_above
-    record.b = parameters.steepness_below
-    record.c = parameters.least_control
-    record.k = parameters.slope
-    record.qeq_octets = parameters.qeq_octets
-    record.qsc_octets = parameters.qsc_octets
-    record.least_load = parameters.least_load
-    record.least_rate_bps = parameters.least_rate_bps
-    record.least_increase_bps = parameters.least_increase_bps
-    record.increase_growth = parameters.increase_growth
-    record.increase_decay = parameters.increase_decay
-    record.random_phase = parameters.random_phase
-    return record
+    return record_from(
+        FECNPointSettings, parameters, a=parameters.steepness_above, b=parameters.steepness_below,
+        c=parameters.least_control, k=parameters.slope,
+    )  # fmt: skip
 
 
 @compiled

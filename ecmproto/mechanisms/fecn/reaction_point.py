@@ -21,7 +21,7 @@ from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, 
 from ecmproto.mechanisms.fecn.parameters import FECNReactionPointParameters, SourceParameters
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leaves_ns, set_rate
 from ecmproto.mechanisms.limiter import leave as indebt
-from ecmproto.record import new_record, new_records
+from ecmproto.record import new_records, record_from
 from ecmproto.structs import Draws, Random, Struct, payload_view
 from ecmproto.units import RATE_INFINITY
 
@@ -104,20 +104,12 @@ class FECNFields(NamedTuple):
 
 def settings_record(parameters: FECNReactionPointParameters) -> FECNSourceSettings:
     """Return the record of settings for ``parameters``."""
-    record = source_settings_record(parameters)
-    record.tag_interval_ns = parameters.tag_interval_ns
-    record.frames_per_tag = parameters.frames_per_tag
-    record.random_phase = parameters.random_phase
-    return record
+    return record_from(FECNSourceSettings, parameters)
 
 
 def source_settings_record(parameters: SourceParameters) -> FECNSourceSettings:
     """Return the record of settings of a source that never tags."""
-    record = new_record(FECNSourceSettings)
-    record.initial_sources = parameters.initial_sources
-    record.idle_ns = parameters.idle_ns
-    record.least_rate_bps = parameters.least_rate_bps
-    return record
+    return record_from(FECNSourceSettings, parameters, tag_interval_ns=0, frames_per_tag=0, random_phase=0)
 
 
 def queue_records(parameters: SourceParameters) -> Sequence[FECNQueue]:

@@ -34,7 +34,7 @@ from ecmproto.mechanisms.api.protocol import (
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.parameters import GenerationParameters
 from ecmproto.mechanisms.pause.reaction_point import ALL_PRIORITIES
-from ecmproto.record import new_record
+from ecmproto.record import record_from
 from ecmproto.structs import Struct
 from ecmproto.units import quanta_to_ns
 
@@ -84,13 +84,10 @@ class Signal(NamedTuple):
 
 def flow_control_settings(parameters: GenerationParameters, *, rate_bps: int) -> FlowControlSettings:
     """Return the record of settings for ``parameters`` on a link of ``rate_bps``."""
-    record = new_record(FlowControlSettings)
-    record.high_octets = parameters.high_octets
-    record.low_octets = parameters.low_octets
-    record.pause_quanta = parameters.pause_quanta
-    record.refresh_after_ns = quanta_to_ns(parameters.pause_quanta, rate_bps) // 2
-    record.class_mask = sum(1 << number for number in parameters.classes)
-    return record
+    return record_from(
+        FlowControlSettings, parameters, class_mask=sum(1 << number for number in parameters.classes),
+        refresh_after_ns=quanta_to_ns(parameters.pause_quanta, rate_bps) // 2,
+    )  # fmt: skip
 
 
 @inlined

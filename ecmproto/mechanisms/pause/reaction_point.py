@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
-from ecmproto.record import new_record
+from ecmproto.record import record_from
 from ecmproto.units import quanta_to_ns
 
 PRIORITIES = 8
@@ -70,11 +70,11 @@ def pause_reaction_settings(
     parameters: PauseReactionParameters | PFCReactionParameters, *, rate_bps: int
 ) -> PauseReactionSettings:
     """Return the record of settings for ``parameters`` on a link of ``rate_bps``."""
-    record = new_record(PauseReactionSettings)
-    record.rate_bps = rate_bps
-    record.kind = KIND_PFC if isinstance(parameters, PFCReactionParameters) else KIND_PAUSE
-    record.priority_mask = sum(1 << priority for priority in parameters.priorities)
-    return record
+    return record_from(
+        PauseReactionSettings, parameters, rate_bps=rate_bps,
+        kind=KIND_PFC if isinstance(parameters, PFCReactionParameters) else KIND_PAUSE,
+        priority_mask=sum(1 << priority for priority in parameters.priorities),
+    )  # fmt: skip
 
 
 @compiled

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.protocol import SILENT, Arrival, NullCongestionPoint, Outbox, post
 from ecmproto.mechanisms.qcn.parameters import SAMPLE_OCTETS, WEIGHT_DENOMINATOR, QCNCongestionPointParameters
-from ecmproto.record import new_record
+from ecmproto.record import record_from
 from ecmproto.structs import Draws, Random, payload_view
 
 
@@ -75,13 +75,11 @@ class QCNFeedback(NamedTuple):
 
 def settings_record(parameters: QCNCongestionPointParameters) -> QCNPointSettings:
     """Return the record of settings for ``parameters``."""
-    record = new_record(QCNPointSettings)
-    record.qeq_octets = parameters.qeq_octets
-    record.weight_1024 = int(parameters.weight * WEIGHT_DENOMINATOR)
     base = parameters.sample_base_octets
-    record.reload_octets[:] = [float(Fraction(base * octets, SAMPLE_OCTETS[0])) for octets in SAMPLE_OCTETS]
-    record.jitter = parameters.jitter
-    return record
+    return record_from(
+        QCNPointSettings, parameters, weight_1024=int(parameters.weight * WEIGHT_DENOMINATOR),
+        reload_octets=[float(Fraction(base * octets, SAMPLE_OCTETS[0])) for octets in SAMPLE_OCTETS],
+    )  # fmt: skip
 
 
 @compiled

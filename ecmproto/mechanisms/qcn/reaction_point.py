@@ -31,7 +31,7 @@ from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, 
 from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
 from ecmproto.mechanisms.qcn.congestion_point import cnm_payload, spread
 from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
-from ecmproto.record import new_record, new_records
+from ecmproto.record import new_record, new_records, record_from
 from ecmproto.structs import Draws, Random, Struct
 
 _FULL = 1.0 - 1e-6
@@ -140,19 +140,12 @@ class QCNLimiters(NamedTuple):
 
 def settings_record(parameters: QCNReactionPointParameters, *, link_rate_bps: int) -> QCNStationSettings:
     """Return the record of settings for ``parameters`` on a link; raises ParameterError if it is too slow."""
-    record = new_record(QCNStationSettings)
-    record.max_rate_bps = parameters.highest_rate_bps(link_rate_bps)
-    record.min_rate_bps = parameters.min_rate_bps
-    record.ai_rate_bps = parameters.ai_rate_bps
-    record.hai_rate_bps = parameters.hai_rate_bps
-    record.gd = parameters.gd
-    record.least_factor = 1.0 - parameters.largest_decrease
-    record.byte_reset_octets = parameters.byte_reset_octets
-    record.time_reset_ns = parameters.time_reset_ns
-    record.past_stage = parameters.threshold if parameters.standard else parameters.threshold + 1
-    record.jitter = 0.0 if parameters.standard else parameters.jitter
-    record.halves_in_hyper_only = int(parameters.standard)
-    return record
+    return record_from(
+        QCNStationSettings, parameters, max_rate_bps=parameters.highest_rate_bps(link_rate_bps),
+        least_factor=1.0 - parameters.largest_decrease,
+        past_stage=parameters.threshold if parameters.standard else parameters.threshold + 1,
+        jitter=0.0 if parameters.standard else parameters.jitter, halves_in_hyper_only=parameters.standard,
+    )  # fmt: skip
 
 
 def new_reaction_point(parameters: QCNReactionPointParameters, *, flows: int) -> QCNLimiters:
