@@ -201,3 +201,12 @@ def test_latencies_go_on_as_time_does() -> None:
         (6, "the source's clock jumps"), (9, "the latency jumps"),
     ]  # fmt: skip
     assert checked(seen, ["E2CM009"], {"e2cm.latency": "50ms"}).wrong == 0
+
+
+@pytest.mark.parametrize(("kind", "rule"), [("ecm", "ECM009"), ("bcn", "BCN008")])
+def test_messages_have_their_priority_or_the_sampled_frames(kind: str, rule: str) -> None:
+    message = ecm(kind=kind)
+    kept, other = (message[:14] + bytes([each << 5]) + message[15:] for each in (3, 5))
+    assert planted(rule, message, kept, other) == [3]
+    given = {f"{kind}.message_priority": "5"}
+    assert planted(rule, other, kept, message, **given) == [3]

@@ -136,3 +136,16 @@ def test_data_on_another_interface_is_of_the_same_source() -> None:
     data, right = sent(range(100), 1), range(10, 100, 10)
     both = [*reports(*right), *reports(10, 20, 30, 60, 70, 80, 90, interface=1)]
     assert found(data, both) == [(60, "30 ms")]
+
+
+def test_a_return_of_a_queue_that_was_never_tagged_is_found() -> None:
+    seen: list[Event] = [
+        (0, tagged(900)), (10 * US, returned(900)), (2 * MS, returned(900, rlq_id=2)),
+        (3 * MS, tagged(900, rlq_id=2)), (4 * MS, returned(900, rlq_id=2)),
+    ]  # fmt: skip
+    result = checked(seen, ["FECN006"])
+    assert faults(result) == [("FECN006", 3)]
+    assert result.findings[0].subject == f"{SOURCE} RLQ 2"
+    early = [seen[0], (20 * US, returned(900, rlq_id=2))]
+    assert faults(checked(early, ["FECN006"])) == []  # its tag may stand before the capture
+    assert faults(checked(seen[1:3], ["FECN006"])) == []  # no tag of the station is in it

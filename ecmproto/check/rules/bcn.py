@@ -22,6 +22,7 @@ class BCNRules(reactions.Closed):
 
     qeq_octets: int = drafts.qeq("S004 IV A")
     weight: float = redeclared(BCNCongestionPointParameters, "weight")
+    message_priority: int = redeclared(BCNCongestionPointParameters, "message_priority")
 
 
 def _feedback(rows: Rows, parameters: BCNRules) -> Judged:
@@ -83,6 +84,7 @@ RULES = (
     ),
     _BCN.association(6, "An RRT tag", clause="S004 IV C, IV E; algorithms 2"),
     reactions.silence("a STOP message", memory=_Silence, clause="S004 IV B; algorithms 2"),
+    _BCN.message_priority(8),
 )
 
 FAMILY = Family(name="bcn", title="Enhanced BCN", parameters=BCNRules, rules=RULES)

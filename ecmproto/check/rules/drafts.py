@@ -144,6 +144,17 @@ def shown_octets(prefix: str, rows: Rows) -> Int64:
     return octets
 
 
+def message_priority(prefix: str, rows: Rows, parameters: Any) -> Judged:
+    """Judge that a tagged message has the priority of messages, or the sampled frame's."""
+    outer, inner = PRIORITY_FIELDS[1], PRIORITY_FIELDS[0]
+    shown = np.where(rows.has(f"{SHOWN}{outer}"), rows[f"{SHOWN}{outer}"], rows[f"{SHOWN}{inner}"])
+    return Judged(
+        (rows.priority != parameters.message_priority) & (rows.priority != shown), "another priority",
+        rows.priority, lambda row: f"{parameters.message_priority}, or the sampled frame's {shown[row]}",
+        about=rows.is_tagged,
+    )  # fmt: skip
+
+
 def copied_timestamp(prefix: str, rows: Rows, parameters: object) -> Judged:
     """Judge that a message's timestamp is that of the CM-Tag which it shows, 0 without one."""
     names = ("timestamp", "unit")
@@ -353,6 +364,22 @@ class Draft:
             optional=(f"{self.prefix}.payload", f"{SHOWN}cmtag.cpid"),
             expression=partial(suppressed, self.prefix),
             **words,
+        )
+
+    def message_priority(self, number: int) -> Rule:
+        """Return the rule on the priority of messages."""
+        return self.rule(
+            number,
+            name="priority of messages",
+            sentence=f"{self.message} has the priority of messages, 7 unless configured, or the sampled "
+            "frame's.",
+            why="In another priority it may wait behind the frames that it is to slow down.",
+            severity="warning",
+            clause="S000 3.1; wire-formats 1.2",
+            fields=(f"{SHOWN}eth.type",),
+            optional=(*PRIORITY_FIELDS, *(f"{SHOWN}{name}" for name in PRIORITY_FIELDS)),
+            parameters=("message_priority",),
+            expression=partial(message_priority, self.prefix),
         )
 
     def association(self, number: int, tag: str, **words: str) -> Rule:

@@ -22,6 +22,7 @@ class ECMRules(reactions.Closed):
 
     qeq_octets: int = drafts.qeq("S000 3.2")
     qscale: float = redeclared(AIMDCongestionPointParameters, "qscale")
+    message_priority: int = redeclared(AIMDCongestionPointParameters, "message_priority")
 
 
 class _Silence(reactions.Reactions):
@@ -60,6 +61,7 @@ RULES = (
     ),
     _ECM.association(7, "A CM-Tag", clause=_REACTION),
     reactions.silence("ECM(0,0)", memory=_Silence, clause=_REACTION),
+    _ECM.message_priority(9),
 )
 
 FAMILY = Family(name="ecm", title="ECM", parameters=ECMRules, rules=RULES)

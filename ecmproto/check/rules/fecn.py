@@ -274,6 +274,53 @@ class Returns:
         self._judge(report, due)
 
 
+class UnknownQueues:
+    """Holds what comes back against the queues that were tagged before: FECN006."""
+
+    _MOST = 1 << 13
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._interval_ns = settings.of(FECNRules).interval_ns
+        self._tagged, self._returned = FirstEvents(self._MOST, 0), FirstEvents(self._MOST, 0)
+        """The first tag of each queue, and the first frame that comes back for it."""
+
+    def add(self, rows: Rows) -> None:
+        """Note the queues of tags and of returning frames."""
+        for field, first, key in (
+            ("rdtag.rate", self._tagged, _queue_key), ("fecn.rate", self._returned, _destined_key)
+        ):  # fmt: skip
+            at = np.flatnonzero(rows.has(field) & (rows.time_ns != NO_TIME))
+            first.add(key(rows)[at], rows.number[at], rows.time_ns[at], rows.interface[at])
+
+    def join(self, later: UnknownQueues, shift: Shift) -> None:
+        """Add the queues of a later part."""
+        self._tagged.join(later._tagged, shift)
+        self._returned.join(later._returned, shift)
+
+    def end(self, report: Report) -> None:
+        """Report queues that get a rate back and were never tagged."""
+        if self._tagged.is_full:
+            return
+        tagged_ns = dict(zip(self._tagged.keys.tolist(), self._tagged.events[:, TIME].tolist(), strict=True))
+        since_ns: dict[int, int] = {}
+        for key, time_ns in tagged_ns.items():
+            since_ns[key >> 16] = min(time_ns, since_ns.get(key >> 16, time_ns))
+        keys = self._returned.keys
+        number, time_ns, interface = self._returned.events.T
+        # the tag that this one brings back may stand before the capture
+        begun = [since_ns.get(key >> 16, _NEVER_NS) + self._interval_ns for key in keys.tolist()]
+        report.tell(
+            "FECN006", Where(number, time_ns, interface, keys),
+            Judged(
+                np.array([tagged_ns.get(key, _NEVER_NS) for key in keys.tolist()], np.int64) > time_ns,
+                "no RD tag of this queue came before", about=np.array(begun, np.int64) <= time_ns,
+            ),
+        )  # fmt: skip
+
+
+_NEVER_NS = 1 << 62
+
+
 @plain_value
 @dataclass(slots=True)
 class _Queue:
@@ -535,6 +582,21 @@ RULES = (
         subject=STATION,
         on=("fecn.rate",),
         expression=partial(_rate, "fecn.rate"),
+    ),
+    Rule(
+        id="FECN006",
+        name="queue of a returning frame",
+        sentence="A returning frame is for a queue that its station tagged before.",
+        why="The station has no such queue and ignores the rate: the queue that it is for keeps its own. "
+        "Judged for stations whose RD tags are in the capture, from fecn.interval after the first of them "
+        "on; a finding for each queue.",
+        clause="S003; algorithms 5",
+        severity="warning",
+        subject=DESTINED,
+        on=("fecn.rate", "rdtag.rate"),
+        optional=("rdtag.rlq_id", "fecn.rlq_id", "eth.src", "eth.dst"),
+        parameters=("interval",),
+        memory=UnknownQueues,
     ),
     Rule(
         id="DBP001",

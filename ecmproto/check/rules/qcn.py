@@ -30,7 +30,7 @@ from ecmproto.check.rule import (
     cpid_of_key,
     mac_of_key,
 )
-from ecmproto.check.rules import reactions
+from ecmproto.check.rules import cnms, reactions
 from ecmproto.check.rules.malformed import malformed
 from ecmproto.columns.column import Stretches
 from ecmproto.errors import counted
@@ -766,6 +766,7 @@ RULES = (
         parameters=("closed",),
         memory=Reactions,
     ),
+    *cnms.RULES,
 )
 
 FAMILY = Family(name="qcn", title="QCN", parameters=QCNRules, rules=RULES)
