@@ -286,10 +286,10 @@ class UnknownQueues:
 
     def add(self, rows: Rows) -> None:
         """Note the queues of tags and of returning frames."""
-        for field, first, key in (
+        for name, first, key in (
             ("rdtag.rate", self._tagged, _queue_key), ("fecn.rate", self._returned, _destined_key)
         ):  # fmt: skip
-            at = np.flatnonzero(rows.has(field) & (rows.time_ns != NO_TIME))
+            at = np.flatnonzero(rows.has(name) & (rows.time_ns != NO_TIME))
             first.add(key(rows)[at], rows.number[at], rows.time_ns[at], rows.interface[at])
 
     def join(self, later: UnknownQueues, shift: Shift) -> None:
