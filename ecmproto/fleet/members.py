@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,16 +80,12 @@ def roster(
     asked = asked_of(job, pattern)
     lines: dict[str, Line] = {}
     base: str | None = None
-    own = {FILE, *job.of_all}
     if os.path.lexists(folder / FILE):
         before, found = read_manifest(folder)
         if before["asked"] == asked:
             base = before["base"]
             lines = {line.path: line for line in found}
-            own.update(result for line in lines.values() for result in results_of(job, line.name))
-        elif force:
-            own.update(result for line in found for result in line.outputs)
-        else:
+        elif not force:
             raise OutputExistsError(
                 path=str(folder), needed="a folder of its own", got="one with results of something else"
             )
@@ -103,8 +99,7 @@ def roster(
                 name="captures", needed="another name for each", got=f"{name} of {other.path} and {path}"
             )
         members[name] = _member(path, name, pattern)
-    is_new = not os.path.lexists(folder / FILE)
-    _check_results(folder, job, members.values(), set() if is_new else own)
+    _check_results(folder, job, members.values(), asked)
     for line in lines.values():
         if line.name not in members and line.digest is not None:
             members[line.name] = _gone(line, pattern)
@@ -148,8 +143,20 @@ def results_of(job: Job, name: str) -> Sequence[str]:
     return ()
 
 
-def _check_results(folder: Path, job: Job, members: Iterable[Member], own: Collection[str]) -> None:
-    """Refuse results that would take the place of captures, or of files that are not the fleet's ``own``."""
+def _own_results(folder: Path, job: Job, asked: Mapping[str, Any]) -> set[str]:
+    """Return the files of a folder that its manifest names."""
+    if not os.path.lexists(folder / FILE):
+        return set()
+    before, lines = read_manifest(folder)
+    own = set(job.of_all)
+    for line in lines:
+        own.update(line.outputs, results_of(job, line.name) if before["asked"] == asked else ())
+    return own
+
+
+def _check_results(folder: Path, job: Job, members: Iterable[Member], asked: Mapping[str, Any]) -> None:
+    """Refuse results that would take the place of captures, or of files that the manifest does not name."""
+    own: set[str] | None = None
     captures = {}
     for member in members:
         with suppress(OSError):
@@ -161,6 +168,8 @@ def _check_results(folder: Path, job: Job, members: Iterable[Member], own: Colle
             if capture is not None:
                 got = f"that of the capture {name_shown(capture)}"
                 raise OutputError(path=str(path), needed="a place of its own for a result", got=got)
+            if own is None:  # not before: another shard may have begun in the meantime
+                own = _own_results(folder, job, asked)
             if result not in own:
                 got = "a file that is none of the fleet's"
                 raise OutputError(path=str(path), needed="a free place for a result", got=got)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from urllib.parse import quote, urlsplit
 
-from ecmproto.capture.names import files_named
+from ecmproto.capture.names import files_named, name_shown
 from ecmproto.errors import CaptureError, ParameterError, shown
 from ecmproto.units import NS_PER_S
 
@@ -120,7 +120,11 @@ def captures_named(paths: Iterable[str], results: str | os.PathLike[str] | None 
                 below += files_named(folder)
         every = below or files_named(path)
         is_around = results is not None and every != [path] and not _is_below(path, results)
-        found |= {each: None for each in every if not (is_around and _is_below(each, results))}
+        kept = [each for each in every if not (is_around and _is_below(each, results))]
+        if not kept:
+            needed = "captures beside the folder of results"
+            raise CaptureError(path=name_shown(path), offset=0, frame=0, needed=needed, got="none")
+        found |= dict.fromkeys(kept)
     return list(found)
 
 

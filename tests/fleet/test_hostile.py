@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.capture import open_capture, open_sink
+from ecmproto.capture.names import size_and_time
 from ecmproto.errors import ParameterError, SpecError
 from ecmproto.executors.processes import Processes
 from ecmproto.fleet.manifest import read_manifest
@@ -116,6 +117,30 @@ def test_results_among_captures_are_no_captures(captures: Path, pattern: str) ->
     for _ in range(2):
         assert fleet("filter", f"{captures}{pattern}", out, "-Y", "pfc") == 0
         assert [line.name for line in read_manifest(out)[1]] == list(CAPTURES)
+
+
+def test_a_folder_with_nothing_but_results_has_no_captures(
+    captures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (captures / "out").mkdir()
+    for name in CAPTURES:
+        (captures / name).rename(captures / "out" / name)
+    assert fleet("stats", captures, captures / "out") == 3
+    assert "beside the folder of results" in capsys.readouterr().err
+
+
+def test_shards_that_begin_at_once_share_a_folder(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_shard_first(path: str) -> tuple[int, int]:
+        monkeypatch.undo()
+        monkeypatch.setattr(Execution, "executor", lambda self, tasks, tell, apart: Processes(1))
+        assert fleet("stats", captures, tmp_path / "out", "--shard", "1/2") == 0
+        return size_and_time(path)
+
+    monkeypatch.setattr("ecmproto.fleet.members.size_and_time", other_shard_first)
+    assert fleet("stats", captures, tmp_path / "out", "--shard", "2/2") == 0
+    assert len(octets_below(tmp_path / "out" / "files")) == 2
 
 
 def test_partial_files_of_others_stay(captures: Path, tmp_path: Path) -> None:
