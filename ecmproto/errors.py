@@ -201,6 +201,23 @@ class ParameterError(EcmprotoError):
         return f"{self.name}: needed {self.needed}, got {_short(self.got)}"
 
 
+class CompileError(EcmprotoError):
+    """A method of a mechanism that cannot be compiled.
+
+    ``path`` and ``line`` say where in its source, ``method`` is its name, ``got`` the reason.
+    """
+
+    def __init__(self, *, path: str, line: int, method: str, got: str) -> None:
+        super().__init__(path, line, method, got)
+        self.path = path
+        self.line = line
+        self.method = method
+        self.got = got
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.method} cannot be compiled: {self.got}"
+
+
 class FilterError(EcmprotoError):
     """A display filter that cannot be understood, or that compares what cannot be compared.
 

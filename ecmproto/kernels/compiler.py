@@ -5,14 +5,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import os
+import re
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numba
-from numba.core import event, types
+from numba.core import event, ir, types
 from numba.core.ccallback import CFunc
 from numba.core.registry import CPUDispatcher
 
+from ecmproto.errors import CompileError
 from ecmproto.kernels.arguments import typing_key
 from ecmproto.kernels.machine_code import Entry, NotLinkableError, link, load
 from ecmproto.kernels.sources import has_file, reached, source_digest, when_compiling
@@ -167,9 +171,49 @@ def cached_entry(function: Callable[..., Any], returned: Any, arguments: tuple[A
     """Return ``function`` compiled for these types of arguments, to be called by its address; cached."""
     entry: Any = CFunc(function, (arguments, returned), {}, _ENTRY_OPTIONS)
     _keep(entry, function, _Cache)
-    entry.compile()
+    try:
+        entry.compile()
+    except Exception as error:  # numba raises its own errors, and KeyError for attributes that are set
+        raise _in_source(error, function) from error
     made: CFunc = entry
     return made
+
+
+_IN_FILE = re.compile(r'File "([^"]+)", line (\d+)')
+_REASONS = re.compile(
+    r"^.*?(Unknown attribute '\w+'|Unknown attribute: \w+|NameError: .+|Untyped global name '\w+'"
+    r"|No implementation of function .+?(?= found)|Use of unsupported .+|Cannot unify .+|Invalid use .+)",
+    re.MULTILINE,
+)
+
+
+def _in_source(error: Exception, function: Callable[..., Any]) -> CompileError:
+    """Return what numba raised for a method as one sentence, with the line of the author's file."""
+    code = function.__code__
+    reasons = _REASONS.findall(str(error))
+    reason = reasons[-1] if reasons else next(iter(str(error).splitlines()), "")
+    if isinstance(error, KeyError):  # of the fields of a record
+        reason = f"Unknown attribute {reason}"
+    name = os.path.basename(code.co_filename)
+    lines = [int(line) for path, line in _IN_FILE.findall(str(error)) if os.path.basename(path) == name]
+    lines = lines or [loc.line for loc in _locations(error) if os.path.basename(loc.filename) == name]
+    return CompileError(
+        path=code.co_filename, line=(lines or [code.co_firstlineno])[-1], method=function.__qualname__,
+        got=_ESCAPES.sub("", reason).strip() or type(error).__name__,
+    )  # fmt: skip
+
+
+_ESCAPES = re.compile(r"\x1b\[\d*m")
+"""Colours of numba's messages on a terminal."""
+
+
+def _locations(error: Exception) -> Iterator[ir.Loc]:
+    """Yield the places in the source of what numba was at when it raised an error, the outermost first."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for name in ("self", "inst"):
+            place = getattr(frame.f_locals.get(name), "loc", None)
+            if isinstance(place, ir.Loc):
+                yield place
 
 
 def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,40 @@ def failed(installed: Path) -> dict[str, str]:
 @pytest.mark.parametrize("name", check_added.NAMES)
 def test_an_added_mechanism_is_like_others(name: str, failed: dict[str, str]) -> None:
     assert name not in failed, failed[name]
+
+
+TYPOS = {
+    "set": ("self.state.stepped_ns = ", "self.state.steppd_ns = ", "Point.on_arrival", "'steppd_ns'"),
+    "read": ("arrival.port_octets", "arrival.prt_octets", "Point.on_arrival", "'prt_octets'"),
+    "name": ("return min(tag", "return mim(tag", "Point.rewrite_tag", "name 'mim' is not defined"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("typo", TYPOS)
+def test_a_typo_is_one_sentence_with_its_line(typo: str, installed: Path, tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    right, wrong, method, got = TYPOS[typo]
+    folder = tmp_path / "typo"
+    shutil.copytree(installed, folder)
+    path = folder / "share.py"
+    text = path.read_text(encoding="utf-8").replace(right, wrong)
+    path.write_text(text, encoding="utf-8")
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if wrong in each)
+    known = os.pathsep.join([str(folder), str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+    ended = subprocess.run(
+        [
+            sys.executable, "-m", "ecmproto_cli", "lab", "run", "incast-victim", "--mechanism", "share",
+            "--set", "duration=1ms", "--set", "measure.from=0ms",
+        ],
+        cwd=folder, text=True, env=os.environ | {"PYTHONPATH": known, "NUMBA_DISABLE_JIT": "0"},
+        encoding="utf-8", capture_output=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    (sentence,) = [each for each in ended.stderr.splitlines() if "cannot be compiled" in each]
+    assert sentence.startswith(f"ecmproto: {path}:{line}: {method} cannot be compiled: ")
+    assert got in sentence
+    assert "Traceback" not in ended.stderr
 
 
 def test_the_example_has_fewer_than_a_hundred_lines() -> None:
