@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 
-from ecmproto.capture.batch import ByteOrder
-from ecmproto.capture.pcapng import IF_SPEED, IF_TSOFFSET, IF_TSRESOL, INTERFACE_DESCRIPTION
+from ecmproto.capture.batch import INTERFACE_DESCRIPTION, ByteOrder
+from ecmproto.capture.pcapng import IF_SPEED, IF_TSOFFSET, IF_TSRESOL
 from ecmproto.codec.frame import Frame
 from ecmproto.errors import EncodeError
 from ecmproto.formats.base import Layer
@@ -253,9 +253,10 @@ TEXT_MUTATORS: tuple[OctetMutator, ...] = (*OCTET_MUTATORS, put_sign, move_word,
 
 TAGS: tuple[type[Layer], ...] = tuple(cls for cls in FORMATS if cls.role == "tag" and cls.next_key)
 _DEEPEST = 40
-_FULL_OCTETS = 1514
+_JUMBO_OF, _FULL_OCTETS = 2, 1514
 _FULL_OF = 24
-"""One in so many deep stacks of tags fills the frame: some 350 tags, too many for a decoder that recurses."""
+"""One in so many deep stacks of tags fills the frame, of these one in `_JUMBO_OF` a jumbo: some 350 tags, or
+2,000, too many for a decoder that recurses."""
 _ODD_TYPES = (0, 1, 1500, 1501, 1535, 1536, 0xFFFF)
 
 
@@ -351,7 +352,8 @@ def insert_tags(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]
     count = 1 if dice.below(4) else dice.between(2, _DEEPEST)
     at = dice.between(1, len(frame.layers))
     if count > 1 and dice.chance(_FULL_OF):
-        tags = _filling(_FULL_OCTETS - len(octets), dice)
+        full_octets = JUMBO_OCTETS if dice.chance(_JUMBO_OF) else _FULL_OCTETS
+        tags = _filling(full_octets - len(octets), dice)
     else:
         tags = [_tag(dice.pick(TAGS), dice) for _ in range(count)]
     return _relinked([*frame.layers[:at], *tags, *frame.layers[at:]], frame, octets)

@@ -44,7 +44,7 @@ def test_cases_stay_what_they_were() -> None:
         Frame(layers=(Ethernet(), VLAN(id=5, priority=3), CNTag(flow_id=7), Data(data=bytes(60)))), fix=True
     )
     digest = hashlib.sha256(b"".join(case.octets for case in islice(Cases([frame], seed=1), 500)))
-    assert digest.hexdigest() == "49ce2c93e9b6d75761eb139ab6c06b49f1750dd68a8021ec2e8ea432be9732ff"
+    assert digest.hexdigest() == "827b30f4e6f6ea638396487f6701232720a6dbcb9ae4a885a65a0b351e8b4c03"
 
 
 def test_every_way_to_spoil_frames_is_taken() -> None:
@@ -64,7 +64,7 @@ def test_a_mutation_changes_the_frame() -> None:
 def test_cases_reach_deep_tag_stacks_jumbos_and_runts() -> None:
     found = list(islice(Cases(corpus(), seed=2), 4_000))
     depths = [len(decode_lax(case.octets).layers) for case in found]
-    assert 128 < max(depths) < 400
+    assert 1_000 < max(depths) < 2_400
     assert max(len(case.octets) for case in found) > 9_000
     assert min(len(case.octets) for case in found) < 14
 

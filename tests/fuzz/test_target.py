@@ -63,6 +63,7 @@ def first_finding(campaign: TargetCampaign) -> Finding:
         ("endless-tlv", "hang", "{}", 2),
         ("deep-tags", "crash", "", 1),
         ("full-of-tags", "crash", "{}", 2),
+        ("recursion", "report", "{}", 3),
     ],
 )
 def test_planted_defects_are_found_reduced_and_seen_again(
@@ -78,6 +79,9 @@ def test_planted_defects_are_found_reduced_and_seen_again(
         assert CNM in frame
         assert "IndexError in read_cnm" in found.outcome.signature
         assert len(octets) == 12 + 2 + 24
+    elif defect == "recursion":
+        assert "RecursionError in pass_tag" in found.outcome.signature
+        assert len(octets) > 4 * 900
     elif defect == "endless-tlv":
         assert TLV in frame
         assert len(octets) == 12 + 2 + 2

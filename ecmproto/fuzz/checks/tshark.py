@@ -25,7 +25,7 @@ from ecmproto.formats.ethernet import Data, ITag, STag
 from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.formats.fecn import RDTag
 from ecmproto.formats.lldp import TLV, CongestionNotificationTLV
-from ecmproto.fuzz.checks.base import Difference
+from ecmproto.fuzz.checks.base import Difference, frames_of
 
 PLAIN_FIELDS = (
     "eth.dst", "eth.src", "eth.type", "eth.len",
@@ -44,6 +44,8 @@ FIELDS = (
 MALFORMED = "_ws.malformed"
 """The field for frames that tshark gives up on."""
 _ASKED = (*FIELDS, MALFORMED)
+_MOST_LAYERS = 400
+"""In a frame that is compared: tshark gives up at some 500."""
 # What could hold another Ethernet frame, whose fields would be listed behind those of the outer one.
 STOP_AT = ("ip", "ipv6", "llc", "mpls", "arp")
 
@@ -436,8 +438,8 @@ class TsharkCheck:
         # tshark says nothing of a frame without octets
         samples = {
             row: Sample(where="", octets=octets, original=len(octets))
-            for row, octets in enumerate(items)
-            if octets
+            for row, (octets, frame) in enumerate(zip(items, frames_of(items), strict=True))
+            if octets and len(frame.layers) <= _MOST_LAYERS
         }
         with tempfile.TemporaryDirectory() as folder:
             capture = Path(folder) / "frames.pcap"

@@ -33,6 +33,8 @@ def frames(octets: bytes, defect: str) -> Iterator[bytes]:
 
 def read(frame: bytes, defect: str) -> None:
     at, tags = 12, 0
+    if defect == "recursion":
+        pass_tag(frame, at)
     while int.from_bytes(frame[at : at + 2], "big") in TAGS:
         at += 4
         tags += 1
@@ -45,6 +47,11 @@ def read(frame: bytes, defect: str) -> None:
         read_cnm(frame[at + 2 :], defect)
     if kind == 0x88CC:
         read_tlvs(frame[at + 2 :], defect)
+
+
+def pass_tag(frame: bytes, at: int) -> int:
+    """Return where the tags end, by as many calls as there are tags."""
+    return pass_tag(frame, at + 4) if int.from_bytes(frame[at : at + 2], "big") in TAGS else at
 
 
 def read_cnm(body: bytes, defect: str) -> None:
