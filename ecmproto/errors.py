@@ -119,6 +119,20 @@ class InterfaceGoneError(CaptureError):
     """An interface that was removed while it was captured from: attributes as of a file."""
 
 
+class MethodError(EcmprotoError):
+    """An exception in a method of a mechanism's machine: ``got``, raised at ``line`` of the file ``path``."""
+
+    def __init__(self, *, method: str, path: str, line: int, got: str) -> None:
+        super().__init__(method, path, line, got)
+        self.method = method
+        self.path = path
+        self.line = line
+        self.got = got
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.method} raised {self.got}"
+
+
 class OutputError(EcmprotoError):
     """An output that cannot be written: ``path`` names it, ``needed`` and ``got`` say why."""
 

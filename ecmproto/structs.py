@@ -15,7 +15,8 @@ Setting an attribute changes the row, so that a larger array takes the place of 
 An interface is a Protocol marked with `interface`.  Kernels call its methods in two ways:
 
 - on a struct whose class they know: the method is compiled into the caller
-- on what `as_interface` returns: through the method's address, so that one compiled loop serves every class
+- on what `as_interface` returns: through the method's address, so that one compiled loop serves every class;
+  an exception there ends the loop, and `method_errors` names the method
 
 With ``NUMBA_DISABLE_JIT=1`` structs are plain objects and `as_interface` returns the struct itself.
 """
@@ -27,8 +28,10 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable, Iterator
-from types import FunctionType
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType, FunctionType
 from typing import Any, ClassVar, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numba
@@ -53,6 +56,7 @@ from numba.extending import (  # the public way to add types
 from numba.np import arrayobj
 from numpy.typing import NDArray
 
+from ecmproto.errors import EcmprotoError, MethodError
 from ecmproto.kernels.compiler import PART_OPTIONS, cached_entry
 from ecmproto.kernels.sources import follow
 from ecmproto.record import Fields as _Fields
@@ -68,6 +72,9 @@ _WORD_OCTETS = 8
 _PLAIN: bool = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 _SCALARS: dict[Any, types.Type] = {int: types.int64, bool: types.boolean, float: types.float64}
 _interface_methods: dict[str, inspect.Signature] = {}
+_by_address: dict[int, FunctionType] = {}
+_failed = np.zeros(1, np.int64)
+"""The address of the method that failed first since `method_errors` began, 0 for none."""
 
 
 def _once(function: _Function) -> _Function:
@@ -169,14 +176,15 @@ def as_interface(struct: Any, protocol: type[Any]) -> Any:
 
 
 class _InterfacePointer:
-    """The address of a row of words: a struct's, then those of its methods in the protocol's order."""
+    """The address of a row of words: a struct's, those of its methods in the protocol's order, `_failed`."""
 
     def __init__(self, struct: Struct, protocol: type[Any]) -> None:
         self.protocol = protocol
         self._typing_key = protocol
         self._struct = struct  # its words, which this points to, live as long as it does
         entries = [_entry(type(struct), protocol, name) for name in _methods(protocol)]
-        self._words = np.array([vars(struct)["_address"], *(each.address for each in entries)], np.int64)
+        methods = [each.address for each in entries]
+        self._words = np.array([vars(struct)["_address"], *methods, _failed.ctypes.data], np.int64)
         self._address = self._words.ctypes.data
 
 
@@ -184,7 +192,40 @@ class _InterfacePointer:
 def _entry(struct: type[Struct], protocol: type[Any], name: str) -> CFunc:
     """Return a method of ``struct``, compiled to be called by its address."""
     returned, arguments = _method_types(protocol, name)
-    return cached_entry(getattr(struct, name), returned, (struct_type(struct), *arguments))
+    method = getattr(struct, name)
+    made = cached_entry(method, returned, (struct_type(struct), *arguments))
+    _by_address[cast(int, made.address)] = method
+    return made
+
+
+@contextmanager
+def method_errors() -> Iterator[None]:
+    """Raise MethodError, which names the method, for what an interface's method raises."""
+    _failed[0] = 0
+    try:
+        yield
+    except EcmprotoError:
+        raise
+    except Exception as error:
+        lines = list(traceback.walk_tb(error.__traceback__))
+        method = _by_address.get(int(_failed[0])) or _deepest_method(lines)
+        if method is None:
+            raise
+        path, start = method.__code__.co_filename, method.__code__.co_firstlineno
+        own = [line for frame, line in lines if frame.f_code.co_filename == path]
+        got = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise MethodError(
+            method=f"{method.__module__}.{method.__qualname__}", path=path, line=[start, *own][-1], got=got
+        ) from error
+
+
+def _deepest_method(lines: Sequence[tuple[FrameType, int]]) -> FunctionType | None:
+    """Return the interface's method that the lines of a traceback lead to last, as plain Python."""
+    for frame, _ in reversed(lines):
+        owner, name = frame.f_locals.get("self"), frame.f_code.co_name
+        if isinstance(owner, Struct) and name in _interface_methods:
+            return cast(FunctionType, getattr(type(owner), name))
+    return None
 
 
 @_once
@@ -445,7 +486,7 @@ class _InterfaceMethods(AttributeTemplate):
 @_once
 def _called_by_address(protocol: type[Any], name: str) -> type[AbstractTemplate]:
     returned, arguments = _method_types(protocol, name)
-    at = 1 + _methods(protocol).index(name)
+    at, last = 1 + _methods(protocol).index(name), 1 + len(_methods(protocol))
     mark = f"{protocol.__module__}.{protocol.__qualname__}.{name}"
 
     class Method(AbstractTemplate):
@@ -462,13 +503,21 @@ def _called_by_address(protocol: type[Any], name: str) -> type[AbstractTemplate]
     def call(context, builder, sig, args):  # type: ignore[no-untyped-def]
         pointer, *given = args
         struct = context.get_value_type(sig.args[0])
-        kinds = [struct, *(context.get_value_type(each) for each in arguments)]
-        function = ir.FunctionType(context.get_value_type(returned), kinds)
-        address = builder.inttoptr(_word(builder, pointer, at), function.as_pointer())
         values = [
             _converted(context, builder, *each) for each in zip(given, sig.args[1:], arguments, strict=True)
         ]
-        return builder.call(address, [builder.inttoptr(_word(builder, pointer, 0), struct), *values])
+        values.insert(0, builder.inttoptr(_word(builder, pointer, 0), struct))
+        kinds = (sig.args[0], *arguments)  # an interface's pointer is as a struct's
+        function = context.call_conv.get_function_type(returned, kinds)
+        word = _word(builder, pointer, at)
+        address = builder.inttoptr(word, function.as_pointer())
+        status, value = context.call_conv.call_function(builder, address, returned, kinds, values)
+        with builder.if_then(status.is_error, likely=False):
+            failed = builder.inttoptr(_word(builder, pointer, last), _WORD.as_pointer())
+            with builder.if_then(builder.icmp_signed("==", builder.load(failed), ir.Constant(_WORD, 0))):
+                builder.store(word, failed)
+            context.call_conv.return_status_propagate(builder, status)
+        return value
 
     return Method
 

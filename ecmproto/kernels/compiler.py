@@ -167,9 +167,33 @@ def _keep(compiler: Any, function: Callable[..., Any], cache: Any) -> None:
         compiler._cache = cache(function, *described)
 
 
+class _Native(CFunc):
+    """A function to be called by its address, as compiled functions call each other: it returns a status.
+
+    What numba puts around it for C prints an exception and goes on.
+    """
+
+    _library: Any
+    _made: Any = None
+
+    def compile(self) -> None:
+        """Compile it, or load it from the cache."""
+        super().compile()
+        name = str(self.native_name).removeprefix("cfunc.")
+        self._wrapper_address: int = self._library.get_pointer_to_function(name)
+        # `print` needs the environments; those of code that was cached are set.
+        for each in () if self._made is None else self._made._find_referenced_environments():
+            self._library.codegen.set_env(each.env_name, each)
+
+    def _compile_uncached(self) -> Any:
+        compiling: Any = super()  # not in its type
+        self._made = compiling._compile_uncached()
+        return self._made
+
+
 def cached_entry(function: Callable[..., Any], returned: Any, arguments: tuple[Any, ...]) -> CFunc:
     """Return ``function`` compiled for these types of arguments, to be called by its address; cached."""
-    entry: Any = CFunc(function, (arguments, returned), {}, _ENTRY_OPTIONS)
+    entry: Any = _Native(function, (arguments, returned), {}, _ENTRY_OPTIONS)
     _keep(entry, function, _Cache)
     try:
         entry.compile()

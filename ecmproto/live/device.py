@@ -33,6 +33,7 @@ from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.capture.linux.wires import Sockets, Wires, detach
 from ecmproto.errors import InterfaceError
 from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.structs import method_errors
 from ecmproto.units import NS_PER_S
 
 _AGAIN_NS = NS_PER_S
@@ -417,6 +418,7 @@ class Stop:
         self._bell.close()
 
 
+@method_errors()
 def run(
     device: Device,
     links: Sequence[LiveInterface],
@@ -587,6 +589,7 @@ def sleep_precisely() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(_FINE_NS), 0, 0, 0)
 
 
+@method_errors()
 def exercise(device: Device) -> None:
     """Pass some frames and messages through a device that is attached to nothing: its code gets compiled."""
     data = Batch.from_matrix(np.tile(np.frombuffer(EXAMPLE_FRAME, np.uint8), (EXAMPLE_FRAMES, 1)))

@@ -28,6 +28,7 @@ from ecmproto.replay.output import OpenLoopOutput, batches_of
 from ecmproto.replay.series import Samples, sample_rows
 from ecmproto.replay.summary import ReplaySummary, flow_labels
 from ecmproto.replay.tables import comparison_table, replay_table
+from ecmproto.structs import method_errors
 from ecmproto.tables import Paint, plain
 from ecmproto.units import parse_time
 
@@ -192,6 +193,7 @@ def output_of(
             yield OpenLoopOutput(reader, copier)
 
 
+@method_errors()
 def replay_capture(
     reader: CaptureReader,
     plan: Plan,

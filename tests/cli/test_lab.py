@@ -293,7 +293,7 @@ def test_a_sweep_goes_on_where_it_ended(scenario: str, tmp_path: Path, capsys: C
 
 
 def test_a_sweep_keeps_files_of_others(scenario: str, tmp_path: Path, capsys: Captured) -> None:
-    arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB", "--show", "drops", "--jobs", "1"]
+    arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB", "--show", "drops", "--seeds", "1"]
     notes, rows = tmp_path / "notes.txt", tmp_path / "rows"
     notes.write_text("buy milk")
     assert run([*arguments, "--out", str(notes)]) == 2
@@ -305,6 +305,24 @@ def test_a_sweep_keeps_files_of_others(scenario: str, tmp_path: Path, capsys: Ca
         capsys.readouterr()
         assert run([*arguments, "--out", str(rows)]) == 2
         assert str(rows) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "seeds", "named"), [([], [1, 2, 3], "median over seeds 1 to 3"), (["1"], [1], "seed 1")]
+)
+def test_a_sweep_names_its_seeds(
+    given: list[str], seeds: list[int], named: str, scenario: str, tmp_path: Path, capsys: Captured
+) -> None:
+    picture = tmp_path / "heat.svg"
+    arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB,33kB", "--jobs", "1"]
+    arguments += [each for count in given for each in ("--seeds", count)]
+    assert run([*arguments, "--show", "drops", "--figure", str(picture)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == named
+    assert f", {named}" in picture.read_text()
+    assert run([*arguments, "--show", "drops", "-T", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["seeds"] == seeds
+    assert {row["seed"] for row in document["rows"]} == set(seeds)
 
 
 def test_a_sweep_that_is_interrupted_says_how_to_go_on(
@@ -375,7 +393,7 @@ def test_a_sweep_shows_effects_of_two_values_each(scenario: str, capsys: Capture
     arguments = ["--effects", "--show", "queue.p50", "--jobs", "1", "-T", "json"]
     assert run(["lab", "sweep", scenario, *axes, *arguments]) == 0
     effects = json.loads(capsys.readouterr().out)["effects"]["queue.p50"]
-    assert effects[0] == {"factors": [], "effect": 21_000, "explained": None}
+    assert effects[0] == {"factors": [], "effect": 22_000, "explained": None}
     assert [each["factors"] for each in effects[1:3]] == [["control.qeq"], ["control.rp.gd"]]
 
 
@@ -387,7 +405,7 @@ def test_a_sweep_draws_a_heat_map_of_each_figure(scenario: str, tmp_path: Path, 
     drawn = picture.read_text()
     for text in ("queue.p50", "drops", "26kB", "0.03", "control.qeq down, control.rp.gd across"):
         assert text in drawn
-    assert drawn.count("21 kB") == 6
+    assert drawn.count("22 kB") == 6
     capsys.readouterr()
     assert run(["lab", "sweep", scenario, *axes, "--figure", str(tmp_path / "heat.txt")]) == 2
 
@@ -395,7 +413,7 @@ def test_a_sweep_draws_a_heat_map_of_each_figure(scenario: str, tmp_path: Path, 
 def test_points_can_be_listed_in_a_file(scenario: str, tmp_path: Path, capsys: Captured) -> None:
     points = tmp_path / "points.txt"
     points.write_text("control.qeq=26kB\ncontrol.qeq=33kB control.rp.gd=0.01\n")
-    assert run(["lab", "sweep", scenario, "--points", str(points), "-T", "json", "--jobs", "1"]) == 0
+    assert run(["lab", "sweep", scenario, "--points", str(points), "-T", "json", "--seeds", "1"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["settings"] for row in rows] == [
         {"control.qeq": "26kB"},

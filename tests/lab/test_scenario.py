@@ -591,6 +591,31 @@ def test_scenarios_are_found_by_name_variant_and_file(tmp_path: Path) -> None:
             load_scenario(name)
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "path"),
+    [
+        ("qcn", "cnm_priority"), ("bcn", "control.cp.keep_priority"), ("ecm", "cp.message_priority"),
+        ("dcqcn", "edge.cnp_priority"), ("dbp", "report_priority"), ("fecn", "return_priority"),
+        ("e2cm", "reply_priority"),
+    ],
+)  # fmt: skip
+def test_priorities_of_messages_are_refused_with_their_key(mechanism: str, path: str) -> None:
+    scenario = load_scenario("incast-victim").with_mechanism(mechanism)
+    with pytest.raises(SpecError, match=r"of messages in band it is control\.message_priority"):
+        scenario.with_value(path, 5)
+    with pytest.raises(SpecError, match=r"of messages in band it is control\.message_priority"):
+        scenario.with_mechanism("none").with_mechanism(mechanism, [f"{path.removeprefix('control.')}=5"])
+
+
+def test_a_w_that_changes_nothing_is_refused() -> None:
+    scenario = load_scenario("e2cm-hotspot")
+    with pytest.raises(SpecError, match=r"control\.cp\.w: needed rp\.w, or cp\.increase_signals=no"):
+        scenario.with_value("cp.w", 4).experiment()
+    assert "cp.w=4" in scenario.with_value("w", 4).experiment().control.parameters
+    both = scenario.with_value("cp.w", 4).with_value("increase_signals", value="no")
+    assert "cp.w=4" in both.experiment().control.parameters
+
+
 _KEYS = st.sampled_from(
     ["scenario", "flow", "host", "switch", "link", "control", "measure", "band", "variants", "sources",
      "mechanisms", "name", "from", "to", "pattern", "rate", "topology", "duration", "cp", "rp", "qeq", "set",

@@ -212,6 +212,17 @@ def incast(control: Control, *, pause: Thresholds | None = None, duration_ns: in
     )  # fmt: skip
 
 
+def test_hosts_obey_pfc_in_their_priorities_alone() -> None:
+    obeyed, ignored = (
+        incast(Control(mechanism="pfc", parameters=(f"rp.priorities={priorities}",)))
+        for priorities in ("0,3", "3")
+    )
+    assert obeyed.conservation.dropped_frames == 0
+    assert sum(int(port.paused_ns.sum()) for port in obeyed.ports) > 0
+    assert ignored.conservation.dropped_frames > 0
+    assert sum(int(port.paused_ns.sum()) for port in ignored.ports) == 0
+
+
 @pytest.mark.parametrize("kind", ["pause", "pfc"])
 @pytest.mark.parametrize("pause", [None, Thresholds(high_octets=60_000, low_octets=40_000)])
 def test_pause_spreads_from_switch_to_switch_and_to_the_victim(kind: str, pause: Thresholds | None) -> None:
@@ -451,6 +462,24 @@ def test_an_input_that_fills_its_partition_loses_frames_and_others_do_not() -> N
     assert a.dropped_frames.sum() > 0
     assert b.dropped_frames.sum() > 0
     assert c.dropped_frames.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("partition", "dropped"),
+    [
+        (Buffer(4 * 1_500, 0), 0),
+        (Buffer(4 * 1_500 - 1, 0), 1),
+        (Buffer(0, 4), 0),
+        (Buffer(0, 3), 1),
+    ],
+)
+def test_a_partition_holds_frames_up_to_its_limit(partition: Buffer, dropped: int) -> None:
+    # The four frames are there before the slow line has sent one.
+    experiment = row((10**10, 10**8), (bursts((0, 4 * 1_500)),), 5 * MS)
+    switches = tuple(dataclasses.replace(each, partition=partition) for each in experiment.network.switches)
+    network = dataclasses.replace(experiment.network, switches=switches)
+    (flow,) = simulate(dataclasses.replace(experiment, network=network), seed=1).flows
+    assert (flow.sent_frames.sum(), flow.dropped_frames.sum()) == (4, dropped)
 
 
 def test_a_network_of_too_many_ports_is_told() -> None:

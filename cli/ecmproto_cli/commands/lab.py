@@ -140,9 +140,13 @@ class Seeding:
         """Return the seeds, from the first or the scenario's own on, and print them on stderr."""
         first = scenario.seed if self.seed is None else self.seed
         seeds = [first + number for number in range(self.seeds)]
-        text = f"seed {first}" if len(seeds) == 1 else f"seeds {first} to {seeds[-1]}"
-        echo(f"ecmproto: {text}", err=True)
+        echo(f"ecmproto: {seeds_text(seeds)}", err=True)
         return seeds
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Return the name of consecutive seeds."""
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
 
 
 scenario_argument = click.argument("scenario")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.commands.lab import Setup, scenario_argument, setting_options
+from ecmproto_cli.commands.lab import Setup, scenario_argument, seeds_text, setting_options
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import Execution, color_option, execution_options, force_option, shard_option
 from ecmproto_cli.output import check_outputs, columns_of
@@ -43,8 +43,8 @@ CHECKED = 1000
 @click.option("--show", "figures", metavar="FIGURE", multiple=True, help="A figure to take, as 'queue.p99'.")
 @click.option("--seed", type=click.IntRange(min=0), help="The first seed.  [default: the scenario's]")
 @click.option(
-    "--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="K",
-    help="Run each point with K seeds.",
+    "--seeds", type=click.IntRange(1, 10_000), default=3, show_default=True, metavar="K",
+    help="Run each point with K seeds; tables and pictures show the median.",
 )  # fmt: skip
 @execution_options
 @shard_option
@@ -150,7 +150,7 @@ def command(
     rows = [] if form == "ndjson" else in_order((row for row in rows if "failure" not in row), part)
     found_effects = _effects(rows, parsed, texts) if effects and not (stopped or failed) else {}
     if form == "json":
-        document: dict[str, object] = {"schema": "ecmproto/lab-sweep/1", "rows": rows}
+        document: dict[str, object] = {"schema": "ecmproto/lab-sweep/1", "seeds": list(numbers), "rows": rows}
         if failed:
             document["failed"] = failed
         if found_effects:
@@ -158,11 +158,13 @@ def command(
         echo(json.dumps(document, indent=2))
     elif form != "ndjson":
         _show(rows, parsed or _axes_of(part), texts, form)
+    over = f"median over {seeds_text(numbers)}" if seeds > 1 else seeds_text(numbers)
     if form == "text":
+        click.echo(over)
         for text, each in found_effects.items():
             echo(f"\n{_effects_table(text, each)}")
     if figure:
-        _draw(figure, force, f"{found.name}: {own.title}", rows, parsed or _axes_of(part), texts)
+        _draw(figure, force, f"{found.name}: {own.title}, {over}", rows, parsed or _axes_of(part), texts)
     has_failed = tell_failures(progress.tally)
     return INTERRUPTED if stopped else FINDINGS if has_failed else 0
 

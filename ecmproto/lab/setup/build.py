@@ -66,8 +66,9 @@ from ecmproto.lab.setup.values import (
     did_you_mean,
     read_value,
 )
-from ecmproto.mechanisms.api.mechanism import Mechanism
-from ecmproto.mechanisms.api.parameters import UNITS, Parameter
+from ecmproto.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.mechanisms.api.parameters import UNITS, Parameter, Parameters
+from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
 from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
 from ecmproto.paths import path_below
 
@@ -572,13 +573,31 @@ def parameters_of(table: Table) -> Table:
     return {key: value for key, value in table.items() if key.partition(".")[0] in ROLES and "." in key}
 
 
+_MESSAGE_PRIORITIES = {
+    "message_priority", "keep_priority", "cnm_priority", "report_priority", "cnp_priority", "reply_priority",
+    "return_priority",
+}  # fmt: skip
+"""Parameters of the frames of messages, which queue in ``control.message_priority`` in the laboratory."""
+
+
 def described(mechanism: Mechanism) -> dict[str, Parameter]:
-    """Return a mechanism's parameters by their paths, ``rp.ru``."""
+    """Return the parameters of a mechanism that act in the laboratory by their paths, ``rp.ru``."""
     return {
         f"{role.value}.{parameter.name}": parameter
         for role, part in mechanism.roles.items()
-        for parameter in part.describe()
+        for parameter in acting(part)
     }
+
+
+def acting(part: type[Parameters] | Parameters) -> list[Parameter]:
+    """Return the parameters of a role that act in the laboratory."""
+    return [each for each in part.describe() if each.attribute not in _MESSAGE_PRIORITIES]
+
+
+def priority_hint(key: str) -> str:
+    """Return the hint for a priority that only the frames of messages have; empty for other parameters."""
+    known = key.rpartition(".")[2] in _MESSAGE_PRIORITIES
+    return "of messages in band it is control.message_priority" if known else ""
 
 
 def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str, ...]:
@@ -590,6 +609,7 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
         path = attributes.get(key, key)
         if path not in known:
             hint = did_you_mean(key, known) if known else f"{mechanism.name} has none"
+            hint = priority_hint(key) or hint
             raise SpecError(
                 where=f"{where}.{key}", needed=f"a parameter of {mechanism.name}", got=shown(key), hint=hint
             )
@@ -600,14 +620,26 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
         if known[path].unit == "octets":
             text = _in_octets(text, f"{where}.{key}")
         found.append(f"{path}={text}")
+    set_paths = [each.partition("=")[0] for each in found]
     try:
-        mechanism.parse(found)
+        parsed = mechanism.parse(found)
     except ParameterError as error:
-        set_paths = [each.partition("=")[0] for each in found]
         paths = [path for path in (*set_paths, *known) if path.partition(".")[2] == error.name]
         path = paths[0] if paths else error.name
         raise SpecError(where=f"{where}.{path}", needed=error.needed, got=error.got) from None
+    if "cp.w" in set_paths:
+        _refuse_idle_weight(parsed, where)
     return tuple(found)
+
+
+def _refuse_idle_weight(parsed: Mapping[Role, Parameters], where: str) -> None:
+    """Raise SpecError for a w of E²CM's congestion points that differs from the senders' and is not used."""
+    point, sender = parsed.get(Role.CONGESTION_POINT), parsed.get(Role.REACTION_POINT)
+    if not isinstance(point, E2CMCongestionPointParameters) or not point.increase_signals:
+        return
+    if point.weight != getattr(sender, "weight", point.weight):
+        needed = "rp.w, or cp.increase_signals=no beside it, without which cp.w changes nothing"
+        raise SpecError(where=f"{where}.cp.w", needed=needed, got=f"{point.weight:g}")
 
 
 def _in_octets(text: str, where: str) -> str:

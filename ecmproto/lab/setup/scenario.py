@@ -331,6 +331,7 @@ class _Edit:
             spellings = [name for each in known for name in (each, each.partition(".")[2])]
             near = difflib.get_close_matches(path.partition(".")[0].partition("[")[0], SECTIONS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else _near(key, [*spellings, *CONTROL, *SCENARIO])
+            hint = build.priority_hint(key) or hint
             raise SpecError(
                 where=path,
                 needed=f"a value of the scenario, or a parameter of {mechanism.name}",
@@ -551,7 +552,7 @@ def _of_control(scenario: Scenario) -> Iterator[Row]:
     given = {each.partition("=")[0] for each in assignments}
     for role, parameters in mechanism.parse(assignments).items():
         texts = parameters.as_text()
-        for parameter in parameters.describe():
+        for parameter in build.acting(parameters):
             path = f"{role.value}.{parameter.name}"
             if mechanism.name in FLOW_CONTROLS and path in _THRESHOLDS - given:
                 continue
@@ -669,10 +670,11 @@ def template(mechanism: str = "qcn", topology: str | None = None) -> str:
     found = build.mechanism_of(Document(control={"mechanism": mechanism}))
     lines = []
     for role, parameters in found.roles.items():
-        if not parameters.describe():
+        known = build.acting(parameters)
+        if not known:
             continue
         lines.append(f"\n[control.{role.value}]\n")
-        for parameter in parameters.describe():
+        for parameter in known:
             default = parameter.default
             text = "" if default is None else UNITS[parameter.unit].format(default)
             by_switch = found.name in FLOW_CONTROLS and f"{role.value}.{parameter.name}" in _THRESHOLDS

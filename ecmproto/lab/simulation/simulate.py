@@ -42,6 +42,7 @@ from ecmproto.engine.network import (
     schedule_points,
     set_delays,
     trace_frames,
+    with_obeyed,
 )
 from ecmproto.engine.port import NO_LIMIT, set_rate
 from ecmproto.engine.statistics import kind_name
@@ -91,7 +92,7 @@ from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.gate import paused_ns
 from ecmproto.mechanisms.registry import find_mechanism
 from ecmproto.record import columns, new_record, new_records
-from ecmproto.structs import as_interface
+from ecmproto.structs import as_interface, method_errors
 
 _LARGEST_FLOWS = 4096
 _ETHERTYPE = b"\x08\x00"
@@ -173,6 +174,7 @@ def sample_stations(network: NetworkState, now_ns: int, samples: Sequence[Statio
         samples[station].queue_octets = waiting_octets
 
 
+@method_errors()
 def simulate(
     experiment: Experiment,
     *,
@@ -184,7 +186,8 @@ def simulate(
 
     ``watch`` is told the progress after each window, and says whether to go on.  All frames on links go to
     ``trace``, a new pcapng file or an open one (`ecmproto.lab.simulation.trace`).  Raises SpecError or
-    ParameterError for an experiment that cannot be, OutputError for a file that cannot be written.
+    ParameterError for an experiment that cannot be, OutputError for a file that cannot be written,
+    MethodError for an exception in a method of the mechanism.
     """
     simulation = Simulation(experiment, seed=seed)
     if trace is None:
@@ -385,7 +388,9 @@ class Simulation:
     def _new_network(self) -> NetworkState:
         experiment, wiring, control = self.experiment, self.wiring, self.experiment.control
         rate_bps = self._link_rate_bps()
-        config = LoopConfig(link_rate_bps=rate_bps)
+        mechanism = find_mechanism(control.mechanism)
+        own = machine_of(mechanism, mechanism.parse(control.parameters))
+        config = with_obeyed(LoopConfig(link_rate_bps=rate_bps), own)
         ports = [
             PortConfig(
                 rate_bps=port.rate_bps,
