@@ -160,7 +160,7 @@ def command(
         _show(rows, parsed or _axes_of(part), texts, form)
     over = f"median over {seeds_text(numbers)}" if seeds > 1 else seeds_text(numbers)
     if form == "text":
-        click.echo(over)
+        echo(over)
         for text, each in found_effects.items():
             echo(f"\n{_effects_table(text, each)}")
     if figure:
