@@ -26,6 +26,7 @@ Each frame is an object on a line of its own:
 ``captured_octets``, ``original_octets``, ``interface`` (an index)
 ``linktype``          where it is not Ethernet, with ``linktype_name``
 ``comments``          where the record has some
+``icrc``              "bad" where the invariant CRC of a RoCE packet does not hold
 and what `ecmproto.codec.document.to_document` gives: ``layers`` ``padding`` ``trailer`` ``fcs`` ``cut``
 ``error`` ``encapsulated``.
 
@@ -49,6 +50,7 @@ from ecmproto.codec.document import json_text, to_document
 from ecmproto.codec.frame import Frame
 from ecmproto.dissect.form import Listing, Record, commented
 from ecmproto.formats.ethernet import Data
+from ecmproto.formats.infiniband import BAD, crc_is_bad
 
 if TYPE_CHECKING:
     from ecmproto.columns.text.pieces import Path, Piece
@@ -60,7 +62,7 @@ FRAME_SCHEMA = "ecmproto/frame/1"
 RECORD_KEYS = frozenset(
     (
         "schema", "number", "time_ns", "captured_octets", "original_octets", "interface", "linktype",
-        "linktype_name", "comments", "decoded",
+        "linktype_name", "comments", "decoded", "icrc",
     )
 )  # fmt: skip
 """The keys a frame's document has beside those of `ecmproto.codec.document.frame_keys`."""
@@ -192,7 +194,8 @@ def record_document(record: Record) -> _Object:
     if record.comments:
         document["comments"] = list(record.comments)
     if record.is_ethernet:
-        return document | to_document(record.frame)
+        document |= to_document(record.frame)
+        return document | {"icrc": BAD} if crc_is_bad(record.frame) else document
     document["linktype"] = record.linktype
     document["linktype_name"] = linktype_name(record.linktype)
     whole = Frame(layers=(Data(data=record.octets),), cut=record.frame.cut)

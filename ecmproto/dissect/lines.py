@@ -32,6 +32,7 @@ from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.formats.ecm import timestamp_ns
 from ecmproto.formats.ethernet import PACKET_TYPES, Ethernet
 from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.infiniband import crc_is_bad
 from ecmproto.formats.ip import tcp_flags_text
 from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.schema import Field
@@ -110,7 +111,7 @@ class Lines(Listing):
             addresses = (
                 f"{summary.addresses_text(layers) or unknown_text(record.linktype):<{ADDRESSES_WIDTH}}"
             )
-        if frame.cut or frame.error is not None or frame.fcs:
+        if frame.cut or frame.error is not None or frame.fcs or crc_is_bad(frame):
             told += self._remarks(record)
         return addresses, name, told
 
@@ -149,6 +150,8 @@ class Lines(Listing):
             )
         if frame.fcs and not fcs_holds(record):
             remarks += " " + self._paint("[FCS bad]", "error")
+        if crc_is_bad(frame):
+            remarks += " " + self._paint("[ICRC bad]", "error")
         if frame.error is not None:
             remarks += " " + self._paint(f"[malformed: {frame.error}]", "error")
         return remarks

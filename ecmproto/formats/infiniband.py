@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ecmproto.formats.base import Crafting, Following, Formats, Layer, Limit, layer
 from ecmproto.formats.ethernet import Data
@@ -126,6 +126,25 @@ def crc_status(layers: Sequence[Layer], starts: Sequence[int]) -> str | None:
     assert isinstance(value, ICRC)
     octets = b"".join([value.build() for value in layers[:index]])
     return GOOD if covered.crc(octets) == value.crc else BAD
+
+
+class _Decoded(Protocol):
+    """A frame of the codec."""
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Its layers from the outside in."""
+
+    def boundaries(self) -> Sequence[int]:
+        """Return the offset of each layer, and of the end of the last one."""
+
+
+def crc_is_bad(frame: _Decoded) -> bool:
+    """Return whether a decoded frame has an invariant CRC that does not hold."""
+    # a packet ends with it
+    if not frame.layers or not isinstance(frame.layers[-1], ICRC):
+        return False
+    return crc_status(frame.layers, frame.boundaries()) == BAD
 
 
 @layer("icrc", title="Invariant CRC", source=_ICRC)

@@ -23,7 +23,7 @@ from ecmproto.columns.layers import (
     sampled_frames,
 )
 from ecmproto.columns.layout_cache import FCS_AT, FIRST_LAYER, FROM_END, LAYERS, TAIL, ZEROS
-from ecmproto.columns.parse_tables import parse_tables
+from ecmproto.columns.parse_tables import NUMBER_OF, parse_tables
 from ecmproto.columns.text.pieces import Path, Pieces, RecordNumber
 from ecmproto.columns.text.program import SPARE_OCTETS, Assembler, Programs, render
 from ecmproto.columns.text.vocabulary import Vocabulary
@@ -32,6 +32,7 @@ from ecmproto.columns.walk import decoded_frame
 from ecmproto.errors import DecodeError
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.infiniband import BAD, ICRC
 from ecmproto.formats.registry import FORMATS, MOST_FORMATS
 from ecmproto.kernels.kernel import over_batches
 from ecmproto.values import dataclass
@@ -452,7 +453,8 @@ class Renderer:
     ) -> Iterator[memoryview]:
         """Return the text of the frames of a batch in pieces, each of which is valid until the next.
 
-        ``single`` gives the text of frames that no program tells: of those, in order, that ``odd`` says too.
+        ``single`` gives the text of frames that no program tells: of those, in order, that ``odd`` says too,
+        and of RoCE packets whose invariant CRC is bad.
         ``origin_ns`` is what `RecordNumber.SINCE_NS` counts from.  ``pool`` makes it ahead of who
         takes it, and about AHEAD_OCTETS of it are made now.  Several threads may ask, for one batch each.
         """
@@ -481,6 +483,9 @@ class Renderer:
             alone |= located.malformed
         if not self._malformed or self._wrong is not None:
             alone |= located.shows_malformed
+        if self._sampled and found.count[NUMBER_OF[ICRC]]:
+            packets, states = found.crc_states
+            alone[packets[np.array([word == BAD for word in states.words])[states.codes]]] = True
         program = self._chosen(located, alone)
         record = _record(batch, interfaces, origin_ns, self._assembler.record_numbers, far)
         rows = np.flatnonzero(program < 0)

@@ -1,0 +1,36 @@
+"""Lines and documents of RoCE packets whose invariant CRC does not hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ecmproto.capture import Batch
+from ecmproto.dissect.form import Listing, records
+from ecmproto.dissect.json import NdJson
+from ecmproto.dissect.lines import Lines
+from tests.check.planting import LINKS, frame
+
+GOOD = frame("ip bth data data=00010203")
+BAD = GOOD[:-1] + bytes([GOOD[-1] ^ 1])
+BATCH = Batch.from_frames([GOOD, BAD, GOOD[:-2]], original=[len(GOOD)] * 3)
+
+
+def texts(form: Listing, *, whole: bool) -> list[str]:
+    """Return the text of each frame, of a whole batch or one by one."""
+    if whole:
+        return b"".join(map(bytes, form.batch(BATCH, LINKS))).decode().splitlines()
+    return [form.record(record).rstrip("\n") for record in records(BATCH, LINKS)]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_spoilt_invariant_crc_shows_in_the_line(whole: bool) -> None:
+    lines = texts(Lines(), whole=whole)
+    assert ["[ICRC bad]" in line for line in lines] == [False, True, False]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_spoilt_invariant_crc_shows_in_the_document(whole: bool) -> None:
+    documents = [json.loads(text) for text in texts(NdJson(), whole=whole)]
+    assert [document.get("icrc") for document in documents] == [None, "bad", None]
