@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.tags import NOWHERE, spliced_batch, tag_splice, tags_of, without_tags
 from ecmproto.capture import Batch, CaptureCopier, CaptureReader, Interface, open_captures
 from ecmproto.capture.batch import ETHERNET, Block, Format
 from ecmproto.codec.tags import TagFormat, kind_of
@@ -301,6 +300,9 @@ class Editor:
         interfaces: Sequence[Interface],
         touched: NDArray[np.bool_],
     ) -> Batch:
+        # loads numba, which other edits do without
+        from ecmproto.batch.tags import NOWHERE, spliced_batch, tag_splice, tags_of, without_tags
+
         edit, report = self.edit, self.report
         ethernet = np.array([each.linktype == ETHERNET for each in interfaces])
         only = np.zeros(len(batch), np.bool_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -351,6 +352,11 @@ def test_a_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys: pytest.Capt
     assert run([*edits[:-2], "--dry-run", "--strip", "csig"]) == 1
     assert run([*edits, "--dry-run"]) == 0
     assert out.read_bytes() == before
+
+
+def test_edits_of_fields_start_without_numba() -> None:
+    code = "import sys, ecmproto.edit; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 NOTHING = [
