@@ -27,7 +27,7 @@ def value(text: str, result: RunResult | None = None) -> tuple[float, ...]:
     [
         ("queue.mean", 24_000),
         ("queue.mean[0ms..100ms]", 0.2 * 100_000 + 0.8 * 24_000),
-        ("queue.mean[19500us..20500us]", 62_000),
+        ("queue.mean[19ms..21ms]", 62_000),
         ("queue.peak", 34_000),
         ("queue.peak[0ms..20ms]", 110_000),
         ("queue.p50", 24_000),
@@ -77,6 +77,13 @@ def value(text: str, result: RunResult | None = None) -> tuple[float, ...]:
 )
 def test_measurement(text: str, expected: float) -> None:
     assert list(value(text)) == pytest.approx([expected], rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("text", ["queue.mean[19500us..20500us]", "drops[..20.5ms]", "rate(r1)[19500us..]"])
+def test_ranges_that_cut_windows_are_refused_with_a_fitting_window(text: str) -> None:
+    with pytest.raises(SpecError, match=r"multiples of measure\.window, 1 ms, got") as caught:
+        value(text)
+    assert caught.value.hint == "measure.window=500µs fits"
 
 
 def test_every_measurement_can_be_read() -> None:

@@ -676,3 +676,23 @@ def test_no_assignment_gives_anything_but_a_scenario_or_an_error(assignment: str
         changed = apply(_SCENARIO, [assignment])
         changed.experiment()
         changed.explain()
+
+
+@pytest.mark.parametrize(
+    ("tables", "where"),
+    [
+        ('[[band]]\nfigure = "drops[1500us..]"\nhigh = 0\n', "band[0].figure"),
+        ('[[published]]\nfigure = "drops[..1500us]"\nvalue = "none"\n', "published[0].figure"),
+        ('[measure]\nfrom = "1500us"\n', "measure.from"),
+        ('[measure]\nuntil = "2500us"\n', "measure.until"),
+    ],
+)
+def test_times_within_windows_are_refused_before_a_run(tables: str, where: str) -> None:
+    head = '[scenario]\nname = "n"\ntitle = "t"\nduration = "3ms"\ntopology = "star"\n'
+    flow = '[[flow]]\nfrom = "h1"\nto = "h2"\npattern = "saturating"\n'
+    with pytest.raises(SpecError, match=r"multiples of measure\.window, 1 ms") as caught:
+        _read(head + flow + tables)
+    assert caught.value.where.startswith(where)
+    assert caught.value.hint == "measure.window=500µs fits"
+    # Where nothing is said, measuring begins at a border: at 1 ms, not at half of 3 ms.
+    assert _read(head + flow).experiment().measure.from_ns == 1_000_000

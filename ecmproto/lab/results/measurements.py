@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import SpecError
 from ecmproto.lab.model import Experiment, Flow
-from ecmproto.lab.setup.figures import find_measurement
+from ecmproto.lab.setup.figures import check_borders, find_measurement
 from ecmproto.lab.simulation.series import FlowSeries, Levels, PortSeries, RunResult
 from ecmproto.units import NS_PER_S
 
@@ -76,6 +76,7 @@ class RunFigures:
             self.from_ns if from_ns is None else min(from_ns, self.result.duration_ns),
             self.until_ns if until_ns is None else min(until_ns, self.result.duration_ns),
         )
+        check_borders(span, self.result.window_ns, self.result.duration_ns)
         if span[1] <= span[0]:
             return math.nan
         kind, _, detail = name.partition(".")
@@ -108,33 +109,30 @@ class RunFigures:
         return edges
 
     def _until(self, values: NDArray[np.int64] | Floats, times_ns: Floats) -> Floats:
-        """Return the sum of ``values`` up to each of the times, evenly spread within a window."""
-        if not len(values):
-            return np.zeros(len(times_ns))
-        edges = self.edges_ns[: len(values) + 1]
-        total: Floats = np.interp(times_ns, edges, np.concatenate(([0.0], np.cumsum(values))))
-        return total
+        """Return the sum of ``values`` up to each of the times, which are borders of windows."""
+        totals = np.concatenate(([0.0], np.cumsum(values)))
+        windows = np.ceil(times_ns / self.result.window_ns).astype(np.int64)
+        return totals[np.minimum(windows, len(values))]
 
     def _sum(self, values: NDArray[np.int64] | Floats, span: tuple[int, int]) -> float:
         first, last = self._until(values, np.array(span, np.float64))
         return float(last - first)
 
     def _inside(self, span: tuple[int, int]) -> slice:
-        """Return the windows that begin in ``span``; at least the one that it begins in."""
-        first = -(-span[0] // self.result.window_ns)
-        last = -(-span[1] // self.result.window_ns)
-        return slice(first, last) if last > first else slice(max(0, first - 1), first)
+        """Return the windows of ``span``."""
+        return slice(span[0] // self.result.window_ns, -(-span[1] // self.result.window_ns))
 
     def averages(
         self, values: NDArray[np.int64] | Floats, span: tuple[int, int], average_ns: float
     ) -> tuple[Floats, float]:
         """Return the means of ``values`` per ns over equal pieces of ``span``, and the pieces' length.
 
-        Pieces are not shorter than a window; what is left over at the end is left out.
+        Pieces are of whole windows, of one at least; what is left over at the end is left out.
         """
-        length = max(float(average_ns), float(self.result.window_ns))
+        window_ns = self.result.window_ns
+        length = float(window_ns * max(1, math.ceil(average_ns / window_ns)))
         length = min(length, float(span[1] - span[0]))
-        pieces = int((span[1] - span[0]) / length + 1e-9)
+        pieces = int((span[1] - span[0]) / length)
         until = self._until(values, np.arange(pieces + 1, dtype=np.float64) * length + span[0])
         return np.diff(until) / length, length
 

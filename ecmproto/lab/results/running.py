@@ -5,14 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ecmproto._version import __version__
 from ecmproto.capture import PcapngWriter
 from ecmproto.lab.model import Experiment
 from ecmproto.lab.results.measurements import RunFigures
-from ecmproto.lab.setup.figures import Expectation, parse_figure
+from ecmproto.lab.setup.figures import Expectation, check_borders, parse_figure
 from ecmproto.lab.simulation.series import RunResult, Watch
 from ecmproto.lab.simulation.simulate import simulate
 
@@ -82,10 +82,16 @@ def _run_task(task: tuple[str, Experiment, int]) -> tuple[str, RunResult]:
 
 
 def runs_named(
-    experiment: Experiment, *, figures: Iterable[str] = (), expectations: Iterable[Expectation] = ()
+    experiment: Experiment, *, figures: Sequence[str] = (), expectations: Sequence[Expectation] = ()
 ) -> list[str]:
-    """Return the other runs that an experiment's figures, more of them and expectations name by ``@``."""
+    """Return the other runs that an experiment's figures, more of them and expectations name by ``@``.
+
+    SpecError for a range of time that is not of whole windows.
+    """
     measure = experiment.measure
+    own = [*map(parse_figure, figures), *(figure for each in expectations for figure in each.figures)]
+    for figure in own:
+        check_borders(figure.times_ns, measure.window_ns, experiment.duration_ns)
     texts = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published), *figures]
     named = [name for text in texts for name in sorted(parse_figure(text).runs)]
     named += [name for each in expectations for name in sorted(each.runs)]

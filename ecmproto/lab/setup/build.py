@@ -32,6 +32,7 @@ from ecmproto.lab.model import (
 from ecmproto.lab.setup.figures import (
     RESERVED,
     Dimension,
+    check_borders,
     expand_flows,
     expand_ports,
     expand_range,
@@ -700,6 +701,7 @@ def _measure(document: Document, duration_ns: int, network: Network) -> Measure:
     begin_ns, end_ns = values["from"], values["until"]
     if begin_ns is None:
         begin_ns = _MEASURE_FROM_NS if duration_ns > _MEASURE_FROM_NS else duration_ns // 2
+        begin_ns -= begin_ns % values["window"]
     if begin_ns >= duration_ns:
         needed = f"before the end, {TIME.show(duration_ns)}"
         hint = f"a shorter run needs measure.from={TIME.show(duration_ns // 2)} or so"
@@ -708,6 +710,8 @@ def _measure(document: Document, duration_ns: int, network: Network) -> Measure:
         needed = f"{TIME.show(begin_ns)} to {TIME.show(duration_ns)}"
         hint = f"a shorter run needs measure.until={TIME.show(duration_ns)}" if end_ns > duration_ns else ""
         raise SpecError(where="measure.until", needed=needed, got=TIME.show(end_ns), hint=hint)
+    check_borders([begin_ns], values["window"], duration_ns, "measure.from")
+    check_borders([end_ns or 0], values["window"], duration_ns, "measure.until")
     ports = ports_of(network)
     if values["port"] and values["port"] not in ports:
         hint = did_you_mean(values["port"], ports)
@@ -775,6 +779,7 @@ def _checked_figure(text: str, where: str, experiment: Experiment, runs: Iterabl
     """Return the unit of a figure whose flows, ports and other runs there are."""
     try:
         figure = parse_figure(text)
+        check_borders(figure.times_ns, experiment.measure.window_ns, experiment.duration_ns)
         flows = {flow.name: flow.group for flow in experiment.flows}
         ports = ports_of(experiment.network)
         for name, subjects in figure.readings:

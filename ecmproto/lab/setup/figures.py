@@ -21,14 +21,22 @@ import difflib
 import math
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple, NoReturn, Protocol
 
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.lab.model import FRAME_OCTETS
-from ecmproto.units import format_octets, format_rate, format_time, parse_octets, parse_rate, parse_time
+from ecmproto.units import (
+    exact_time,
+    format_octets,
+    format_rate,
+    format_time,
+    parse_octets,
+    parse_rate,
+    parse_time,
+)
 
 
 class Figures(Protocol):
@@ -315,6 +323,12 @@ class Figure:
         """The measurements in it, each with the names of what it is about, as they are written."""
         return tuple((each.name, each.subjects) for each in _readings(self.node))
 
+    @property
+    def times_ns(self) -> frozenset[int]:
+        """The times that its ranges begin and end at."""
+        ends = (end for each in _readings(self.node) for end in (each.from_ns, each.until_ns))
+        return frozenset(end for end in ends if end is not None)
+
     def evaluate(self, figures: Figures, others: Mapping[str, Figures] | None = None) -> tuple[float, ...]:
         """Return its values, one or, of several flows, one each.
 
@@ -326,6 +340,19 @@ class Figure:
     def show(self, value: float) -> str:
         """Return one of its values for a person."""
         return show_value(value, self.dimension)
+
+
+def check_borders(times_ns: Iterable[int], window_ns: int, duration_ns: int, where: str = "figure") -> None:
+    """Raise SpecError for times that are no borders of windows: what these have counted cannot be divided."""
+    inside = sorted(each for each in times_ns if each % window_ns and each < duration_ns)
+    if inside:
+        fitting_ns = math.gcd(window_ns, *inside)
+        raise SpecError(
+            where=where,
+            needed=f"times that are multiples of measure.window, {exact_time(window_ns)}",
+            got=exact_time(inside[0]),
+            hint=f"measure.window={exact_time(fitting_ns).replace(' ', '')} fits",
+        )
 
 
 def show_value(value: float, dimension: Dimension) -> str:
