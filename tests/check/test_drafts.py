@@ -9,6 +9,7 @@ import pytest
 
 from ecmproto.check.rules.drafts import Associations
 from ecmproto.check.rules.e2cm import flow_ids
+from ecmproto.errors import ParameterError
 from tests.check.planting import MS, US, Event, checked, faults, frame
 
 POINT, OTHER = "02:00:00:00:cc:01/4", "02:00:00:00:cc:01/5"
@@ -210,3 +211,54 @@ def test_messages_have_their_priority_or_the_sampled_frames(kind: str, rule: str
     assert planted(rule, message, kept, other) == [3]
     given = {f"{kind}.message_priority": "5"}
     assert planted(rule, other, kept, message, **given) == [3]
+
+
+def messages_apart(kind: str, *octets: int, **fields: Any) -> list[Event]:
+    """Return messages with so many octets of their priority between them, in frames of 1500."""
+    whole, other = (frame(f"vlan id=5 priority={each} ip udp data", data=bytes(1454)) for each in (3, 5))
+    seen: list[bytes] = [ecm(kind=kind)]
+    for each in octets:
+        seen += [whole, other] * (each // 1500) + [ecm(kind=kind, **fields)]
+    return [(at * US, each) for at, each in enumerate(seen)]
+
+
+@pytest.mark.parametrize(("kind", "rule"), [("ecm", "ECM010"), ("bcn", "BCN009")])
+def test_messages_are_a_sampling_interval_apart(kind: str, rule: str) -> None:
+    seen = messages_apart(kind, *[120_000] * 6, 75_000, 150_000)
+    short = 1 + 6 * 161 + 101
+    given = {f"{kind}.sf": "150kB"}
+    result = checked(seen, [rule], given)
+    assert faults(result) == [(rule, short)]
+    assert result.results[0].judged == 8
+    assert str(result.findings[0].allowed).startswith("105000 or more")
+    assert checked(seen, [rule]).results[0].judged == 0
+    for more in ({"sscale": "1"}, {"sf": "100kB"}):
+        assert (
+            checked(seen, [rule], given | {f"{kind}.{name}": text for name, text in more.items()}).wrong == 0
+        )
+    # most are too short: so is the capture, unless it is known to have all
+    short_all = messages_apart(kind, *[60_000] * 8)
+    assert checked(short_all, [rule], given).results[0].judged == 0
+    assert checked(short_all, [rule], given | {f"{kind}.has_all": "yes"}).wrong == 8
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields"),
+    [
+        ("ECM010", {"q_off": 0, "q_delta": 0}),
+        ("ECM010", {"q_off": 375, "q_delta": 750}),
+        ("ECM010", {"q_off": 375, "q_delta": 500}),
+        ("BCN009", {"type": 1, "e": 0}),
+        ("BCN009", {"e": -1875}),
+    ],
+)
+def test_frames_that_wait_or_were_dropped_are_sampled(rule: str, fields: dict[str, int]) -> None:
+    kind = rule[:3].lower()
+    every = {f"{kind}.sf": "150kB", f"{kind}.has_all": "yes"}
+    assert checked(messages_apart(kind, 75_000, **fields), [rule], every).wrong == 0
+    assert checked(messages_apart(kind, 75_000), [rule], every).wrong == 1
+
+
+def test_the_random_part_is_at_most_the_fixed_one() -> None:
+    with pytest.raises(ParameterError, match=r"ecm\.sr: needed at most sf"):
+        checked(messages_apart("ecm", 1500), ["ECM010"], {"ecm.sf": "10kB", "ecm.sr": "11kB"})

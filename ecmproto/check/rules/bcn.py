@@ -6,18 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ecmproto.check.rule import Family, Judged, Mask, Rows
-from ecmproto.check.rules import drafts, reactions
+from ecmproto.check.keyed import Pairs
+from ecmproto.check.rule import Family, Int64, Judged, Mask, Rows
+from ecmproto.check.rules import drafts, intervals, reactions
 from ecmproto.check.rules.malformed import malformed
 from ecmproto.mechanisms.api.parameters import redeclared
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters
+from ecmproto.units import QUEUE_UNIT_OCTETS
 
 _BCN = drafts.Draft(prefix="bcn", message="A BCN message", source="S004 IV B; wire-formats 1.2")
 _STOP = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BCNRules(reactions.Closed):
+class BCNRules(intervals.Sampling):
     """What the congestion points of a capture are set to."""
 
     qeq_octets: int = drafts.qeq("S004 IV A")
@@ -49,6 +51,30 @@ class _Silence(reactions.Reactions):
         """Return the STOP messages."""
         stop: Mask = rows["bcn.type"] == _STOP
         return stop
+
+
+class _Intervals(intervals.DraftIntervals):
+    """Holds the octets between two messages of a congestion point against the sampling interval."""
+
+    RULE, PREFIX, FIELDS, PARAMETERS = "BCN009", "bcn", ("e", "type"), BCNRules
+    GROWN_BY = ("qeq", "w")
+    GROWTH = ", as far as e allows it with bcn.w and bcn.qeq (24 kB unless given)"
+
+    def grown(self, pairs: Pairs) -> Int64:
+        """Return the most that the queue grew by e, which is −Qoff − w·Qdelta: as from an empty queue."""
+        octets = (1 - pairs.now[:, 5]) * QUEUE_UNIT_OCTETS + self._qeq_octets
+        grown: Int64 = (octets / (1 + self._parameters.weight)).astype(np.int64)
+        return grown
+
+    def is_judged(self, pairs: Pairs) -> Mask:
+        """Return which messages are neither STOP nor saturated."""
+        most = int((1 + 2 * self._parameters.weight) * self._qeq_octets) // QUEUE_UNIT_OCTETS
+        judged: Mask = (pairs.now[:, 6] != _STOP) & (pairs.now[:, 5] > -most)
+        return judged
+
+    @property
+    def _qeq_octets(self) -> int:
+        return int(self._parameters.qeq_octets) or BCNCongestionPointParameters().qeq_octets
 
 
 RULES = (
@@ -85,6 +111,7 @@ RULES = (
     _BCN.association(6, "An RRT tag", clause="S004 IV C, IV E; algorithms 2"),
     reactions.silence("a STOP message", memory=_Silence, clause="S004 IV B; algorithms 2"),
     _BCN.message_priority(8),
+    intervals.sampling_interval(_Intervals, clause="S004 IV A; S000 3.2; algorithms 1, 2"),
 )
 
 FAMILY = Family(name="bcn", title="Enhanced BCN", parameters=BCNRules, rules=RULES)

@@ -5,19 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from ecmproto.check.rule import Family, Mask, Rows
-from ecmproto.check.rules import drafts, reactions
+import numpy as np
+
+from ecmproto.check.keyed import Pairs
+from ecmproto.check.rule import Family, Int64, Mask, Rows
+from ecmproto.check.rules import drafts, intervals, reactions
 from ecmproto.check.rules.drafts import SHOWN
 from ecmproto.check.rules.malformed import malformed
 from ecmproto.mechanisms.aimd.parameters import AIMDCongestionPointParameters
 from ecmproto.mechanisms.api.parameters import redeclared
+from ecmproto.units import QUEUE_UNIT_OCTETS
 
 _ECM = drafts.Draft(prefix="ecm", message="An ECM message", source="S000 3.1; wire-formats 1.2")
 _DETECTION, _REACTION = "S000 3.2; algorithms 1", "S000 3.3; algorithms 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ECMRules(reactions.Closed):
+class ECMRules(intervals.Sampling):
     """What the congestion points of a capture are set to."""
 
     qeq_octets: int = drafts.qeq("S000 3.2")
@@ -34,6 +38,25 @@ class _Silence(reactions.Reactions):
         """Return the ECM(0,0), which stop their flows."""
         stop: Mask = (rows["ecm.q_off"] == 0) & (rows["ecm.q_delta"] == 0)
         return stop
+
+
+class _Intervals(intervals.DraftIntervals):
+    """Holds the octets between two messages of a congestion point against the sampling interval."""
+
+    RULE, PREFIX, FIELDS, PARAMETERS = "ECM010", "ecm", ("q_off", "q_delta"), ECMRules
+    GROWN_BY = ("qscale",)
+
+    def grown(self, pairs: Pairs) -> Int64:
+        """Return the message's own Qdelta, rounded up."""
+        octets = (pairs.now[:, 6] + 1) * QUEUE_UNIT_OCTETS / self._parameters.qscale
+        grown: Int64 = octets.astype(np.int64)
+        return grown
+
+    def is_judged(self, pairs: Pairs) -> Mask:
+        """Return which messages are neither ECM(0,0) nor saturated: then Qdelta is 2·Qoff, each truncated."""
+        q_off, q_delta = pairs.now[:, 5], pairs.now[:, 6]
+        judged: Mask = (q_delta <= 0) & (q_off != 0) | (q_delta > 0) & (np.abs(q_delta - 2 * q_off) > 1)
+        return judged
 
 
 RULES = (
@@ -62,6 +85,7 @@ RULES = (
     _ECM.association(7, "A CM-Tag", clause=_REACTION),
     reactions.silence("ECM(0,0)", memory=_Silence, clause=_REACTION),
     _ECM.message_priority(9),
+    intervals.sampling_interval(_Intervals, clause=_DETECTION),
 )
 
 FAMILY = Family(name="ecm", title="ECM", parameters=ECMRules, rules=RULES)

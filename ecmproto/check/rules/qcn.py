@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecmproto.check.keyed import Chain, FirstEvents, Pairs, SeenKeys, events, first_of, moved
+from ecmproto.check.keyed import FirstEvents, Pairs, SeenKeys, events, moved
 from ecmproto.check.report import Report
 from ecmproto.check.rule import (
     PRIORITY_FIELDS,
@@ -30,11 +30,11 @@ from ecmproto.check.rule import (
     cpid_of_key,
     mac_of_key,
 )
-from ecmproto.check.rules import cnms, reactions
+from ecmproto.check.rules import cnms, intervals, reactions
 from ecmproto.check.rules.malformed import malformed
 from ecmproto.columns.column import Stretches
 from ecmproto.errors import counted
-from ecmproto.mechanisms.api.parameters import flag, ratio, redeclared
+from ecmproto.mechanisms.api.parameters import redeclared
 from ecmproto.mechanisms.qcn.parameters import (
     SAMPLE_OCTETS,
     QCNCongestionPointParameters,
@@ -49,7 +49,7 @@ _LINK_LOCAL = 0x0180C2000000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QCNRules(reactions.Closed):
+class QCNRules(intervals.Counted):
     """What the congestion points of a capture are set to."""
 
     qeq_octets: int = redeclared(QCNCongestionPointParameters, "qeq_octets")
@@ -57,16 +57,6 @@ class QCNRules(reactions.Closed):
     cnm_priority: int = redeclared(QCNCongestionPointParameters, "cnm_priority")
     sample_base_octets: int = redeclared(QCNCongestionPointParameters, "sample_base_octets")
     jitter: float = redeclared(QCNCongestionPointParameters, "jitter")
-    has_all: bool = flag(
-        "has_all", False, source="choice",
-        doc="whether every frame that comes to the congestion points is in the capture; else it is judged by "
-        "whether there are enough of them",
-    )  # fmt: skip
-    enough: float = ratio(
-        "enough", 0.85, (0, 1), source="choice",
-        doc="how much of what its CNMs ask for the capture must have of a congestion point's octets to judge "
-        "their intervals",
-    )  # fmt: skip
 
 
 _CPID = congestion_point("cnm.cpid")
@@ -464,106 +454,23 @@ class Flows:
         report.tell("QCN009", where, Judged(wrong, what, about=is_source & ~self._edges.has(station)))
 
 
-class SamplingIntervals:
-    """Holds the octets between two CNMs of a congestion point against the table: QCN010.
+class SamplingIntervals(intervals.Intervals):
+    """Holds the octets between two CNMs of a congestion point against the table: QCN010."""
 
-    What stands in the capture are frames that came or frames that left: the queue's own change, which the
-    CNMs tell, is allowed for.
-    """
+    RULE, PREFIX, PARAMETERS = "QCN010", "cnm", QCNRules
+    SHOWS, PRIORITIES = "cnm.encap_prio", ("cnm.encap_prio",)
+    FIELDS, BY = ("qntz_fb", "q_offset"), "the feedback of the one before"
 
-    _MOST_POINTS = 1024
-    _MOST_SHORT = 1000
-    _FEW = 0.2
-    """Above this share of intervals that are too short it is the capture that has too little."""
-
-    def __init__(self, settings: Settings, report: Report) -> None:
-        self._parameters = settings.of(QCNRules)
-        self._totals = np.zeros(8, np.int64)
-        self._largest = 0
-        self._chain = Chain(self._MOST_POINTS, 4)
-        self._points: dict[int, list[int]] = {}
-        """For each CPID octets counted and needed, and intervals."""
-        self._short: Int64 = np.zeros((0, 6), np.int64)
-
-    def add(self, rows: Rows) -> None:
-        """Count octets by priority up to each CNM."""
-        priority, octets = rows.priority, rows.octets
-        if len(rows.columns["cnm.cpid"]):
-            is_cnm = rows.has("cnm.cpid")
-            octets = np.where(is_cnm, 0, octets)
-            cnms = np.flatnonzero(is_cnm & rows.has("cnm.encap_prio"))
-            sampled = rows["cnm.encap_prio"][cnms]
-            until = np.zeros(len(cnms), np.int64)
-            for each in np.unique(sampled).tolist():
-                summed = np.cumsum(np.where(priority == each, octets, 0))
-                mine = sampled == each
-                until[mine] = self._totals[each] + summed[cnms[mine]]
-            seen = events(
-                rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms], until, sampled,
-                rows["cnm.qntz_fb"][cnms], rows["cnm.q_offset"][cnms],
-            )  # fmt: skip
-            self._take(self._chain.follow(rows["cnm.cpid"][cnms], rows.interface[cnms], seen))
-        # sums of a batch are exact in floats: they are far below 2^53
-        self._totals += np.bincount(priority, weights=octets, minlength=8).astype(np.int64)
-        self._largest = max(self._largest, int(octets.max(initial=0)))
-
-    def _take(self, pairs: Pairs) -> None:
-        if not len(pairs.low):
-            return
+    def needed(self, pairs: Pairs) -> Int64:
+        """Return the table's octets for the feedback of the CNM before, less the jitter."""
         parameters = self._parameters
         table = np.array(SAMPLE_OCTETS, np.int64) * parameters.sample_base_octets // _LEAST_SAMPLE
-        needed = (table[pairs.before[:, 5] // 8] * (1 - parameters.jitter)).astype(np.int64)
-        grown = (pairs.before[:, 6] - pairs.now[:, 6]) * QUEUE_UNIT_OCTETS
-        counted_octets = pairs.now[:, 3] - pairs.before[:, 3] + np.maximum(grown, 0)
-        for cpid in np.unique(pairs.low).tolist():
-            mine = pairs.low == cpid
-            sums = self._points.setdefault(cpid, [0, 0, 0])
-            sums[0] += int(counted_octets[mine].sum())
-            sums[1] += int(needed[mine].sum())
-            sums[2] += int(mine.sum())
-        least = counted_octets + 2 * QUEUE_UNIT_OCTETS
-        short = np.flatnonzero(least < needed)
-        if len(short):
-            more = np.column_stack([pairs.now[short, :3], pairs.low[short], least[short], needed[short]])
-            self._short = first_of(self._short, more, self._MOST_SHORT)
+        needed: Int64 = (table[pairs.before[:, 5] // 8] * (1 - parameters.jitter)).astype(np.int64)
+        return needed
 
-    def join(self, later: SamplingIntervals, shift: Shift) -> None:
-        """Add those of a later part, whose octets are counted from its beginning."""
-
-        def change(rows: Int64) -> Int64:
-            rows[:, 3] += self._totals[rows[:, 4]]
-            return rows
-
-        across = self._chain.join(later._chain, shift, change)
-        self._take(across)
-        for cpid, sums in later._points.items():
-            here = self._points.setdefault(cpid, [0, 0, 0])
-            here[:] = [one + other for one, other in zip(here, sums, strict=True)]
-        self._short = first_of(self._short, moved(later._short, shift), self._MOST_SHORT)
-        self._totals += later._totals
-        self._largest = max(self._largest, later._largest)
-
-    def end(self, report: Report) -> None:
-        """Tell of intervals that are too short where the capture has enough of a point's frames."""
-        # a frame may stand in the capture before or behind the CNM that it caused
-        short = self._short[self._short[:, 4] + 2 * self._largest < self._short[:, 5]]
-        for cpid, (have, need, intervals) in self._points.items():
-            rows = short[short[:, 3] == cpid]
-            enough = have >= self._parameters.enough * need and len(rows) <= self._FEW * intervals
-            if not enough and not self._parameters.has_all:
-                continue
-            number, time_ns, interface, subject, octets, needed = rows.T
-            passed = np.zeros(intervals - len(rows), np.int64)
-            report.count("QCN010", Where(passed, passed, passed, passed + cpid))
-            every = np.ones(len(rows), np.bool_)
-
-            def allowed(row: int, needed: Int64 = needed) -> str:
-                return f"{needed[row]} or more by the feedback of the one before"
-
-            report.tell(
-                "QCN010", Where(number, time_ns, interface, subject),
-                Judged(every, "octets since the CNM before", octets, allowed),
-            )  # fmt: skip
+    def grown(self, pairs: Pairs) -> Int64:
+        """Return the change of the offset."""
+        return (pairs.before[:, 6] - pairs.now[:, 6]) * QUEUE_UNIT_OCTETS
 
 
 _STRONG_FB = 32
