@@ -35,7 +35,9 @@ class Batches:
         self._ready: deque[Task] = deque()
 
     def measure(self, result: TaskResult) -> None:
-        """Take the time that a task took, in a process that was past its first."""
+        """Take the time of a task, unless it was the first of its worker, which compiles."""
+        if not result.was_warm:
+            return
         self._elapsed_s = self._elapsed_s * _FORGETTING + result.elapsed_s
         self._size = self._size * _FORGETTING + result.task.size
         self._counted = self._counted * _FORGETTING + 1

@@ -1,23 +1,21 @@
 """Tasks run by the workers of a Dask cluster.
 
-What Dask is asked for is little: to bring octets to a worker that is named, and those back that come of them.
-Which worker gets which tasks, how many at a time, and what becomes of those whose worker dies is decided
-here, as for `ecmproto.executors.processes`.  A worker runs one task at a time, whatever threads it has.
+Dask chooses the worker of each batch, and has it run again elsewhere when its worker dies.  How much work a
+batch is, and how many are under way, is decided here.  A worker runs one task at a time, whatever threads it
+has.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import itertools
 import logging
 import os
-import queue
 import re
 import threading
 import time
-import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -27,18 +25,16 @@ from ecmproto._version import __version__
 from ecmproto.errors import ExecutorError, MissingDependencyError, ParameterError, shown
 from ecmproto.executors.batches import Batches
 from ecmproto.executors.protocol import Call, Results, Task, TaskResult, say_nothing
-from ecmproto.executors.rows import framed, unframed
 from ecmproto.executors.running import code_digest
-from ecmproto.executors.work import answers, keep_freed_memory, request_of, result_of
+from ecmproto.executors.work import Answer, answer, keep_freed_memory, result_of, this_worker
 
 _BATCH_S = 10.0
 """Work that a worker is given at a time."""
 _AHEAD = 2
 """The batches of a worker: one that it runs, and the next, so that it waits for nobody."""
-_LOOK_S = 2.0
-"""How often the scheduler is asked for its workers; it tells of most changes itself."""
-_FETCH_S = 10.0
-"""How long a worker that has a batch done may take to send it."""
+_LOOK_S = 1.0
+"""How often the scheduler is asked for its workers."""
+_POLL_S = 0.01
 _ENDING_S = 5
 _NOTHING = logging.CRITICAL + 1
 """The level of messages that are logged: none."""
@@ -170,105 +166,65 @@ _one_at_a_time = threading.Lock()
 _kept_memory = functools.cache(keep_freed_memory)
 
 
-def run_request(request: bytes, code: str) -> bytes:
-    """Return the answers to a request, one behind the other; ExecutorError where the code is another."""
+def run_batch(tasks: Sequence[Task], call: Call, code: str) -> list[Answer]:
+    """Return the answers to tasks; ExecutorError where the code is another."""
     if code_digest() != code:
-        needed = "workers with the same ecmproto as this command"
+        needed = "the same ecmproto as this command's"
         got = f"{__version__}, code {code_digest()} instead of {code}"
-        raise ExecutorError(where="a worker", needed=needed, got=got)
+        raise ExecutorError(where=f"worker {this_worker()}", needed=needed, got=got)
     _kept_memory()
     with _one_at_a_time:
-        return framed(answers(request))
+        return [answer(call, task) for task in tasks]
 
 
 # Here -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
-class _Flight:
-    """A batch on its way to a worker and back."""
-
-    worker: str
-    tasks: list[Task]
-    future: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Gone:
-    """A worker that left the cluster, or was lost."""
-
-    worker: str
-    is_no_loss: bool
-
-
 class _Run:
-    """Batches on their way to workers and back."""
+    """Batches on their way through a scheduler, a bounded number at a time."""
 
     def __init__(self, cluster: Cluster, client: Any, call: Call, batches: Batches) -> None:
         self._cluster = cluster
         self._client = client
         self._call = call
         self._batches = batches
-        self._flights: dict[str, list[_Flight]] = {}
-        """The batches of each worker, the first of which it runs."""
-        self._events: queue.SimpleQueue[_Flight | _Gone | None] = queue.SimpleQueue()
-        self._missing: set[str] = set()
-        """Workers that were not there when one last looked, without a word from the scheduler."""
+        self._tasks: dict[Any, list[Task]] = {}
+        """Those of each future."""
+        self._done = _dask().as_completed(loop=client.loop)
+        self._workers: set[str] = set()
         self._looked_s = 0.0
         self._seen_s = time.monotonic()
         self._is_told = False
-        client.subscribe_topic("all", self._hear)
-
-    def _hear(self, event: Any) -> None:
-        """Take what the scheduler tells of its workers."""
-        with suppress(LookupError, TypeError, AttributeError):
-            said = event[1]
-            if said["action"] == "remove-worker":
-                self._events.put(_Gone(said["worker"], bool(said.get("expected"))))
-            elif said["action"] == "add-worker":
-                self._events.put(None)
 
     def results(self) -> Iterator[TaskResult]:
         """Yield results until there are no more tasks."""
-        while self._batches.more or any(self._flights.values()):
-            yield from self._look()
+        while True:
+            self._look()
             self._give()
-            try:
-                event = self._events.get(timeout=_LOOK_S / 2)
-            except queue.Empty:
-                continue
-            if isinstance(event, _Flight):
-                yield from self._landed(event)
-            elif isinstance(event, _Gone):
-                yield from self._lost(event)
+            if not self._tasks:
+                return
+            if self._done.has_ready():
+                yield from self._landed(next(self._done))
             else:
-                self._looked_s = 0.0
+                time.sleep(_POLL_S)
 
-    # Workers ------------------------------------------------------------------------------------------
-
-    def _look(self) -> Iterator[TaskResult]:
+    def _look(self) -> None:
         """Ask from time to time which workers there are."""
         now_s = time.monotonic()
         if now_s < self._looked_s + _LOOK_S:
             return
         self._looked_s = now_s
-        if self._client.status != "running":
-            raise self._scheduler_lost("none any more")
         try:
-            told = self._client.scheduler_info(n_workers=-1)["workers"]
+            workers = set(self._client.nthreads()) if self._client.status == "running" else None
         except Exception as error:
-            raise self._scheduler_lost(error) from None
-        there = {name for name, each in told.items() if each.get("status", "running") == "running"}
-        for name in there - self._flights.keys():
-            self._flights[name] = []
-        for name in self._missing - told.keys():
-            yield from self._lost(_Gone(name, False))
-        self._missing = self._flights.keys() - told.keys()
-        for name in self._flights.keys() & (told.keys() - there):  # paused: it has too little memory left
-            if not self._flights[name]:
-                del self._flights[name]
-        self._cluster.workers = len(self._flights)
-        if self._flights:
+            raise self._scheduler_lost(f"{type(error).__name__}: {error}") from None
+        if workers is None:
+            raise self._scheduler_lost("none any more")
+        for name in sorted(self._workers - workers):
+            self._cluster.tell(f"worker {name} died, or was stopped; what it had is run again")
+        self._workers = workers
+        self._cluster.workers = len(workers)
+        if workers:
             self._seen_s = now_s
             self._is_told = False
         elif now_s > self._seen_s + _PATIENCE_S:
@@ -277,101 +233,56 @@ class _Run:
             self._is_told = True
             self._cluster.tell(f"{self._cluster.address} has no worker: waiting for one")
 
-    def _lost(self, gone: _Gone) -> Iterator[TaskResult]:
-        """Give what a lost worker had to others."""
-        if gone.worker not in self._flights:
-            return
-        flights = self._flights.pop(gone.worker)
-        self._cluster.workers = len(self._flights)
-        self._seen_s = time.monotonic()
-        for flight in flights:
-            with suppress(Exception):
-                flight.future.cancel()
-        for flight in reversed(flights if gone.is_no_loss else flights[1:]):
-            self._batches.put_back(flight.tasks)
-        if flights and not gone.is_no_loss:
-            self._cluster.tell(f"worker {gone.worker} died; what it had is run again")
-            yield from self._batches.killed(flights[0].tasks, "lost worker", gone.worker)
-
-    def _scheduler_lost(self, error: object) -> ExecutorError:
-        got = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
+    def _scheduler_lost(self, got: str) -> ExecutorError:
         remedy = "the same command does what is missing, once there is a scheduler"
         return self._cluster._error("the scheduler until the work is done", got, remedy)
 
-    # Batches ------------------------------------------------------------------------------------------
-
     def _give(self) -> None:
-        """Give each worker a batch to run, then each the next."""
-        for before in range(_AHEAD):
-            for name, flights in self._flights.items():
-                if len(flights) == before and (tasks := self._next(flights)):
-                    self._send(_Flight(name, tasks))
+        """Have each worker run a batch and hold the next; a suspected task is alone in the cluster."""
+        while len(self._tasks) < _AHEAD * max(1, len(self._workers)):
+            if self._batches.suspected:
+                tasks = [] if self._tasks else [self._batches.next_suspected()]
+            else:
+                tasks = self._batches.next(_AHEAD * len(self._workers))
+            if not tasks:
+                return
+            futures = self._client.map(run_batch, [tasks], call=self._call, code=code_digest(), pure=False)
+            self._tasks.update(dict.fromkeys(futures, tasks))
+            self._done.update(futures)
 
-    def _next(self, flights: list[_Flight]) -> list[Task]:
-        """Return what a worker is given that has some batches."""
-        if self._batches.suspected:
-            # What was running when a worker died has the next one for itself.
-            return [] if flights else [self._batches.next_suspected()]
-        return self._batches.next(_AHEAD * len(self._flights))
-
-    def _send(self, flight: _Flight) -> None:
-        flight.future = self._client.submit(
-            run_request,
-            request_of(flight.tasks, self._call),
-            code_digest(),
-            key=f"ecmproto-{uuid.uuid4().hex}",
-            workers=[flight.worker],
-            allow_other_workers=False,
-            pure=False,
-        )
-        self._flights[flight.worker].append(flight)
-        flight.future.add_done_callback(lambda future: self._events.put(flight))
-
-    def _landed(self, flight: _Flight) -> Iterator[TaskResult]:
+    def _landed(self, future: Any) -> Iterator[TaskResult]:
         """Yield the results of a batch that is done."""
-        if flight not in self._flights.get(flight.worker, ()):
-            return  # its worker died in the meantime
         try:
-            answered = flight.future.result(timeout=_FETCH_S)
-        except TimeoutError:
-            self._events.put(flight)  # the worker died, of which the scheduler tells, or is slow
-            return
-        except ExecutorError as error:
-            where = error.where if error.where != "a worker" else f"worker {flight.worker}"
-            raise ExecutorError(where=where, needed=error.needed, got=error.got) from None
+            answered = future.result()
+        except ExecutorError:
+            raise
         except ImportError as error:
-            where, needed = f"worker {flight.worker}", f"ecmproto {__version__} installed"
-            raise ExecutorError(where=where, needed=needed, got=str(error)) from None
-        except Exception as error:
-            yield from self._not_done(flight, error)
+            raise self._cluster._error(f"workers with ecmproto {__version__}", str(error)) from None
+        except (Exception, CancelledError) as error:
+            yield from self._not_done(self._tasks.pop(future), error)
             return
-        self._flights[flight.worker].remove(flight)
-        flight.future.release()
-        results = [result_of(*each) for each in zip(flight.tasks, unframed(answered), strict=True)]
-        for result, was_warm in results:
-            if was_warm:
-                self._batches.measure(result)
+        tasks = self._tasks.pop(future)
+        results = [result_of(*each) for each in zip(tasks, answered, strict=True)]
+        for result in results:
+            self._batches.measure(result)
         self._give()  # what is done with results takes time
-        yield from (result for result, _ in results)
+        yield from results
 
-    def _not_done(self, flight: _Flight, error: Exception) -> Iterator[TaskResult]:
+    def _not_done(self, tasks: Sequence[Task], error: BaseException) -> Iterator[TaskResult]:
         """Take a batch that Dask could not have done."""
         if self._client.status != "running":
             raise self._scheduler_lost("none any more") from None
-        self._flights[flight.worker].remove(flight)
         name = type(error).__name__
         if name == "KilledWorker":
-            yield from self._batches.killed(flight.tasks, "lost worker", flight.worker)
+            why = f"{error.args[2] + 1} workers lost"
+            yield from self._batches.killed(tasks, why, self._cluster.address)
         elif "Cancelled" in name:  # by somebody else
-            self._batches.put_back(flight.tasks)
+            self._batches.put_back(tasks)
         else:
-            needed, got = "a cluster that runs tasks", f"{name}: {error}"
-            raise ExecutorError(where=f"worker {flight.worker}", needed=needed, got=got) from None
+            raise self._cluster._error("a cluster that runs tasks", f"{name}: {error}") from None
 
     def end(self) -> None:
         """Cancel what is not done."""
+        self._done.clear()
         with suppress(Exception):
-            self._client.unsubscribe_topic("all")
-        for flight in itertools.chain(*self._flights.values()):
-            with suppress(Exception):
-                flight.future.cancel()
+            self._client.cancel(list(self._tasks))

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import os
 import signal
-import socket
-import subprocess
-import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from queue import SimpleQueue
 from types import TracebackType
 
 from ecmproto.errors import ExecutorError
 from ecmproto.executors.batches import Batches
 from ecmproto.executors.protocol import Call, Results, Task, TaskResult, say_nothing
-from ecmproto.executors.work import READY, REFUSED, answers, function_of, request_of, result_of
+from ecmproto.executors.work import Answer, answer, answer_or_end, begin, result_of, this_worker
 
 _BATCH_S = 0.5
 """Work that a process is given at a time: a thousand times what giving it takes."""
@@ -25,13 +24,6 @@ _ENDING_S = 5.0
 """Time that a process has to clear up."""
 _STARTS = 3
 """A process that ends this often before its first task cannot be started."""
-
-_PROGRAM = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[2])
-from ecmproto.executors.work import serve
-serve(int(sys.argv[1]))
-"""
 
 
 @dataclass(slots=True)
@@ -57,10 +49,8 @@ class Processes:
     def run(self, tasks: Iterable[Task], call: Call, *, expected: int = 0) -> Results:
         """Yield the result of each task as it is done, in any order; `Executor.run`."""
         if self.jobs == 1 and not self.apart:
-            function_of(call.function)
             for task in tasks:
-                for answer in answers(request_of([task], call)):
-                    yield result_of(task, answer)[0]
+                yield result_of(task, answer(call, task))
             return
         crew, self._crew = self._crew or _Crew(self), None
         try:
@@ -86,29 +76,21 @@ class Processes:
 
 
 class _Process:
-    """A process that was started, and the tasks that it has, the first of which it is at."""
+    """A pool of one process, whose death costs no other its work, with its tasks in their order."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), json.dumps(sys.path)]
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()]
-            )
-        self.connection = Connection(ours.detach())
-        self.tasks: deque[Task] = deque()
-        self.is_ready = False
-
-    def give(self, tasks: Sequence[Task], call: Call) -> None:
-        """Have it run tasks; it has none."""
-        self.tasks.extend(tasks)
-        with suppress(OSError):  # it may have died, as will be read
-            self.connection.send_bytes(request_of(tasks, call))
+        self.pool = ProcessPoolExecutor(
+            1, mp_context=get_context("spawn"), initializer=begin, initargs=(os.getcwd(),)
+        )
+        self.name = self.pool.submit(this_worker)
+        # the pool forgets a process that dies; terminate_workers is there from Python 3.14 on
+        (self.process,) = self.pool._processes.values()
+        self.tasks: dict[Future[Answer], Task] = {}
 
     def ended(self) -> str:
         """Return how it ended, once it has."""
-        self.connection.close()
-        code = self.process.wait()
+        self.pool.shutdown()
+        code = self.process.exitcode or 0
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
@@ -119,20 +101,28 @@ class _Crew:
         self._jobs = processes.jobs
         self._tell = processes.tell
         self._idle: list[_Process] = []
-        self._busy: dict[Connection, _Process] = {}
+        self._busy: list[_Process] = []
+        self._done: SimpleQueue[tuple[_Process, Future[Answer]]] = SimpleQueue()
         self._not_started = 0
 
     def results(self, call: Call, batches: Batches) -> Iterator[TaskResult]:
         """Yield results until there are no more tasks."""
         while self._give(call, batches) or self._busy:
-            for connection in wait(list(self._busy)):
-                worker = self._busy[connection]  # type: ignore[index]
-                try:
-                    message = worker.connection.recv_bytes()
-                except (EOFError, OSError):
-                    yield from self._died(worker, batches)
-                else:
-                    yield from self._said(worker, message, call, batches)
+            process, future = self._done.get()
+            if future not in process.tasks:
+                continue  # it died, of which an earlier task told
+            try:
+                answered = future.result()
+            except BrokenProcessPool:
+                yield from self._died(process, batches)
+                continue
+            self._not_started = 0
+            result = result_of(process.tasks.pop(future), answered)
+            batches.measure(result)
+            if not process.tasks:
+                self._busy.remove(process)
+                self._idle.append(process)
+            yield result
 
     def _give(self, call: Call, batches: Batches) -> bool:
         """Give a batch to each process that has none; return whether one got some."""
@@ -141,35 +131,31 @@ class _Crew:
             batch = [batches.next_suspected()] if batches.suspected else batches.next(self._jobs)
             if not batch:
                 break
-            worker = self._idle.pop() if self._idle else _Process()
-            self._busy[worker.connection] = worker
-            worker.give(batch, call)
+            process = self._idle.pop() if self._idle else _Process()
+            self._busy.append(process)
+            for task in batch:
+                self._submit(process, call, task)
             given = True
         return given
 
-    def _said(self, worker: _Process, message: bytes, call: Call, batches: Batches) -> Iterator[TaskResult]:
-        if message == READY:
-            worker.is_ready = True
-            self._not_started = 0
-            return
-        if message.startswith(REFUSED):
-            needed, got = "a function that workers can import", message.removeprefix(REFUSED).decode()
-            raise ExecutorError(where=call.function, needed=needed, got=got)
-        result, was_warm = result_of(worker.tasks.popleft(), message)
-        if was_warm:
-            batches.measure(result)
-        if not worker.tasks:
-            self._idle.append(self._busy.pop(worker.connection))
-        yield result
+    def _submit(self, process: _Process, call: Call, task: Task) -> None:
+        try:
+            future = process.pool.submit(answer_or_end, call, task)
+        except BrokenProcessPool as error:  # it died while it was idle, or at an earlier task
+            future = Future()
+            future.set_exception(error)
+        process.tasks[future] = task
+        future.add_done_callback(lambda done: self._done.put((process, done)))
 
-    def _died(self, worker: _Process, batches: Batches) -> Iterator[TaskResult]:
-        del self._busy[worker.connection]
-        why = worker.ended()
-        tasks = list(worker.tasks)
-        if worker.is_ready:
-            self._tell(f"process {worker.process.pid} died ({why}); what it was at is run again")
+    def _died(self, process: _Process, batches: Batches) -> Iterator[TaskResult]:
+        self._busy.remove(process)
+        why = process.ended()
+        tasks = list(process.tasks.values())
+        process.tasks.clear()
+        if process.name.exception() is None:
+            self._tell(f"process {process.process.pid} died ({why}); what it was at is run again")
             batches.put_back(tasks[1:])
-            yield from batches.killed(tasks[:1], why, f"process {worker.process.pid}")
+            yield from batches.killed(tasks[:1], why, f"process {process.process.pid}")
             return
         batches.put_back(tasks)
         self._not_started += 1
@@ -178,13 +164,10 @@ class _Crew:
 
     def end(self) -> None:
         """End all processes: what they are at is not finished."""
-        every = [*self._idle, *self._busy.values()]
-        for worker in every:
-            worker.connection.close()
-            worker.process.terminate()
-        for worker in every:
-            try:
-                worker.process.wait(_ENDING_S)
-            except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
+        every = [*self._idle, *self._busy]
+        for each in every:
+            each.process.terminate()
+        for each in every:
+            if not wait([each.process.sentinel], _ENDING_S):
+                each.process.kill()
+            each.pool.shutdown(cancel_futures=True)

@@ -80,6 +80,8 @@ class TaskResult:
     """Whether it was done by an earlier run."""
     elapsed_s: float = 0.0
     worker: str = ""
+    was_warm: bool = True
+    """Whether the worker had called the function before."""
     packed: bytes = field(default=b"", repr=False)
     """The row as it came, for a `RowStore`."""
 

@@ -174,25 +174,6 @@ def _array(octets: bytes) -> NDArray[Any]:
     return array.reshape(shape, order="F" if is_fortran else "C")
 
 
-def framed(messages: Iterator[bytes]) -> bytes:
-    """Return messages one behind the other, each with its length."""
-    stream = io.BytesIO()
-    for message in messages:
-        stream.write(_LENGTH.pack(len(message)))
-        stream.write(message)
-    return stream.getvalue()
-
-
-def unframed(octets: bytes) -> Iterator[bytes]:
-    """Yield the messages that `framed` has put one behind the other."""
-    place = 0
-    while place < len(octets):
-        (length,) = _LENGTH.unpack_from(octets, place)
-        place += _LENGTH.size
-        yield octets[place : place + length]
-        place += length
-
-
 # Files ----------------------------------------------------------------------------------------------------
 
 

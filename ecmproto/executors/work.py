@@ -1,34 +1,30 @@
-"""The worker's side: a function found by its import path, and the batches of tasks that it is called for.
-
-Requests and answers are octets of `ecmproto.executors.rows`; nothing of them is unpickled here.
-"""
+"""The worker's side: a task's function, found by its import path, and its row as octets."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import importlib
+import multiprocessing
 import os
-import select
 import signal
 import socket
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ecmproto.errors import ExecutorError
 from ecmproto.executors.protocol import FAILED, Call, Failure, Task, TaskResult
-from ecmproto.executors.rows import DIGEST, framed, pack, unframed, unpack
+from ecmproto.executors.rows import DIGEST, pack, unpack
 from ecmproto.kernels.turns import taking_turns
 
 Function = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 
-READY, REFUSED = b"ready", b"refused: "
-"""What a process says that is no answer, which begins with a length of eight octets."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """What glibc calls its parameters."""
 _MAPPED_OCTETS, _KEPT_OCTETS = 1 << 25, 1 << 28
@@ -50,36 +46,39 @@ def function_of(name: str) -> Function:
     return function
 
 
-# Requests and answers -------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A task's row, or its failure, as a worker returns it."""
+
+    packed: bytes = b""
+    """The row with its digest, empty after a failure."""
+    failure: Failure | None = None
+    elapsed_s: float
+    worker: str
+    was_warm: bool
+    """Whether the worker had called the function before."""
 
 
-def request_of(tasks: Iterable[Task], call: Call) -> bytes:
-    """Return what a worker is sent: a call, and the tasks that it is for."""
-    listed = [{"key": task.key, "data": task.data} for task in tasks]
-    return pack({"function": call.function, "options": call.options, "tasks": listed})
+def answer(call: Call, task: Task) -> Answer:
+    """Return the answer to a task; errors of the function are failures.
 
-
-def answers(request: bytes) -> Iterator[bytes]:
-    """Yield the answer to each task of a request, in their order, as it is done.
-
-    Errors that the function raises are answers too.  ExecutorError where it cannot be found.
+    ExecutorError where the function cannot be found.
     """
-    asked = unpack(request)
-    name, options = asked["function"], asked["options"]
-    function = function_of(name)
+    function = function_of(call.function)
+    was_warm = call.function in _called
+    _called.add(call.function)
+    packed, failure = b"", None
+    begun_s = time.monotonic()
     # Each kernel is compiled by one process of a machine, and loaded by the others.
     with taking_turns(lambda: None):
-        for task in asked["tasks"]:
-            head: dict[str, Any] = {"again": name in _called, "worker": this_worker()}
-            _called.add(name)
-            begun_s = time.monotonic()
-            row = b""
-            try:
-                row = pack(_with_digest(task["key"], function(task["data"], options)))
-            except Exception as error:
-                head["failure"] = _told(error)
-            head["elapsed_s"] = time.monotonic() - begun_s
-            yield framed(iter((pack(head), row)))
+        try:
+            packed = pack(_with_digest(task.key, function(task.data, call.options)))
+        except Exception as error:
+            failure = _failure(error)
+    elapsed_s = time.monotonic() - begun_s
+    return Answer(
+        packed=packed, failure=failure, elapsed_s=elapsed_s, worker=this_worker(), was_warm=was_warm
+    )
 
 
 def _with_digest(key: str, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,26 +87,23 @@ def _with_digest(key: str, row: Mapping[str, Any]) -> dict[str, Any]:
     return {DIGEST: key, **row}
 
 
-def _told(error: Exception) -> dict[str, str]:
+def _failure(error: Exception) -> Failure:
     name = type(error).__name__
     trace = "".join(traceback.format_exception(error))
-    return {"kind": FAILED, "error": name, "sentence": str(error) or name, "trace": trace}
+    return Failure(kind=FAILED, error=name, sentence=str(error) or name, trace=trace)
 
 
-def result_of(task: Task, answer: bytes) -> tuple[TaskResult, bool]:
-    """Return the result that an answer is, and whether its process had called the function before."""
-    packed_head, packed = unframed(answer)
-    head = unpack(packed_head)
-    failure = head.get("failure")
-    result = TaskResult(
+def result_of(task: Task, answered: Answer) -> TaskResult:
+    """Return the result of a task from its answer."""
+    return TaskResult(
         task=task,
-        row=unpack(packed) if packed else {},
-        failure=Failure(**failure) if failure else None,
-        elapsed_s=head["elapsed_s"],
-        worker=head["worker"],
-        packed=packed,
+        row=unpack(answered.packed) if answered.packed else {},
+        failure=answered.failure,
+        elapsed_s=answered.elapsed_s,
+        worker=answered.worker,
+        was_warm=answered.was_warm,
+        packed=answered.packed,
     )
-    return result, head["again"]
 
 
 @functools.cache
@@ -131,41 +127,25 @@ def keep_freed_memory() -> None:
         settle(_M_TRIM_THRESHOLD, _KEPT_OCTETS)
 
 
-def serve(descriptor: int) -> NoReturn:
-    """Answer the requests that come over a socket until it is closed; say before that this process is there.
-
-    The process ends at once when the one at the other end does.
-    """
-    code = 0
-    try:
-        _serve(descriptor)
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    sys.stderr.flush()
-    # what an interpreter does at its end takes time, and has nothing to do here
-    os._exit(code)
-
-
-def _serve(descriptor: int) -> None:
-    from multiprocessing.connection import Connection
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this one is told, and tells
-    signal.signal(signal.SIGTERM, _end)
+def begin(folder: str) -> None:
+    """Prepare a process of a pool: where it works, what it prints to, and when it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command gets it too, and ends its processes
+    os.chdir(folder)
+    os.dup2(2, 1)
     keep_freed_memory()
-    threading.Thread(target=_end_with, args=(descriptor,), daemon=True).start()
-    with Connection(descriptor) as connection, suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        connection.send_bytes(READY)
-        while True:
-            request = connection.recv_bytes()
-            try:
-                for answer in answers(request):
-                    connection.send_bytes(answer)
-            except ExecutorError as error:
-                connection.send_bytes(REFUSED + error.got.encode())
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this process ends already
+    threading.Thread(target=_end_with_command, daemon=True).start()
+
+
+def answer_or_end(call: Call, task: Task) -> Answer:
+    """Return the answer to a task; on SIGTERM, clear up and end this process."""
+    try:
+        signal.signal(signal.SIGTERM, _end)
+        answered = answer(call, task)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        return answered
+    except SystemExit as ended:  # a pool would take it for a result, and go on
+        sys.stderr.flush()
+        os._exit(ended.code if isinstance(ended.code, int) else 1)
 
 
 def _end(signum: int, frame: object) -> NoReturn:
@@ -174,9 +154,9 @@ def _end(signum: int, frame: object) -> NoReturn:
     sys.exit(128 + signum)
 
 
-def _end_with(descriptor: int) -> None:
-    """Wait for the other end of a socket to be closed, and end this process, whatever it is at."""
-    gone = select.poll()
-    gone.register(descriptor, select.POLLRDHUP)
-    gone.poll()
+def _end_with_command() -> None:
+    """Wait for the end of the command, and end this process: one of a pool waits for tasks forever."""
+    command = multiprocessing.parent_process()
+    assert command is not None
+    command.join()
     os.kill(os.getpid(), signal.SIGTERM)

@@ -277,6 +277,6 @@ def test_tls_is_not_done_without() -> None:
         list(Cluster(address="tcp://127.0.0.1:1", ca_file="x").run(tasks_for(call, [{"x": 1}]), call))
 
 
-def test_other_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_code_is_refused() -> None:
     with pytest.raises(ExecutorError, match="the same ecmproto"):
-        module.run_request(b"", "another")
+        module.run_batch([], Call(f"{FUNCTIONS}:squared"), "another")

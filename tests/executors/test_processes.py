@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,7 +21,6 @@ from ecmproto.executors.processes import Processes
 from ecmproto.executors.protocol import Call, Shard, Task, TaskResult, parse_shard
 from ecmproto.executors.rows import RowStore
 from ecmproto.executors.running import Tally, run_tasks, task_key
-from ecmproto.executors.work import READY
 
 FUNCTIONS = "tests.executors.functions"
 
@@ -42,25 +40,18 @@ def by_x(results: Iterable[TaskResult]) -> dict[int, TaskResult]:
 
 
 @pytest.mark.parametrize("way", ["closed", "terminated"])
-def test_a_process_ends_without_a_word(way: str) -> None:
-    ours, theirs = socket.socketpair()
-    program = f"from ecmproto.executors.work import serve; serve({theirs.fileno()})"
-    with ours, theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-c", program], pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True
-        )
-        theirs.close()
-        assert ours.recv(1024).endswith(READY)
-        if way == "closed":
-            ours.close()
-        else:
-            process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
-    assert said == ""
-    assert (
-        process.returncode
-        in {"closed": (0, 128 + signal.SIGTERM), "terminated": (128 + signal.SIGTERM,)}[way]
-    )
+def test_a_process_ends_without_a_word(way: str, capfd: pytest.CaptureFixture[str]) -> None:
+    call = Call(f"{FUNCTIONS}:mishaps", {"takes_s": 0.01})
+    results = Processes(1, apart=True).run(tasks_for(call, [{"x": x} for x in range(40)]), call)
+    worker = int(next(results).worker.rpartition(":")[2])
+    if way == "closed":
+        results.close()
+    else:
+        os.kill(worker, signal.SIGTERM)
+        assert len(list(results)) == 39
+    assert "".join(capfd.readouterr()) == ""
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
 
 
 def test_shards_are_all_and_none_twice() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import OutputError, SpecError
-from ecmproto.executors.rows import RowStore, framed, octets_at, pack, unframed, unpack
+from ecmproto.executors.rows import RowStore, octets_at, pack, unpack
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -58,10 +58,6 @@ def test_arrays_come_back_with_their_types() -> None:
 def test_what_is_no_plain_data_is_refused(value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         pack(value)
-
-
-def test_messages_stand_one_behind_the_other() -> None:
-    assert list(unframed(framed(iter([b"", b"a" * 300, b"b"])))) == [b"", b"a" * 300, b"b"]
 
 
 # Files ----------------------------------------------------------------------------------------------------
