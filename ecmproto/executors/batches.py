@@ -77,14 +77,6 @@ class Batches:
     def _draw(self) -> Task | None:
         return self._ready.popleft() if self._ready else next(self._tasks, None)
 
-    @property
-    def more(self) -> bool:
-        """Whether there are tasks to hand out."""
-        task = None if self._again else self._draw()
-        if task is not None:
-            self._ready.appendleft(task)
-        return task is not None or bool(self._again)
-
     # Workers that died --------------------------------------------------------------------------------
 
     @property

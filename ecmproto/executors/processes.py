@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import wait
@@ -16,7 +18,7 @@ from types import TracebackType
 from ecmproto.errors import ExecutorError
 from ecmproto.executors.batches import Batches
 from ecmproto.executors.protocol import Call, Results, Task, TaskResult, say_nothing
-from ecmproto.executors.work import Answer, answer, answer_or_end, begin, result_of, this_worker
+from ecmproto.executors.work import Answer, answer, answers_or_end, begin, result_of, this_worker
 
 _BATCH_S = 0.5
 """Work that a process is given at a time: a thousand times what giving it takes."""
@@ -30,7 +32,8 @@ _STARTS = 3
 class Processes:
     """``jobs`` processes of this machine; one job is done by this process itself, unless ``apart``.
 
-    What is printed by processes goes to stderr.
+    What is printed by processes goes to stderr.  A script that uses more than one does so below
+    ``if __name__ == "__main__":``, as with `multiprocessing`: its processes import it.
     """
 
     jobs: int = 1
@@ -76,16 +79,30 @@ class Processes:
 
 
 class _Process:
-    """A pool of one process, whose death costs no other its work, with its tasks in their order."""
+    """A pool of one process, whose death costs no other its work, and the batch that it has."""
 
     def __init__(self) -> None:
+        context = get_context("spawn")
+        self.place = context.RawValue(ctypes.c_long)
+        """The index of the task that it is at."""
         self.pool = ProcessPoolExecutor(
-            1, mp_context=get_context("spawn"), initializer=begin, initargs=(os.getcwd(),)
+            1, mp_context=context, initializer=begin, initargs=(os.getcwd(), self.place)
         )
         self.name = self.pool.submit(this_worker)
         # the pool forgets a process that dies; terminate_workers is there from Python 3.14 on
         (self.process,) = self.pool._processes.values()
-        self.tasks: dict[Future[Answer], Task] = {}
+        self.tasks: Sequence[Task] = ()
+
+    def give(self, tasks: Sequence[Task], call: Call) -> Future[list[Answer]]:
+        """Have it run tasks; it has none."""
+        self.tasks = tasks
+        self.place.value = 0
+        try:
+            return self.pool.submit(answers_or_end, tasks, call)
+        except BrokenProcessPool as error:  # it died while it was idle
+            future: Future[list[Answer]] = Future()
+            future.set_exception(error)
+            return future
 
     def ended(self) -> str:
         """Return how it ended, once it has."""
@@ -101,28 +118,28 @@ class _Crew:
         self._jobs = processes.jobs
         self._tell = processes.tell
         self._idle: list[_Process] = []
-        self._busy: list[_Process] = []
-        self._done: SimpleQueue[tuple[_Process, Future[Answer]]] = SimpleQueue()
+        self._busy: dict[Future[list[Answer]], _Process] = {}
+        self._done: SimpleQueue[Future[list[Answer]]] = SimpleQueue()
         self._not_started = 0
+        _allow_files()
 
     def results(self, call: Call, batches: Batches) -> Iterator[TaskResult]:
         """Yield results until there are no more tasks."""
         while self._give(call, batches) or self._busy:
-            process, future = self._done.get()
-            if future not in process.tasks:
-                continue  # it died, of which an earlier task told
+            future = self._done.get()
+            process = self._busy.pop(future)
+            self._idle.append(process)
             try:
                 answered = future.result()
             except BrokenProcessPool:
                 yield from self._died(process, batches)
                 continue
             self._not_started = 0
-            result = result_of(process.tasks.pop(future), answered)
-            batches.measure(result)
-            if not process.tasks:
-                self._busy.remove(process)
-                self._idle.append(process)
-            yield result
+            results = [result_of(*each) for each in zip(process.tasks, answered, strict=True)]
+            for result in results:
+                batches.measure(result)
+            self._give(call, batches)  # what is done with results takes time
+            yield from results
 
     def _give(self, call: Call, batches: Batches) -> bool:
         """Give a batch to each process that has none; return whether one got some."""
@@ -132,42 +149,40 @@ class _Crew:
             if not batch:
                 break
             process = self._idle.pop() if self._idle else _Process()
-            self._busy.append(process)
-            for task in batch:
-                self._submit(process, call, task)
+            future = process.give(batch, call)
+            self._busy[future] = process
+            future.add_done_callback(self._done.put)
             given = True
         return given
 
-    def _submit(self, process: _Process, call: Call, task: Task) -> None:
-        try:
-            future = process.pool.submit(answer_or_end, call, task)
-        except BrokenProcessPool as error:  # it died while it was idle, or at an earlier task
-            future = Future()
-            future.set_exception(error)
-        process.tasks[future] = task
-        future.add_done_callback(lambda done: self._done.put((process, done)))
-
     def _died(self, process: _Process, batches: Batches) -> Iterator[TaskResult]:
-        self._busy.remove(process)
-        why = process.ended()
-        tasks = list(process.tasks.values())
-        process.tasks.clear()
+        self._idle.remove(process)
+        why, pid, place = process.ended(), process.process.pid, process.place.value
         if process.name.exception() is None:
-            self._tell(f"process {process.process.pid} died ({why}); what it was at is run again")
-            batches.put_back(tasks[1:])
-            yield from batches.killed(tasks[:1], why, f"process {process.process.pid}")
+            self._tell(f"process {pid} died ({why}); what it was at is run again")
+            batches.put_back([*process.tasks[:place], *process.tasks[place + 1 :]])
+            yield from batches.killed([process.tasks[place]], why, f"process {pid}")
             return
-        batches.put_back(tasks)
+        batches.put_back(process.tasks)
         self._not_started += 1
         if self._not_started >= _STARTS:
             raise ExecutorError(where="a process of this machine", needed="one that starts", got=why)
 
     def end(self) -> None:
         """End all processes: what they are at is not finished."""
-        every = [*self._idle, *self._busy]
+        every = [*self._idle, *self._busy.values()]
         for each in every:
             each.process.terminate()
         for each in every:
             if not wait([each.process.sentinel], _ENDING_S):
                 each.process.kill()
             each.pool.shutdown(cancel_futures=True)
+
+
+def _allow_files() -> None:
+    """Let this process open as many files as the system permits: a pool has eight."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

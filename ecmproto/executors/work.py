@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -32,6 +32,8 @@ _MAPPED_OCTETS, _KEPT_OCTETS = 1 << 25, 1 << 28
 free is kept."""
 _called: set[str] = set()
 """Functions that this process has called."""
+_place = ctypes.c_long()
+"""The index of the current task in its batch: memory that a pool's command sees."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -127,8 +129,10 @@ def keep_freed_memory() -> None:
         settle(_M_TRIM_THRESHOLD, _KEPT_OCTETS)
 
 
-def begin(folder: str) -> None:
+def begin(folder: str, place: ctypes.c_long) -> None:
     """Prepare a process of a pool: where it works, what it prints to, and when it ends."""
+    global _place
+    _place = place
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command gets it too, and ends its processes
     os.chdir(folder)
     os.dup2(2, 1)
@@ -136,16 +140,21 @@ def begin(folder: str) -> None:
     threading.Thread(target=_end_with_command, daemon=True).start()
 
 
-def answer_or_end(call: Call, task: Task) -> Answer:
-    """Return the answer to a task; on SIGTERM, clear up and end this process."""
+def answers_or_end(tasks: Sequence[Task], call: Call) -> list[Answer]:
+    """Return the answers to tasks; on SIGTERM, clear up and end this process."""
+    found = []
     try:
         signal.signal(signal.SIGTERM, _end)
-        answered = answer(call, task)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        return answered
+        try:
+            for number, task in enumerate(tasks):
+                _place.value = number
+                found.append(answer(call, task))
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
     except SystemExit as ended:  # a pool would take it for a result, and go on
         sys.stderr.flush()
         os._exit(ended.code if isinstance(ended.code, int) else 1)
+    return found
 
 
 def _end(signum: int, frame: object) -> NoReturn:

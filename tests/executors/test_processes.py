@@ -252,4 +252,3 @@ def test_batches_follow_the_sizes_of_tasks() -> None:
     batches.measure(TaskResult(task=task, row={}, elapsed_s=1.0))
     assert [len(batches.next(1)) for _ in range(4)] == [3, 1, 1, 2]
     assert batches.next(1) == []
-    assert not batches.more
