@@ -48,57 +48,68 @@ class Found(Protocol):
 
 def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """Return the frames with a base transport header, and the place in ``STATES`` of what their CRC is."""
-    frames = len(found.frames.offset)
-    ip4s, bths = _kinds_of(IPv4), _kinds_of(BTH)
-    icrcs, networks, udps = [ICRC], list(NETWORKS), _kinds_of(UDP)
-    every = dict.fromkeys([*ip4s, *bths, *icrcs, *networks, *udps])
+    ip4s, bths, udps = _kinds_of(IPv4), _kinds_of(BTH), _kinds_of(UDP)
+    every = dict.fromkeys([*ip4s, *bths, ICRC, *NETWORKS, *udps])
     there = {NUMBER_OF[cls]: Want(places=True) for cls in every if found.count[NUMBER_OF[cls]]}
     collected = found.collect(there)
-
-    def places(kinds: Iterable[type[Layer]], before: Int64 | None) -> Int64:
-        """Return where each frame's last layer of some kinds starts, of those in front of a place."""
-        last = np.full(frames, _NOWHERE, np.int64)
-        for cls in kinds:
-            each = collected.get(NUMBER_OF[cls])
-            if each is not None:
-                in_front = slice(None) if before is None else each.start < before[each.row]
-                np.maximum.at(last, each.row[in_front], each.start[in_front])
-        return last
-
-    # the first of several; the others are none of the packet
-    icrc = np.full(frames, _NOWHERE, np.int64)
-    whole = collected.get(NUMBER_OF[ICRC])
-    if whole is not None:
-        icrc[whole.row[::-1]] = whole.start[::-1]
-    rows = np.flatnonzero(places(bths, None) != _NOWHERE)
-    bth, network, udp = (places(kinds, icrc)[rows] for kinds in (bths, networks, udps))
-    is_ip4 = (network != _NOWHERE) & (places([IPv4], icrc)[rows] == network)
-    checked = (icrc[rows] != _NOWHERE) & (network != _NOWHERE) & (bth != _NOWHERE)
-    checked &= ~_are_fragments(found.frames.buffer, [collected.get(NUMBER_OF[cls]) for cls in ip4s], frames)[
-        rows
-    ]
-    states = np.zeros(len(rows), np.int8)
+    frames = len(found.frames.offset)
+    has_bth = np.zeros(frames, np.bool_)
+    for cls in bths:
+        if NUMBER_OF[cls] in collected:
+            has_bth[collected[NUMBER_OF[cls]].row] = True
+    rows = np.flatnonzero(has_bth)
+    whole = collected.pop(NUMBER_OF[ICRC], None)
+    if whole is None:
+        return rows.astype(np.int32), np.zeros(len(rows), np.int8)
+    # most frames of a capture may be cut: all else is done for those alone that have a CRC
+    row, first = np.unique(whole.row, return_index=True)
+    icrc = whole.start[first]
+    layers = _in_front(collected, row, icrc, frames)
+    bth, network, udp, ip4 = (_last(layers, kinds, len(row)) for kinds in (bths, NETWORKS, udps, [IPv4]))
+    is_ip4 = (network != _NOWHERE) & (ip4 == network)
+    checked = (network != _NOWHERE) & (bth != _NOWHERE)
+    for cls in ip4s:
+        at, start, _ = layers.get(NUMBER_OF[cls], _NO_LAYERS)
+        checked[at[found.frames.buffer[start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = False
     picks = np.flatnonzero(checked)
     good = np.empty(len(picks), np.bool_)
     _check(
         fixed(found.frames.buffer), fixed(network[picks]), fixed(is_ip4[picks]), fixed(udp[picks]),
-        fixed(bth[picks]), fixed(icrc[rows][picks]), _TABLES, _MASKS, good,
+        fixed(bth[picks]), fixed(icrc[picks]), _TABLES, _MASKS, good,
     )  # fmt: skip
-    states[picks] = 1 + good
-    return rows.astype(np.int32), states
+    states = np.zeros(frames, np.int8)
+    states[row[picks]] = 1 + good
+    return rows.astype(np.int32), states[rows]
+
+
+_Layers = tuple[Int64, Int64, NDArray[np.bool_]]
+_NO_LAYERS: _Layers = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
+
+
+def _in_front(collected: Mapping[int, Collected], row: Int64, stop: Int64, frames: int) -> dict[int, _Layers]:
+    """Return the layers of some frames by kind: the frame's place, the start, and whether before its stop."""
+    place_of = np.full(frames, _NOWHERE, np.int64)
+    place_of[row] = np.arange(len(row))
+    found = {}
+    for number, each in collected.items():
+        place = place_of[each.row]
+        mine = np.flatnonzero(place != _NOWHERE)
+        place, start = place[mine], each.start[mine]
+        found[number] = place, start, start < stop[place]
+    return found
+
+
+def _last(layers: Mapping[int, _Layers], kinds: Iterable[type[Layer]], frames: int) -> Int64:
+    """Return the start of each frame's last layer of some kinds, of those before its stop."""
+    last = np.full(frames, _NOWHERE, np.int64)
+    for cls in kinds:
+        place, start, in_front = layers.get(NUMBER_OF[cls], _NO_LAYERS)
+        np.maximum.at(last, place[in_front], start[in_front])
+    return last
 
 
 def _kinds_of(base: type[Layer]) -> list[type[Layer]]:
     return [cls for cls in FORMATS if issubclass(cls, base)]
-
-
-def _are_fragments(buffer: Octets, headers: Iterable[Collected | None], frames: int) -> NDArray[np.bool_]:
-    """Return which frames have an IPv4 header with more fragments behind it."""
-    fragments = np.zeros(frames, np.bool_)
-    for each in headers:
-        if each is not None:
-            fragments[each.row[buffer[each.start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = True
-    return fragments
 
 
 def _tables() -> Int64:

@@ -118,11 +118,13 @@ class LayersFound:
         """The frames with RoCE packets, and whether their invariant CRCs hold, as the decoder says."""
         rows, states = crc_states(self)
         # in the order in which they are met
-        met, first = np.unique(states, return_index=True)
-        order = np.argsort(first)
+        first = {
+            state: int(is_so.argmax()) for state in range(len(STATES)) if (is_so := states == state).any()
+        }
+        met = sorted(first, key=first.__getitem__)
         code_of = np.zeros(len(STATES), np.int32)
-        code_of[met[order]] = np.arange(len(met))
-        words = tuple(STATES[state] for state in met[order].tolist())
+        code_of[met] = np.arange(len(met))
+        words = tuple(STATES[state] for state in met)
         return rows, Texts(codes=code_of[states], words=words)
 
     @functools.cached_property

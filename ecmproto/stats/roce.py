@@ -263,11 +263,15 @@ class RoceCounts:
         """Whether there were RoCE frames."""
         return self._frames > 0
 
-    def add(self, counted: CountedBatch) -> None:
-        """Count the RoCE frames of a batch, whose columns are `ROCE_FIELDS` too."""
+    def add(self, counted: CountedBatch) -> tuple[Int64, Int64, Int64, Int64]:
+        """Count the RoCE frames of a batch, whose columns are `ROCE_FIELDS` too.
+
+        Returns their sources and destinations, as two halves each: see `network_ends`.
+        """
         rows = counted.columns[ROCE_FIELD].outermost().rows
         if not len(rows):
-            return
+            none = np.zeros(0, np.int64)
+            return none, none, none, none
         self._frames += len(rows)
         (src_low, src_high), (dst_low, dst_high), ecn = network_ends(counted, rows)
         low, high = np.stack([src_low, dst_low], 1).reshape(-1), np.stack([src_high, dst_high], 1).reshape(-1)
@@ -290,6 +294,7 @@ class RoceCounts:
         events = _Events(number, time_ns, octets, ecn, opcode, psn, syndrome, read)
         self._count_over_time(events, slots)
         self._apply(events)
+        return src_low, src_high, dst_low, dst_high
 
     def _count_over_time(self, events: _Events, slots: Int64) -> None:
         is_cnp = events.opcode == CNP_OPCODE

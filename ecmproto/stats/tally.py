@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.batch.headers import fixed
-from ecmproto.batch.keys import EMPTY, new_keys, slot_of
+from ecmproto.batch.keys import EMPTY, Keys, new_keys, slot_of
 from ecmproto.capture.batch import Batch, Int64
 from ecmproto.columns import Column, Columns
 from ecmproto.kernels.kernel import over_batches
@@ -127,12 +127,15 @@ class Numbering:
         self.left_out = 0
         """How many things with a key there were that has no number."""
         self._entries = np.zeros((most, 2), np.int64)
-        self._keys = new_keys(1 << (2 * most).bit_length())
+        self._keys: Keys | None = None
+        """The table, made with the first key: most numberings of a check get none."""
 
     def numbers(self, low: NDArray[np.integer], high: NDArray[np.integer]) -> Int64:
         """Return the number of each key, NO_NUMBER for one without."""
         numbers = np.empty(len(low), np.int64)
         if len(low):
+            if self._keys is None:
+                self._keys = new_keys(1 << (2 * len(self._entries)).bit_length())
             self.count = _number(
                 _as_int64(low), _as_int64(high), *self._keys, self._entries, self.count, numbers
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from ecmproto.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, Pairs, events
@@ -39,10 +40,8 @@ from ecmproto.stats.roce import (
     ROCE_FIELDS,
     RoceCounts,
     address_of_halves,
-    network_ends,
 )
 from ecmproto.stats.statistics import QueuePair
-from ecmproto.stats.tally import counted_batch
 from ecmproto.units import format_time
 
 _CNP = ("infiniband.cnp.reserved",)
@@ -109,13 +108,6 @@ def _invariant_crc(packets: Rows, parameters: DCQCNRules) -> Judged:
     return Judged(is_bad[codes], "the invariant CRC does not hold", about=(is_bad | is_good)[codes])
 
 
-def _ends(rows: Rows, which: NDArray[np.int32]) -> tuple[Int64, Int64, Int64, Int64]:
-    """Return the halves of the source and of the destination of some RoCE frames."""
-    taken = counted_batch(rows.batch, rows.columns, np.zeros(0, np.int64), np.zeros(len(rows), np.bool_))
-    source, destination, _ = network_ends(taken, which)
-    return *source, *destination
-
-
 def _mixed(halves: Sequence[Int64]) -> Int64:
     mixed = np.zeros(len(halves[0]), np.uint64)
     for half, factor in zip(halves, _MIX, strict=True):
@@ -138,13 +130,13 @@ class _Answers:
 
     def add(self, rows: Rows) -> None:
         """Count the RoCE frames of a batch."""
-        self._counts.add(self._times.counted(rows))
+        ends = self._counts.add(self._times.counted(rows))
         timed = rows.time_ns != NO_TIME
         if timed.any():
             self._first_ns = min(self._first_ns, int(rows.time_ns[timed].min()))
-        cnps = np.flatnonzero((rows[_BTH[0]] == CNP_OPCODE) & timed).astype(np.int32)
+        cnps = np.flatnonzero((rows[_BTH[0]] == CNP_OPCODE) & timed)
         if len(cnps):
-            columns = *_ends(rows, cnps), rows[_QP][cnps]
+            columns = *(half[cnps] for half in ends), rows[_QP][cnps]
             seen = events(rows.number[cnps], rows.time_ns[cnps], rows.interface[cnps], *columns)
             self._too_often(self._cnps.follow(_mixed(columns), rows.interface[cnps], seen))
 
@@ -275,14 +267,13 @@ def _transport_version(packets: Rows, parameters: DCQCNRules) -> Judged:
 
 def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
     udp, is_ip4, is_ip6 = packets["udp.length"], packets.has("ip.len"), packets.has("ipv6.plen")
-    payload = np.where(is_ip4, packets["ip.len"] - 4 * packets["ip.ihl"], packets["ipv6.plen"])
     # a length of 0 is left to be filled in by the network card, and a fragment has less than its datagram
-    about = np.where(
-        is_ip4,
-        (packets["ip.len"] > 0) & (packets["ip.proto"] == PROTO_UDP) & (packets["ip.flags"] & 1 == 0),
-        (packets["ipv6.plen"] > 0) & (packets["ipv6.nxt"] == PROTO_UDP),
-    )
-    about &= is_ip4 ^ is_ip6
+    payload = packets["ip.len"] - 4 * packets["ip.ihl"]
+    about = (packets["ip.len"] > 0) & (packets["ip.proto"] == PROTO_UDP) & (packets["ip.flags"] & 1 == 0)
+    if is_ip6.any():
+        payload = np.where(is_ip4, payload, packets["ipv6.plen"])
+        is_udp = (packets["ipv6.plen"] > 0) & (packets["ipv6.nxt"] == PROTO_UDP)
+        about = np.where(is_ip4, about, is_udp) & (is_ip4 ^ is_ip6)
     return Judged(udp != payload, "another length of UDP than IP leaves", udp, payload, about)
 
 
@@ -326,19 +317,17 @@ def _checksums(buffer: NDArray[np.uint8], start: Int64) -> tuple[Int64, Int64]:
     """Return the checksums that IPv4 headers have, and those that they should have (RFC 1071)."""
     octets = 4 * (buffer[start].astype(np.int64) & 15)
     total, there = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
-    for at in range(0, int(octets.max(initial=0)), 2):
-        inside = at < octets
-        first = start[inside] + at
-        word = buffer[first].astype(np.int64) << 8 | buffer[first + 1]
-        if at == _CHECKSUM_AT:
-            there[inside] = word
-        else:
-            total[inside] += word
+    for length in np.unique(octets).tolist():
+        mine = np.flatnonzero(octets == length)
+        words = sliding_window_view(buffer, length)[start[mine]].view(">u2")
+        there[mine] = words[:, _CHECKSUM_WORD]
+        # a header has few words and a batch many headers: column by column
+        total[mine] = sum(words[:, at].astype(np.int64) for at in range(length // 2)) - there[mine]
     total = (total & 0xFFFF) + (total >> 16)
     return there, ~(total + (total >> 16)) & 0xFFFF
 
 
-_CHECKSUM_AT = 10
+_CHECKSUM_WORD = 5
 _CLAUSE = "lossless 1 (IBTA vol. 1, annex A17)"
 
 RULES = (
