@@ -409,6 +409,7 @@ def test_a_real_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     # typed ahead, all at once
     terminal.send("&cnm or ecm\r")
     terminal.wait("3 shown by: cnm or ecm")
+    terminal.wait("1/3")  # keys go to the prompt until it is closed
     terminal.send("G")
     terminal.wait("3/3")
     terminal.send("o")
