@@ -123,6 +123,17 @@ def test_expectations_hold_for_every_value_and_never_for_none() -> None:
         ("drops@ < 1", "behind @"),
         ("(" * 100 + "1", "at most 50 brackets"),
         ("1 +" * 2000, "at most 2000 characters"),
+        ("+".join("1" * 999), "at most 200 operators"),
+        ("-" * 1000 + "1", "at most 200 operators"),
+        ("9" * 400, "needed the end, or one of + - * /"),
+        ("2 ** 9", "character 1: needed a figure, such as"),
+        ("1 + (2, 3)", "needed a figure, such as queue.mean, or a number, got '(2, 3)'"),
+        ("mean(*rate)", "needed a figure, such as queue.mean, or a number, got '*rate)'"),
+        ("drops(1)(2)", "needed drops without limits"),
+        ("drops if drops", "needed the end"),
+        ("1) + (2", "character 2: needed the end"),
+        ("(drops", "needed ')', got the end"),
+        ("__import__('os')", "needed a figure, got '__import__'"),
     ],
 )
 def test_errors_say_where_what_and_the_nearest(text: str, told: str) -> None:

@@ -17,6 +17,8 @@ Values are octets, bit/s, ns or plain numbers; numbers have their unit (``40kB``
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import difflib
 import math
 import re
@@ -396,42 +398,31 @@ class Expectation:
 def parse_figure(text: str) -> Figure:
     """Return the expression that ``text`` is; SpecError, with the character, for what is none."""
     reader = _Reader(text)
-    dimension, node = reader.sum()
-    reader.end()
-    return Figure(text.strip(), dimension, node)
+    figure, *others = reader.figures()
+    if others:
+        reader.fail("the end, or one of + - * /", at=reader.comparisons[0].start())
+    return figure
 
 
 def parse_expectation(text: str) -> Expectation:
     """Return the comparison that ``text`` is; SpecError, with the character, for what is none."""
     reader = _Reader(text)
-    start = reader.at
-    dimension, node = reader.sum()
-    figures = [Figure(text[start : reader.at].strip(), dimension, node)]
-    comparisons = []
-    while sign := reader.taken(*_SIGNS):
-        start = reader.at
-        other, node = reader.sum()
-        if other != dimension and not _is_zero(node):
-            reader.fail(_named(dimension), _bare(text[start : reader.at]), start)
-        comparisons.append(sign)
-        figures.append(Figure(text[start : reader.at].strip(), other, node))
-    if not comparisons:
+    first, *others = figures = reader.figures()
+    if not others:
         reader.fail(f"a comparison ({', '.join(_SIGNS)}) behind the figure, as queue.p99 < 40kB", "none")
-    reader.end()
-    return Expectation(text.strip(), tuple(figures), tuple(comparisons))
+    for sign, figure in zip(reader.comparisons, others, strict=True):
+        if figure.dimension != first.dimension and not _is_zero(figure.node):
+            reader.fail(_named(first.dimension), _bare(figure.text), sign.end())
+    return Expectation(text.strip(), tuple(figures), tuple(sign[0] for sign in reader.comparisons))
 
 
 def parse_value(text: str, dimension: Dimension) -> float:
     """Return the number, of ``dimension``, that ``text`` is, ``40kB`` or ``95%``; ParameterError for none."""
-    try:
-        reader = _Reader(text)
-        found, node = reader.signed()
-        reader.end()
-    except SpecError:
-        found, node = NUMBER, None
-    if not isinstance(node, _Constant) or (found != dimension and node.value):
-        raise ParameterError(name="value", needed=_named(dimension), got=shown(text))
-    return node.value
+    with contextlib.suppress(SpecError):
+        figure = parse_figure(text)
+        if isinstance(figure.node, _Constant) and (figure.dimension == dimension or _is_zero(figure.node)):
+            return figure.node.value
+    raise ParameterError(name="value", needed=_named(dimension), got=shown(text))
 
 
 def expand_flows(patterns: Sequence[str], flows: Mapping[str, str]) -> list[str]:
@@ -526,28 +517,62 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 
 _SIGNS = ("<=", ">=", "==", "!=", "<", ">")
-_SPACE = re.compile(r"\s*")
+_SIGN = re.compile(rf"\s+|{'|'.join(_SIGNS)}|[-+*/,()]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?)\s*(%|[A-Za-zµ]+(?:/s)?)?")
-_WORD = re.compile(r"[^\s,()\[\]]+")
-_FLOWS = re.compile(r"[A-Za-z_][A-Za-z0-9_.*?>-]*")
-_RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_ARGUMENT = re.compile(r"(?:,|[a-z]\s*\()\s*$")
+_FLOWS = re.compile(r"[A-Za-z_][A-Za-z0-9_.*?>-]*(?=\s*[,)\[])")
+_WORDS = re.compile(r"\s*\(([^()\[\]]*)(\)?)")
+_TIMES = re.compile(r"\s*\[([^\]]*)(\]?)")
+_RUN = re.compile(r"\s*@\s*([A-Za-z0-9_][A-Za-z0-9_.+-]*)?")
 _DEEPEST = 50
 _LONGEST = 2000
+_MOST_OPERATORS = 200
+"""More would nest too deep for Python's recursion."""
+_FIGURE = "a figure, such as queue.mean, or a number"
+_END = "the end, or one of + - * /"
+_OPERATOR_SIGNS: Mapping[type[ast.operator], tuple[str, int]] = {
+    ast.Add: ("+", 0), ast.Sub: ("-", 0), ast.Mult: ("*", 1), ast.Div: ("/", -1),
+}  # fmt: skip
+"""All operators; the exponent of the right side's unit in the result."""
 _TIME_UNITS = frozenset({"ns", "us", "µs", "ms", "s", "min", "h"})
 _FRAME_UNITS = frozenset({"frame", "frames"})
 
 
 class _Reader:
-    """A text and how far it has been read; its methods are the rules of the grammar."""
+    """A text, and the same as Python: ``xxx`` in place of each number, measurement and pattern of flows.
+
+    Python's parser sees only these, functions and signs, each at its own offset.
+    """
 
     def __init__(self, text: str) -> None:
         if len(text) > _LONGEST:
             raise SpecError(where="figure", needed=f"at most {_LONGEST} characters", got=str(len(text)))
         self.text = text
         self.at = 0
-        self.depth = 0
-        self.skip()
+        self.comparisons: list[re.Match[str]] = []
+        self._python = ""
+        self._operands: dict[int, tuple[Dimension, _Node]] = {}
+        while self.at < len(text):
+            start, sign = self.at, _SIGN.match(text, self.at)
+            python = self._sign(sign) if sign else self._operand()
+            self._python += python.ljust(self.at - start)
+        if self._depth() > 0:
+            self.fail(shown(")"))
+
+    def figures(self) -> list[Figure]:
+        """Return the figures between comparisons."""
+        try:
+            # in brackets, since a line of Python may not begin with space
+            tree = ast.parse(f"({self._python})", mode="eval").body
+        except SyntaxError as error:
+            self.fail(_FIGURE, at=min((error.offset or 0) - 2, len(self.text)))
+        parts = [tree.left, *tree.comparators] if isinstance(tree, ast.Compare) else [tree]
+        starts = [0, *(sign.end() for sign in self.comparisons)]
+        ends = [*(sign.start() for sign in self.comparisons), len(self.text)]
+        read = [self._node(part) for part in parts]
+        texts = [self.text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+        return [Figure(text, *figure) for text, figure in zip(texts, read, strict=True)]
 
     def fail(self, needed: str, got: str | None = None, at: int | None = None, hint: str = "") -> NoReturn:
         at = self.at if at is None else at
@@ -556,195 +581,163 @@ class _Reader:
         where = f"figure {shown(self.text.strip())} at character {at + 1}"
         raise SpecError(where=where, needed=needed, got=got, hint=hint)
 
-    def skip(self) -> None:
-        match = _SPACE.match(self.text, self.at)
-        self.at = match.end() if match else self.at
+    def _depth(self) -> int:
+        return self._python.count("(") - self._python.count(")")
 
-    def taken(self, *signs: str) -> str:
-        """Return the one of ``signs`` that comes next, which is passed; or an empty text."""
-        for sign in signs:
-            if self.text.startswith(sign, self.at):
-                self.at += len(sign)
-                self.skip()
-                return sign
-        return ""
+    def _sign(self, sign: re.Match[str]) -> str:
+        text = sign[0].strip()
+        if text == ")" and not self._depth():
+            self.fail(_END)
+        if text == "(" and self._depth() == _DEEPEST:
+            self.fail(f"at most {_DEEPEST} brackets in one another", "more")
+        if text in _SIGNS:
+            self.comparisons.append(sign)
+        if sum(map(self._python.count, "+-*/")) > _MOST_OPERATORS:
+            self.fail(f"at most {_MOST_OPERATORS} operators", "more")
+        self.at = sign.end()
+        return text
 
-    def need(self, sign: str) -> None:
-        if not self.taken(sign):
-            self.fail(shown(sign))
+    def _operand(self) -> str:
+        if self._python.rstrip().endswith(("x", ")")):
+            self.fail(shown(")") if self._depth() else _END)
+        start, name = self.at, _NAME.match(self.text, self.at)
+        if name and name[0] in RESERVED:
+            self.at = name.end()
+            if not self.text[self.at :].lstrip().startswith("("):
+                self.fail(shown("("))
+            return name[0]
+        quantity = _QUANTITY.match(self.text, start)
+        self._operands[start] = self._quantity(quantity) if quantity else self._measured(name)
+        return "x" * (self.at - start)
 
-    def end(self) -> None:
-        if self.at < len(self.text):
-            self.fail("the end, or one of + - * /")
-
-    def sum(self) -> tuple[Dimension, _Node]:
-        dimension, node = self.product()
-        while sign := self.taken("+", "-"):
-            start = self.at
-            other, right = self.product()
-            if other != dimension:
-                self.fail(
-                    f"{_named(dimension)}, on both sides of {sign}", _bare(self.text[start : self.at]), start
-                )
-            node = _Operation(sign, node, right)
-        return dimension, node
-
-    def product(self) -> tuple[Dimension, _Node]:
-        dimension, node = self.signed()
-        while sign := self.taken("*", "/"):
-            other, right = self.signed()
-            factor = 1 if sign == "*" else -1
-            dimension = Dimension(*(a + factor * b for a, b in zip(dimension, other, strict=True)))
-            node = _Operation(sign, node, right)
-        return dimension, node
-
-    def signed(self) -> tuple[Dimension, _Node]:
-        negative = False
-        while self.taken("-"):
-            negative = not negative
-        dimension, node = self.factor()
-        if negative and isinstance(node, _Constant):
-            return dimension, _Constant(-node.value)
-        return dimension, _Operation("*", _Constant(-1.0), node) if negative else node
-
-    def factor(self) -> tuple[Dimension, _Node]:
-        if self.taken("("):
-            self.depth += 1
-            if self.depth > _DEEPEST:
-                self.fail(f"at most {_DEEPEST} brackets in one another", "more")
-            found = self.sum()
-            self.need(")")
-            self.depth -= 1
-            return found
-        if quantity := _QUANTITY.match(self.text, self.at):
-            return self.quantity(quantity)
-        name = _NAME.match(self.text, self.at)
-        if not name:
-            self.fail("a figure, such as queue.mean, or a number")
-        start, self.at = self.at, name.end()
-        self.skip()
-        if name[0] in RESERVED:
-            return self.aggregate(name[0], start)
-        measurement = find_measurement(name[0])
-        if measurement is None:
-            known = [*MEASUREMENTS, *_AGGREGATES, _RATIO]
-            self.fail("a figure", shown(name[0]), start, hint=_near(name[0], known))
-        return self.reading(name[0], measurement, start)
-
-    def quantity(self, match: re.Match[str]) -> tuple[Dimension, _Node]:
+    def _quantity(self, match: re.Match[str]) -> tuple[Dimension, _Node]:
         found = _value(match[1], match[2] or "")
         if found is None:
             self.fail("a number with a unit (kB, G, ms, %, frames) or none", shown(match[0]))
         self.at = match.end()
-        self.skip()
         return found[0], _Constant(found[1])
 
-    def aggregate(self, function: str, start: int) -> tuple[Dimension, _Node]:
-        """Read ``mean(…)``: figures, or the names of flows, whose rates are meant."""
-        self.need("(")
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            self.fail(f"at most {_DEEPEST} brackets in one another", "more")
-        dimensions, parts = [], []
-        while True:
-            dimension, part = self.names() or self.sum()
-            dimensions.append(dimension)
-            parts.append(part)
-            if not self.taken(","):
-                break
-        self.need(")")
-        self.depth -= 1
-        if function == _RATIO:
-            if len(parts) != 2:
-                self.fail("two figures, or two groups of flows, in ratio(…)", str(len(parts)), start)
-            return Dimension(*(a - b for a, b in zip(*dimensions, strict=True))), _Aggregate(
-                function, tuple(parts)
-            )
-        if len(set(dimensions)) > 1:
-            self.fail(f"figures of one unit in {function}(…)", "several", start)
-        return NUMBER if function == "jain" else dimensions[0], _Aggregate(function, tuple(parts))
+    def _measured(self, name: re.Match[str] | None) -> tuple[Dimension, _Node]:
+        """Return a measurement, or the rates of flows that an argument names."""
+        if not name:
+            self.fail(_FIGURE)
+        if measurement := find_measurement(name[0]):
+            self.at = name.end()
+            return measurement.dimension, self._reading(name, measurement)
+        flows = _FLOWS.match(self.text, self.at)
+        if not flows or not _ARGUMENT.search(self.text[: self.at]):
+            known = [*MEASUREMENTS, *_AGGREGATES, _RATIO]
+            self.fail("a figure", shown(name[0]), hint=_near(name[0], known))
+        self.at = flows.end()
+        return RATE, _Reading("rate", (flows[0],), (), *self._time_range(), self._run())
 
-    def names(self) -> tuple[Dimension, _Node] | None:
-        """Read a pattern of flows where a figure could stand, if it is one; their rates are meant."""
-        word = _FLOWS.match(self.text, self.at)
-        if not word:
-            return None
-        name = _NAME.match(self.text, self.at)
-        if name and (name[0] in RESERVED or find_measurement(name[0])):
-            return None
-        behind = self.text[word.end() :].lstrip()
-        if not behind.startswith((",", ")", "[")):
-            return None
-        self.at = word.end()
-        self.skip()
-        from_ns, until_ns = self.time_range()
-        return RATE, _Reading("rate", (word[0],), (), from_ns, until_ns, self.run())
-
-    def reading(self, name: str, measurement: Measurement, start: int) -> tuple[Dimension, _Node]:
-        """Read what stands behind a measurement's name: ``(subjects, limits)[from..until]@run``."""
+    def _reading(self, name: re.Match[str], measurement: Measurement) -> _Reading:
+        """Return a measurement with what stands behind: ``(subjects, limits)[from..until]@run``."""
         subjects: list[str] = []
         limits: list[tuple[Dimension, float]] = []
-        if self.taken("("):
-            while True:
-                word = _WORD.match(self.text, self.at)
-                if not word:
-                    self.fail("a name, or a limit")
-                found = _limit(word[0])
-                if found is None and limits:
-                    self.fail("limits behind the names", shown(word[0]))
-                if found is None:
-                    subjects.append(word[0])
-                else:
-                    limits += found
-                self.at = word.end()
-                self.skip()
-                if not self.taken(","):
-                    break
-            self.need(")")
-        self.check_limits(name, measurement, [each for each, _ in limits], start)
+        words = self._enclosed(_WORDS, shown(")"))
+        for word in map(str.strip, words.split(",") if words is not None else ()):
+            found = _limit(word)
+            if len(word.split()) != 1:
+                self.fail("a name, or a limit", shown(word), name.end())
+            if found is None and limits:
+                self.fail("limits behind the names", shown(word), name.end())
+            limits += found or []
+            subjects += [word] if found is None else []
+        self._check_limits(name, measurement, tuple(each for each, _ in limits))
         if subjects and measurement.of == "network":
-            self.fail(f"{name} without names: it is of the whole network", shown(subjects[0]), start)
-        from_ns, until_ns = self.time_range()
-        values_of = tuple(value for _, value in limits)
-        return measurement.dimension, _Reading(
-            name, tuple(subjects), values_of, from_ns, until_ns, self.run()
-        )
+            needed = f"{name[0]} without names: it is of the whole network"
+            self.fail(needed, shown(subjects[0]), name.start())
+        values = tuple(value for _, value in limits)
+        return _Reading(name[0], tuple(subjects), values, *self._time_range(), self._run())
 
-    def check_limits(self, name: str, measurement: Measurement, got: list[Dimension], start: int) -> None:
+    def _check_limits(
+        self, name: re.Match[str], measurement: Measurement, got: tuple[Dimension, ...]
+    ) -> None:
         for form in measurement.limits:
-            if len(got) >= form.least and tuple(got) == form.dimensions[: len(got)]:
+            if len(got) >= form.least and got == form.dimensions[: len(got)]:
                 return
         if got or measurement.limits:
-            forms = " or ".join(f"{name}({form.shape})" for form in measurement.limits)
-            self.fail(forms or f"{name} without limits", "others" if got else "no limits", start)
+            forms = " or ".join(f"{name[0]}({form.shape})" for form in measurement.limits)
+            self.fail(forms or f"{name[0]} without limits", "others" if got else "no limits", name.start())
 
-    def time_range(self) -> tuple[int | None, int | None]:
-        if not self.taken("["):
+    def _enclosed(self, pattern: re.Pattern[str], needed: str) -> str | None:
+        match = pattern.match(self.text, self.at)
+        if not match:
+            return None
+        if not match[2]:
+            self.fail(needed, at=match.end())
+        self.at = match.end()
+        return match[1]
+
+    def _time_range(self) -> tuple[int | None, int | None]:
+        start, needed = self.at, "a time range such as [50ms..90ms], [10ms..] or [..80ms]"
+        enclosed = self._enclosed(_TIMES, needed)
+        if enclosed is None:
             return None, None
-        start, end = self.at, self.text.find("]", self.at)
-        first, dots, last = self.text[start : max(end, start)].partition("..")
-        if end < 0 or not dots:
-            self.fail("a time range such as [50ms..90ms], [10ms..] or [..80ms]", None, start - 1)
+        first, dots, last = enclosed.partition("..")
+        if not dots:
+            self.fail(needed, shown(enclosed), start)
         try:
             from_ns = parse_time(first) if first.strip() else None
             until_ns = parse_time(last) if last.strip() else None
         except ParameterError as error:
             self.fail(error.needed, error.got, start)
         if until_ns is not None and until_ns <= (from_ns or 0):
-            self.fail("a time range that ends after it begins", shown(self.text[start:end]), start)
-        self.at = end + 1
-        self.skip()
+            self.fail("a time range that ends after it begins", shown(enclosed), start)
         return from_ns, until_ns
 
-    def run(self) -> str:
-        if not self.taken("@"):
-            return ""
+    def _run(self) -> str:
         match = _RUN.match(self.text, self.at)
         if not match:
-            self.fail("a variant of the scenario, or a mechanism, behind @")
+            return ""
         self.at = match.end()
-        self.skip()
-        return match[0]
+        return match[1] or self.fail("a variant of the scenario, or a mechanism, behind @")
+
+    def _node(self, tree: ast.expr) -> tuple[Dimension, _Node]:
+        """Return the figure for an expression of Python; its offsets are those of the text and 1."""
+        start = tree.col_offset - 1
+        match tree:
+            case ast.Name() if start in self._operands:
+                return self._operands[start]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                dimension, node = self._node(operand)
+                if isinstance(node, _Constant):
+                    return dimension, _Constant(-node.value)
+                return dimension, _Operation("*", _Constant(-1.0), node)
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
+                return self._operation(tree)
+            case ast.Call(func=ast.Name(id=function), args=arguments) if function in RESERVED:
+                return self._aggregate(function, [self._node(each) for each in arguments], start)
+        return self.fail(_FIGURE, at=start)
+
+    def _operation(self, tree: ast.BinOp) -> tuple[Dimension, _Node]:
+        (dimension, left), (other, right) = self._node(tree.left), self._node(tree.right)
+        sign, exponent = _OPERATOR_SIGNS[type(tree.op)]
+        if not exponent and other != dimension:
+            start, end = tree.right.col_offset - 1, (tree.right.end_col_offset or 0) - 1
+            needed = f"{_named(dimension)}, on both sides of {sign}"
+            self.fail(needed, _bare(self.text[start:end]), start)
+        return _power_product(dimension, other, exponent), _Operation(sign, left, right)
+
+    def _aggregate(
+        self, function: str, arguments: list[tuple[Dimension, _Node]], start: int
+    ) -> tuple[Dimension, _Node]:
+        dimensions = [dimension for dimension, _ in arguments]
+        node = _Aggregate(function, tuple(each for _, each in arguments))
+        if function == _RATIO:
+            if len(arguments) != 2:
+                needed = "two figures, or two groups of flows, in ratio(…)"
+                self.fail(needed, str(len(arguments)), start)
+            return _power_product(dimensions[0], dimensions[1], -1), node
+        if len(set(dimensions)) != 1:
+            self.fail(f"figures of one unit in {function}(…)", "several" if dimensions else "none", start)
+        return NUMBER if function == "jain" else dimensions[0], node
+
+
+def _power_product(left: Dimension, right: Dimension, exponent: int) -> Dimension:
+    """Return the dimension of ``left`` by ``right`` to a power."""
+    return Dimension(*(a + exponent * b for a, b in zip(left, right, strict=True)))
 
 
 def _limit(text: str) -> list[tuple[Dimension, float]] | None:
