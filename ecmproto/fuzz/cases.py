@@ -12,6 +12,7 @@ import fcntl
 import functools
 import hashlib
 import multiprocessing
+import random
 import signal
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -22,7 +23,7 @@ from typing import Protocol
 from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.errors import ParameterError
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.fuzz.mutators import JUMBO_OCTETS, LAYER_MUTATORS, OCTET_MUTATORS, Dice, OctetMutator, put_in
+from ecmproto.fuzz.mutators import JUMBO_OCTETS, LAYER_MUTATORS, OCTET_MUTATORS, OctetMutator, put_in
 
 _MOST_MUTATIONS = 4
 _TRIES = 8
@@ -69,6 +70,14 @@ def digest_of(items: Sequence[bytes]) -> str:
     return hashlib.sha256(sums).hexdigest()[:_DIGEST_CHARACTERS]
 
 
+_INDEX_BITS = 64
+
+
+def random_of(seed: int, index: int) -> random.Random:
+    """Return the source of random numbers for one case, the same in Python 3.11 to 3.14."""
+    return random.Random(seed << _INDEX_BITS | index)
+
+
 class Cases:
     """All cases of a seed over a corpus of frames: as many as there are numbers."""
 
@@ -88,31 +97,31 @@ class Cases:
 
     def __getitem__(self, index: int) -> FuzzCase:
         """Return case ``index``, 0 or more."""
-        dice = Dice(self.seed, index)
-        if not self._corpus or dice.chance(_WHOLLY_RANDOM_OF):
-            octets = dice.octets(dice.below(_RANDOM_OCTETS + 1))
+        rng = random_of(self.seed, index)
+        if not self._corpus or not rng.randrange(_WHOLLY_RANDOM_OF):
+            octets = rng.randbytes(rng.randrange(_RANDOM_OCTETS + 1))
             return FuzzCase(seed=self.seed, index=index, octets=octets, source=-1, mutations=("random",))
-        source = dice.below(len(self._corpus))
+        source = rng.randrange(len(self._corpus))
         octets = self._corpus[source]
         done: list[str] = []
-        for _ in range(1 + min(dice.below(_MOST_MUTATIONS), dice.below(_MOST_MUTATIONS))):
-            octets, name = self._mutated(octets, source if not done else -1, dice)
+        for _ in range(1 + min(rng.randrange(_MOST_MUTATIONS), rng.randrange(_MOST_MUTATIONS))):
+            octets, name = self._mutated(octets, source if not done else -1, rng)
             done.append(name)
         return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
 
-    def _mutated(self, octets: bytes, source: int, dice: Dice) -> tuple[bytes, str]:
+    def _mutated(self, octets: bytes, source: int, rng: random.Random) -> tuple[bytes, str]:
         """Return ``octets``, frame ``source`` (−1: no longer one), after a mutation that changed it."""
         for _ in range(_TRIES):
-            if octets and dice.chance(2):
-                change = dice.pick(LAYER_MUTATORS)
-                spoilt = change(self._frame(octets, source), octets, dice, self._frames)
+            if octets and rng.getrandbits(1):
+                change = rng.choice(LAYER_MUTATORS)
+                spoilt = change(self._frame(octets, source), octets, rng, self._frames)
                 name = change.__name__
             else:
-                spoil = dice.pick(OCTET_MUTATORS)
-                spoilt, name = spoil(octets, dice), spoil.__name__
+                spoil = rng.choice(OCTET_MUTATORS)
+                spoilt, name = spoil(octets, rng), spoil.__name__
             if spoilt != octets:
                 return spoilt[:LONGEST_FRAME_OCTETS], name
-        return put_in(octets, dice), put_in.__name__
+        return put_in(octets, rng), put_in.__name__
 
     def _frame(self, octets: bytes, source: int) -> Frame:
         return self._frames[source] if source >= 0 else decode_lax(octets, ethertypes=self._ethertypes)
@@ -146,17 +155,17 @@ class OctetCases:
 
     def __getitem__(self, index: int) -> FuzzCase:
         """Return case ``index``, 0 or more."""
-        dice = Dice(self.seed, index)
-        source = dice.below(len(self._corpus))
+        rng = random_of(self.seed, index)
+        source = rng.randrange(len(self._corpus))
         octets = self._corpus[source]
         done = []
-        if dice.chance(8):
-            other = dice.pick(self._corpus)
-            octets = octets[: dice.below(len(octets) + 1)] + other[dice.below(len(other) + 1) :]
+        if not rng.randrange(8):
+            other = rng.choice(self._corpus)
+            octets = octets[: rng.randrange(len(octets) + 1)] + other[rng.randrange(len(other) + 1) :]
             done.append("splice")
-        for _ in range(dice.between(1, _MOST_MUTATIONS)):
-            mutate = dice.pick(self._mutators)
-            octets = mutate(octets, dice)[:LONGEST_INPUT_OCTETS]
+        for _ in range(rng.randint(1, _MOST_MUTATIONS)):
+            mutate = rng.choice(self._mutators)
+            octets = mutate(octets, rng)[:LONGEST_INPUT_OCTETS]
             done.append(mutate.__name__)
         return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
 

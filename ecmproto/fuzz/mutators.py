@@ -1,4 +1,4 @@
-"""Random numbers that are the same in every Python, and the mutators that use them.
+"""The mutators of frames and other octets.
 
 Mutators of octets need not know what these mean; mutators of layers change fields, lengths, EtherTypes and
 tags of a decoded frame, or join halves of two frames; others know the words of captures and of text.
@@ -11,7 +11,6 @@ import functools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TypeVar
 
 from ecmproto.capture.batch import INTERFACE_DESCRIPTION, ByteOrder
 from ecmproto.capture.pcapng import IF_SPEED, IF_TSOFFSET, IF_TSRESOL
@@ -23,117 +22,74 @@ from ecmproto.formats.ethertypes import EtherTypes
 from ecmproto.formats.registry import FORMATS, announcement
 from ecmproto.formats.schema import Field
 
-T = TypeVar("T")
-
-_INDEX_BITS = 64
-
-
-class Dice:
-    """Draws for one case of a campaign.
-
-    Only what Python promises to keep for a seed is used (``random`` and ``getrandbits``): ``choice``,
-    ``shuffle`` and their like have changed between versions.
-    """
-
-    __slots__ = ("_bits", "_fraction")
-
-    def __init__(self, seed: int, index: int) -> None:
-        source = random.Random(seed << _INDEX_BITS | index)
-        self._fraction, self._bits = source.random, source.getrandbits
-
-    def below(self, count: int) -> int:
-        """Return a number from 0 to ``count`` − 1; 0 for a count of 0."""
-        return int(self._fraction() * count)
-
-    def between(self, low: int, high: int) -> int:
-        """Return a number from ``low`` to ``high``, both included."""
-        return low + int(self._fraction() * (high - low + 1))
-
-    def pick(self, items: Sequence[T]) -> T:
-        """Return one of ``items``."""
-        return items[int(self._fraction() * len(items))]
-
-    def chance(self, one_in: int) -> bool:
-        """Return True once in ``one_in`` times."""
-        return int(self._fraction() * one_in) == 0
-
-    def bits(self, count: int) -> int:
-        """Return a number of ``count`` bits."""
-        return self._bits(count) if count else 0
-
-    def octets(self, count: int) -> bytes:
-        """Return ``count`` octets."""
-        return self.bits(8 * count).to_bytes(count, "big")
-
-
-OctetMutator = Callable[[bytes, Dice], bytes]
+OctetMutator = Callable[[bytes, random.Random], bytes]
 
 JUMBO_OCTETS = 9216
 _LONGEST_PART = 16
 _EDGES = (b"\x00", b"\x01", b"\x7f", b"\x80", b"\xfe", b"\xff")
 
 
-def flip_bit(octets: bytes, dice: Dice) -> bytes:
+def flip_bit(octets: bytes, rng: random.Random) -> bytes:
     """Flip one bit."""
-    bit = dice.below(8 * len(octets))
+    bit = rng.randrange(8 * len(octets) or 1)
     return _with(octets, bit // 8, octets[bit // 8] ^ 1 << bit % 8) if octets else octets
 
 
-def flip_octet(octets: bytes, dice: Dice) -> bytes:
+def flip_octet(octets: bytes, rng: random.Random) -> bytes:
     """Flip all bits of an octet."""
-    at = dice.below(len(octets))
+    at = rng.randrange(len(octets) or 1)
     return _with(octets, at, octets[at] ^ 0xFF) if octets else octets
 
 
-def set_edge(octets: bytes, dice: Dice) -> bytes:
+def set_edge(octets: bytes, rng: random.Random) -> bytes:
     """Fill up to four octets with a boundary value."""
-    start = dice.below(len(octets))
-    count = min(dice.between(1, 4), len(octets) - start)
-    return octets[:start] + dice.pick(_EDGES) * count + octets[start + count :]
+    start = rng.randrange(len(octets) or 1)
+    count = min(rng.randint(1, 4), len(octets) - start)
+    return octets[:start] + rng.choice(_EDGES) * count + octets[start + count :]
 
 
-def set_random(octets: bytes, dice: Dice) -> bytes:
+def set_random(octets: bytes, rng: random.Random) -> bytes:
     """Replace a stretch by random octets."""
-    start, stop = _stretch(octets, dice)
-    return octets[:start] + dice.octets(stop - start) + octets[stop:]
+    start, stop = _stretch(octets, rng)
+    return octets[:start] + rng.randbytes(stop - start) + octets[stop:]
 
 
-def add_small(octets: bytes, dice: Dice) -> bytes:
+def add_small(octets: bytes, rng: random.Random) -> bytes:
     """Add a small number to a 16-bit word: off by one is where lengths go wrong."""
     if len(octets) < 2:
         return octets
-    at = dice.below(len(octets) - 1)
-    word = int.from_bytes(octets[at : at + 2]) + dice.pick((-4, -2, -1, 1, 2, 4))
+    at = rng.randrange(len(octets) - 1)
+    word = int.from_bytes(octets[at : at + 2]) + rng.choice((-4, -2, -1, 1, 2, 4))
     return octets[:at] + (word & 0xFFFF).to_bytes(2, "big") + octets[at + 2 :]
 
 
-def take_out(octets: bytes, dice: Dice) -> bytes:
+def take_out(octets: bytes, rng: random.Random) -> bytes:
     """Take a stretch out."""
-    start, stop = _stretch(octets, dice)
+    start, stop = _stretch(octets, rng)
     return octets[:start] + octets[stop:]
 
 
-def put_in(octets: bytes, dice: Dice) -> bytes:
+def put_in(octets: bytes, rng: random.Random) -> bytes:
     """Put random octets in."""
-    start = dice.below(len(octets) + 1)
-    return octets[:start] + dice.octets(dice.between(1, _LONGEST_PART)) + octets[start:]
+    start = rng.randrange(len(octets) + 1)
+    return octets[:start] + rng.randbytes(rng.randint(1, _LONGEST_PART)) + octets[start:]
 
 
-def double(octets: bytes, dice: Dice) -> bytes:
+def double(octets: bytes, rng: random.Random) -> bytes:
     """Write a stretch twice."""
-    start, stop = _stretch(octets, dice)
+    start, stop = _stretch(octets, rng)
     return octets[:stop] + octets[start:]
 
 
-def cut_off(octets: bytes, dice: Dice) -> bytes:
+def cut_off(octets: bytes, rng: random.Random) -> bytes:
     """Cut the end off: a runt."""
-    return octets[: dice.below(len(octets))]
+    return octets[: rng.randrange(len(octets) or 1)]
 
 
-def run_on(octets: bytes, dice: Dice) -> bytes:
+def run_on(octets: bytes, rng: random.Random) -> bytes:
     """Make the frame longer, now and then a jumbo."""
-    more = dice.between(1, 64) if dice.below(4) else max(0, JUMBO_OCTETS - len(octets) - dice.below(8))
-    return octets + (bytes(more) if dice.chance(2) else dice.octets(more))
+    more = rng.randint(1, 64) if rng.randrange(4) else max(0, JUMBO_OCTETS - len(octets) - rng.randrange(8))
+    return octets + (bytes(more) if rng.getrandbits(1) else rng.randbytes(more))
 
 
 OCTET_MUTATORS = (
@@ -145,9 +101,9 @@ def _with(octets: bytes, at: int, value: int) -> bytes:
     return octets[:at] + bytes((value,)) + octets[at + 1 :]
 
 
-def _stretch(octets: bytes, dice: Dice) -> tuple[int, int]:
-    start = dice.below(len(octets) + 1)
-    return start, min(len(octets), start + dice.between(1, _LONGEST_PART))
+def _stretch(octets: bytes, rng: random.Random) -> tuple[int, int]:
+    start = rng.randrange(len(octets) + 1)
+    return start, min(len(octets), start + rng.randint(1, _LONGEST_PART))
 
 
 _WORDS_32 = (0, 1, 3, 4, 8, 12, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFC, 0xFFFFFFFF)
@@ -155,22 +111,22 @@ _WORDS_16 = (0, 1, 2, 9, 0x7FFF, 0x8000, 0xFFFF)
 _SIGNS = b"()[]{}<>=!&|~\"'\\.,:/-+*#0123456789 \n"
 
 
-def set_word(octets: bytes, dice: Dice) -> bytes:
+def set_word(octets: bytes, rng: random.Random) -> bytes:
     """Set an aligned word of 32 or 16 bits, in either byte order: lengths, counts, kinds of blocks."""
-    size, words = (4, _WORDS_32) if dice.chance(2) else (2, _WORDS_16)
+    size, words = (4, _WORDS_32) if rng.getrandbits(1) else (2, _WORDS_16)
     if len(octets) < size:
         return octets
-    at = dice.below(len(octets) // size) * size
-    return octets[:at] + dice.pick(words).to_bytes(size, dice.pick(("big", "little"))) + octets[at + size :]
+    at = rng.randrange(len(octets) // size) * size
+    return octets[:at] + rng.choice(words).to_bytes(size, rng.choice(("big", "little"))) + octets[at + size :]
 
 
-def take_out_words(octets: bytes, dice: Dice) -> bytes:
+def take_out_words(octets: bytes, rng: random.Random) -> bytes:
     """Take aligned words out, so that what is left is read at other places."""
-    at = dice.below(len(octets) // 4 + 1) * 4
-    return octets[:at] + octets[at + 4 * dice.between(1, 8) :]
+    at = rng.randrange(len(octets) // 4 + 1) * 4
+    return octets[:at] + octets[at + 4 * rng.randint(1, 8) :]
 
 
-def repeat(octets: bytes, dice: Dice) -> bytes:
+def repeat(octets: bytes, rng: random.Random) -> bytes:
     """Write the whole twice: a second header where none belongs."""
     return octets + octets
 
@@ -184,15 +140,15 @@ _CLOCKS = (
 _LEAST_DESCRIPTION = 20
 
 
-def set_clock(octets: bytes, dice: Dice) -> bytes:
+def set_clock(octets: bytes, rng: random.Random) -> bytes:
     """Give an interface of a pcapng capture a resolution, an offset of its times or a speed."""
     order = _byte_order(octets)
     described = list(_descriptions(octets, order))
     if not described:
         return octets
-    at, total = dice.pick(described)
-    code, size, values = dice.pick(_CLOCKS)
-    value = dice.pick(values).to_bytes(size, order)
+    at, total = rng.choice(described)
+    code, size, values = rng.choice(_CLOCKS)
+    value = rng.choice(values).to_bytes(size, order)
     option = code.to_bytes(2, order) + size.to_bytes(2, order) + value + bytes(-size % 4)
     length = (total + len(option)).to_bytes(4, order)
     rest = octets[at + 16 : at + total - 4]
@@ -217,32 +173,34 @@ def _descriptions(octets: bytes, order: ByteOrder) -> Iterator[tuple[int, int]]:
         at += total
 
 
-def put_sign(octets: bytes, dice: Dice) -> bytes:
+def put_sign(octets: bytes, rng: random.Random) -> bytes:
     """Put signs of the language in, now and then very many of one."""
-    at = dice.below(len(octets) + 1)
-    sign = bytes((dice.pick(_SIGNS),))
-    return octets[:at] + sign * (1 if dice.below(8) else dice.between(2, 2_000)) + octets[at:]
+    at = rng.randrange(len(octets) + 1)
+    sign = bytes((rng.choice(_SIGNS),))
+    return octets[:at] + sign * (1 if rng.randrange(8) else rng.randint(2, 2_000)) + octets[at:]
 
 
-def move_word(octets: bytes, dice: Dice) -> bytes:
+def move_word(octets: bytes, rng: random.Random) -> bytes:
     """Take a word out and put it elsewhere."""
     words = octets.split(b" ")
-    words.insert(dice.below(len(words)), words.pop(dice.below(len(words))))
+    words.insert(rng.randrange(len(words)), words.pop(rng.randrange(len(words))))
     return b" ".join(words)
 
 
-def double_word(octets: bytes, dice: Dice) -> bytes:
+def double_word(octets: bytes, rng: random.Random) -> bytes:
     """Write a word twice."""
     words = octets.split(b" ")
-    at = dice.below(len(words))
+    at = rng.randrange(len(words))
     return b" ".join([*words[: at + 1], *words[at:]])
 
 
-def set_number(octets: bytes, dice: Dice) -> bytes:
+def set_number(octets: bytes, rng: random.Random) -> bytes:
     """Put a number of boundary size in."""
-    number = (1 << dice.pick((0, 1, 8, 16, 31, 32, 53, 63, 64, 128))) - dice.below(2)
-    at = dice.below(len(octets) + 1)
-    return octets[:at] + (b"-" if dice.chance(4) else b"") + b"%d" % number + octets[at + dice.below(4) :]
+    number = (1 << rng.choice((0, 1, 8, 16, 31, 32, 53, 63, 64, 128))) - rng.randrange(2)
+    at = rng.randrange(len(octets) + 1)
+    return (
+        octets[:at] + (b"" if rng.randrange(4) else b"-") + b"%d" % number + octets[at + rng.randrange(4) :]
+    )
 
 
 CAPTURE_MUTATORS: tuple[OctetMutator, ...] = (
@@ -313,81 +271,81 @@ _ANNOUNCING = _chosen(lambda cls, number: number.key == cls.next_key)
 _SETTABLE = _chosen(lambda cls, number: number.key != cls.next_key)
 
 
-def set_field(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
+def set_field(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
     """Give a number of a layer a boundary value, or any."""
-    return _set_one_of(_numbers(frame, NUMBERS), frame, octets, dice)
+    return _set_one_of(_numbers(frame, NUMBERS), frame, octets, rng)
 
 
-def set_reserved(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
+def set_reserved(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
     """Set reserved bits, or a version."""
-    return _set_one_of(_numbers(frame, _RESERVED), frame, octets, dice)
+    return _set_one_of(_numbers(frame, _RESERVED), frame, octets, rng)
 
 
-def lie_about_length(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
+def lie_about_length(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
     """Give a field that counts octets a value near the right one, or an extreme."""
     counted = _numbers(frame, _COUNTING)
     if not counted:
         return octets
-    index, number = place = dice.pick(counted)
+    index, number = place = rng.choice(counted)
     right = int(getattr(frame.layers[index], number.key))
     near = (right - 1, right + 1, 0, right * 2, number.maximum, len(octets))
-    value = max(number.minimum, min(number.maximum, dice.pick(near)))
+    value = max(number.minimum, min(number.maximum, rng.choice(near)))
     return _written(frame, octets, place, value)
 
 
-def change_type(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
+def change_type(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
     """Announce another layer than the one that follows."""
     announcing = _numbers(frame, _ANNOUNCING)
     if not announcing:
         return octets
     known = _announcements(frame.ethertypes)
-    value = dice.pick(known) if dice.below(4) else dice.pick(_ODD_TYPES)
-    return _written(frame, octets, dice.pick(announcing), value)
+    value = rng.choice(known) if rng.randrange(4) else rng.choice(_ODD_TYPES)
+    return _written(frame, octets, rng.choice(announcing), value)
 
 
-def insert_tags(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
+def insert_tags(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
     """Put tags where none belong, sometimes dozens of them, now and then as many as a frame holds."""
     if not frame.layers:
         return octets
-    count = 1 if dice.below(4) else dice.between(2, _DEEPEST)
-    at = dice.between(1, len(frame.layers))
-    if count > 1 and dice.chance(_FULL_OF):
-        full_octets = JUMBO_OCTETS if dice.chance(_JUMBO_OF) else _FULL_OCTETS
-        tags = _filling(full_octets - len(octets), dice)
+    count = 1 if rng.randrange(4) else rng.randint(2, _DEEPEST)
+    at = rng.randint(1, len(frame.layers))
+    if count > 1 and not rng.randrange(_FULL_OF):
+        full_octets = _FULL_OCTETS if rng.randrange(_JUMBO_OF) else JUMBO_OCTETS
+        tags = _filling(full_octets - len(octets), rng)
     else:
-        tags = [_tag(dice.pick(TAGS), dice) for _ in range(count)]
+        tags = [_tag(rng.choice(TAGS), rng) for _ in range(count)]
     return _relinked([*frame.layers[:at], *tags, *frame.layers[at:]], frame, octets)
 
 
-def remove_layer(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
+def remove_layer(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
     """Leave a layer out, with or without correcting the announcement of the next one."""
-    at = dice.below(len(frame.layers))
-    return _rebuilt([*frame.layers[:at], *frame.layers[at + 1 :]], frame, octets, dice)
+    at = rng.randrange(len(frame.layers))
+    return _rebuilt([*frame.layers[:at], *frame.layers[at + 1 :]], frame, octets, rng)
 
 
-def double_layer(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
+def double_layer(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
     """Write a layer twice."""
-    at = dice.below(len(frame.layers))
-    return _rebuilt([*frame.layers[: at + 1], *frame.layers[at:]], frame, octets, dice)
+    at = rng.randrange(len(frame.layers))
+    return _rebuilt([*frame.layers[: at + 1], *frame.layers[at:]], frame, octets, rng)
 
 
-def swap_layers(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
+def swap_layers(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
     """Swap two layers."""
     if len(frame.layers) < 2:
         return octets
     layers = list(frame.layers)
-    one, other = dice.below(len(layers)), dice.below(len(layers))
+    one, other = rng.randrange(len(layers)), rng.randrange(len(layers))
     layers[one], layers[other] = layers[other], layers[one]
-    return _rebuilt(layers, frame, octets, dice)
+    return _rebuilt(layers, frame, octets, rng)
 
 
-def splice(frame: Frame, octets: bytes, dice: Dice, others: Sequence[Frame]) -> bytes:
+def splice(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
     """Join the first layers of one frame to the last ones of another."""
     if not others:
         return octets
-    other = dice.pick(others)
-    head = frame.layers[: dice.between(1, max(1, len(frame.layers)))]
-    return _rebuilt([*head, *other.layers[dice.below(len(other.layers)) :]], frame, octets, dice)
+    other = rng.choice(others)
+    head = frame.layers[: rng.randint(1, max(1, len(frame.layers)))]
+    return _rebuilt([*head, *other.layers[rng.randrange(len(other.layers) or 1) :]], frame, octets, rng)
 
 
 LAYER_MUTATORS = (
@@ -406,17 +364,17 @@ def _numbers(frame: Frame, of: Numbers) -> list[NumberAt]:
     return [(index, number) for index, value in enumerate(frame.layers) for number in of[type(value)]]
 
 
-def _set_one_of(places: Sequence[NumberAt], frame: Frame, octets: bytes, dice: Dice) -> bytes:
+def _set_one_of(places: Sequence[NumberAt], frame: Frame, octets: bytes, rng: random.Random) -> bytes:
     if not places:
         return octets
-    place = dice.pick(places)
-    return _written(frame, octets, place, _value(place[1], dice))
+    place = rng.choice(places)
+    return _written(frame, octets, place, _value(place[1], rng))
 
 
-def _value(number: Number, dice: Dice) -> int:
-    if dice.below(3):
-        return dice.pick(number.edges)
-    return number.minimum + dice.bits(number.bits)
+def _value(number: Number, rng: random.Random) -> int:
+    if rng.randrange(3):
+        return rng.choice(number.edges)
+    return number.minimum + rng.getrandbits(number.bits)
 
 
 def _written(frame: Frame, octets: bytes, place: NumberAt, value: int) -> bytes:
@@ -433,24 +391,24 @@ def _written(frame: Frame, octets: bytes, place: NumberAt, value: int) -> bytes:
     return octets[:start] + word.to_bytes(len(part), "big") + octets[stop:]
 
 
-def _tag(cls: type[Layer], dice: Dice) -> Layer:
+def _tag(cls: type[Layer], rng: random.Random) -> Layer:
     """Return a tag with values of which some are boundaries."""
-    drawn = {number.key: _value(number, dice) for number in _SETTABLE[cls] if dice.chance(2)}
+    drawn = {number.key: _value(number, rng) for number in _SETTABLE[cls] if rng.getrandbits(1)}
     return cls(**{key: value for key, value in drawn.items() if key not in ("protocol", "type")})
 
 
-def _filling(room_octets: int, dice: Dice) -> list[Layer]:
+def _filling(room_octets: int, rng: random.Random) -> list[Layer]:
     """Return tags that fill some room: of one kind, VLAN tags, or of all kinds."""
-    kinds = dice.pick(((dice.pick(TAGS),), (VLAN, STag), TAGS))
+    kinds = rng.choice(((rng.choice(TAGS),), (VLAN, STag), TAGS))
     tags: list[Layer] = []
     while room_octets > 0:
-        tags.append(_tag(dice.pick(kinds), dice))
+        tags.append(_tag(rng.choice(kinds), rng))
         room_octets -= len(tags[-1].build())
     return tags
 
 
-def _rebuilt(layers: list[Layer], frame: Frame, octets: bytes, dice: Dice) -> bytes:
-    return _relinked(layers, frame, octets) if dice.chance(2) else _joined(layers, frame, octets)
+def _rebuilt(layers: list[Layer], frame: Frame, octets: bytes, rng: random.Random) -> bytes:
+    return _relinked(layers, frame, octets) if rng.getrandbits(1) else _joined(layers, frame, octets)
 
 
 def _relinked(layers: list[Layer], frame: Frame, octets: bytes) -> bytes:

@@ -291,6 +291,7 @@ class _MarkedChecksums:
             return
         frames = frames_of(rows.batch.select(marked), rows.interfaces)
         header = find_layers(frames, (IPv4,), rows.ethertypes, None).entries[IPv4]
+        header = header.select(header.octets >= 4 * (frames.buffer[header.start] & 15))  # whole ones
         # the outermost of several stands first
         at, first = np.unique(header.row, return_index=True)
         there, needed = _checksums(frames.buffer, header.start[first])

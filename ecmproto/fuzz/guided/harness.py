@@ -7,6 +7,7 @@ itself ends the process, and on a crash of it leaves the input behind.
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -40,12 +41,10 @@ def _mutator(target: GuidedTarget) -> Callable[[bytes, int, int], bytes]:
     """Return the mutator that atheris calls: it changes half of the inputs by the target's structure."""
     import atheris
 
-    from ecmproto.fuzz.mutators import Dice
-
     def mutate(octets: bytes, most_octets: int, seed: int) -> bytes:
-        dice = Dice(seed, 0)
-        for _ in range(dice.between(1, 3)):
-            octets = target.mutate(octets, dice) if dice.chance(2) else atheris.Mutate(octets, most_octets)
+        rng = random.Random(seed)
+        for _ in range(rng.randint(1, 3)):
+            octets = target.mutate(octets, rng) if rng.getrandbits(1) else atheris.Mutate(octets, most_octets)
         return octets[:most_octets]
 
     return mutate

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib
+import random
 from collections.abc import Callable, Iterable
 from importlib.resources import files
 from itertools import pairwise
@@ -26,7 +27,7 @@ from ecmproto.fuzz.command import CaseOutcome
 from ecmproto.fuzz.findings import CampaignState, Finding
 from ecmproto.fuzz.judgement import LOADING_SECONDS, Bounds, Disagreement, disagreements, first_of, reduced
 from ecmproto.fuzz.minimisation import Budget
-from ecmproto.fuzz.mutators import CAPTURE_MUTATORS, LAYER_MUTATORS, OCTET_MUTATORS, TEXT_MUTATORS, Dice
+from ecmproto.fuzz.mutators import CAPTURE_MUTATORS, LAYER_MUTATORS, OCTET_MUTATORS, TEXT_MUTATORS
 from ecmproto.fuzz.subjects import SUBJECTS, template_frames
 
 
@@ -50,7 +51,7 @@ class GuidedTarget:
     """The packages whose lines guide: those that the checks are about."""
     starts: Callable[[], list[bytes]]
     """Inputs to start from, besides the committed ones."""
-    mutate: Callable[[bytes, Dice], bytes]
+    mutate: Callable[[bytes, random.Random], bytes]
     """Changes an input as its structure suggests; atheris changes the others."""
     items: Callable[[bytes], list[bytes]] = as_one_item
     """The batch that an input stands for."""
@@ -90,12 +91,12 @@ MOST_FRAMES = 12
 """Frames of a batch; more are left out."""
 
 
-def frame_mutated(octets: bytes, dice: Dice) -> bytes:
+def frame_mutated(octets: bytes, rng: random.Random) -> bytes:
     """Return a frame changed once, by its layers or as octets."""
-    if octets and dice.below(4):
-        change = dice.pick(LAYER_MUTATORS)
-        return change(decode_lax(octets), octets, dice, _template_decodes())
-    return dice.pick(OCTET_MUTATORS)(octets, dice)
+    if octets and rng.randrange(4):
+        change = rng.choice(LAYER_MUTATORS)
+        return change(decode_lax(octets), octets, rng, _template_decodes())
+    return rng.choice(OCTET_MUTATORS)(octets, rng)
 
 
 def batch_of(octets: bytes) -> list[bytes]:
@@ -103,21 +104,21 @@ def batch_of(octets: bytes) -> list[bytes]:
     return octets.split(SEPARATOR)[:MOST_FRAMES]
 
 
-def batch_mutated(octets: bytes, dice: Dice) -> bytes:
+def batch_mutated(octets: bytes, rng: random.Random) -> bytes:
     """Return a batch with a frame changed, doubled, left out, put elsewhere, or a template put in."""
     frames = batch_of(octets)
-    at = dice.below(len(frames))
-    match dice.below(8):
+    at = rng.randrange(len(frames))
+    match rng.randrange(8):
         case 0:
-            frames.insert(dice.below(len(frames) + 1), frames[at])
+            frames.insert(rng.randrange(len(frames) + 1), frames[at])
         case 1:
             frames.pop(at)
         case 2:
-            frames.insert(dice.below(len(frames)), frames.pop(at))
+            frames.insert(rng.randrange(len(frames)), frames.pop(at))
         case 3:
-            frames.insert(at, dice.pick(template_frames()))
+            frames.insert(at, rng.choice(template_frames()))
         case _:
-            frames[at] = frame_mutated(frames[at], dice)
+            frames[at] = frame_mutated(frames[at], rng)
     return SEPARATOR.join(frames)
 
 
@@ -126,14 +127,14 @@ def _template_decodes() -> tuple[Frame, ...]:
     return tuple(decode_lax(octets) for octets in template_frames())
 
 
-def capture_mutated(octets: bytes, dice: Dice) -> bytes:
+def capture_mutated(octets: bytes, rng: random.Random) -> bytes:
     """Return a capture changed once."""
-    return dice.pick(CAPTURE_MUTATORS)(octets, dice)
+    return rng.choice(CAPTURE_MUTATORS)(octets, rng)
 
 
-def text_mutated(octets: bytes, dice: Dice) -> bytes:
+def text_mutated(octets: bytes, rng: random.Random) -> bytes:
     """Return a text changed once."""
-    return dice.pick(TEXT_MUTATORS)(octets, dice)
+    return rng.choice(TEXT_MUTATORS)(octets, rng)
 
 
 FRAMES = GuidedTarget(

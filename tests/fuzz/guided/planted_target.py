@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator, Sequence
 
 from ecmproto.fuzz.checks.base import Difference
 from ecmproto.fuzz.guided.targets import GuidedTarget
-from ecmproto.fuzz.mutators import Dice
 
 if "PLANTED_BROKEN" in os.environ:
     raise RuntimeError("planted")
@@ -38,9 +38,9 @@ def read(octets: bytes) -> int:
     return 0
 
 
-def one_octet_set(octets: bytes, dice: Dice) -> bytes:
-    at = dice.below(len(octets))
-    return octets[:at] + bytes([dice.below(256)]) + octets[at + 1 :]
+def one_octet_set(octets: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(octets))
+    return octets[:at] + bytes([rng.randrange(256)]) + octets[at + 1 :]
 
 
 TARGET = GuidedTarget(
