@@ -303,7 +303,9 @@ def test_folders_of_other_campaigns_are_refused(tmp_path: Path) -> None:
 def test_every_subject_is_sound(what: str, tmp_path: Path) -> None:
     subject = SUBJECTS[what]
     cases = subject.cases(subject.corpus(), 3)
-    found = AgreementCampaign(subject.checks(), cases, tmp_path, line=LINE, file=subject.file)
+    found = AgreementCampaign(
+        subject.checks(), cases, tmp_path, line=LINE, file=subject.file, bounds=Bounds(seconds=100)
+    )
     assert list(found.run(lambda _: True, most_cases=300)) == []
     assert found.progress.cases == 300
 
