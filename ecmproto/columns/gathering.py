@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import sys
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -357,28 +355,6 @@ def look_up(table: Int32, layout_of: Int32, out: Int32) -> None:
         out[row] = table[layout_of[row]]
 
 
-_KEPT_OCTETS = 64 << 20
-_PAGE = 1 << 16
-_UNUSED = 3
-"""References to a store that nobody looks at: the list's, the loop's, and that of the count itself."""
-
-_lock = threading.Lock()
-_stores: list[Octets] = []
-
-
-def borrow(octets: int) -> Octets:
-    """Return so many octets of whatever content, for as long as the array or a view of it is held."""
-    with _lock:
-        for store in _stores:
-            if octets <= len(store) <= 4 * octets + _PAGE and sys.getrefcount(store) == _UNUSED:
-                return store[:octets]
-        store = np.empty(-(-octets // _PAGE) * _PAGE, np.uint8)
-        _stores.append(store)
-        while sum(map(len, _stores)) > _KEPT_OCTETS:
-            del _stores[0]
-        return store[:octets]
-
-
 Values = NDArray[np.uint8]
 
 _TAILS = FCS + 1 + len(MOVING_FIELDS)
@@ -501,7 +477,7 @@ class _Collection:
         self._block_to, block = self._blocks(octets)
         self._fields, self._value_to, size = self._fields_of(wants)
         bounds = list(itertools.accumulate((size, 8 * block, 8 * octets, 4 * rows)))
-        memory = borrow(bounds[-1])
+        memory = np.empty(bounds[-1], np.uint8)
         start, lengths, row = (memory[first:last] for first, last in itertools.pairwise(bounds))
         self._out = Gathered(
             start=start.view(np.int64),

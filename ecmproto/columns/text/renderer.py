@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ecmproto.batch.headers import fixed, signed
 from ecmproto.capture.batch import ETHERNET, Batch, Interface
-from ecmproto.columns.gathering import borrow, look_up
+from ecmproto.columns.gathering import look_up
 from ecmproto.columns.layers import (
     SHOWN_AS,
     LayersFound,
@@ -628,7 +628,7 @@ def _record(
         RecordNumber.INTERFACE_ID: lambda: of_links(each.local_index for each in links),
         RecordNumber.LINKTYPE: lambda: of_links(each.linktype for each in links),
     }
-    record = borrow(8 * len(RecordNumber) * len(batch)).view(np.int64).reshape(len(RecordNumber), len(batch))
+    record = np.empty((len(RecordNumber), len(batch)), np.int64)
     for number in RecordNumber:
         if number in wanted:
             record[number] = numbers[number]()
