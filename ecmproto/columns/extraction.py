@@ -21,10 +21,10 @@ from ecmproto.columns.column import Column, Stretches, Texts, Values, asked, eve
 from ecmproto.columns.gathering import WORD, Collected, Want, empty_values, how_to_read, kind_of, typed
 from ecmproto.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.columns.layout_cache import FCS, PADDING, TRAILER
-from ecmproto.columns.parse_tables import field_of
 from ecmproto.filter.fields import DISPLAYED, FieldSource, FilterField
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.formats.infiniband import CRC_STATUS
+from ecmproto.formats.registry import field_of
 
 SHARED_FRAMES = 8192
 """From how many frames on two threads share the work."""

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from ecmproto.columns.column import every_row
 from ecmproto.columns.layout_cache import FCS, FRAMES, FROM_END, LAYERS
 from ecmproto.columns.octets import eight_octets, prefetch
-from ecmproto.columns.parse_tables import MOVING_FIELDS, NUMBER_OF, BitField, bit_field
+from ecmproto.columns.parse_tables import MOVING_FIELDS, NUMBER_OF
 from ecmproto.columns.threads import together
 from ecmproto.columns.walk import BatchPart, Frames
 from ecmproto.formats.base import Layer
 from ecmproto.formats.registry import FORMATS, MOST_FORMATS
-from ecmproto.formats.schema import Field
+from ecmproto.formats.schema import BitField, Field, bit_field
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.values import dataclass
 

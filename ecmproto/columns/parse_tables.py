@@ -41,8 +41,9 @@ from ecmproto.formats.registry import (
     Dispatch,
     announcement,
     dispatch,
+    field_of,
 )
-from ecmproto.formats.schema import Field
+from ecmproto.formats.schema import BitField, Field, bit_field
 
 Int64 = NDArray[np.int64]
 
@@ -107,22 +108,6 @@ MOST_MOVING = 4
 """How many fields without a fixed place a format may have to be walked over by kernels."""
 CONDITIONS = 4
 """How many limits a format has room for, whatever formats there are: kernels are compiled with it."""
-
-
-class BitField(NamedTuple):
-    """The position of a number in its layer: its octets, and its bits in those."""
-
-    at: int
-    octets: int
-    shift: int
-    mask: int
-
-
-def bit_field(field: Field) -> BitField:
-    """Return the position of a number in its layer."""
-    assert field.bits is not None
-    first, last = field.bit_offset // 8, -(-(field.bit_offset + field.bits) // 8)
-    return BitField(first, last - first, 8 * last - field.bit_offset - field.bits, (1 << field.bits) - 1)
 
 
 class ParseTables(NamedTuple):
@@ -238,14 +223,6 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
 
 def _numbers(rows: object) -> Int64:
     return fixed(np.array(rows, np.int64))
-
-
-def field_of(cls: type[Layer], key: str) -> Field:
-    """Return the field ``key`` of a format."""
-    return _FIELDS[cls, key]
-
-
-_FIELDS = {(cls, field.key): field for cls in FORMATS for field in cls.layout}
 
 
 def _tail(cls: type[Layer]) -> tuple[int, ...]:

@@ -26,11 +26,13 @@ from ecmproto.columns.gathering import Want, kind_of
 from ecmproto.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.columns.layout_cache import FCS, PADDING, TRAILER
 from ecmproto.columns.octets import eight_octets
-from ecmproto.columns.parse_tables import NUMBER_OF, bit_field, field_of
+from ecmproto.columns.parse_tables import NUMBER_OF
 from ecmproto.diff.rules import LENGTH, TIME, Rules
 from ecmproto.filter.fields import FilterField
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethertypes import EtherTypes
+from ecmproto.formats.registry import field_of
+from ecmproto.formats.schema import bit_field
 from ecmproto.kernels.kernel import inlined, over_batches
 
 Int64 = NDArray[np.int64]

@@ -20,12 +20,11 @@ from ecmproto.capture import Batch, Interface, linktype_name
 from ecmproto.capture.batch import ETHERNET
 from ecmproto.columns.column import Column, every_name
 from ecmproto.columns.extraction import extract
-from ecmproto.columns.parse_tables import field_of
 from ecmproto.diff.digests import Reduced, Reduction
 from ecmproto.diff.rules import CAPTURED, INTERFACE, LENGTH, Rules
 from ecmproto.filter.fields import find
 from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.registry import FORMATS, field_of
 from ecmproto.formats.text import json_of, text_of
 
 Mask = NDArray[np.bool_]

@@ -1,15 +1,15 @@
-"""The batch forms of JSON and of rows of fields, as pieces of text that kernels render.
+"""The batch form of JSON, as pieces of text that kernels render.
 
-For frames with the same layers (a `Path`) the text that `ecmproto.dissect.json` and
-`ecmproto.dissect.fields` give of one frame is taken apart into constant text and values.  This module loads
-numba, so that the forms import it for large captures alone.
+For frames with the same layers (a `Path`) the text that `ecmproto.dissect.json` gives of one frame is taken
+apart into constant text and values.  This module loads numba, so that the form imports it for large captures
+alone.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from ecmproto.capture import linktype_name
 from ecmproto.capture.batch import ETHERNET
@@ -17,36 +17,23 @@ from ecmproto.codec.document import derived_names, error_document, json_text, sc
 from ecmproto.codec.frame import SUSPICIOUS
 from ecmproto.columns.layers import SHOWN_AS
 from ecmproto.columns.text.pieces import (
-    Cell,
     Decimal,
-    Dotted,
     Hex,
-    HexNumber,
     Mark,
-    Number,
     Path,
     Piece,
-    Pieces,
     RecordNumber,
-    Seconds,
     Size,
-    Stretch,
     Sum,
     When,
     Word,
 )
-from ecmproto.dissect.fields import Asked, Part
+from ecmproto.dissect.single import MOST, octets_piece
 from ecmproto.errors import DecodeError
-from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.formats.ethertypes import MAX_LENGTH
-from ecmproto.formats.infiniband import BTH, CRC_STATUS
 from ecmproto.formats.schema import Field
-from ecmproto.formats.text import address_text
-from ecmproto.values import dataclass
-
-MOST = (1 << 62) - 1
 
 
 def frame_pieces(path: Path, head: str) -> list[Piece] | None:
@@ -159,15 +146,6 @@ def _json_value(path: Path, field: Field) -> list[Piece]:
     return ['"', octets_piece(field, path.stretch(0, field.key)), '"']
 
 
-def octets_piece(field: Field, stretch: Stretch) -> Piece:
-    """Return the piece for a value that is not a number: an address, a CPID, octets."""
-    if field.kind == "mac":
-        return Hex(stretch, separator=":")
-    if field.kind == "ipv4":
-        return Dotted(stretch)
-    return Word(address_text, (stretch,)) if field.kind == "ipv6" else Hex(stretch)
-
-
 def _derived(path: Path, cls: type[Layer], field: Field) -> Piece:
     """Return a field's value in the unit of its derived entry."""
     number = path.number(0, field.key)
@@ -193,95 +171,3 @@ def _scaled_time(cls: type[Layer]) -> Callable[[int, int], str]:
     make: Callable[..., Layer] = cls
     field = next(field for field in cls.layout if field.key == "timestamp")
     return lambda timestamp, unit: str(scaled(make(timestamp=timestamp, unit=unit), field))
-
-
-_OF_RECORD: dict[str, Piece] = {
-    "frame.number": Decimal(RecordNumber.NUMBER),
-    "frame.time_epoch": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.TIME_NS)]),
-    "frame.time_relative": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_FIRST_NS)]),
-    "frame.time_delta": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_PREVIOUS_NS)]),
-    "frame.time_delta_displayed": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_DISPLAYED_NS)]),
-    "frame.len": Decimal(RecordNumber.ORIGINAL),
-    "frame.cap_len": Decimal(RecordNumber.CAPTURED),
-    "frame.interface_id": Decimal(RecordNumber.INTERFACE_ID),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _CellValue:
-    """A value that a frame has: always, or where a number is in a range."""
-
-    pieces: Pieces
-    number: Number | None = None
-    low: int = 0
-    high: int = 0
-
-    def behind(self, *mark: Piece) -> list[Piece]:
-        """Return the cell's pieces after a separator, for frames whose value has the cell's name."""
-        pieces = [*mark, *self.pieces]
-        return pieces if self.number is None else [When(self.number, self.low, self.high, pieces)]
-
-
-def row_pieces(path: Path, asked: Sequence[Asked], between: str, *, quoted: bool) -> list[Piece] | None:
-    """Return the pieces of a row, ``quoted`` as in CSV; None where no program can tell what is asked."""
-    told = [path.sampled if each.inner else path for each in asked if each.name == CRC_STATUS]
-    if any(frame is not None and _has_packet(frame.layers) for frame in told):
-        return None
-    pieces: list[Piece] = []
-    lone = quoted and len(asked) == 1
-    for column, each in enumerate(asked):
-        values = list(_cell_values(path, each))
-        if column:
-            pieces.append(between)
-        if len(values) > 1 or lone:
-            listed = [piece for value in values for piece in value.behind(Mark.COMMA)]
-            pieces.append(Cell(listed, quoted=quoted, lone=lone))
-        else:
-            pieces += [piece for value in values for piece in value.behind()]
-    return [*pieces, "\n"]
-
-
-def _has_packet(formats: Sequence[type[Layer]]) -> bool:
-    return any(issubclass(cls, BTH) for cls in formats)
-
-
-def _cell_values(path: Path, asked: Asked) -> Iterator[_CellValue]:
-    if asked.name in _OF_RECORD and not asked.inner:
-        yield _CellValue([_OF_RECORD[asked.name]])
-        return
-    frame = path.sampled if asked.inner else path
-    if frame is None:
-        return
-    whole = {"eth.padding": frame.padding, "eth.trailer": frame.trailer, "eth.fcs": frame.fcs}
-    if asked.name == "frame.protocols":
-        yield _CellValue([protocols(frame)])  # type: ignore[arg-type]  # it asks for the layers alone
-    elif asked.name in whole:
-        yield _unless_empty(whole[asked.name], Hex(whole[asked.name]))
-    for layer, cls in enumerate(frame.layers):
-        for part in asked.parts:
-            if part.format is cls:
-                yield _cell_value(frame, layer, part)
-
-
-def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:
-    """Return the pieces that write the text that `Part.read` returns."""
-    field = part.field
-    if not field.is_number:
-        stretch = frame.stretch(layer, field.key)
-        return _unless_empty(stretch, octets_piece(field, stretch))
-    if field.kind == "cpid":
-        return _CellValue([Hex(frame.stretch(layer, field.key))])
-    number = frame.number(layer, field.key)
-    if part.bits is not None:
-        drop = number.bits - part.bits.bits - part.bits.low
-        return _CellValue([Decimal(frame.number(layer, field.key, drop=drop, bits=part.bits.bits))])
-    if part.named and part.named == field.meta.length_name:
-        return _CellValue([Decimal(number)], number, 0, MAX_LENGTH)
-    text: list[Piece] = [Decimal(number)]
-    if field.meta.base == "hex":
-        text = ["0x", HexNumber(number, -(-number.bits // 4))]
-    return _CellValue(text, number, MAX_LENGTH + 1, MOST) if part.named else _CellValue(text)
-
-
-def _unless_empty(stretch: Stretch, piece: Piece) -> _CellValue:
-    return _CellValue([piece], None if stretch.octets else Size(stretch), 1, MOST)

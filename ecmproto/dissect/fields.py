@@ -7,49 +7,57 @@ not have gives nothing.  ``encapsulated.NAME`` is the field of the frame that a 
 from __future__ import annotations
 
 import csv
+import functools
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ecmproto.capture import CaptureReader
 from ecmproto.codec.document import nearest
-from ecmproto.codec.frame import Frame, encapsulated
-from ecmproto.dissect.form import Listing, Record, seconds_text
+from ecmproto.codec.frame import Frame
+from ecmproto.columns.text.pieces import (
+    Cell,
+    Decimal,
+    Hex,
+    HexNumber,
+    Mark,
+    Number,
+    Octets,
+    OfFrame,
+    Path,
+    Piece,
+    Pieces,
+    RecordNumber,
+    Seconds,
+    Size,
+    When,
+)
+from ecmproto.dissect.form import Listing, Record
+from ecmproto.dissect.single import MOST, Chain, Text, View, compiled, octets_piece, path_of, reader
 from ecmproto.errors import SpecError
 from ecmproto.filter.evaluation import protocols
 from ecmproto.formats.base import Layer
-from ecmproto.formats.infiniband import CRC_STATUS, crc_status
+from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.infiniband import BTH, CRC_STATUS, crc_status
 from ecmproto.formats.registry import ALIASES, FORMATS, catalogue
 from ecmproto.formats.schema import BitPart, Field
-from ecmproto.formats.text import text_of
 from ecmproto.values import dataclass
 
 if TYPE_CHECKING:
     from ecmproto.columns.text.renderer import Renderer
 
-_OF_RECORD: dict[str, Callable[[Record], str]] = {
-    "frame.number": lambda record: str(record.number),
-    "frame.time_epoch": lambda record: "" if record.time_ns is None else seconds_text(record.time_ns),
-    "frame.time_relative": lambda record: _since(record, record.since_first_ns),
-    "frame.time_delta": lambda record: _since(record, record.since_previous_ns),
-    "frame.time_delta_displayed": lambda record: _since(record, record.since_displayed_ns),
-    "frame.len": lambda record: str(record.original_octets),
-    "frame.cap_len": lambda record: str(len(record.octets)),
-    "frame.interface_id": lambda record: str(record.interface_id),
+_OF_RECORD: dict[str, Piece] = {
+    "frame.number": Decimal(RecordNumber.NUMBER),
+    "frame.time_epoch": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.TIME_NS)]),
+    "frame.time_relative": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_FIRST_NS)]),
+    "frame.time_delta": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_PREVIOUS_NS)]),
+    "frame.time_delta_displayed": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_DISPLAYED_NS)]),
+    "frame.len": Decimal(RecordNumber.ORIGINAL),
+    "frame.cap_len": Decimal(RecordNumber.CAPTURED),
+    "frame.interface_id": Decimal(RecordNumber.INTERFACE_ID),
 }
-_OF_FRAME: dict[str, Callable[[Frame], str]] = {
-    "frame.protocols": protocols,
-    "frame.error": lambda frame: "" if frame.error is None else str(frame.error),
-    "eth.padding": lambda frame: frame.padding.hex(),
-    "eth.trailer": lambda frame: frame.trailer.hex(),
-    "eth.fcs": lambda frame: frame.fcs.hex(),
-    CRC_STATUS: lambda frame: crc_status(frame.layers, frame.boundaries()) or "",
-}
+_OF_FRAME = frozenset(("frame.protocols", "frame.error", "eth.padding", "eth.trailer", "eth.fcs", CRC_STATUS))
 _INNER = "encapsulated."
-
-
-def _since(record: Record, since_ns: int | None) -> str:
-    return "" if record.time_ns is None or since_ns is None else seconds_text(since_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +70,6 @@ class Part:
     named: str = ""
     """The name that values must go by: an EtherType, or an 802.3 length."""
 
-    def read(self, value: Layer) -> str | None:
-        """Return the text of a layer's value; None where it goes by another name, or is empty."""
-        got = getattr(value, self.field.key)
-        if self.bits is not None:
-            return str(self.bits.of(got))
-        if self.named:
-            return text_of(self.field, got) if self.field.name_for(got) == self.named else None
-        if self.field.is_number:
-            return text_of(self.field, got)
-        # an empty octet string is no value, as in Wireshark
-        return text_of(self.field, got) or None
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -85,59 +81,34 @@ class Asked:
     parts: tuple[Part, ...]
 
 
+Holds: TypeAlias = "Callable[[View], bool]"
+
+
 class FieldReader:
     """Reads fields by name; SpecError with the nearest name for one that does not exist."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
         self.asked = tuple(_asked(name) for name in names)
-        self._of_record = [
-            (column, _OF_RECORD[name]) for column, name in enumerate(names) if name in _OF_RECORD
-        ]
-        self._outer = _FrameFields(self.asked, inner=False)
-        self._inner = _FrameFields(self.asked, inner=True)
+        self._depth = int(any(each.inner for each in self.asked))
+        self._cells = functools.lru_cache(maxsize=1024)(self._compiled)
 
     def row(self, record: Record) -> list[str]:
         """Return the record's value of each field."""
-        cells: list[list[str]] = [[] for _ in self.names]
-        for column, read in self._of_record:
-            cells[column].append(read(record))
-        self._outer.read(record.frame, cells)
-        if self._inner:
-            inner = encapsulated(record.frame)
-            if inner is not None:
-                self._inner.read(inner, cells)
-        return [",".join(values) for values in cells]
+        view = View(record)
+        return [text(view) for text in self._cells(view.locate(self._depth))]
+
+    def _compiled(self, chain: Chain) -> list[Text]:
+        path = path_of(chain)
+        return [_cell([value.compiled() for value in _cell_values(path, each)]) for each in self.asked]
 
 
-class _FrameFields:
-    """The fields wanted of a frame, by the format that has them."""
-
-    def __init__(self, asked: Sequence[Asked], *, inner: bool) -> None:
-        self._of_frame: list[tuple[int, Callable[[Frame], str]]] = []
-        self._of_layer: dict[type[Layer], list[tuple[int, Callable[[Layer], str | None]]]] = {}
-        for column, each in enumerate(asked):
-            if each.inner != inner:
-                continue
-            if each.name in _OF_FRAME:
-                self._of_frame.append((column, _OF_FRAME[each.name]))
-            for part in each.parts:
-                self._of_layer.setdefault(part.format, []).append((column, part.read))
-
-    def __bool__(self) -> bool:
-        return bool(self._of_frame or self._of_layer)
-
-    def read(self, frame: Frame, cells: list[list[str]]) -> None:
-        for column, of_frame in self._of_frame:
-            text = of_frame(frame)
-            if text:
-                cells[column].append(text)
-        wanted = self._of_layer
-        for value in frame.layers:
-            for column, of_layer in wanted.get(type(value), ()):
-                got = of_layer(value)
-                if got is not None:
-                    cells[column].append(got)
+def _cell(values: Sequence[tuple[Text, Holds]]) -> Text:
+    """Return the function that writes the values of a field that a frame has, comma-separated."""
+    if len(values) == 1:
+        ((text, holds),) = values
+        return lambda view: text(view) if holds(view) else ""
+    return lambda view: ",".join([text(view) for text, holds in values if holds(view)])
 
 
 def _asked(name: str) -> Asked:
@@ -171,6 +142,98 @@ def _parts(name: str) -> Iterator[Part]:
                 yield from (Part(cls, field, bits=part) for part in meta.parts if part.name == name)
 
 
+@dataclass(frozen=True, slots=True)
+class _CellValue:
+    """A value that a frame has: always, or where a number is in a range."""
+
+    pieces: Pieces
+    number: Number | None = None
+    low: int = 0
+    high: int = 0
+
+    def behind(self, *mark: Piece) -> list[Piece]:
+        """Return the cell's pieces after a separator, for frames whose value has the cell's name."""
+        pieces = [*mark, *self.pieces]
+        return pieces if self.number is None else [When(self.number, self.low, self.high, pieces)]
+
+    def compiled(self) -> tuple[Text, Holds]:
+        """Return the functions that write a frame's value, and test whether it has one."""
+        if self.number is None:
+            return compiled(self.pieces), lambda view: True
+        number, low, high = reader(self.number), self.low, self.high
+        return compiled(self.pieces), lambda view: low <= number(view) <= high
+
+
+def row_pieces(path: Path, asked: Sequence[Asked], between: str, *, quoted: bool) -> list[Piece]:
+    """Return the pieces of a row, ``quoted`` as in CSV."""
+    pieces: list[Piece] = []
+    lone = quoted and len(asked) == 1
+    for column, each in enumerate(asked):
+        values = list(_cell_values(path, each))
+        if column:
+            pieces.append(between)
+        if len(values) > 1 or lone:
+            listed = [piece for value in values for piece in value.behind(Mark.COMMA)]
+            pieces.append(Cell(listed, quoted=quoted, lone=lone))
+        else:
+            pieces += [piece for value in values for piece in value.behind()]
+    return [*pieces, "\n"]
+
+
+def _cell_values(path: Path, asked: Asked) -> Iterator[_CellValue]:
+    if asked.name in _OF_RECORD and not asked.inner:
+        yield _CellValue([_OF_RECORD[asked.name]])
+        return
+    frame = path.sampled if asked.inner else path
+    if frame is None:
+        return
+    whole = {"eth.padding": frame.padding, "eth.trailer": frame.trailer, "eth.fcs": frame.fcs}
+    if asked.name == "frame.protocols":
+        yield _CellValue([protocols(frame)])  # type: ignore[arg-type]  # it asks for the layers alone
+    elif asked.name == "frame.error":
+        yield _CellValue([OfFrame(_error, frame.first, in_batches="")])
+    elif asked.name == CRC_STATUS and any(issubclass(cls, BTH) for cls in frame.layers):
+        yield _CellValue([OfFrame(_crc_status, frame.first)])
+    elif asked.name in whole:
+        yield _unless_empty(whole[asked.name], Hex(whole[asked.name]))
+    for layer, cls in enumerate(frame.layers):
+        for part in asked.parts:
+            if part.format is cls:
+                yield _cell_value(frame, layer, part)
+
+
+def _error(record: Record, frame: Frame) -> str:
+    return "" if frame.error is None else str(frame.error)
+
+
+def _crc_status(record: Record, frame: Frame) -> str:
+    return crc_status(frame.layers, frame.boundaries()) or ""
+
+
+def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:
+    """Return the value of a part of a layer."""
+    field = part.field
+    if not field.is_number:
+        stretch = frame.stretch(layer, field.key)
+        return _unless_empty(stretch, octets_piece(field, stretch))
+    if field.kind == "cpid":
+        return _CellValue([Hex(frame.stretch(layer, field.key))])
+    number = frame.number(layer, field.key)
+    if part.bits is not None:
+        drop = number.bits - part.bits.bits - part.bits.low
+        return _CellValue([Decimal(frame.number(layer, field.key, drop=drop, bits=part.bits.bits))])
+    if part.named and part.named == field.meta.length_name:
+        return _CellValue([Decimal(number)], number, 0, MAX_LENGTH)
+    text: list[Piece] = [Decimal(number)]
+    if field.meta.base == "hex":
+        text = ["0x", HexNumber(number, -(-number.bits // 4))]
+    return _CellValue(text, number, MAX_LENGTH + 1, MOST) if part.named else _CellValue(text)
+
+
+def _unless_empty(stretch: Octets, piece: Piece) -> _CellValue:
+    return _CellValue([piece], None if stretch.octets else Size(stretch), 1, MOST)
+
+
 class _Rows(Listing):
     """A row a frame."""
 
@@ -179,7 +242,6 @@ class _Rows(Listing):
 
     def _rendering(self, between: str, *, quoted: bool) -> Renderer:
         from ecmproto.columns.text.renderer import Renderer
-        from ecmproto.dissect.data_pieces import row_pieces
 
         asked = self._reader.asked
         return Renderer(

@@ -8,7 +8,7 @@ whole batches is the same text.
 
 from __future__ import annotations
 
-import dataclasses
+import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ from ecmproto.batch.beginnings import first_format
 from ecmproto.capture import Batch, CaptureReader, Interface, comments, exact_times
 from ecmproto.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, SIMPLE_PACKET, Displayed
 from ecmproto.capture.pcapng import COMMENT, END_OF_OPTIONS
-from ecmproto.codec.frame import Frame, decode_lax
+from ecmproto.codec.frame import Frame, assembled, decode_lax
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.units import NS_PER_S, elapsed_ns
 from ecmproto.values import dataclass
@@ -253,6 +253,16 @@ def seconds_text(time_ns: int) -> str:
     return text if time_ns >= 0 else f"-{text}"
 
 
+def moment_text(time_ns: int) -> str:
+    """Return a time in ns since 1970 as UTC; in seconds for years that no calendar has."""
+    seconds, ns = divmod(time_ns, 1_000_000_000)
+    try:
+        moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"second {seconds}"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{ns:09d}"
+
+
 KNOWN_LINKTYPES = frozenset((ETHERNET,)) | COOKED_TYPES | RAW_IP_TYPES
 """The link types of which something can be said."""
 
@@ -264,7 +274,10 @@ def decode_linktype(
     first = first_format(linktype, octets)
     frame = decode_lax(octets, first=first, original_octets=original_octets, ethertypes=ethertypes)
     # the 60 octets that padding fills up to are Ethernet's
-    return dataclasses.replace(frame, padding=b"", trailer=frame.padding + frame.trailer)
+    return assembled(
+        frame.layers, b"", frame.padding + frame.trailer, frame.fcs, frame.starts, frame.cut, frame.error,
+        frame.ethertypes,
+    )  # fmt: skip
 
 
 _BLOCK_OCTETS = 28

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from ecmproto.capture import Batch, Interface
 from ecmproto.capture.batch import linktype_name
 from ecmproto.codec.document import scaled, scaled_key
 from ecmproto.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
-from ecmproto.dissect.form import Listing, Paint, Record, commented, plain, seconds_text
+from ecmproto.dissect.form import Listing, Paint, Record, commented, moment_text, plain, seconds_text
 from ecmproto.dissect.lines import fcs_holds, short_or_bad
 from ecmproto.errors import printable
 from ecmproto.formats.base import Layer
@@ -198,18 +197,9 @@ def _about(record: Record, paint: Paint, origin_ns: int | None) -> Iterator[str]
             if origin_ns is not None
             else ""
         )
-        yield f"{INDENT}time       {_utc(record.time_ns)} UTC ({seconds_text(record.time_ns)}){since}"
+        yield f"{INDENT}time       {moment_text(record.time_ns)} UTC ({seconds_text(record.time_ns)}){since}"
     for comment in record.comments:
         yield f"{INDENT}comment    {printable(comment)}"
-
-
-def _utc(time_ns: int) -> str:
-    seconds, ns = divmod(time_ns, 1_000_000_000)
-    try:
-        moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"second {seconds}"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{ns:09d}"
 
 
 def _layers(frame: Frame, paint: Paint, *, base: int, depth: int) -> Iterator[_Block]:

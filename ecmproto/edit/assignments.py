@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from ecmproto.columns.gathering import Want, kind_of
 from ecmproto.columns.layers import LayersFound
-from ecmproto.columns.parse_tables import NUMBER_OF, field_of
+from ecmproto.columns.parse_tables import NUMBER_OF
 from ecmproto.errors import SpecError, shown
 from ecmproto.filter.fields import BOTH_ENDS, FieldSource, FilterField, find, hint
 from ecmproto.formats.ethertypes import MAX_LENGTH
+from ecmproto.formats.registry import field_of
 from ecmproto.formats.schema import Field
 from ecmproto.formats.text import value_of
 

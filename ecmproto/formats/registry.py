@@ -414,3 +414,11 @@ def _entries(field: Field, prefix: str) -> list[Entry]:
 def type_of(field: Field) -> str:
     """Return a field's type as one word: ``uint6``, ``sint16``, ``mac``, ``octets``."""
     return f"{field.kind}{field.bits}" if field.kind in ("uint", "sint") else field.kind
+
+
+def field_of(cls: type[Layer], key: str) -> Field:
+    """Return the field ``key`` of a format."""
+    return _FIELDS[cls, key]
+
+
+_FIELDS = {(cls, field.key): field for cls in FORMATS for field in cls.layout}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.values import dataclass
@@ -284,3 +284,19 @@ def fields_of(declared: Iterable[tuple[str, Width]], prefix: str) -> tuple[Field
 def _refuse_part_of_octet(fields: list[Field], offset: int) -> None:
     if offset % 8:
         raise TypeError(f"{fields[-1].name} ends {offset % 8} bits into an octet")
+
+
+class BitField(NamedTuple):
+    """The position of a number in its layer: its octets, and its bits in those."""
+
+    at: int
+    octets: int
+    shift: int
+    mask: int
+
+
+def bit_field(field: Field) -> BitField:
+    """Return the position of a number in its layer."""
+    assert field.bits is not None
+    first, last = field.bit_offset // 8, -(-(field.bit_offset + field.bits) // 8)
+    return BitField(first, last - first, 8 * last - field.bit_offset - field.bits, (1 << field.bits) - 1)

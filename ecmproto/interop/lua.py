@@ -22,7 +22,7 @@ from ecmproto.dissect.lines import (
     Element,
     Elements,
     Reference,
-    Text,
+    Styled,
     Value,
 )
 from ecmproto.formats.base import Layer
@@ -464,7 +464,7 @@ class _Text:
             case Choice():
                 then, otherwise = self.joined(element.then), self.joined(element.otherwise)
                 return f"({self._condition(element)} and {then} or {otherwise})"
-            case Text():
+            case Styled():
                 return self._styled(element)
         raise NotImplementedError
 
@@ -520,7 +520,7 @@ class _Text:
             terms.append(str(value.more))
         return terms[0] if len(terms) == 1 and value.terms[0][0] == 1 else f"({' + '.join(terms)})"
 
-    def _styled(self, text: Text) -> str:
+    def _styled(self, text: Styled) -> str:
         if text.style in ("mac", "ipv4", "ipv6"):
             return self._address(text)
         numbers = [self._number(value) for value in text.values]
@@ -530,7 +530,7 @@ class _Text:
             return f"{text.style}({', '.join(numbers)})"
         return self._listed(text, numbers)
 
-    def _listed(self, text: Text, numbers: list[str]) -> str:
+    def _listed(self, text: Styled, numbers: list[str]) -> str:
         """Return the texts of a style that is Python's, listed for each value of a short number."""
         reference = text.values[0].plain
         if len(numbers) != 1 or reference is None or reference.field is None or reference.size:
@@ -541,7 +541,7 @@ class _Text:
         style = STYLES[text.style]
         return f"({value_string({n: style(n) for n in range(1 << last - first)})})[{numbers[0]}]"
 
-    def _address(self, text: Text) -> str:
+    def _address(self, text: Styled) -> str:
         reference = text.values[0].plain
         if reference is None or reference.field is None or reference.field.behind:
             raise NotImplementedError

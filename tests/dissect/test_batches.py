@@ -22,13 +22,16 @@ from ecmproto.columns.text import renderer
 from ecmproto.dissect import Csv, Json, Lines, NdJson, Tabs, Trees, records
 from ecmproto.dissect.form import Listing, commented
 from ecmproto.errors import CaptureError
+from ecmproto.formats.ethernet import Data, Ethernet
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.formats.infiniband import BTH, ICRC, RETH, ROCE_PORT
+from ecmproto.formats.ip import UDP, IPv4
 from ecmproto.formats.registry import catalogue
 from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
 from tests.capture.octets import description, enhanced, option, section, simple
 from tests.columns.spoilt import INTERFACES, spoilt_batch
 from tests.conftest import SHARED_CAPTURES
-from tests.dissect.sample import FRAMES
+from tests.dissect.sample import FRAMES, SINK, SOURCE, octets
 
 BUNDLED = sorted(
     path for path in (Path(__file__).parents[2] / "pcaps").iterdir() if ".pcap" in "".join(path.suffixes)
@@ -167,6 +170,13 @@ def test_a_message_that_shows_a_message_that_shows_a_frame() -> None:
     nested = inner[: start + 20] + inner[:80]
     assert_same(Batch.from_frames([nested] * 3), [Interface(index=0, linktype=1)], "ndjson")
     assert one_by_one(NdJson(), Batch.from_frames([nested]), INTERFACES).count(b"encapsulated") == 2
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_fields_of_64_bits_in_batches(name: str) -> None:
+    headers = Ethernet(dst=SINK, src=SOURCE), IPv4(), UDP(dstport=ROCE_PORT), BTH(opcode=0x0A)
+    frame = octets(*headers, RETH(va=0xFEDC_BA98_7654_3210, dmalen=4), Data(data=b"data"), ICRC())
+    assert_same(Batch.from_frames([frame] * 3), [Interface(index=0, linktype=1)], name)
 
 
 def test_ethertypes_other_than_usual() -> None:

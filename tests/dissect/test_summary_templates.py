@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from string import Formatter
 
-from ecmproto.codec import ECM, Ethernet, Frame, decode_lax
+from ecmproto.codec import ECM, UDP, Ethernet, Frame, IPv4, decode_lax
 from ecmproto.dissect import describe
-from ecmproto.dissect.lines import CLAUSES, STYLES
+from ecmproto.dissect.lines import CLAUSES
 from ecmproto.formats.registry import FORMATS
+from ecmproto.formats.summary import STYLES
 from tests.dissect.sample import CP1, SINK, SOURCE, octets
 
 
 def test_a_style_is_no_clause() -> None:
     for cls in FORMATS:
-        assert not STYLES.keys() & (CLAUSES.keys() | cls.summary.clauses.keys())
+        assert not STYLES & (CLAUSES.keys() | cls.summary.clauses.keys())
 
 
 def test_summaries_name_styles_and_clauses_that_there_are() -> None:
@@ -21,7 +22,7 @@ def test_summaries_name_styles_and_clauses_that_there_are() -> None:
         summary = cls.summary
         for text in (summary.detail, summary.tag, summary.name):
             named = {style for _, _, style, _ in Formatter().parse(text) if style}
-            assert named <= STYLES.keys() | CLAUSES.keys() | summary.clauses.keys()
+            assert named <= STYLES | CLAUSES.keys() | summary.clauses.keys() | summary.styles.keys()
 
 
 def test_messages_in_messages_are_told_of_up_to_a_depth() -> None:
@@ -30,6 +31,12 @@ def test_messages_in_messages_are_told_of_up_to_a_depth() -> None:
         message = octets(Ethernet(dst=SINK, src=SOURCE), ECM(cpid=CP1, payload=message))
     name, told = describe(decode_lax(message))
     assert (name, told.count(" of ")) == ("ECM", 7)
+
+
+def test_ports_have_the_innermost_addresses() -> None:
+    outer, inner = IPv4(src="192.0.2.1", dst="192.0.2.2"), IPv4(src="10.0.0.1", dst="10.0.0.2")
+    frame = Frame(layers=(Ethernet(dst=SINK, src=SOURCE), outer, inner, UDP(srcport=5, dstport=6)))
+    assert describe(frame)[1].startswith("10.0.0.1:5 → 10.0.0.2:6")
 
 
 def test_a_frame_of_no_layers_is_data() -> None:

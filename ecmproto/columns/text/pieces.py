@@ -5,6 +5,8 @@ same for all frames with that path, so whatever differs between them is a `Numbe
 
 >>> def line(path: Path) -> list[Piece] | None:
 ...     return [Decimal(RecordNumber.NUMBER, width=5), " ", Hex(path.stretch(0, "src"), separator=":"), "\\n"]
+
+The classes have no slots: with them they would take six times as long to make, for which each start waits.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from ecmproto.columns.parse_tables import bit_field, field_of
 from ecmproto.formats.base import Layer
+from ecmproto.formats.registry import field_of
+from ecmproto.formats.schema import bit_field
 from ecmproto.values import dataclass
 
 
@@ -47,9 +50,9 @@ class RecordNumber(enum.IntEnum):
     """Times since the capture's first frame, the frame before, and the one displayed before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bits:
-    """A number of at most 56 bits, big-endian, that stands ``at`` octets behind a boundary."""
+    """A number, big-endian, that stands ``at`` octets behind a boundary."""
 
     boundary: int
     at: int
@@ -59,7 +62,7 @@ class Bits:
     signed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stretch:
     """The octets from ``begin_at`` behind boundary ``begin`` to ``end_at`` behind boundary ``end``."""
 
@@ -78,25 +81,55 @@ class Stretch:
         assert self.octets is not None, "as many octets in all frames"
         return Bits(self.begin, self.begin_at, self.octets, 0, 8 * self.octets)
 
+    def part(self, first: int, last: int) -> Stretch:
+        """Return the octets from ``first`` to ``last`` (exclusive) of it."""
+        return Stretch(self.begin, self.begin_at + first, self.begin, self.begin_at + last)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
+class OfLayer:
+    """An attribute of the layer at a boundary, or octets ``first`` to ``last`` of it: octets or a number.
+
+    It stands for a field without a fixed place.  No program has it: such frames are written one by one.
+    """
+
+    boundary: int
+    key: str
+    first: int = 0
+    last: int | None = None
+
+    octets = None
+
+    def as_number(self) -> OfLayer:
+        """Return it as a number; −1 for no octets."""
+        return self
+
+    def part(self, first: int, last: int) -> OfLayer:
+        """Return the octets from ``first`` to ``last`` (exclusive) of it."""
+        return OfLayer(self.boundary, self.key, first, last)
+
+
+Octets: TypeAlias = "Stretch | OfLayer"
+
+
+@dataclass(frozen=True)
 class Size:
     """How many octets a stretch has."""
 
-    stretch: Stretch
+    stretch: Octets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sum:
-    """A number, ``times`` another one, and ``more``."""
+    """A number, ``times`` another one, and ``more``; no program has a sum of sums."""
 
-    first: Term
+    first: Term | Sum
     second: Term | None = None
     times: int = 1
     more: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Power:
     """``times`` a number, times 2^``exponent``."""
 
@@ -105,11 +138,11 @@ class Power:
     times: int = 1
 
 
-Term: TypeAlias = "RecordNumber | Bits | Size"
+Term: TypeAlias = "RecordNumber | Bits | Size | OfLayer"
 Number: TypeAlias = "Term | Sum | Power"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decimal:
     """``times`` the number in decimal, at least ``width`` wide with spaces in front; ``plus``: as ``:+d``."""
 
@@ -119,7 +152,7 @@ class Decimal:
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HexNumber:
     """A number in ``digits`` lower-case hex digits."""
 
@@ -127,29 +160,29 @@ class HexNumber:
     digits: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hex:
     """Octets in lower-case hex, with ``separator`` (one character) between them."""
 
-    stretch: Stretch
+    stretch: Octets
     separator: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dotted:
     """The four octets of an IPv4 address."""
 
-    stretch: Stretch
+    stretch: Octets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Grouped:
     """The sixteen octets of an IPv6 address."""
 
-    stretch: Stretch
+    stretch: Octets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Significant:
     """``times`` the number, divided by 10^``exponent``, with four significant digits: as ``:.4g``.
 
@@ -161,7 +194,7 @@ class Significant:
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seconds:
     """A number of ns in seconds with nine places, at least ``width`` wide with spaces in front."""
 
@@ -169,14 +202,14 @@ class Seconds:
     width: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Moment:
     """A number of ns since 1970 as UTC: ``2024-05-01 12:00:00.000000001``."""
 
     number: Number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Binary:
     """A number in ``bits`` binary digits, in groups of four; ``offset`` of the first group stand in front."""
 
@@ -185,7 +218,7 @@ class Binary:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Word:
     """The word that ``function`` has for values: a Python function, called once for each combination of them.
 
@@ -195,10 +228,10 @@ class Word:
     """
 
     function: Callable[..., str]
-    values: tuple[Number | Stretch, ...]
+    values: tuple[Number | Octets, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class When:
     """``then`` where the number is in ``low`` to ``high``, ``otherwise`` elsewhere."""
 
@@ -209,7 +242,7 @@ class When:
     otherwise: Pieces = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cell:
     """The pieces of a table's cell; with ``quoted``, in quotation marks when a comma is in it.
 
@@ -221,7 +254,7 @@ class Cell:
     lone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Widest:
     """Writes nothing; sets the width of the `Padded` behind it: that of the widest of ``texts``.
 
@@ -233,11 +266,23 @@ class Widest:
     most: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Padded:
     """Pieces with spaces behind them up to the width that the last `Widest` set; ASCII, and no `Cell`."""
 
     pieces: Pieces
+
+
+@dataclass(frozen=True)
+class OfFrame:
+    """The text that a Python function makes of a record and one of its frames, given by its first boundary.
+
+    ``in_batches`` is the text of all frames that programs write; None if no program has it.
+    """
+
+    function: Callable[[Any, Any], str]
+    first: int = 0
+    in_batches: str | None = None
 
 
 class Mark(enum.Enum):
@@ -253,12 +298,12 @@ class Mark(enum.Enum):
 
 Piece: TypeAlias = (
     "str | Decimal | HexNumber | Hex | Dotted | Grouped | Significant | Seconds | Moment | Binary | Word"
-    " | When | Cell | Widest | Padded | Mark"
+    " | When | Cell | Widest | Padded | OfFrame | Mark"
 )
 Pieces: TypeAlias = "Sequence[Piece]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Path:
     """The layers of a frame from the outside in, and where they stand: boundaries.
 
@@ -270,6 +315,11 @@ class Path:
     first: int = 0
     sampled: Path | None = None
     """That of the frame that a CNM, ECM, BCN or E²CM message shows."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the frame that a message shows is a message too, which may show one."""
+        return self.sampled is not None and self.sampled.layers[-1].shows is not None
 
     @property
     def padding(self) -> Stretch:
@@ -298,7 +348,7 @@ class Path:
     def number(self, layer: int, key: str, *, drop: int = 0, bits: int | None = None) -> Bits:
         """Return the field ``key`` of a layer as a number, or the ``bits`` behind its first ``drop``.
 
-        A number in more than 56 bits is taken in parts.
+        No program has one in more than 56 bits.
         """
         field = field_of(self.layers[layer], key)
         assert field.bits is not None, f"{field.name} is no number"
@@ -306,14 +356,15 @@ class Path:
         part = dataclasses.replace(field, bit_offset=field.bit_offset + drop, bits=used)
         place = bit_field(part)
         signed = field.kind == "sint" and used == field.bits
-        assert place.octets <= 7, f"{field.name}: more than 56 bits"
         return Bits(self.first + layer, place.at, place.octets, place.shift, used, signed)
 
-    def stretch(self, layer: int, key: str) -> Stretch:
+    def stretch(self, layer: int, key: str) -> Octets:
         """Return the octets of the field ``key`` of a layer: an address, octets, a number in whole octets."""
         cls = self.layers[layer]
         field = field_of(cls, key)
         boundary = self.first + layer
+        if field in cls.moving:
+            return OfLayer(boundary, key)
         if field.bits is None:
             return Stretch(boundary, cls.fixed_octets, boundary + 1, 0)
         place = bit_field(field)

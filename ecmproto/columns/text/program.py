@@ -35,6 +35,8 @@ from ecmproto.columns.text.pieces import (
     Mark,
     Moment,
     Number,
+    OfFrame,
+    OfLayer,
     Padded,
     Piece,
     Pieces,
@@ -70,6 +72,7 @@ In a layer: a boundary, octets from there, how many bits of eight octets are beh
 KEY_NUMBERS = 8
 """Of how many numbers what a word says may depend."""
 _PART_OCTETS = 6
+_MOST_OCTETS = 7
 _MOST_DIGITS = 20
 _MOMENT_OCTETS = 29
 _WORD_BITS = 64
@@ -93,6 +96,10 @@ class Programs(NamedTuple):
     room: Int64
     """A row a program: octets at most of what is bounded; how many stretches, whose room is a multiple of
     their octets; how many words."""
+
+
+class UnsaidError(Exception):
+    """A text that no program can write."""
 
 
 class Assembler:
@@ -121,9 +128,14 @@ class Assembler:
         return {row[1] for row in self._numbers if row[0] == OF_RECORD} | {_CAPTURED, _ERROR}
 
     def add(self, pieces: Pieces) -> int:
-        """Add a program and return its number."""
+        """Add a program and return its number; UnsaidError, and none, for pieces that only Python writes."""
         self._bounded = self._stretches = self._errors = self._most = 0
-        self._block(pieces)
+        try:
+            self._block(pieces)
+        except UnsaidError:
+            self._pending = b""
+            del self._operations[self._bounds[-1] :], self._words[self._word_bounds[-1] :]
+            raise
         words = len(self._words) - self._word_bounds[-1]
         self._room.append((self._bounded, self._stretches, words + self._errors))
         self._bounds.append(len(self._operations))
@@ -169,11 +181,9 @@ class Assembler:
                 self._stretches += octets_there is None
                 self._add(HEX, *_ends(piece.stretch), separator, room=room)
             case Dotted():
-                assert piece.stretch.octets == 4
-                self._add(DOTTED, piece.stretch.begin, piece.stretch.begin_at, room=15)
+                self._add(DOTTED, *_ends(piece.stretch)[:2], room=15)
             case Grouped():
-                assert piece.stretch.octets == 16
-                self._add(GROUPED, piece.stretch.begin, piece.stretch.begin_at, room=45)
+                self._add(GROUPED, *_ends(piece.stretch)[:2], room=45)
             case Significant():
                 self._add(SIGNIFICANT, self._number(piece.number), piece.exponent, 0, piece.times, room=5)
             case Seconds():
@@ -188,6 +198,10 @@ class Assembler:
                 self._word(piece)
             case When():
                 self._when(piece)
+            case OfFrame():
+                if piece.in_batches is None:
+                    raise UnsaidError
+                self._pending += piece.in_batches.encode()
             case Cell():
                 self._add(CELL)
                 for inner in piece.pieces:
@@ -281,6 +295,8 @@ class Assembler:
                 row = _row_of(number)
             case Size():
                 row = (OF_SIZE, *_ends(number.stretch), 0)
+            case OfLayer() | Sum(first=Sum()):
+                raise UnsaidError
             case Sum():
                 first = self._number(number.first)
                 # 0 times itself where there is no second one
@@ -307,13 +323,16 @@ def parts_of(octets: int) -> list[tuple[int, int]]:
 
 def _row_of(bits: Bits) -> tuple[int, int, int, int, int, int]:
     """Return the row of a number in a layer."""
-    assert bits.octets <= 7, "a number in at most seven octets"
+    if bits.octets > _MOST_OCTETS:
+        raise UnsaidError
     shift = _WORD_BITS - 8 * bits.octets + bits.shift
     sign = 1 << (bits.bits - 1) if bits.signed else 0
     return OF_LAYER, bits.boundary, bits.at, shift, (1 << bits.bits) - 1, sign
 
 
-def _ends(stretch: Stretch) -> tuple[int, int, int, int]:
+def _ends(stretch: Stretch | OfLayer) -> tuple[int, int, int, int]:
+    if isinstance(stretch, OfLayer):
+        raise UnsaidError
     return stretch.begin, stretch.begin_at, stretch.end, stretch.end_at
 
 

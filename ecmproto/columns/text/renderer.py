@@ -25,7 +25,7 @@ from ecmproto.columns.layers import (
 from ecmproto.columns.layout_cache import FCS_AT, FIRST_LAYER, FROM_END, LAYERS, TAIL, ZEROS
 from ecmproto.columns.parse_tables import NUMBER_OF, parse_tables
 from ecmproto.columns.text.pieces import Path, Pieces, RecordNumber
-from ecmproto.columns.text.program import SPARE_OCTETS, Assembler, Programs, render
+from ecmproto.columns.text.program import SPARE_OCTETS, Assembler, Programs, UnsaidError, render
 from ecmproto.columns.text.vocabulary import Vocabulary
 from ecmproto.columns.threads import some_ahead
 from ecmproto.columns.walk import decoded_frame
@@ -526,14 +526,19 @@ class Renderer:
         told = (located.paths != UNTOLD) & ~alone
         counts = np.bincount(located.paths[told], minlength=len(self._paths))
         for number in np.flatnonzero((counts >= self._worth_frames) & (self._program_of == _UNASKED)):
-            path = self._paths[int(number)]
-            pieces = None if _has_moving_fields(path) else self._write(path)
-            self._program_of[number] = _NONE if pieces is None else self._assembler.add(pieces)
+            self._program_of[number] = self._program(self._paths[int(number)])
         if len(self._assembler) >= len(self._programs.bounds):
             self._programs = self._assembler.programs()
         program = np.full(len(located.paths), _NONE, np.int32)
         program[told] = self._program_of[located.paths[told]]
         return program
+
+    def _program(self, path: Path) -> int:
+        pieces = self._write(path)
+        try:
+            return _NONE if pieces is None else self._assembler.add(pieces)
+        except UnsaidError:
+            return _NONE
 
     def _shares(self, job: Job, captured: Int64, pool: ThreadPoolExecutor | None) -> Iterator[memoryview]:
         """Return the text of the rows, share by share: some made now, then by threads some shares ahead."""
@@ -567,12 +572,6 @@ def _shared(captured: Int64) -> Iterator[tuple[int, int]]:
         end = min(max(whole, begin + 1), begin + SHARE_FRAMES, len(stops))
         yield begin, end
         begin, octets = end, int(stops[end - 1])
-
-
-def _has_moving_fields(path: Path) -> bool:
-    """Return whether some field has no place between boundaries that are the same for all frames."""
-    layers = path.layers if path.sampled is None else path.layers + path.sampled.layers
-    return any(cls.moving for cls in layers)
 
 
 def _far(batch: Batch, origin_ns: int) -> NDArray[np.bool_]:
