@@ -184,7 +184,7 @@ def _flaws(paint: Paint) -> list[Piece]:
     cut = painted(paint, "dim", "[cut: ", *octets, " octets]")
     malformed = painted(paint, "error", "[malformed: ", Mark.ERROR, "]")
     sums = OfFrame(functools.partial(_bad_sums, paint), in_batches="")
-    flaws = [
+    flaws: list[Piece] = [
         When(RecordNumber.CUT, 1, MOST, [" ", *cut]), sums,
         When(RecordNumber.ERROR, 1, MOST, [" ", *malformed]),
     ]  # fmt: skip

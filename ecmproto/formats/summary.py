@@ -2,7 +2,7 @@
 
 A template is text with values in braces, which `ecmproto.dissect` puts together:
 
-``{id}``               a field of the format's own layer; ``{ip.src}``, one of another format's layer, the nearest around it, or its first
+``{id}``               a field of the format's own layer; ``{ip.src}``, one of the nearest layer of another
 ``{sender}``           the frame's source address; ``{receiver}``, its destination
 ``{cpid[48:64]}``      some of a field's bits, counted from its first
 ``{#data}``            how many octets a field has
