@@ -87,8 +87,8 @@ def _chosen(fields: Sequence[str]) -> list[str]:
     return [word for field in fields for word in ("-e", field)]
 
 
-def write_varied(path: Path, frames: int) -> None:
-    """Write a pcap of varied frames, one every 150 ns or so."""
+def write_varied(path: Path, frames: int, period: int = _MESSAGES) -> None:
+    """Write a pcap of varied frames, one every 150 ns or so; the last of each period is a CNM."""
     draw = np.random.default_rng(1)
     record = np.zeros(frames, dtype=[("head", "<u4", 4), ("octets", "u1", _OCTETS)])
     times = np.cumsum(draw.integers(100, 200, frames)) + 1_700_000_000_000_000_000
@@ -96,7 +96,7 @@ def write_varied(path: Path, frames: int) -> None:
     record["head"][:, 2:] = _OCTETS
     octets = record["octets"]
     octets[:] = np.frombuffer(_data(), np.uint8)
-    messages = np.arange(frames) % _MESSAGES == _MESSAGES - 1
+    messages = np.arange(frames) % period == period - 1
     octets[messages] = np.frombuffer(_message(), np.uint8)
     octets[:, 4:6] = draw.integers(0, 256, (frames, 2))
     octets[:, 10:12] = draw.integers(0, 256, (frames, 2))

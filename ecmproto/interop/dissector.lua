@@ -139,6 +139,8 @@ end
 --   otherwise    name of the format of octets that cannot be this one
 --   cpid_at, padded, showing, least, nonzero   how these are known
 --   shows        name of the format with which the frame in its last field starts, and least_shown octets of it
+local enter
+
 local function define(f)
     f.proto = protocol(f.name, f.title)
     local own = {}
@@ -149,6 +151,8 @@ local function define(f)
     end
     for _, each in ipairs(f.variable or {}) do own[#own + 1] = each[1] end
     f.proto.fields = own
+    function f.proto.dissector(tvb, pinfo, tree) return enter(f, tvb, pinfo, tree) end
+    f.handle = Dissector.get(f.proto.name:lower())
     for name in pairs(f.mentions or {}) do mentioned[name] = true end
     formats[f.name] = f
     -- octets that are looked at: its fixed part, and what tells it from others
@@ -194,8 +198,8 @@ local announcements = {
 -- -------------------------------------------------------------------------------------------- preferences
 
 @PREFERENCES@
-ecmproto.prefs.sampled = Pref.bool("Dissect sampled frames", true,
-    "Dissect the frames that CNMs and the messages of the proposals show")
+ecmproto.prefs.sampled = Pref.bool("Dissect sampled frames", false,
+    "Dissect the frames inside CNMs and the proposals' messages; filters then select by their fields too")
 ecmproto.prefs.unknown = Pref.bool("Show unknown experimental messages and tags", true,
     "Show what has the experimental EtherTypes and is of no proposal here, if nobody else's dissector has them")
 ecmproto.prefs.roce = Pref.bool("Show what RoCE says of congestion", true,
@@ -275,16 +279,12 @@ local function part_referenced(item, each)
 end
 
 -- Add a layer's item with its fields, or with those that somebody asks for.
-local function add_layer(f, s, tvb, pos, stop, captured, tree, visible)
-    local item = add(tree, f.proto, range(tvb, pos, stop - pos))
+local function add_layer(f, s, tvb, pos, stop, captured, tree)
+    local item, visible = add(tree, f.proto, range(tvb, pos, stop - pos)), tree.visible
     for _, each in ipairs(f.fields) do
         if each[6] then
-            local at = range(tvb, pos + each[2], 2)
-            local is_length = uint(at) <= MOST_LENGTH
-            local known = is_length and each[6] or each[1]
-            if visible or referenced(item, known) then
-                add(item, known, at)
-            end
+            local known = word(s, each[2] + 1) <= MOST_LENGTH and each[6] or each[1]
+            if visible or referenced(item, known) then add(item, known, range(tvb, pos + each[2], 2)) end
         elseif visible or referenced(item, each[1]) or part_referenced(item, each) then
             add_value(item, each, s, range(tvb, pos + each[2], each[3]), visible)
         end
@@ -304,8 +304,8 @@ local function add_layer(f, s, tvb, pos, stop, captured, tree, visible)
 end
 
 -- Add what is behind the last layer, as Wireshark does behind those of its own.
-local function add_tail(tvb, pos, captured, tree, visible)
-    if pos >= captured or not (visible or referenced(tree, padding) or referenced(tree, trailer)) then return end
+local function add_tail(tvb, pos, captured, tree)
+    if pos >= captured or not (referenced(tree, padding) or referenced(tree, trailer)) then return end
     local split = LEAST_FRAME - place(tvb, pos)
     if split > captured - pos then split = captured - pos end
     if split > 0 and find(octets_of(tvb, pos, split), "[^\0]") then split = 0 end
@@ -317,8 +317,8 @@ local function add_tail(tvb, pos, captured, tree, visible)
 end
 
 -- Show octets of no format; without a tree there is nothing to show.
-local function as_rest(built, tvb, pos, captured, pinfo, tree)
-    if built and pos < captured then call(as_data, tvb_of(range(tvb, pos, captured - pos)), pinfo, tree) end
+local function as_rest(tvb, pos, captured, pinfo, tree)
+    if pos < captured and tree.text then call(as_data, tvb_of(range(tvb, pos, captured - pos)), pinfo, tree) end
 end
 
 -- Whether a packet behind headers, of which the first is f, is longer than what there is of it.
@@ -339,13 +339,13 @@ local function is_cut(f, tvb)
 end
 
 -- Let Wireshark dissect what an EtherType or length announces; return its kind and text where it has none.
-local function follow(value, tvb, pos, captured, reach, pinfo, tree, wanted, built, visible)
+local function follow(value, tvb, pos, captured, reach, pinfo, tree)
     local left = captured - pos
     if value <= MOST_LENGTH then
         local cut_off = value < left
         local inner = tvb_of(range(tvb, pos, cut_off and value or left))
         if len(inner) > 0 then pcall(call, as_llc, inner, pinfo, tree) end
-        if cut_off and built then add_tail(tvb, pos + value, captured, tree, visible) end
+        if cut_off then add_tail(tvb, pos + value, captured, tree) end
         if value > reach - pos then
             flag(add(tree, ecmproto, range(tvb, pos, left)), malformed,
                 format("needed %d octets, got %d", value, reach - pos))
@@ -363,17 +363,14 @@ local function follow(value, tvb, pos, captured, reach, pinfo, tree, wanted, bui
         end
     elseif handled then
         local inner = tvb_of(range(tvb, pos, left))
-        local reported = reported_len(inner)
         pcall(try, ethertypes, value, inner, pinfo, tree)
         local shrunk = reported_len(inner)
-        if built and shrunk < reported and shrunk < left then
-            add_tail(tvb, pos + shrunk, captured, tree, visible)
-        end
+        if shrunk < left then add_tail(tvb, pos + shrunk, captured, tree) end
         return
     else
-        as_rest(built, tvb, pos, captured, pinfo, tree)
+        as_rest(tvb, pos, captured, pinfo, tree)
     end
-    if wanted then return hex(value), left > 0 and octets_text(left) or "" end
+    return hex(value), left > 0 and octets_text(left) or ""
 end
 
 -- What a sampled frame's headers change of the message's.
@@ -425,8 +422,8 @@ end
 -- Return what tags say, but those of which a message has told.
 local function joined(told)
     local said
-    for _, each in ipairs(told) do
-        if not (scope.unsaid and scope.unsaid[each[1]]) then said = said and said .. " | " .. each[2] or each[2] end
+    for n = 1, #told, 2 do
+        if not (scope.unsaid and scope.unsaid[told[n]]) then said = said and said .. " | " .. told[n + 1] or told[n + 1] end
     end
     return said
 end
@@ -444,12 +441,10 @@ end
 function walk(f, tvb, pinfo, tree, inside)
     local captured = len(tvb)
     local reach = scope.shown and UNBOUNDED or reported_len(tvb)
-    -- of a sampled frame that is cut off no more than a text is wanted
-    local info = not (scope.shown and scope.cut) and pinfo.cols.info or nil
-    local wanted
-    if info then wanted = tostring(info) ~= "(info)" else wanted = scope.wanted end
-    local visible = tree.visible
-    local built = visible or tree.text ~= nil
+    if reach > captured and depth == 1 and not scope.shown then scope.cut = is_cut(f, tvb) end
+    -- of a sampled frame that is cut off no more than a text is wanted; a tag's costs less than to see whether it is
+    local info, wanted = nil, nil
+    if scope.shown and scope.cut then wanted = scope.wanted end
     local pos = 0
     local told, detail, kind, text, bad, tags_first
     while true do
@@ -467,14 +462,14 @@ function walk(f, tvb, pinfo, tree, inside)
                     break
                 end
                 if pos == 0 and not inside then return 0 end
-                as_rest(built, tvb, pos, captured, pinfo, tree)
+                as_rest(tvb, pos, captured, pinfo, tree)
                 break
             end
         elseif f.otherwise and cannot_be(f, s, left, reach - pos) then
             f = formats[f.otherwise]
             if not f then
                 if pos == 0 and not inside then return 0 end
-                as_rest(built, tvb, pos, captured, pinfo, tree)
+                as_rest(tvb, pos, captured, pinfo, tree)
                 break
             end
         end
@@ -486,8 +481,8 @@ function walk(f, tvb, pinfo, tree, inside)
             end
             local item = add(tree, ecmproto, range(tvb, pos, left), f.title)
             flag(item, bad and malformed or cut, bad or format("%d of %d octets", left, f.octets))
-            as_rest(built, tvb, pos, captured, pinfo, tree)
-            if not detail then kind, text = scope.kind, octets_text(left) end
+            as_rest(tvb, pos, captured, pinfo, tree)
+            if not detail then kind, text = scope.kind and hex(scope.kind), octets_text(left) end
             break
         end
         local stop, size = pos + f.octets, 0
@@ -502,12 +497,15 @@ function walk(f, tvb, pinfo, tree, inside)
             size = size - (stop - captured)
             stop = captured
         end
-        local item = built and add_layer(f, s, tvb, pos, stop, captured, tree, visible)
-        for _, each in ipairs(f.zeros) do
-            local value = each[1](s)
-            if value ~= 0 then
-                item = item or add(tree, f.proto, range(tvb, pos, stop - pos))
-                flag(item, reserved, format("%s should be 0, is %d", each[2], value))
+        -- a protocol is referenced where one of its fields is, or the tree is visible
+        local item = referenced(tree, f.handle) and add_layer(f, s, tvb, pos, stop, captured, tree)
+        if f.zeros then
+            for _, each in ipairs(f.zeros) do
+                local value = each[1](s)
+                if value ~= 0 then
+                    item = item or add(tree, f.proto, range(tvb, pos, stop - pos))
+                    flag(item, reserved, format("%s should be 0, is %d", each[2], value))
+                end
             end
         end
         if f.limits then
@@ -528,35 +526,39 @@ function walk(f, tvb, pinfo, tree, inside)
             item = item or add(tree, f.proto, range(tvb, pos, stop - pos))
             flag(item, bad and malformed or cut, bad or format("%d of %d octets", stop - pos, whole - pos))
         end
-        if wanted and f.info then
+        if f.tag then
             local said = f.info(s, tvb, pos, pinfo, scope, size)
-            if f.tag then
-                told = told or {}
-                told[#told + 1] = {f.name, said}
-            else
-                detail, kind, scope.unsaid, tags_first = said, f.label, f.mentions, f.tags_first
+            if told then told[#told + 1], told[#told + 2] = f.name, said else told = {f.name, said} end
+        elseif f.info then
+            if wanted == nil then
+                info = pinfo.cols.info
+                wanted = tostring(info) ~= "(info)"
             end
-            if mentioned[f.name] then scope[f.name] = s end
+            if wanted then
+                detail = f.info(s, tvb, pos, pinfo, scope, size)
+                kind, scope.unsaid, tags_first = f.label, f.mentions, f.tags_first
+            end
         end
+        if mentioned[f.name] then scope[f.name] = s end
         if tapped and f.cpid and not scope.shown then
             tapped[#tapped + 1] = {
                 label = f.label, cpid = cpid(s, f.cpid + 1), feedback = f.quantized and f.quantized(s),
             }
         end
         if ended and stop < captured then
-            as_rest(built, tvb, stop, captured, pinfo, tree)
-            if not detail then kind, text = scope.kind, octets_text(captured - stop) end
+            as_rest(tvb, stop, captured, pinfo, tree)
+            if not detail then kind, text = scope.kind and hex(scope.kind), octets_text(captured - stop) end
             break
         elseif f.shows and size > 0 then
-            if built then add_tail(tvb, stop, captured, tree, visible) end
+            add_tail(tvb, stop, captured, tree)
             local sampled = add_sampled(f, tvb, pos, stop - size, stop, pinfo, item or tree, wanted)
             if wanted and sampled then detail = detail .. " | " .. sampled end
             break
         elseif ended or not f.follows then
-            if not ended and built then add_tail(tvb, stop, captured, tree, visible) end
+            if not ended then add_tail(tvb, stop, captured, tree) end
             break
         elseif f.follows == "data" then
-            as_rest(built, tvb, stop, captured, pinfo, tree)
+            as_rest(tvb, stop, captured, pinfo, tree)
             break
         end
         pos = stop
@@ -564,28 +566,29 @@ function walk(f, tvb, pinfo, tree, inside)
             if not scope.shown then show_addresses(f, tvb, stop - f.octets - size, pinfo) end
             f = not (f.fragment and f.fragment(s) ~= 0) and behind_ip[f.protocol(s)]
             if not f then
-                as_rest(built, tvb, pos, captured, pinfo, tree)
+                as_rest(tvb, pos, captured, pinfo, tree)
                 break
             end
         else
             local value = word(s, f.next_at + 1)
             f = announced[value] or scope.cut and headers[value]
             if not f then
-                kind, text = follow(value, tvb, pos, captured, reach, pinfo, tree, wanted, built, visible)
+                kind, text = follow(value, tvb, pos, captured, reach, pinfo, tree)
                 break
             end
-            if wanted then scope.kind = hex(value) end
+            scope.kind = value
         end
     end
-    if wanted then
+    if wanted ~= false and (told or detail or text or bad) then
         told = told and joined(told)
-        if not info then
+        if scope.shown and scope.cut then
             local said = detail or told
             if detail and told then said = tags_first and told .. " | " .. detail or detail .. " | " .. told end
             if text and text ~= "" then said = said and said .. " | " .. text or text end
             scope.said = format("%s %s", kind or "", said or "")
             return captured
         end
+        info = info or pinfo.cols.info
         if detail then
             scope.message = not tags_first
             pinfo.cols.protocol = kind
@@ -606,10 +609,9 @@ function walk(f, tvb, pinfo, tree, inside)
 end
 
 -- Dissect what Wireshark hands over.
-local function enter(f, tvb, pinfo, tree)
+function enter(f, tvb, pinfo, tree)
     if depth == 0 then
         scope = {}
-        if reported_len(tvb) > len(tvb) then scope.cut = is_cut(f, tvb) end
         if tapped then tapped = {number = pinfo.number} end
     end
     local outer, before = scope, depth
@@ -670,7 +672,7 @@ for _, each in ipairs(announcements) do
     each.format = each.by and chosen_by(each) or formats[each.name]
     each.proto = each.by and protocol(each.called, each.title) or each.format.proto
     local f = each.format
-    function each.proto.dissector(tvb, pinfo, tree) return enter(f, tvb, pinfo, tree) end
+    if each.by then function each.proto.dissector(tvb, pinfo, tree) return enter(f, tvb, pinfo, tree) end end
     register(each)
 end
 
@@ -678,9 +680,8 @@ end
 local function enter_roce(before, at, tvb, pinfo, tree)
     local done, used = pcall(call, before, tvb, pinfo, tree)
     if not done then return len(tvb) end  -- Wireshark has shown what is malformed
-    local visible = tree.visible
-    if used == 0 or not (visible or tree.text) then return used end
     local captured, f = len(tvb), formats.bth
+    if used == 0 or not tree.text then return used end
     local left = captured - at
     if left < f.octets then return used end
     local s = octets_of(tvb, at, f.octets)
@@ -690,7 +691,7 @@ local function enter_roce(before, at, tvb, pinfo, tree)
         f = formats.cnp
         stop = math.min(captured, stop + f.variable[1][2](s, captured))
     end
-    add_layer(f, s, tvb, at, stop, captured, tree, visible)
+    add_layer(f, s, tvb, at, stop, captured, tree)
     return used
 end
 

@@ -142,7 +142,9 @@ class _Source:
         ]
         if self._moving:
             lines += ["variable = {", *(f"{_BLANK}{self._variable(field)}," for field in self._moving), "},"]
-        lines += ["zeros = {", *(f"{_BLANK}{zero}," for zero in self._zeros()), "},"]
+        zeros = [f"{_BLANK}{zero}," for zero in self._zeros()]
+        if zeros:
+            lines += ["zeros = {", *zeros, "},"]
         lines += self._limits()
         lines += [f"{key} = {value}," for key, value in self._facts().items()]
         lines += self._info()

@@ -33,6 +33,9 @@ MOST_LAYERS = 400
 STOP_AT = ("ip", "ipv6", "llc", "arp", "mpls", "pppoes", "pppoed", "infiniband", "vxlan")
 """What tshark reads deeper than the codec, so that it may find other frames in it."""
 
+SAMPLED = "ecmproto.sampled:TRUE"
+"""The preference that shows the frames inside messages."""
+
 Values = dict[str, list[str]]
 
 
@@ -71,7 +74,18 @@ def tshark_output(program: str, plugin: Path, capture: Path, *options: str) -> s
 
 def theirs(program: str, plugin: Path, capture: Path) -> list[Values]:
     """Return the fields as tshark has them with the dissector."""
-    options = ["-T", "fields", "-E", "separator=/t", "-E", "aggregator=|", "-o", "ecmproto.csig:0x9900"]
+    options = [
+        "-T",
+        "fields",
+        "-E",
+        "separator=/t",
+        "-E",
+        "aggregator=|",
+        "-o",
+        "ecmproto.csig:0x9900",
+        "-o",
+        SAMPLED,
+    ]
     options += [f"--disable-protocol={name}" for name in STOP_AT]
     options += [word for name in NAMES for word in ("-e", name)]
     return [_row(line) for line in tshark_output(program, plugin, capture, *options).split("\n")[:-1]]

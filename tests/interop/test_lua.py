@@ -34,7 +34,7 @@ from ecmproto.formats.schema import CPID, REST, Count, octets, uint
 from ecmproto.fuzz.checks.tshark import Sample, write_pcap
 from ecmproto.interop.lua import dissector
 from tests.conftest import REPOSITORY
-from tests.interop.dissection import OURS, crafted, differences, theirs, truncated, tshark_output
+from tests.interop.dissection import OURS, SAMPLED, crafted, differences, theirs, truncated, tshark_output
 
 STATION, SWITCH = "02:00:00:00:00:01", "02:00:00:00:00:c1"
 TO_STATION = Ethernet(dst=STATION, src=SWITCH)
@@ -72,11 +72,12 @@ class Shown:
     def __init__(self, program: str, plugin: Path, folder: Path) -> None:
         self._program, self._plugin, self._folder = program, plugin, folder
 
-    def __call__(self, *frames: bytes, options: str = "", cut: int = 0) -> str:
+    def __call__(self, *frames: bytes, options: str = "", cut: int = 0, sampled: bool = True) -> str:
         capture = self._folder / "frames.pcap"
         samples = [Sample(where="", octets=each[: cut or None], original=len(each)) for each in frames]
         write_pcap(capture, samples)
-        return tshark_output(self._program, self._plugin, capture, *options.split())
+        preferences = ["-o", SAMPLED] if sampled else []
+        return tshark_output(self._program, self._plugin, capture, *preferences, *options.split())
 
 
 @pytest.fixture
@@ -137,8 +138,16 @@ def test_tags_lead_to_the_headers_behind_them_and_messages_to_the_sampled_frame(
     line = shown(MESSAGE)
     assert "CNM" in line
     assert "Fb 40 flow 7 prio 0 QOffset 0 B QDelta 0 B CPID src/1 | of → 02:00:00:00:00:02 IPv4" in line
-    without = shown(ecm, options="-o ecmproto.sampled:FALSE -T fields -e ip.dst -e ecm.q_off")
-    assert without == "\t5\n"
+
+
+def test_filters_skip_fields_inside_messages_by_default(shown: Shown) -> None:
+    sampled = b"\2\0\0\0\0\2\2\0\0\0\0\1" + DATA[12:]
+    ecm = encode(TO_STATION, ECM(q_off=5, payload=sampled))
+    fields = "-T fields -e frame.number -e ecm.q_off -e eth.src -e ip.dst"
+    assert shown(MESSAGE, ecm, DATA, options=f"{fields} -Y ip.dst==192.0.2.2", sampled=False) == (
+        f"3\t\t{STATION}\t192.0.2.2\n"
+    )
+    assert shown(ecm, options=fields, sampled=False) == f"1\t5\t{SWITCH}\t\n"
 
 
 def test_a_packet_that_a_message_or_the_capture_cut_off_is_not_malformed(shown: Shown) -> None:
