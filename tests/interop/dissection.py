@@ -74,18 +74,8 @@ def tshark_output(program: str, plugin: Path, capture: Path, *options: str) -> s
 
 def theirs(program: str, plugin: Path, capture: Path) -> list[Values]:
     """Return the fields as tshark has them with the dissector."""
-    options = [
-        "-T",
-        "fields",
-        "-E",
-        "separator=/t",
-        "-E",
-        "aggregator=|",
-        "-o",
-        "ecmproto.csig:0x9900",
-        "-o",
-        SAMPLED,
-    ]
+    options = ["-T", "fields", "-E", "separator=/t", "-E", "aggregator=|", "-o", "ecmproto.csig:0x9900"]
+    options += ["-o", SAMPLED]
     options += [f"--disable-protocol={name}" for name in STOP_AT]
     options += [word for name in NAMES for word in ("-e", name)]
     return [_row(line) for line in tshark_output(program, plugin, capture, *options).split("\n")[:-1]]
