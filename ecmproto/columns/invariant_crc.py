@@ -86,7 +86,9 @@ _Layers = tuple[Int64, Int64, NDArray[np.bool_]]
 _NO_LAYERS: _Layers = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
 
 
-def _in_front(collected: Mapping[int, Collected], row: Int64, stop: Int64, frames: int) -> dict[int, _Layers]:
+def _in_front(
+    collected: Mapping[int, Collected], row: NDArray[np.int32], stop: Int64, frames: int
+) -> dict[int, _Layers]:
     """Return the layers of some frames by kind: the frame's place, the start, and whether before its stop."""
     place_of = np.full(frames, _NOWHERE, np.int64)
     place_of[row] = np.arange(len(row))

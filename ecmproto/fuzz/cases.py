@@ -57,6 +57,10 @@ class CaseSource(Protocol):
     def corpus(self) -> str:
         """A digest of the corpus, to tell it from others."""
 
+    @property
+    def unspoilt(self) -> tuple[bytes, ...]:
+        """The corpus."""
+
     def starting_at(self, index: int) -> Iterator[FuzzCase]:
         """Yield every case from ``index`` on."""
 
@@ -87,22 +91,22 @@ class Cases:
         self.seed = seed
         self.corpus = digest_of(corpus)
         """The digest of the corpus, to tell it from others."""
-        self._corpus = tuple(corpus)
+        self.unspoilt = tuple(corpus)
         self._ethertypes = ethertypes
-        self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self._corpus)
+        self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self.unspoilt)
 
     def __reduce__(self) -> tuple[object, ...]:
         # decoding the corpus again takes less than sending it decoded
-        return functools.partial(Cases, self._corpus, seed=self.seed, ethertypes=self._ethertypes), ()
+        return functools.partial(Cases, self.unspoilt, seed=self.seed, ethertypes=self._ethertypes), ()
 
     def __getitem__(self, index: int) -> FuzzCase:
         """Return case ``index``, 0 or more."""
         rng = random_of(self.seed, index)
-        if not self._corpus or not rng.randrange(_WHOLLY_RANDOM_OF):
+        if not self.unspoilt or not rng.randrange(_WHOLLY_RANDOM_OF):
             octets = rng.randbytes(rng.randrange(_RANDOM_OCTETS + 1))
             return FuzzCase(seed=self.seed, index=index, octets=octets, source=-1, mutations=("random",))
-        source = rng.randrange(len(self._corpus))
-        octets = self._corpus[source]
+        source = rng.randrange(len(self.unspoilt))
+        octets = self.unspoilt[source]
         done: list[str] = []
         for _ in range(1 + min(rng.randrange(_MOST_MUTATIONS), rng.randrange(_MOST_MUTATIONS))):
             octets, name = self._mutated(octets, source if not done else -1, rng)
@@ -150,17 +154,17 @@ class OctetCases:
         self.seed = seed
         self.corpus = digest_of(corpus)
         """The digest of the corpus, to tell it from others."""
-        self._corpus = tuple(corpus) or (b"",)
+        self.unspoilt = tuple(corpus) or (b"",)
         self._mutators = tuple(mutators)
 
     def __getitem__(self, index: int) -> FuzzCase:
         """Return case ``index``, 0 or more."""
         rng = random_of(self.seed, index)
-        source = rng.randrange(len(self._corpus))
-        octets = self._corpus[source]
+        source = rng.randrange(len(self.unspoilt))
+        octets = self.unspoilt[source]
         done = []
         if not rng.randrange(8):
-            other = rng.choice(self._corpus)
+            other = rng.choice(self.unspoilt)
             octets = octets[: rng.randrange(len(octets) + 1)] + other[rng.randrange(len(other) + 1) :]
             done.append("splice")
         for _ in range(rng.randint(1, _MOST_MUTATIONS)):

@@ -13,8 +13,10 @@ import os
 import re
 import resource
 import select
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -53,6 +55,8 @@ class CaseOutcome:
     """The end of its output, and the part behind the first sign of a failure."""
     processor_s: float = dataclasses.field(default=0.0, compare=False)
     """Processor time that it took; not kept with a finding."""
+    peak_octets: int = dataclasses.field(default=0, compare=False)
+    """The most memory that was resident, where it is `Command.measured`, else 0; not kept either."""
 
     @property
     def failed(self) -> bool:
@@ -72,6 +76,11 @@ class Command:
     seconds: float = DEFAULT_SECONDS
     memory_octets: int = DEFAULT_MEMORY_OCTETS
     failing: frozenset[int] = frozenset()
+    measured: bool = False
+    """Whether the most memory of each run is measured: by a small process that starts the program.
+
+    A process is born with the memory of the one that starts it, and may end between two looks at it.
+    """
 
     def __post_init__(self) -> None:
         if not self.words:
@@ -80,6 +89,8 @@ class Command:
     def run(self, path: Path, *, stop: threading.Event | None = None) -> CaseOutcome:
         """Run it on a file; it is ended once ``stop`` is set.  ParameterError if it cannot be started."""
         words = [word.replace(PLACE, os.fspath(path)) for word in self.words]
+        if self.measured and shutil.which(words[0]):
+            words = [sys.executable, "-I", "-S", "-c", _MEASURE, *words]
         start = time.monotonic()
         with path.open("rb") as file:
             try:
@@ -94,9 +105,14 @@ class Command:
                 raise ParameterError(
                     name="command", needed="a program that can be run", got=f"{words[0]}: {error.strerror}"
                 ) from error
-            watched = WatchedProcess(process, seconds=self.seconds, memory_octets=self.memory_octets)
+            # what is measured is judged at its end: a process looks as large as its parent until it begins
+            room = _born_octets() if self.measured else 0
+            watched = WatchedProcess(process, seconds=self.seconds, memory_octets=self.memory_octets + room)
             over = watched.until_ended(stop)
-        output = watched.printed
+        output, peak_octets = watched.printed, 0
+        if self.measured:
+            output, peak_octets = _measurement(output)
+            over = "memory" if over == "fine" and peak_octets > self.memory_octets else over
         kind, signature = self._judged(over, process.returncode, output)
         return CaseOutcome(
             kind=kind,
@@ -105,6 +121,7 @@ class Command:
             seconds=time.monotonic() - start,
             output=output,
             processor_s=watched.processor_s,
+            peak_octets=peak_octets,
         )
 
     def _judged(self, over: Over, status: int, output: str) -> tuple[Kind, str]:
@@ -117,6 +134,27 @@ class Command:
         if signature:
             return "report", signature
         return ("exit", f"exit status {status}") if status in self.failing else ("fine", "")
+
+
+_PEAK = "ecmproto: peak of "
+_MEASURE = f"""import os, signal, sys
+ignored_here = signal.SIGPIPE, signal.SIGXFSZ
+program = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, setsigdef=ignored_here)
+status, usage = os.wait4(program, 0)[1:]
+os.write(1, b"\\n{_PEAK}%d KiB" % usage.ru_maxrss)
+code = os.waitstatus_to_exitcode(status)
+if code < 0:
+    code == -signal.SIGKILL or signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+"""Starts a program, prints its memory behind its output, and ends as it does."""
+
+
+def _measurement(output: str) -> tuple[str, int]:
+    """Return the output of a measured program without the line behind it, and the memory in that line."""
+    printed, found, peak = output.rpartition(f"\n{_PEAK}")
+    return (printed, int(peak.split()[0]) * _KIB) if found else (output, 0)
 
 
 Over: TypeAlias = Literal["fine", "hang", "memory"]
@@ -234,9 +272,12 @@ class WatchedProcess:
 
     def _swelled(self) -> bool:
         """Return whether it had too much memory between two looks at it."""
-        # a process is born with the memory of the one that starts it, which counts as its own
-        born = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
-        return self._peak_octets > max(self._memory_octets, born)
+        return self._peak_octets > max(self._memory_octets, _born_octets())
+
+
+def _born_octets() -> int:
+    """Return the memory that a process is born with: that of the one which starts it counts as its own."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
 
 
 def _limit(pid: int, seconds: float) -> None:

@@ -35,6 +35,7 @@ from ecmproto.fuzz.findings import (
     judged_again,
     reproduction,
 )
+from ecmproto.fuzz.leaks import leaking
 from ecmproto.fuzz.minimisation import Budget, fewest, shortest_beginning, simplest, unlimited
 
 
@@ -69,6 +70,10 @@ class Trial:
         """Return it with these octets in every place."""
         return dataclasses.replace(self, items=(octets,) * len(self.items))
 
+    def repeated(self, times: int) -> Trial:
+        """Return it with all items so many times."""
+        return dataclasses.replace(self, items=self.items * times)
+
     def write(self, path: Path) -> None:
         """Write the file that a program gets."""
         if self.whole:
@@ -94,6 +99,8 @@ class Feed:
         self.seed = sources[0].seed
         self.corpus = "+".join(source.corpus for source in sources)
         """The digest of all corpora, to tell them from others."""
+        self.unspoilt = () if frames is None else frames.unspoilt
+        """The frames that cases are made from."""
         self._frames = frames
         self._captures = captures
 
@@ -389,19 +396,39 @@ class TargetCampaign:
         """Count a run; return a new finding."""
         finding, failed = None, outcome.failed
         if failed and not self._state.seen(outcome.signature):
-            finding = self._found(trial, outcome)
+            finding = self._found(self._command, trial, outcome)
+            failed = finding is not None
+        elif not failed and self._is_leak_due(trial):
+            finding = self._leak(trial)
             failed = finding is not None
         if not trial.whole:
             self._frames.took(len(trial.items), outcome)
         self._state.count(len(trial.items), failed=failed)
         return finding
 
-    def _found(self, trial: Trial, outcome: CaseOutcome) -> Finding | None:
+    def _is_leak_due(self, trial: Trial) -> bool:
+        """Return whether a leak is looked for: behind 1, 2, 4, … runs, until one is found."""
+        runs = self.progress.runs + 1
+        return not trial.whole and runs & (runs - 1) == 0 and "memory" not in self.findings
+
+    def _leak(self, trial: Trial) -> Finding | None:
+        """Return a leak of the frames of a trial, reduced and saved."""
+        found = leaking(self._command, trial, self._feed.unspoilt)
+        if found is None:
+            return None
+        command, trial = found
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / trial.file
+            trial.write(path)
+            outcome = command.run(path)
+        return self._found(command, trial, outcome) if outcome.kind == "memory" else None
+
+    def _found(self, command: Command, trial: Trial, outcome: CaseOutcome) -> Finding | None:
         """Reduce a failing trial, and keep it; return None if it hung once and never again."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / trial.file
             reduction = Reduction(
-                self._command, path, signature=outcome.signature, tries=self._tries, left_s=self._left_s
+                command, path, signature=outcome.signature, tries=self._tries, left_s=self._left_s
             )
             reduced = reduction.least(trial)
         if reduced is None and outcome.kind == "hang":
@@ -411,46 +438,39 @@ class TargetCampaign:
         finding = Finding(frames=least.items, outcome=last, seed=self._feed.seed, index=least.index)
         if reduction.out_of_time:
             self.cut_short.append(finding.name)
-        self._keep(finding, least.file)
+        self._keep(command, finding, least.file)
         return finding
 
-    def _keep(self, finding: Finding, file: str) -> None:
+    def _keep(self, command: Command, finding: Finding, file: str) -> None:
         """Save a finding with a line that shows it again, under the limit that it went over."""
         place = self._state.folder.absolute() / "findings" / finding.name
         # some programs only run where they were called: python -m in the folder of a module
         here = f"cd {shlex.quote(str(Path.cwd()))} && "
-        alone = self._limited(finding, reproduction(self._command.words, file))
-        called = here + self._limited(finding, reproduction(self._command.words, str(place / file)))
+        alone = _limited(command, finding, reproduction(command.words, file))
+        called = here + _limited(command, finding, reproduction(command.words, str(place / file)))
         for line in (alone, called):
             self._state.keep(finding, line, name=file)
-            if self._shows(finding, place):
+            if self._shows(command, finding, place):
                 return
         if finding.outcome.kind == "memory":
             # all its addresses are more than that from the start, or it gets along without them
-            self._state.keep(finding, here + judged_again(self._command, str(place / file)), name=file)
+            self._state.keep(finding, here + judged_again(command, str(place / file)), name=file)
 
-    def _limited(self, finding: Finding, line: str) -> str:
-        limit = {"hang": in_time, "memory": in_memory}.get(finding.outcome.kind)
-        return line if limit is None else limit(line, self._command)
-
-    def _shows(self, finding: Finding, place: Path) -> bool:
+    def _shows(self, command: Command, finding: Finding, place: Path) -> bool:
         """Return whether the line that was kept shows a finding again."""
         again = self._shell(f"cd {shlex.quote(str(place))} && sh reproduce.sh")
         if finding.outcome.kind == "hang":
             return again.status == TIMED_OUT
         if finding.outcome.kind == "memory":
-            return again.status != 0 and not self._empty_fails()
+            return again.status != 0 and not self._empty_fails(command)
         return again.signature == finding.outcome.signature
 
-    def _empty_fails(self) -> bool:
+    def _empty_fails(self, command: Command) -> bool:
         """Return whether a capture of nothing needs more addresses than there may be memory."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / "empty.pcap"
             path.write_bytes(capture_of(()))
-            return (
-                self._shell(in_memory(reproduction(self._command.words, str(path)), self._command)).status
-                != 0
-            )
+            return self._shell(in_memory(reproduction(command.words, str(path)), command)).status != 0
 
     def _shell(self, line: str) -> CaseOutcome:
         """Run a line that has limits of its own."""
@@ -462,3 +482,9 @@ class TargetCampaign:
         )
         with tempfile.NamedTemporaryFile() as nothing:
             return patient.run(Path(nothing.name))
+
+
+def _limited(command: Command, finding: Finding, line: str) -> str:
+    """Return a line under the limit of ``command`` that a finding went over."""
+    limit = {"hang": in_time, "memory": in_memory}.get(finding.outcome.kind)
+    return line if limit is None else limit(line, command)

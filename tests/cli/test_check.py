@@ -12,6 +12,7 @@ from ecmproto.capture import PcapngWriter
 from ecmproto_cli.main import run
 from tests.check.planting import LINKS, MS, batch_of, frame
 from tests.junit import valid_junit
+from tests.sarif import assert_sarif
 
 LINE = "vlan id=5 priority=6 cntag flow_id=7 cnm qntz_fb=12 q_offset=-406 q_delta=0"
 CPID = "02:00:00:00:00:c1/1"
@@ -142,9 +143,10 @@ def test_junit_has_a_case_for_each_rule_and_subject(
 
 
 def test_sarif_has_what_its_schema_requires(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["check", capture, "-T", "sarif", "--select", "QCN"]) == 1
+    assert run(["check", capture, "-T", "sarif", "--select", "QCN00"]) == 1
     log: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert (log["version"], "sarif-schema-2.1.0" in log["$schema"]) == ("2.1.0", True)
+    assert_sarif(log)
     (run_,) = log["runs"]
     driver = run_["tool"]["driver"]
     assert driver["name"] == "ecmproto check"

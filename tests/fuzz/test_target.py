@@ -18,8 +18,9 @@ from ecmproto.capture import open_capture
 from ecmproto.codec import CNM, TLV, decode_lax
 from ecmproto.errors import ParameterError
 from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.command import CaseOutcome, Command, Kind
+from ecmproto.fuzz.command import DEFAULT_MEMORY_OCTETS, CaseOutcome, Command, Kind
 from ecmproto.fuzz.findings import Finding, Progress, capture_of
+from ecmproto.fuzz.leaks import leaking
 from ecmproto.fuzz.subjects import SUBJECTS
 from ecmproto.fuzz.target import FIRST_FRAMES, MOST_FRAMES, Feed, RunFrames, Runs, TargetCampaign, Trial
 from tests.conftest import requires
@@ -134,6 +135,32 @@ def test_frames_that_leak_a_little_each_are_one_frame_as_often_as_it_takes(tmp_p
     fewer = tmp_path / "fewer.pcap"
     fewer.write_bytes(capture_of(found.frames[: len(found.frames) // 2]))
     assert not command.run(fewer).failed
+
+
+def test_a_leak_is_found_without_a_limit(tmp_path: Path) -> None:
+    messages = [octets for octets in corpus("mixed.pcap") if CNM in decode_lax(octets)]
+    feed, folder = Feed(frames=Cases(messages, seed=1)), tmp_path / "campaign"
+    campaign = TargetCampaign(planted("small-leak", "{}"), feed, folder, frames_per_run=64, tries=40)
+    found = first_finding(campaign)
+    assert found.outcome.kind == "memory"
+    assert found.outcome.peak_octets < DEFAULT_MEMORY_OCTETS // 4
+    (octets,) = set(found.frames)
+    assert CNM in decode_lax(octets)
+    assert shown_again(folder / "findings" / found.name).status != 0
+
+
+def test_a_program_that_keeps_all_frames_does_not_leak(tmp_path: Path) -> None:
+    program = planted("keeps-all", "{}")
+    frames = corpus("mixed.pcap", "lldp_cn.pcap", "vlan_stacks.pcap")
+    feed = Feed(frames=Cases(frames, seed=1))
+    trial = feed.trial(index=0, number=0, frames=4096)
+    peaks = []
+    for number, part in enumerate((trial, trial.repeated(8))):
+        path = tmp_path / f"{number}.pcap"
+        part.write(path)
+        peaks.append(dataclasses.replace(program, measured=True).run(path).peak_octets)
+    assert peaks[1] - peaks[0] > 8_000_000
+    assert leaking(program, trial, feed.unspoilt) is None
 
 
 def test_memory_that_no_limit_of_addresses_shows_is_watched_again(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 from pathlib import Path
@@ -148,7 +149,7 @@ def _once(program: Command, paths: tuple[str, ...]) -> int:
     """Run a program on files as they are, and print how it ends on each."""
     code = 0
     for path in paths:
-        outcome = program.run(Path(path))
+        outcome = dataclasses.replace(program, measured=True).run(Path(path))
         echo(f"{outcome.kind}: {outcome.signature}" if outcome.failed else f"fine: {path}")
         if outcome.failed:
             echo(outcome.output, nl=False)

@@ -14,7 +14,9 @@ DEEPEST = 5
 FULL = 128
 LEAKED = 256_000
 MUCH = 24_000_000
+LEAKED_EACH = 128_000
 announced: list[bytearray] = []
+kept: list[bytes] = []
 
 
 def frames(octets: bytes, defect: str) -> Iterator[bytes]:
@@ -33,6 +35,9 @@ def frames(octets: bytes, defect: str) -> Iterator[bytes]:
 
 def read(frame: bytes, defect: str) -> None:
     at, tags = 12, 0
+    if defect == "keeps-all":
+        # no defect: what reads a capture whole does it
+        kept.extend([frame, bytes([each ^ 1 for each in frame])])
     if defect == "recursion":
         pass_tag(frame, at)
     while int.from_bytes(frame[at : at + 2], "big") in TAGS:
@@ -62,6 +67,8 @@ def read_cnm(body: bytes, defect: str) -> None:
     if defect == "leak" and length > len(body) - 24:
         # kept for each that is malformed, and written to
         announced.append(bytearray(b"\x01" * LEAKED))
+    if defect == "small-leak" and length > len(body) - 24:
+        announced.append(bytearray(b"\x01" * LEAKED_EACH))
     if defect == "lying-length":
         # room for what is announced, in pages
         announced.append(bytearray(length << 12))

@@ -1,0 +1,55 @@
+"""Reports valid for SARIF 2.1.0, as far as `ecmproto check` uses its schema: properties and their types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT = {"text": str}
+_LEVEL = ("none", "note", "warning", "error")
+_ARTIFACT = {"uri": str, "index?": int}
+_RULE = {
+    "id": str, "name?": str, "shortDescription?": _TEXT, "fullDescription?": _TEXT, "help?": _TEXT,
+    "defaultConfiguration?": {"level?": _LEVEL},
+}  # fmt: skip
+_PLACE = {
+    "physicalLocation?": {"artifactLocation": _ARTIFACT},
+    "logicalLocations?": [{"name?": str, "fullyQualifiedName?": str, "kind?": str}],
+}
+_RESULT = {
+    "ruleId?": str, "ruleIndex?": int, "level?": _LEVEL, "message": _TEXT, "locations?": [_PLACE],
+    "partialFingerprints?": dict, "properties?": dict,
+}  # fmt: skip
+_INVOCATION = {
+    "executionSuccessful": bool,
+    "toolExecutionNotifications?": [{"level?": _LEVEL, "message": _TEXT}],
+}
+_LOG = {
+    "$schema?": str,
+    "version": ("2.1.0",),
+    "runs": [
+        {
+            "tool": {"driver": {"name": str, "version?": str, "rules?": [_RULE]}},
+            "artifacts?": [{"location?": _ARTIFACT}],
+            "invocations?": [_INVOCATION],
+            "results?": [_RESULT],
+        }
+    ],
+}
+"""The properties of each object, optional with ``?``; a list has alike entries, a tuple allowed values."""
+
+
+def assert_sarif(value: Any, schema: Any = _LOG) -> None:
+    """Check that a log has what the schema asks for and nothing that it does not know."""
+    if isinstance(schema, type):
+        assert type(value) is schema, value
+    elif isinstance(schema, tuple):
+        assert value in schema
+    elif isinstance(schema, list):
+        assert isinstance(value, list)
+        for each in value:
+            assert_sarif(each, schema[0])
+    else:
+        known = {name.removesuffix("?"): inner for name, inner in schema.items()}
+        assert {name for name in schema if not name.endswith("?")} <= value.keys() <= known.keys()
+        for name, each in value.items():
+            assert_sarif(each, known[name])
