@@ -23,6 +23,9 @@ from ecmproto_cli.terminal import echo
 FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141
 
+_OF_LINUX = frozenset({"fcntl", "grp", "pwd", "resource"})
+"""Modules of Python that only Linux and its relatives have."""
+
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of outputs alone."""
 
@@ -44,7 +47,7 @@ def exit_code_of(error: Exception) -> int | None:
         return PERMISSION
     if isinstance(error, CaptureError):
         return CAPTURE
-    if isinstance(error, MissingDependencyError):
+    if isinstance(error, MissingDependencyError) or _needs_linux(error):
         return DEPENDENCY
     if isinstance(error, RecordError):
         return FINDINGS
@@ -55,6 +58,10 @@ def exit_code_of(error: Exception) -> int | None:
     return None
 
 
+def _needs_linux(error: Exception) -> bool:
+    return isinstance(error, ModuleNotFoundError) and error.name in _OF_LINUX
+
+
 def report(error: Exception, command: str = "") -> None:
     """Print an error of ``command`` on stderr: one sentence, then one line of help."""
     tell_notes(error)
@@ -63,6 +70,9 @@ def report(error: Exception, command: str = "") -> None:
         sentence, help = error.format_message(), _usage_help(error)
     elif isinstance(error, CommandError):
         sentence, help = str(error), error.help or help
+    elif _needs_linux(error):
+        sentence = f"{command or 'this'}: needed Linux, got a system without Python's {error.name}"  # type: ignore[attr-defined]
+        help = "reading, counting, checking, crafting and replaying files works on every system"
     elif isinstance(error, CaptureError):
         sentence = str(error)
         help = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -281,7 +280,9 @@ class Execution:
 
         if local:
             return Processes(int(local[1]), apart=True, tell=tell)
-        jobs = min(self.jobs or len(os.sched_getaffinity(0)), max(1, tasks))
+        from ecmproto_cli.warming import processors
+
+        jobs = min(self.jobs or processors(), max(1, tasks))
         return Processes(jobs, apart=apart, tell=tell)
 
 

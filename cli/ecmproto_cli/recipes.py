@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import resource
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -170,6 +169,8 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
     except OSError:
         yield
         return
+    import resource  # where /proc is, there is this too
+
     taken = next(
         (int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 0
     )

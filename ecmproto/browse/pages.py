@@ -10,7 +10,6 @@ interfaces, is spooled on the way: uncompressed, into a temporary file (in TMPDI
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 import threading
@@ -380,7 +379,9 @@ class _Headed:
 def _copied(reader: CaptureReader, name: str) -> Pages:
     """Return the pages of what a reader gives, which goes through a pipe as pcapng."""
     read, write = os.pipe()
-    with suppress(OSError):
+    with suppress(ImportError, OSError):
+        import fcntl  # only Linux has the option
+
         fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_OCTETS)
     threading.Thread(target=_copy, args=(reader, write), name="capture", daemon=True).start()
     return _spooled(os.fdopen(read, "rb", buffering=0), name, reader)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import functools
 import hashlib
 import multiprocessing
@@ -201,7 +200,9 @@ class PrefetchedCases:
         self.close()
         context = multiprocessing.get_context("spawn")
         receiving, sending = context.Pipe(duplex=False)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl  # only Linux has the option
+
             fcntl.fcntl(sending.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_OCTETS)
         self._process = context.Process(target=_make, args=(self._cases, index, sending), daemon=True)
         self._process.start()

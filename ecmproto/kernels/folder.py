@@ -9,10 +9,8 @@ the first folder that it can write to, which for root is also another user's (NU
 from __future__ import annotations
 
 import functools
-import grp
 import hashlib
 import os
-import pwd
 import stat
 import uuid
 import warnings
@@ -90,6 +88,8 @@ def folder_for(source: str) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _chosen(sources: str, wanted: str) -> str | None:
+    if not hasattr(os, "geteuid"):
+        return None  # files do not show here who else can write to them
     refused = {}
     for place in _places(sources, wanted):
         with suppress(OSError):
@@ -116,6 +116,8 @@ def _places(sources: str, wanted: str) -> Iterator[str]:
     own = os.environ.get("XDG_CACHE_HOME", "")
     yield os.path.join(own if os.path.isabs(own) else os.path.expanduser("~/.cache"), "numba", inside)
     with suppress(KeyError):  # a user without a name
+        import pwd
+
         yield os.path.join(pwd.getpwuid(os.geteuid()).pw_dir, ".cache", "numba", inside)
 
 
@@ -163,6 +165,9 @@ def _distrusted(found: os.stat_result, path: Path, sticky: bool = False) -> str 
 
 def _alone_in_group(found: os.stat_result, path: Path) -> bool:
     """Whether the owner is the group: many systems give each user a group, and that group write access."""
+    import grp
+    import pwd
+
     try:
         group, owner = grp.getgrgid(found.st_gid), pwd.getpwuid(found.st_uid)
     except KeyError:
@@ -180,6 +185,8 @@ def _has_list(path: Path) -> bool:
 
 
 def _user(uid: int) -> str:
+    import pwd
+
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

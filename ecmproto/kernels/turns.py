@@ -5,7 +5,6 @@ Neither numba nor a compiled function is needed to say so, only where something 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -41,6 +40,8 @@ class Turns:
             self._wait(self._descriptor)
 
     def _wait(self, descriptor: int) -> None:
+        import fcntl  # where there is a folder, there is this too
+
         end_s = time.monotonic() + self._patience_s
         while True:
             try:

@@ -92,7 +92,7 @@ class Running:
 
 def _checked_cpu(ctx: click.Context, param: click.Parameter, cpu: int | None) -> int | None:
     """Refuse a processor that there is not, or that this process may not use."""
-    allowed = os.sched_getaffinity(0)
+    allowed = os.sched_getaffinity(0) if cpu is not None else ()
     if cpu is not None and cpu not in allowed:
         needed = f"a processor that it may use ({', '.join(map(str, sorted(allowed)))})"
         raise click.BadParameter(f"needed {needed}, got {cpu}")
