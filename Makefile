@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/ecmproto
 PARALLEL := $(BIN)/pytest -n auto --dist worksteal
 FUZZ_TIME ?= 60s
+QUICK ?= tests/codec tests/formats tests/mechanisms $(wildcard tests/test_*.py)
 KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms lab \
 	cli/test_dissect_large.py cli/test_dissect_columns.py kernels)
 
-.PHONY: demo test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs references papers pcaps wheel wheel-check release oldest newest clean
+.PHONY: demo quick test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs references papers pcaps wheel wheel-check release oldest newest clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +25,9 @@ $(VENV)/ready-dev: $(VENV)/ready
 demo: $(VENV)/ready  ## the main job on the bundled captures
 	@$(RUN) warm demo
 	@$(RUN) demo
+
+quick: $(VENV)/ready-dev  ## the inner loop: formats, codec and mechanisms; QUICK names other folders of tests
+	$(PARALLEL) -m 'not alone and not thorough and not slow' $(QUICK)
 
 test: lint unit  ## what a newcomer runs: some five minutes on two cores
 
