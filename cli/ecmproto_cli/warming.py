@@ -304,7 +304,7 @@ def _devices(mechanism: str) -> Callable[[], None]:
 
 
 _FILTERED = "cnm.qntz_fb > 10 and vlan.priority in {3, 6} or eth.src == eth.dst or frame contains eth.src"
-_SHORT = "--set duration=1ms --set measure.from=500us --set measure.until=1ms"
+_SHORT = "--set duration=1ms --set measure.from=500us --set measure.until=1ms --set measure.window=500us"
 _GENERAL = (
     Step(
         name="dissect", about=("dissect",), seconds=20, stage=0,

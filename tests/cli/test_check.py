@@ -21,7 +21,11 @@ CPID = "02:00:00:00:00:c1/1"
 @pytest.fixture
 def capture(tmp_path: Path) -> str:
     """Three CNMs: a right one, one of Version 1, and one of another congestion point."""
-    seen = [frame(LINE), frame(LINE, version=1), frame(LINE, cpid="02:00:00:00:00:c2/1")]
+    seen = [
+        frame(LINE),
+        frame(LINE, version=1),
+        frame(f"eth src=02:00:00:00:00:c2 {LINE}", cpid="02:00:00:00:00:c2/1"),
+    ]
     return written(tmp_path / "in.pcapng", seen)
 
 

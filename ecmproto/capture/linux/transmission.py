@@ -20,7 +20,14 @@ import numpy as np
 
 from ecmproto.capture.batch import Batch, Int64
 from ecmproto.capture.linux import departures
-from ecmproto.capture.linux.departures import LOOK, NOT_TAKEN, DepartureState, new_counts, percentile_ns
+from ecmproto.capture.linux.departures import (
+    LOOK,
+    NOT_TAKEN,
+    DepartureState,
+    count_gap,
+    new_counts,
+    percentile_ns,
+)
 from ecmproto.capture.linux.schedule import AsFastAsPossible, BitRate, FrameRate, Schedule
 from ecmproto.capture.linux.sender import FrameSender, Messages
 from ecmproto.errors import InterfaceError
@@ -203,8 +210,8 @@ class Transmission:
         """Send a lone frame again and again, the first at once, until ``until_ns`` from then (None: no end).
 
         It leaves every ``interval_ns``, each time by a call of its own; one whose successor is due already
-        is left out, for it would come too late to be of use.  The report's ``gaps`` tell those of more
-        than ``limit_ns``.
+        is left out, for it would come too late to be of use.  The report's ``gaps`` count those of more
+        than ``limit_ns``, the one from the last frame to the end among them.
         """
         self._prepare(self._many or until_ns is None or until_ns // interval_ns >= MANY_FRAMES)
         state, self._held = self._state, True
@@ -214,6 +221,9 @@ class Transmission:
             for chunk in self._chunks([batch]):
                 chunk.due_ns[0] = 0
                 self._leave(chunk)
+            end_ns = int(state.start_ns) + (until_ns or 0)
+            if until_ns is not None and self._sender.sent and end_ns > state.earliest_ns:
+                count_gap(state, end_ns, end_ns)
         finally:
             state.interval_ns = 0
 

@@ -31,8 +31,12 @@ class RunFigures:
         self._ports = {port.name: port for port in result.ports}
         self._flows = {flow.name: flow for flow in result.flows}
         measure = result.experiment.measure
-        self.from_ns = min(measure.from_ns, result.duration_ns)
-        self.until_ns = min(measure.until_ns or result.duration_ns, result.duration_ns)
+        # A run that folded its windows is measured from the next border on, and over complete windows.
+        window_ns = result.window_ns
+        self.from_ns = min(-(-measure.from_ns // window_ns) * window_ns, result.duration_ns)
+        self.until_ns = result.duration_ns
+        if measure.until_ns is not None and measure.until_ns < result.duration_ns:
+            self.until_ns = measure.until_ns // window_ns * window_ns
 
     @property
     def flows(self) -> Mapping[str, str]:
