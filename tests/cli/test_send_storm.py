@@ -93,7 +93,8 @@ def test_a_queue_that_ran_is_a_finding(veth: Network, capsys: pytest.CaptureFixt
     told = capsys.readouterr()
     found = rows(told.out)
     assert re.fullmatch(
-        r"not all the time: (?:once|[\d,]+ times) a gap of more than 1\.229 µs, the longest .*; up to .* free to run",
+        r"not all the time: (?:once|[\d,]+ times) a gap of more than 1\.229 µs, the longest .*; up to .* "
+        r"free to run",
         found["held"],
     )
     assert "frames that would have come too late" in found["left out"]
