@@ -69,7 +69,6 @@ from ecmproto.lab.setup.values import (
 )
 from ecmproto.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.mechanisms.api.parameters import UNITS, Parameter, Parameters
-from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
 from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
 from ecmproto.paths import path_below
 
@@ -634,13 +633,13 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
 
 
 def _refuse_idle_weight(parsed: Mapping[Role, Parameters], where: str) -> None:
-    """Raise SpecError for a w of E²CM's congestion points that differs from the senders' and is not used."""
+    """Raise SpecError for a congestion point's w that differs from the senders' and is not used."""
     point, sender = parsed.get(Role.CONGESTION_POINT), parsed.get(Role.REACTION_POINT)
-    if not isinstance(point, E2CMCongestionPointParameters) or not point.increase_signals:
-        return
-    if point.weight != getattr(sender, "weight", point.weight):
+    # Of all mechanisms only E²CM has congestion points that send increases without weighing Qdelta.
+    weight = getattr(point, "weight", None) if getattr(point, "increase_signals", False) else None
+    if weight is not None and weight != getattr(sender, "weight", weight):
         needed = "rp.w, or cp.increase_signals=no beside it, without which cp.w changes nothing"
-        raise SpecError(where=f"{where}.cp.w", needed=needed, got=f"{point.weight:g}")
+        raise SpecError(where=f"{where}.cp.w", needed=needed, got=f"{weight:g}")
 
 
 def _in_octets(text: str, where: str) -> str:
