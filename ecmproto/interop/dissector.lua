@@ -157,6 +157,9 @@ local function define(f)
     formats[f.name] = f
     -- octets that are looked at: its fixed part, and what tells it from others
     f.read = math.max(f.octets, f.cpid_at and f.cpid_at + 8 or 0, f.nonzero or 0)
+    f.straight = f.tag and f.follows == "ethertype" and not (f.variable or f.zeros or f.limits or f.otherwise)
+    f.plain = f.straight
+    for _, each in ipairs(f.fields) do f.plain = f.plain and not (each[4] or each[5] or each[7]) end
 end
 
 @FORMATS@
@@ -608,9 +611,46 @@ function walk(f, tvb, pinfo, tree, inside)
     return captured
 end
 
+-- Add fields without texts or parts: to ask which of so few are referenced takes as long.
+local function add_plain(f, s, tvb, tree)
+    local item = add(tree, f.proto, range(tvb, 0, f.octets))
+    for _, each in ipairs(f.fields) do
+        local field = each[6] and word(s, each[2] + 1) <= MOST_LENGTH and each[6] or each[1]
+        add(item, field, range(tvb, each[2], each[3]))
+    end
+end
+
+-- Dissect a whole tag in front of what Wireshark dissects itself, as most tagged frames have it; nil for others.
+local function pass(f, tvb, pinfo, tree)
+    local captured = len(tvb)
+    local left = captured - f.octets
+    if left <= 0 or reported_len(tvb) ~= captured then return nil end
+    local s = octets_of(tvb, 0, f.octets)
+    local value = word(s, f.next_at + 1)
+    if announced[value] or not handles[value] then return nil end
+    if referenced(tree, f.handle) then
+        if f.plain then add_plain(f, s, tvb, tree) else add_layer(f, s, tvb, 0, f.octets, captured, tree) end
+    end
+    local inner = tvb_of(range(tvb, f.octets, left))
+    scope = {[f.name] = mentioned[f.name] and s}
+    depth = 1
+    pcall(try, ethertypes, value, inner, pinfo, tree)
+    depth = 0
+    local shrunk = reported_len(inner)
+    if shrunk < left then add_tail(tvb, f.octets + shrunk, captured, tree) end
+    if scope.unsaid and scope.unsaid[f.name] then return captured end
+    local told = f.info(s, tvb, 0, pinfo, scope, 0)
+    if scope.message then append(pinfo.cols.info, " | " .. told) else prepend(pinfo.cols.info, told .. " | ") end
+    return captured
+end
+
 -- Dissect what Wireshark hands over.
 function enter(f, tvb, pinfo, tree)
     if depth == 0 then
+        if f.straight and not tapped then
+            local used = pass(f, tvb, pinfo, tree)
+            if used then return used end
+        end
         scope = {}
         if tapped then tapped = {number = pinfo.number} end
     end
