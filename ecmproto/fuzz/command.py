@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -105,9 +106,9 @@ class Command:
                 raise ParameterError(
                     name="command", needed="a program that can be run", got=f"{words[0]}: {error.strerror}"
                 ) from error
-            # what is measured is judged at its end: a process looks as large as its parent until it begins
-            room = _born_octets() if self.measured else 0
-            watched = WatchedProcess(process, seconds=self.seconds, memory_octets=self.memory_octets + room)
+            watched = WatchedProcess(
+                process, seconds=self.seconds, memory_octets=self.memory_octets, starts=self.measured
+            )
             over = watched.until_ended(stop)
         output, peak_octets = watched.printed, 0
         if self.measured:
@@ -179,10 +180,14 @@ _KIB = 1024
 class WatchedProcess:
     """A process that leads a session, and all that it starts there.
 
-    At the end everything in its process group is killed; what it printed is in ``printed``.
+    At the end everything in its process group is killed; what it printed is in ``printed``.  One that only
+    ``starts`` others is not counted: until it begins it looks as large as this process.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], *, seconds: float, memory_octets: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], *, seconds: float, memory_octets: int, starts: bool = False
+    ) -> None:
+        self._starts = starts
         self._process = process
         self._start = time.monotonic()
         self._idle = 0
@@ -261,7 +266,8 @@ class WatchedProcess:
         passed = time.monotonic() - self._start
         if passed > self._seconds and (passed > _PATIENCE * self._seconds or self._had_its_time()):
             return "hang"
-        return "memory" if _resident_octets(self._process.pid) > self._memory_octets else "fine"
+        resident_octets = _resident_octets(self._process.pid, without_first=self._starts)
+        return "memory" if resident_octets > self._memory_octets else "fine"
 
     def _had_its_time(self) -> bool:
         """Return whether it ran for as long as it may, or waits: a busy machine is not its fault."""
@@ -272,12 +278,9 @@ class WatchedProcess:
 
     def _swelled(self) -> bool:
         """Return whether it had too much memory between two looks at it."""
-        return self._peak_octets > max(self._memory_octets, _born_octets())
-
-
-def _born_octets() -> int:
-    """Return the memory that a process is born with: that of the one which starts it counts as its own."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+        # a process is born with the memory of the one that starts it, which counts as its own
+        born = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+        return self._peak_octets > max(self._memory_octets, born)
 
 
 def _limit(pid: int, seconds: float) -> None:
@@ -294,9 +297,9 @@ def _limit(pid: int, seconds: float) -> None:
             resource.prlimit(pid, which, (most, most))
 
 
-def _resident_octets(pid: int) -> int:
+def _resident_octets(pid: int, *, without_first: bool) -> int:
     """Return the resident memory of a process and those that it started; 0 where there is no /proc."""
-    return sum(_own_octets(each) for each in _family(str(pid)))
+    return sum(_own_octets(each) for each in islice(_family(str(pid)), int(without_first), None))
 
 
 def _family(pid: str) -> Iterator[str]:
