@@ -163,7 +163,11 @@ def test_a_program_that_keeps_all_frames_does_not_leak(tmp_path: Path) -> None:
     assert leaking(program, trial, feed.unspoilt) is None
 
 
-def test_memory_that_no_limit_of_addresses_shows_is_watched_again(tmp_path: Path) -> None:
+def test_memory_that_no_limit_of_addresses_shows_is_watched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The search for leaks would find the same frames first, with a lower limit of its own.
+    monkeypatch.setattr("ecmproto.fuzz.target.leaking", lambda *_: None)
     # As with sanitizers, which reserve more addresses than any machine has memory.
     reserving = "import mmap; far = mmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | 0x4000)\n"
     (tmp_path / "own.py").write_text(reserving + READER.read_text())
@@ -173,11 +177,7 @@ def test_memory_that_no_limit_of_addresses_shows_is_watched_again(tmp_path: Path
     found = first_finding(TargetCampaign(command, feed, tmp_path / "campaign", tries=20))
     line = (tmp_path / "campaign" / "findings" / found.name / "reproduce.sh").read_text()
     case = f"{tmp_path}/campaign/findings/{found.name}/case.pcap"
-    # the limit is the one given, or the lower one of a leak
-    again = rf" && ecmproto fuzz target --as-is -r {re.escape(case)} --memory (\d+)B --timeout 2s -- "
-    shown = re.search(again, line)
-    assert shown is not None
-    assert int(shown[1]) <= 100_000_000
+    assert f" && ecmproto fuzz target --as-is -r {case} --memory 100000000B --timeout 2s -- " in line
 
 
 def test_reducing_went_on_when_time_was_up(tmp_path: Path) -> None:
