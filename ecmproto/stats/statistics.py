@@ -9,7 +9,7 @@ have a value for each interval of ``intervals``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -29,14 +29,38 @@ NS_PER_US = 1000
 Group = Literal["message", "flow control", "tag", "payload"]
 
 
+def _in_json(name: str | None = None, *, also: str = "", plain: Callable[[Any], Any] | None = None) -> Any:
+    """Return a field's metadata: its ``name`` in JSON unless its own, and what stands behind it there.
+
+    ``also`` has names of properties, or of methods of `Statistics` for the value.  A name ``*`` puts members
+    in place of the whole, "" leaves the field out; ``plain`` makes its value plain data.
+    """
+    return {"name": name, "also": also.split(), "plain": plain}
+
+
+_LEFT_OUT = _in_json("")
+_CPID = _in_json(plain="{:016x}".format)
+_RATES = "frames_per_s bits_per_s"
+_PEAKS = "peak_frames_per_s peak_bits_per_s"
+
+
+def _or_null(value: Any) -> Any:
+    return value or None
+
+
+def means(sums: Iterable[int], counts: Iterable[int]) -> list[float | None]:
+    """Return the mean of each interval, None where there was nothing."""
+    return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """A kind: ``name`` is the layer's in filters, ``layers`` those of which one makes a frame be of it."""
 
-    name: str
+    name: str = field(metadata=_in_json("kind"))
     title: str
     group: Group
-    layers: tuple[str, ...] = ()
+    layers: tuple[str, ...] = field(default=(), metadata=_LEFT_OUT)
 
 
 E2CM_KINDS = tuple(
@@ -125,7 +149,7 @@ class Span:
     """From the earliest to the latest time in a capture; both None where no frame has one."""
 
     first_ns: int | None = None
-    last_ns: int | None = None
+    last_ns: int | None = field(default=None, metadata=_in_json(also="duration_ns"))
 
     @property
     def duration_ns(self) -> int:
@@ -152,9 +176,9 @@ class Intervals:
 class KindCount:
     """The number of frames of a kind, and their times."""
 
-    kind: Kind
+    kind: Kind = field(metadata=_in_json("*"))
     frames: int
-    octets: int
+    octets: int = field(metadata=_in_json(also=f"{_RATES} {_PEAKS}"))
     frames_over_time: tuple[int, ...] = field(repr=False)
     octets_over_time: tuple[int, ...] = field(repr=False)
 
@@ -169,7 +193,7 @@ class InterfaceCount:
     linktype_name: str
     snaplen_octets: int
     """0: no limit stated."""
-    speed_bps: int
+    speed_bps: int = field(metadata=_in_json(plain=_or_null))
     """0: none stated."""
     frames: int
     octets: int
@@ -179,8 +203,8 @@ class InterfaceCount:
 class SizeBucket:
     """Frames of ``low`` to ``high`` octets, both included; no ``high``: and more."""
 
-    low: int
-    high: int | None
+    low: int = field(metadata=_in_json("low_octets"))
+    high: int | None = field(metadata=_in_json("high_octets"))
     frames: int
 
 
@@ -188,9 +212,9 @@ class SizeBucket:
 class Sizes:
     """The distribution of frame lengths; None if there are no frames."""
 
-    minimum: int | None
-    mean: float | None
-    maximum: int | None
+    minimum: int | None = field(metadata=_in_json("minimum_octets"))
+    mean: float | None = field(metadata=_in_json("mean_octets"))
+    maximum: int | None = field(metadata=_in_json("maximum_octets"))
     buckets: tuple[SizeBucket, ...]
 
 
@@ -200,9 +224,9 @@ class CongestionPoint:
 
     kind: str
     """The format: cnm, ecm, bcn, e2cm, or one that another package brings."""
-    cpid: int
-    frames: int
-    quantities: Mapping[str, Distribution]
+    cpid: int = field(metadata=_CPID)
+    frames: int = field(metadata=_in_json(also="frames_per_s"))
+    quantities: Mapping[str, Distribution] = field(metadata=_in_json("*"))
     """qntz_fb; q_offset_octets and q_delta_octets (CNM: Qeq − Qlen), q_off_octets (ECM and E²CM: Qlen − Qeq),
     e_octets (BCN), by the names of the fields with their unit."""
     types: Mapping[str, int]
@@ -217,12 +241,12 @@ class MessageFlow:
     """The messages about one flow: from one congestion point, for one flow identifier, to one station."""
 
     kind: str
-    cpid: int
+    cpid: int = field(metadata=_CPID)
     flow_id: int | None
     """Of the CN-TAG (0 without one), or E²CM's; None where messages have none."""
     destination: bytes | None
     """The station that is told to slow down; None under a link layer without addresses."""
-    frames: int
+    frames: int = field(metadata=_in_json(also="frames_per_s"))
     fb_mean: float | None
     """Mean quantized feedback of CNMs."""
     fb_maximum: int | None
@@ -254,9 +278,16 @@ class Probes:
     replies: int
     latency_ns: Distribution | None
     """Of all replies."""
+    replies_over_time: tuple[int, ...] = field(
+        repr=False, metadata=_in_json(also="latency_mean_ns_over_time")
+    )
+    latency_sum_ns_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
     flows: tuple[ProbedFlow, ...]
-    replies_over_time: tuple[int, ...] = field(repr=False)
-    latency_sum_ns_over_time: tuple[int, ...] = field(repr=False)
+
+    @property
+    def latency_mean_ns_over_time(self) -> list[float | None]:
+        """Mean latency of the replies in each interval."""
+        return means(self.latency_sum_ns_over_time, self.replies_over_time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,10 +302,15 @@ class AdvertisedRate:
     frames: int
     unlimited: int
     """Frames whose rate is still infinity, −1."""
-    rate_bps: Distribution | None
+    rate_bps: Distribution | None = field(metadata=_in_json(also="rate_mean_bps_over_time"))
     """Of the others."""
-    limited_over_time: tuple[int, ...] = field(repr=False)
-    rate_sum_bps_over_time: tuple[int, ...] = field(repr=False)
+    limited_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
+    rate_sum_bps_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
+
+    @property
+    def rate_mean_bps_over_time(self) -> list[float | None]:
+        """Mean of the others in each interval."""
+        return means(self.rate_sum_bps_over_time, self.limited_over_time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,17 +322,30 @@ class ClassPause:
     """Frames that asked for a time."""
     resumes: int
     """Frames that asked for none, which ends a pause."""
-    paused_ns: int
+    paused_ns: int = field(metadata=_in_json(also="paused_share *history"))
     """For how long a pause was in force: the union of all."""
-    transitions: int | None = None
+    transitions: int | None = field(default=None, metadata=_LEFT_OUT)
     """How often it went from not paused to paused; None of several senders together, as the next three."""
-    recent_ns: int | None = None
+    recent_ns: int | None = field(default=None, metadata=_LEFT_OUT)
     """When the latest pause began."""
-    recent_paused_ns: int | None = None
+    recent_paused_ns: int | None = field(default=None, metadata=_LEFT_OUT)
     """For how long that was in force, so far."""
-    expired: int | None = None
+    expired: int | None = field(default=None, metadata=_LEFT_OUT)
     """Pauses that ran out: neither renewed nor ended by a frame in time."""
     paused_ns_over_time: tuple[int, ...] = field(repr=False, default=())
+
+    @property
+    def history(self) -> Mapping[str, Any]:
+        """Numbers of its pauses by the names that switches' users know; none of several senders together."""
+        if self.transitions is None:
+            return {}
+        return {
+            "transitions": self.transitions,
+            "total_pause_time_us": self.paused_ns / NS_PER_US,
+            "recent_pause_timestamp_ns": self.recent_ns,
+            "recent_pause_time_us": 0 if self.recent_paused_ns is None else self.recent_paused_ns / NS_PER_US,
+            "expired": self.expired,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +358,7 @@ class PauseSender:
     speed_bps: int
     speed_is_stated: bool
     """Whether the capture states the speed; otherwise it is assumed."""
-    paused_ns: int
+    paused_ns: int = field(metadata=_in_json(also="paused_share"))
     """For how long at least one class was stopped."""
     classes: tuple[ClassPause, ...]
 
@@ -320,7 +369,7 @@ class PauseInterface:
 
     interface: int
     frames: int
-    paused_ns: int
+    paused_ns: int = field(metadata=_in_json(also="paused_share"))
     classes: tuple[ClassPause, ...]
 
 
@@ -337,7 +386,7 @@ class PauseStorm:
     detected_ns: int
     restored_ns: int | None
     """When there had been no pause for a restoration time; None: not before the end."""
-    frames_left: int | None
+    frames_left: int | None = field(metadata=_in_json(also="seen"))
     """Frames of the priority that left the stopped port within the detection time while the pause was in
     force; None where the capture cannot show any."""
 
@@ -359,12 +408,12 @@ class PauseTimes:
     senders: tuple[PauseSender, ...]
     """Those who stopped somebody for longest first."""
     interfaces: tuple[PauseInterface, ...]
-    storms: tuple[PauseStorm, ...] = ()
+    detect_ns: int = field(default=200_000_000, metadata=_in_json("storm_detect_ns"))
+    restore_ns: int = field(default=400_000_000, metadata=_in_json("storm_restore_ns"))
+    """The times that storms were detected with."""
     more_storms: int = 0
     """Storms beyond those in the list."""
-    detect_ns: int = 200_000_000
-    restore_ns: int = 400_000_000
-    """The times that storms were detected with."""
+    storms: tuple[PauseStorm, ...] = ()
 
 
 PFC_FAULTS = {
@@ -385,10 +434,15 @@ PFC_FAULTS = {
 class PfcFault:
     """PFC frames with one of `PFC_FAULTS`."""
 
-    fault: str
+    fault: str = field(metadata=_in_json(also="meaning"))
     frames: int
-    source: bytes | None
+    source: bytes | None = field(metadata=_in_json("first_source"))
     """Who sent the first of them."""
+
+    @property
+    def meaning(self) -> str:
+        """What is wrong."""
+        return PFC_FAULTS[self.fault]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,14 +464,14 @@ class QueuePair:
     destination: str
     queue_pair: int
     frames: int
-    octets: int
-    data_frames: int
+    octets: int = field(metadata=_in_json(also=_RATES))
+    data_frames: int = field(metadata=_in_json(also="ect_share ce_share"))
     """Neither acknowledges nor CNPs."""
     ect_frames: int
     """Of an ECN-capable transport, marked or not."""
     ce_frames: int
     """Marked on the way, CNPs aside."""
-    cnps: int
+    cnps: int = field(metadata=_in_json(also="cnps_per_s"))
     """CNPs among the frames: they tell this queue pair to slow down, which sends the other way round."""
     acknowledges: int
     receiver_not_ready: int
@@ -428,20 +482,30 @@ class QueuePair:
     """PSNs in these gaps."""
     psn_repeats: int
     """Frames whose PSN was before the next one."""
-    other_direction: bool
+    other_direction: bool = field(metadata=_in_json("other_direction_seen"))
     """Whether the capture has frames of the other direction between the addresses."""
-    about: tuple[int, ...]
+    about: tuple[int, ...] = field(metadata=_in_json("about_queue_pairs"))
     """The queue pairs of the flows that CNPs and acknowledges here may be about."""
-    about_by: str
+    about_by: str = field(metadata=_in_json(plain=_or_null))
     """How that is known: "acknowledged", "only one", "one of" several; "" where the flow is not seen."""
     cnps_against: int
     """CNPs that came back for these frames, as far as it is known that they are for them."""
     refusals_against: int
     """NAKs and receivers not ready that came back for these frames, likewise."""
-    delay_ns: Distribution | None
+    delay_ns: Distribution | None = field(metadata=_in_json("cnp_delay_ns"))
     """From the first CE-marked frame since the last such CNP to the next one."""
-    first_ce_ns: int | None
+    first_ce_ns: int | None = field(metadata=_LEFT_OUT)
     """When the first CE-marked frame came."""
+
+    @property
+    def ect_share(self) -> float:
+        """Part of the frames that is ECN-capable."""
+        return self.ect_frames / self.frames
+
+    @property
+    def ce_share(self) -> float:
+        """Part of the frames that was marked."""
+        return self.ce_frames / self.frames
 
     @property
     def trouble(self) -> int:
@@ -465,6 +529,10 @@ class QueuePair:
         return self.about_by in ("acknowledged", "only one")
 
 
+def _delay_histogram(quarters: Iterable[tuple[int, int, int]]) -> list[dict[str, int]]:
+    return [{"low_ns": low, "high_ns": high, "cnps": count} for low, high, count in quarters]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoceTraffic:
     """RoCE frames, by queue pair and direction."""
@@ -474,16 +542,18 @@ class RoceTraffic:
     """Sources and destinations, each direction by itself."""
     pairs_of_both_directions: int
     """Those of them whose other direction is in the capture too."""
-    queue_pairs: tuple[QueuePair, ...]
-    """Those with most trouble first."""
-    delay_ns: Distribution | None
+    delay_ns: Distribution | None = field(metadata=_in_json("cnp_delay_ns"))
     """Of all flows that CNPs are known to be for."""
-    delay_quarters: tuple[tuple[int, int, int], ...] = field(repr=False)
+    delay_quarters: tuple[tuple[int, int, int], ...] = field(
+        repr=False, metadata=_in_json("cnp_delay_histogram", plain=_delay_histogram)
+    )
     """These by quarters of doublings: least, least of the next, count."""
     frames_over_time: tuple[int, ...] = field(repr=False)
-    ect_over_time: tuple[int, ...] = field(repr=False)
-    ce_over_time: tuple[int, ...] = field(repr=False)
+    ect_over_time: tuple[int, ...] = field(repr=False, metadata=_in_json("ect_frames_over_time"))
+    ce_over_time: tuple[int, ...] = field(repr=False, metadata=_in_json("ce_frames_over_time"))
     cnps_over_time: tuple[int, ...] = field(repr=False)
+    queue_pairs: tuple[QueuePair, ...]
+    """Those with most trouble first."""
 
     @property
     def cnps(self) -> int:
@@ -500,20 +570,20 @@ class Statistics:
     frames: int
     octets: int
     captured_octets: int
-    cut_frames: int
+    cut_frames: int = field(metadata=_in_json(also="malformed_frames"))
     """Frames of which the capture has less than there was."""
     untimed_frames: int
     """Frames without a time, or with one that is no time: before 1824 or after 2116."""
     backwards_frames: int
     """Frames stamped before an earlier one."""
-    span: Span
+    span: Span = field(metadata=_in_json("*", also=f"{_RATES} {_PEAKS} linktypes"))
     """Of all frames read."""
-    intervals: Intervals
-    frames_over_time: tuple[int, ...] = field(repr=False)
-    octets_over_time: tuple[int, ...] = field(repr=False)
     interfaces: tuple[InterfaceCount, ...]
     malformed: Mapping[str, int]
     """Malformed frames by what is malformed, the most frequent first."""
+    intervals: Intervals
+    frames_over_time: tuple[int, ...] = field(repr=False)
+    octets_over_time: tuple[int, ...] = field(repr=False)
     kinds: tuple[KindCount, ...]
     """Those that there are."""
     sizes: Sizes
@@ -534,7 +604,7 @@ class Statistics:
     """Frames left out of the lists above because those have as many rows as there may be."""
     notes: tuple[str, ...]
     """Sentences on what these numbers do not say."""
-    problem: CaptureError | None = None
+    problem: CaptureError | None = field(default=None, metadata=_LEFT_OUT)
     """The error that kept the capture from being read to its end."""
 
     @property
@@ -555,13 +625,38 @@ class Statistics:
         """Return the capture's name of an interface, with whatever characters it has, else its number."""
         return self.interfaces[index].name or f"interface {index}"
 
+    def frames_per_s(self, each: Any) -> float | None:
+        """Return the mean rate of frames over the span; None over no time, as the next two."""
+        return self.span.per_second(each.frames)
+
+    def bits_per_s(self, each: KindCount | QueuePair | Statistics) -> float | None:
+        """Return the mean rate of octets, in bits."""
+        return self.span.per_second(8 * each.octets)
+
+    def cnps_per_s(self, each: QueuePair | RoceTraffic) -> float | None:
+        """Return the mean rate of CNPs."""
+        return self.span.per_second(each.cnps)
+
     def peak_per_second(self, over_time: tuple[int, ...]) -> float | None:
-        """Return the greatest rate of an interval; None without any."""
+        """Return the greatest rate of an interval; None without any, as the next two."""
         return max(over_time) * NS_PER_S / self.intervals.width_ns if over_time else None
+
+    def peak_frames_per_s(self, each: KindCount | Statistics) -> float | None:
+        """Return the greatest rate of frames."""
+        return self.peak_per_second(each.frames_over_time)
+
+    def peak_bits_per_s(self, each: KindCount | Statistics) -> float | None:
+        """Return the greatest rate of octets, in bits."""
+        peak = self.peak_per_second(each.octets_over_time)
+        return peak and 8 * peak
 
     def share(self, duration_ns: int) -> float | None:
         """Return a duration as a part of the span; None where that is none."""
         return duration_ns / self.span.duration_ns if self.span.duration_ns else None
+
+    def paused_share(self, each: ClassPause | PauseInterface | PauseSender) -> float | None:
+        """Return the time paused as a part of the span."""
+        return self.share(each.paused_ns)
 
 
 SCHEMA = "ecmproto/stats/1"
@@ -569,293 +664,42 @@ SCHEMA = "ecmproto/stats/1"
 
 def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
     """Return the JSON document of the statistics of ``capture``."""
-    span, intervals, sizes = statistics.span, statistics.intervals, statistics.sizes
-    return {
-        "schema": SCHEMA,
-        "capture": capture,
-        "problem": None if statistics.problem is None else str(statistics.problem),
-        "read_frames": statistics.read_frames,
-        "frames": statistics.frames,
-        "octets": statistics.octets,
-        "captured_octets": statistics.captured_octets,
-        "cut_frames": statistics.cut_frames,
-        "malformed_frames": statistics.malformed_frames,
-        "untimed_frames": statistics.untimed_frames,
-        "backwards_frames": statistics.backwards_frames,
-        "first_ns": span.first_ns,
-        "last_ns": span.last_ns,
-        "duration_ns": span.duration_ns,
-        **_rates(statistics, statistics.frames, statistics.octets),
-        "peak_frames_per_s": statistics.peak_per_second(statistics.frames_over_time),
-        "peak_bits_per_s": _eightfold(statistics.peak_per_second(statistics.octets_over_time)),
-        "linktypes": dict(statistics.linktypes),
-        "interfaces": [_interface(each) for each in statistics.interfaces],
-        "malformed": dict(statistics.malformed),
-        "intervals": dataclasses.asdict(intervals),
-        "frames_over_time": list(statistics.frames_over_time),
-        "octets_over_time": list(statistics.octets_over_time),
-        "kinds": [
-            {
-                "kind": each.kind.name,
-                "title": each.kind.title,
-                "group": each.kind.group,
-                "frames": each.frames,
-                "octets": each.octets,
-                **_rates(statistics, each.frames, each.octets),
-                "peak_frames_per_s": statistics.peak_per_second(each.frames_over_time),
-                "peak_bits_per_s": _eightfold(statistics.peak_per_second(each.octets_over_time)),
-                "frames_over_time": list(each.frames_over_time),
-                "octets_over_time": list(each.octets_over_time),
-            }
-            for each in statistics.kinds
-        ],
-        "sizes": {
-            "minimum_octets": sizes.minimum,
-            "mean_octets": sizes.mean,
-            "maximum_octets": sizes.maximum,
-            "buckets": [
-                {"low_octets": each.low, "high_octets": each.high, "frames": each.frames}
-                for each in sizes.buckets
-            ],
-        },
-        "priorities": {str(priority): count for priority, count in statistics.priorities.items()},
-        "congestion_points": [_point(statistics, each) for each in statistics.congestion_points],
-        "message_flows": [_flow(statistics, each) for each in statistics.message_flows],
-        "probes": None if statistics.probes is None else _probes(statistics.probes),
-        "rates": [_rate(each) for each in statistics.rates],
-        "pauses": None if statistics.pauses is None else _pauses(statistics, statistics.pauses),
-        "pfc": None if statistics.pfc is None else _pfc(statistics.pfc),
-        "roce": None if statistics.roce is None else _roce(statistics, statistics.roce),
-        "mirrors": dict(statistics.mirrors),
-        "left_out": dict(statistics.left_out),
-        "notes": list(statistics.notes),
-    }
+    problem = None if statistics.problem is None else str(statistics.problem)
+    return {"schema": SCHEMA, "capture": capture, "problem": problem, **_members(statistics, statistics)}
+
+
+def _members(value: Any, statistics: Statistics) -> dict[str, Any]:
+    """Return the fields of a dataclass, and what stands behind them, as plain data."""
+    members: dict[str, Any] = {}
+
+    def put(name: str, found: Any) -> None:
+        if name.startswith("*"):
+            members.update(_plain(found, statistics))
+        elif name:
+            members[name] = _plain(found, statistics)
+
+    for each in dataclasses.fields(value):
+        name, also, plain = (each.metadata.get(key) for key in ("name", "also", "plain"))
+        found = getattr(value, each.name)
+        put(each.name if name is None else name, plain(found) if plain else found)
+        for more in also or ():
+            own = more.lstrip("*")
+            found = getattr(value if hasattr(value, own) else statistics, own)
+            put(more, found(value) if callable(found) else found)
+    return members
+
+
+def _plain(value: Any, statistics: Statistics) -> Any:
+    if isinstance(value, bytes):
+        return mac_text(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each, statistics) for key, each in value.items()}
+    if isinstance(value, tuple):
+        held = value and dataclasses.is_dataclass(value[0])
+        return [_members(each, statistics) for each in value] if held else list(value)
+    return _members(value, statistics) if dataclasses.is_dataclass(value) else value
 
 
 def document_text(statistics: Statistics, capture: str) -> str:
     """Return the same as the text of a file."""
     return json_text(as_document(statistics, capture), indented=True) + "\n"
-
-
-def _rates(statistics: Statistics, frames: int, octets: int) -> dict[str, float | None]:
-    span = statistics.span
-    return {"frames_per_s": span.per_second(frames), "bits_per_s": span.per_second(8 * octets)}
-
-
-def _interface(interface: InterfaceCount) -> dict[str, Any]:
-    return {**dataclasses.asdict(interface), "speed_bps": interface.speed_bps or None}
-
-
-def _eightfold(octets: float | None) -> float | None:
-    return None if octets is None else 8 * octets
-
-
-def _address(octets: bytes | None) -> str | None:
-    return None if octets is None else mac_text(octets)
-
-
-def _cpid(cpid: int) -> str:
-    return f"{cpid:016x}"
-
-
-def _distribution(distribution: Distribution | None) -> dict[str, Any] | None:
-    return None if distribution is None else dataclasses.asdict(distribution)
-
-
-def _point(statistics: Statistics, point: CongestionPoint) -> dict[str, Any]:
-    return {
-        "kind": point.kind,
-        "cpid": _cpid(point.cpid),
-        "frames": point.frames,
-        "frames_per_s": statistics.span.per_second(point.frames),
-        **{name: _distribution(quantity) for name, quantity in point.quantities.items()},
-        "types": dict(point.types),
-        "fb_histogram": list(point.fb_histogram),
-        "frames_over_time": list(point.frames_over_time),
-    }
-
-
-def _flow(statistics: Statistics, flow: MessageFlow) -> dict[str, Any]:
-    return {
-        "kind": flow.kind,
-        "cpid": _cpid(flow.cpid),
-        "flow_id": flow.flow_id,
-        "destination": _address(flow.destination),
-        "frames": flow.frames,
-        "frames_per_s": statistics.span.per_second(flow.frames),
-        "fb_mean": flow.fb_mean,
-        "fb_maximum": flow.fb_maximum,
-    }
-
-
-def _probes(probes: Probes) -> dict[str, Any]:
-    return {
-        "forward": probes.forward,
-        "replies": probes.replies,
-        "latency_ns": _distribution(probes.latency_ns),
-        "replies_over_time": list(probes.replies_over_time),
-        "latency_mean_ns_over_time": _means(probes.latency_sum_ns_over_time, probes.replies_over_time),
-        "flows": [_probed(flow) for flow in probes.flows],
-    }
-
-
-def _probed(flow: ProbedFlow) -> dict[str, Any]:
-    return {
-        "station": _address(flow.station),
-        "destination": _address(flow.destination),
-        "flow_id": flow.flow_id,
-        "latency_ns": _distribution(flow.latency_ns),
-        "throughput_bps": _distribution(flow.throughput_bps),
-    }
-
-
-def _rate(rate: AdvertisedRate) -> dict[str, Any]:
-    return {
-        "kind": rate.kind,
-        "station": _address(rate.station),
-        "rlq_id": rate.rlq_id,
-        "frames": rate.frames,
-        "unlimited": rate.unlimited,
-        "rate_bps": _distribution(rate.rate_bps),
-        "rate_mean_bps_over_time": _means(rate.rate_sum_bps_over_time, rate.limited_over_time),
-    }
-
-
-def _means(sums: Iterable[int], counts: Iterable[int]) -> list[float | None]:
-    """Return the mean of each interval, null where there was nothing."""
-    return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
-
-
-def _pfc(pfc: PfcFrames) -> dict[str, Any]:
-    return {
-        "frames": pfc.frames,
-        "valid": pfc.valid,
-        "lossless": None if pfc.lossless is None else list(pfc.lossless),
-        "faults": [
-            {
-                "fault": each.fault,
-                "meaning": PFC_FAULTS[each.fault],
-                "frames": each.frames,
-                "first_source": _address(each.source),
-            }
-            for each in pfc.faults
-        ],
-    }
-
-
-def _roce(statistics: Statistics, roce: RoceTraffic) -> dict[str, Any]:
-    return {
-        "frames": roce.frames,
-        "address_pairs": roce.address_pairs,
-        "pairs_of_both_directions": roce.pairs_of_both_directions,
-        "cnp_delay_ns": _distribution(roce.delay_ns),
-        "cnp_delay_histogram": [
-            {"low_ns": low, "high_ns": high, "cnps": count} for low, high, count in roce.delay_quarters
-        ],
-        "frames_over_time": list(roce.frames_over_time),
-        "ect_frames_over_time": list(roce.ect_over_time),
-        "ce_frames_over_time": list(roce.ce_over_time),
-        "cnps_over_time": list(roce.cnps_over_time),
-        "queue_pairs": [_queue_pair(statistics, each) for each in roce.queue_pairs],
-    }
-
-
-def _queue_pair(statistics: Statistics, each: QueuePair) -> dict[str, Any]:
-    return {
-        "source": each.source,
-        "destination": each.destination,
-        "queue_pair": each.queue_pair,
-        "frames": each.frames,
-        "octets": each.octets,
-        **_rates(statistics, each.frames, each.octets),
-        "data_frames": each.data_frames,
-        "ect_share": each.ect_frames / each.frames,
-        "ce_share": each.ce_frames / each.frames,
-        "ect_frames": each.ect_frames,
-        "ce_frames": each.ce_frames,
-        "cnps": each.cnps,
-        "cnps_per_s": statistics.span.per_second(each.cnps),
-        "acknowledges": each.acknowledges,
-        "receiver_not_ready": each.receiver_not_ready,
-        "naks": dict(each.naks),
-        "psn_gaps": each.psn_gaps,
-        "psns_missing": each.psns_missing,
-        "psn_repeats": each.psn_repeats,
-        "other_direction_seen": each.other_direction,
-        "about_queue_pairs": list(each.about),
-        "about_by": each.about_by or None,
-        "cnps_against": each.cnps_against,
-        "refusals_against": each.refusals_against,
-        "cnp_delay_ns": _distribution(each.delay_ns),
-    }
-
-
-def _history(each: ClassPause) -> dict[str, Any]:
-    """Return the history of a class, by the names that switches' users know."""
-    if each.transitions is None:
-        return {}
-    return {
-        "transitions": each.transitions,
-        "total_pause_time_us": each.paused_ns / NS_PER_US,
-        "recent_pause_timestamp_ns": each.recent_ns,
-        "recent_pause_time_us": each.recent_paused_ns / NS_PER_US if each.recent_paused_ns is not None else 0,
-        "expired": each.expired,
-    }
-
-
-def _pauses(statistics: Statistics, pauses: PauseTimes) -> dict[str, Any]:
-    def paused(duration_ns: int) -> Mapping[str, Any]:
-        return {"paused_ns": duration_ns, "paused_share": statistics.share(duration_ns)}
-
-    def classes(each: tuple[ClassPause, ...]) -> list[dict[str, Any]]:
-        return [
-            {
-                "priority": one.priority,
-                "pauses": one.pauses,
-                "resumes": one.resumes,
-                **paused(one.paused_ns),
-                **_history(one),
-                "paused_ns_over_time": list(one.paused_ns_over_time),
-            }
-            for one in each
-        ]
-
-    return {
-        "senders": [
-            {
-                "interface": sender.interface,
-                "source": _address(sender.source),
-                "frames": sender.frames,
-                "speed_bps": sender.speed_bps,
-                "speed_is_stated": sender.speed_is_stated,
-                **paused(sender.paused_ns),
-                "classes": classes(sender.classes),
-            }
-            for sender in pauses.senders
-        ],
-        "interfaces": [
-            {
-                "interface": port.interface,
-                "frames": port.frames,
-                **paused(port.paused_ns),
-                "classes": classes(port.classes),
-            }
-            for port in pauses.interfaces
-        ],
-        "storm_detect_ns": pauses.detect_ns,
-        "storm_restore_ns": pauses.restore_ns,
-        "more_storms": pauses.more_storms,
-        "storms": [
-            {
-                "interface": storm.interface,
-                "source": _address(storm.source),
-                "priority": storm.priority,
-                "begun_ns": storm.begun_ns,
-                "detected_ns": storm.detected_ns,
-                "restored_ns": storm.restored_ns,
-                "frames_left": storm.frames_left,
-                "seen": storm.seen,
-            }
-            for storm in pauses.storms
-        ],
-    }
