@@ -17,21 +17,10 @@ from ecmproto.engine import network
 from ecmproto.engine.config import PortConfig, RateChange
 from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.mechanisms.api.machine import Machine, StackedMachine
-from ecmproto.mechanisms.fecn.messages import FECNMachine
+from ecmproto.mechanisms.fecn.machine import FECNMachine
 from ecmproto.replay import closed_loop
 from ecmproto.replay.open_loop import replay_open_loop
-from tests.replay.loops import (
-    BUSY,
-    CP_MAC,
-    DESTINATION,
-    Loop,
-    Sent,
-    batches_of,
-    incast,
-    machine,
-    mixed,
-    run,
-)
+from tests.replay.loops import BUSY, CP_MAC, DESTINATION, Loop, Sent, batches_of, incast, machine, mixed, run
 
 COMPILED_AND_PLAIN = ("qcn", "fecn", "ecm", "e2cm", "pfc")
 

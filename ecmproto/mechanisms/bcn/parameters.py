@@ -79,7 +79,7 @@ BCN = Mechanism(
     name="bcn",
     title="Backward Congestion Notification, enhanced with the link's capacity",
     source="S004",
-    machine="ecmproto.mechanisms.bcn.messages:BCNMachine",
+    machine="ecmproto.mechanisms.bcn.machine:BCNMachine",
     low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: BCNCongestionPointParameters,

@@ -9,8 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.codec import DBPRateReport, EtherTypes, decode_lax
-from ecmproto.formats.ethertypes import DEFAULT
+from ecmproto.codec import DBPRateReport
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.mechanisms.api.frames import MessageFormat
 from ecmproto.mechanisms.api.machine import FlowKey, PortContext, total
@@ -24,19 +23,9 @@ from ecmproto.mechanisms.api.protocol import (
     has_room,
     post,
 )
-from ecmproto.mechanisms.dbp.parameters import (
-    DBPEdgeParameters,
-    DBPReactionPointParameters,
-)
-from ecmproto.mechanisms.fecn.congestion_point import (
-    LARGEST_RATE,
-)
-from ecmproto.mechanisms.fecn.messages import (
-    AnsweredMachine,
-    is_answerable,
-    reply,
-    with_layer,
-)
+from ecmproto.mechanisms.dbp.parameters import DBPEdgeParameters, DBPReactionPointParameters
+from ecmproto.mechanisms.fecn.congestion_point import LARGEST_RATE
+from ecmproto.mechanisms.fecn.machine import AnsweredMachine
 from ecmproto.mechanisms.fecn.reaction_point import (
     FECNFields,
     FECNQueue,
@@ -67,8 +56,6 @@ class DBPDestination:
     """Reports that became due."""
     unheard_frames: int
     """Data frames from sources beyond the table, who get no reports."""
-    unanswerable: int
-    """Reports not made, since the source is a group address or this station itself."""
 
 
 class DBPSource:
@@ -166,45 +153,9 @@ _BPS_PER_KBPS = 1000
 _GROUP_BIT = 1
 
 
-def report(
-    octets: bytes,
-    destination: DBPDestination,
-    *,
-    station_mac: bytes,
-    link_rate_bps: int,
-    priority: int,
-    ethertypes: EtherTypes = DEFAULT,
-) -> bytes | None:
-    """Return the rate report of ``station_mac`` to the source of the data frame ``octets``, padded to 60.
-
-    It starts with the destination's receiving link speed (S002).  None, counted in ``destination``, for a
-    source that is a group address or this station itself.  Of ``octets`` the headers are enough.
-    """
-    if not is_answerable(octets, station_mac=station_mac):
-        destination.unanswerable += 1
-        return None
-    body = DBPRateReport(rate=receiving_rate(link_rate_bps))
-    return reply(octets, body, station_mac=station_mac, priority=priority, ethertypes=ethertypes)
-
-
 def receiving_rate(link_rate_bps: int) -> int:
     """Return the rate that a report starts with: the receiving link's speed in kb/s, always a finite one."""
     return min(LARGEST_RATE, link_rate_bps // _BPS_PER_KBPS)
-
-
-def rate_of(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> int | None:
-    """Return the rate, in kb/s, of the rate report ``octets``; None for any other frame."""
-    found = decode_lax(octets, ethertypes=ethertypes).get(DBPRateReport)
-    return None if found is None else found.rate
-
-
-def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the rate report ``octets`` with ``rate``, in kb/s; any other frame as it is."""
-    frame = decode_lax(octets, ethertypes=ethertypes)
-    for index, layer in enumerate(frame.layers):
-        if isinstance(layer, DBPRateReport):
-            return with_layer(octets, frame, index, layer.replace(rate=rate))
-    return octets
 
 
 def settings_record(parameters: DBPReactionPointParameters) -> FECNSourceSettings:

@@ -226,7 +226,7 @@ DCQCN = Mechanism(
     name="dcqcn",
     title="Data Center QCN: ECN marks, CNPs and a rate per queue pair (RoCEv2)",
     source=f"{_PAPER}; {_NIC}",
-    machine="ecmproto.mechanisms.dcqcn.messages:DCQCNMachine",
+    machine="ecmproto.mechanisms.dcqcn.machine:DCQCNMachine",
     low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: DCQCNCongestionPointParameters,

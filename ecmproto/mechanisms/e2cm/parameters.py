@@ -254,7 +254,7 @@ E2CM = Mechanism(
     name="e2cm",
     title="Extended Ethernet Congestion Management (IBM's proposal of 2007)",
     source="S002",
-    machine="ecmproto.mechanisms.e2cm.messages:E2CMMachine",
+    machine="ecmproto.mechanisms.e2cm.machine:E2CMMachine",
     low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: E2CMCongestionPointParameters,

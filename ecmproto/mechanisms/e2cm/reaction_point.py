@@ -109,8 +109,6 @@ class ProbeCounters:
     """Sent."""
     reactions: int
     """Replies that measured the flow's queue."""
-    unprobeable: int
-    """Probes not sent: the flow's destination is a group."""
     unknown_replies: int
     """For no flow of this source."""
     idle_replies: int

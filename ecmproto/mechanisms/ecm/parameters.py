@@ -78,7 +78,7 @@ ECM = Mechanism(
     name="ecm",
     title="Ethernet Congestion Manager (Cisco's proposal of 2007)",
     source="S000",
-    machine="ecmproto.mechanisms.ecm.messages:ECMMachine",
+    machine="ecmproto.mechanisms.ecm.machine:ECMMachine",
     low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: ECMCongestionPointParameters,

@@ -169,7 +169,7 @@ FECN = Mechanism(
     name="fecn",
     title="Forward Explicit Congestion Notification",
     source="S003 (Jiang, Jain and So-In, IEEE 802.1au, March 2007)",
-    machine="ecmproto.mechanisms.fecn.messages:FECNMachine",
+    machine="ecmproto.mechanisms.fecn.machine:FECNMachine",
     low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: FECNCongestionPointParameters,

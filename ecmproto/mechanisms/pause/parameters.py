@@ -98,7 +98,7 @@ PAUSE = Mechanism(
     name="pause",
     title="PAUSE: stop the whole link (802.3 Annex 31B)",
     source="802.3 Annex 31B; S002, S003 and S004; algorithms §6",
-    machine="ecmproto.mechanisms.pause.messages:PauseMachine",
+    machine="ecmproto.mechanisms.pause.machine:PauseMachine",
     roles={
         Role.CONGESTION_POINT: GenerationParameters,
         Role.REACTION_POINT: PauseReactionParameters,
@@ -109,7 +109,7 @@ PFC = Mechanism(
     name="pfc",
     title="Priority-based flow control: stop priorities one by one (802.3 Annex 31D)",
     source="802.3 Annex 31D; algorithms §6",
-    machine="ecmproto.mechanisms.pause.messages:PFCMachine",
+    machine="ecmproto.mechanisms.pause.machine:PFCMachine",
     roles={
         Role.CONGESTION_POINT: PFCGenerationParameters,
         Role.REACTION_POINT: PFCReactionParameters,

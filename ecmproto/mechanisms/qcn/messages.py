@@ -1,15 +1,10 @@
-"""QCN's frames, a CNM made and read, and its machine (wire-formats 1.2 and 3)."""
+"""QCN's frames, a CNM made and read (wire-formats 1.2 and 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from types import MappingProxyType
-from typing import Any
-
-import numpy as np
 
 from ecmproto.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, Frame, ITag, STag, decode_lax, encode
 from ecmproto.codec.frame import MIN_OCTETS
@@ -17,46 +12,9 @@ from ecmproto.codec.tags import TagFormat
 from ecmproto.formats.base import Layer
 from ecmproto.formats.cn import MAX_MSDU
 from ecmproto.formats.ethertypes import DEFAULT, MAX_LENGTH
-from ecmproto.formats.text import cpid
-from ecmproto.mechanisms.api.frames import outer_vlan
-from ecmproto.mechanisms.api.machine import (
-    AboutFlow,
-    DomainEdge,
-    FlowKey,
-    Machine,
-    ParsedFeedback,
-    PortContext,
-    SampledFrame,
-    total,
-)
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import SILENT, CongestionPoint, Message, Receivers, Senders, signed_cpid
-from ecmproto.mechanisms.qcn import congestion_point as cp
-from ecmproto.mechanisms.qcn import reaction_point as rp
-from ecmproto.mechanisms.qcn.congestion_point import (
-    CNM_KIND,
-    PRIORITIES,
-    CNMPayload,
-    QCNPoints,
-    cnm_payload,
-    start,
-)
-from ecmproto.mechanisms.qcn.parameters import (
-    QCNCongestionPointParameters,
-    QCNEdgeParameters,
-    QCNReactionPointParameters,
-)
-from ecmproto.mechanisms.qcn.reaction_point import (
-    LAST_FLOW_ID,
-    CNMFeedback,
-    QCNFlow,
-    QCNLimiter,
-    QCNStation,
-    QCNStations,
-)
-from ecmproto.record import columns, new_records
-from ecmproto.structs import Draws
-from ecmproto.units import QUEUE_UNIT_OCTETS, queue_units
+from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
+from ecmproto.mechanisms.qcn.reaction_point import CNMFeedback
+from ecmproto.units import queue_units
 
 _GROUP_BIT = 0x01
 TAG = TagFormat(format=CNTag, tag="flow_id")
@@ -244,115 +202,3 @@ def _msdu(sampled: NotifiedFrame, limit_octets: int) -> bytes:
 def _field_units(octets: int) -> int:
     least, most = _INT16
     return max(least, min(most, queue_units(octets)))
-
-
-class QCNMachine(Machine):
-    """QCN with its parameters set."""
-
-    flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
-    tag = TAG
-    kinds = MappingProxyType({CNM_KIND: "CNM"})
-    payloads = MappingProxyType({SILENT: CNMPayload, CNM_KIND: CNMPayload})
-    shown_fields = MappingProxyType({"QntzFb": "qntz_fb"})
-    histogram_field = "qntz_fb"
-    feedback_label = "Fb"
-    refusal_record = CNMReceiver
-
-    def __init__(self, parameters: Mapping[Role, Any]) -> None:
-        super().__init__(parameters)
-        self._cp: QCNCongestionPointParameters = parameters[Role.CONGESTION_POINT]
-        self._rp: QCNReactionPointParameters = parameters[Role.REACTION_POINT]
-        self.set_point_octets = self._cp.qeq_octets
-        self._has_point = np.isin(np.arange(PRIORITIES), list(self._cp.cnpv))
-
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return one congestion point for each CN priority."""
-        states = new_records(cp.QCNPointState, PRIORITIES)
-        settings, draws = cp.settings_record(self._cp), Draws(generator)
-        for priority in sorted(self._cp.cnpv):
-            start(states[priority], settings, draws)
-        return QCNPoints(states, self._has_point, self._cp.cnm_without_cn_tag, settings, draws)
-
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
-        """Return reaction points without active limiters."""
-        settings = rp.settings_record(self._rp, link_rate_bps=place.link_rate_bps)
-        one = rp.new_reaction_point(self._rp, flows=place.flows)
-        slots = new_records(QCNLimiter, place.stations * len(one.slots))
-        columns(slots)[:] = np.tile(columns(one.slots), place.stations)
-        points = new_records(QCNStation, place.stations)
-        columns(points)[:] = np.asarray(one.point)
-        flows = new_records(QCNFlow, place.stations * place.flows)
-        return QCNStations(
-            points, slots, flows, len(one.slots), place.flows, self._has_point, settings, Draws(generator)
-        )
-
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the CNM."""
-        return notification(
-            NotifiedFrame(
-                octets=about.octets,
-                length_octets=about.length_octets,
-                msdu_offset=about.msdu_offset,
-                priority=message.priority,
-            ),
-            qntz_fb=int(cnm_payload(message).qntz_fb),
-            qoff_octets=message.qoff_octets,
-            qdelta_octets=message.qdelta_octets,
-            cpid=cpid(place.cp_mac, int(message.priority) + 1),
-            cp_mac=place.cp_mac,
-            parameters=self._cp,
-            ethertypes=place.ethertypes,
-        )
-
-    def parse_feedback(
-        self,
-        octets: bytes,
-        station_mac: bytes,
-        place: PortContext,
-        refusals: CNMReceiver,
-        *,
-        length_octets: int | None = None,
-    ) -> ParsedFeedback | None:
-        """Return the feedback in a CNM, with queue lengths in octets, as exactly as its fields give them."""
-        found = read_cnm(
-            refusals, octets, station_mac, length_octets=length_octets, ethertypes=place.ethertypes
-        )
-        if isinstance(found, Discard):
-            return None
-        feedback, cnm, vlan = found.feedback, found.frame[CNM], outer_vlan(found.frame)
-        about = AboutFlow(
-            destination=cnm.encap_dst,
-            vlan=None if vlan is None else vlan.id,
-            priority=feedback.encap_prio,
-            cn_flow=feedback.flow_id,
-            # Flow ID 0 also stands for frames without CN-TAG.
-            given=LAST_FLOW_ID - feedback.flow_id if feedback.flow_id else None,
-        )
-        fields = {
-            "kind": CNM_KIND,
-            "priority": feedback.encap_prio,
-            "cpid": signed_cpid(cnm.cpid),
-            "qntz_fb": feedback.qntz_fb,
-            "qoff_octets": -QUEUE_UNIT_OCTETS * cnm.q_offset,
-            "qdelta_octets": QUEUE_UNIT_OCTETS * cnm.q_delta,
-        }
-        return ParsedFeedback(fields, about)
-
-    def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
-        """Return the port's defence modes, and what becomes of a backbone's CNMs."""
-        # the edge reads CNMs, as this module has it
-        from ecmproto.mechanisms.qcn.edge import QCNDomainEdge
-
-        parameters = self.parameters.get(Role.EDGE)
-        if not isinstance(parameters, QCNEdgeParameters):
-            parameters = QCNEdgeParameters()
-        return QCNDomainEdge(parameters, mac=place.cp_mac, port=port, ethertypes=place.ethertypes)
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the reaction points' counters."""
-        if not isinstance(machine, QCNStations):
-            return {}
-        return total(
-            machine.points, "messages", "decreased", "without_feedback", "unknown_flow", "created",
-            "released", "sharing", "byte_expiries", "time_expiries",
-        )  # fmt: skip

@@ -243,7 +243,7 @@ QCN = Mechanism(
     name="qcn",
     title="Quantized Congestion Notification (802.1Qau)",
     source="S001 with the parameters of 802.1Q clauses 30-33",
-    machine="ecmproto.mechanisms.qcn.messages:QCNMachine",
+    machine="ecmproto.mechanisms.qcn.machine:QCNMachine",
     low_rate=_low_rate,
     roles={
         Role.CONGESTION_POINT: QCNCongestionPointParameters,

@@ -11,8 +11,8 @@ from ecmproto.codec import CNM, decode_lax
 from ecmproto.fuzz.checks.messages import MessageCheck
 from ecmproto.fuzz.subjects import template_frames
 from ecmproto.mechanisms.api.machine import ParsedFeedback
-from ecmproto.mechanisms.ecm.messages import ECMMachine
-from ecmproto.mechanisms.qcn.messages import QCNMachine
+from ecmproto.mechanisms.ecm.machine import ECMMachine
+from ecmproto.mechanisms.qcn.machine import QCNMachine
 from ecmproto.mechanisms.qcn.reaction_point import QCNStations
 
 CNM_FRAME = next(octets for octets in template_frames() if CNM in decode_lax(octets))

@@ -8,7 +8,7 @@ from typing import Any
 from ecmproto.codec import EtherTypes, decode
 from ecmproto.codec.tags import TagFormat, find_tag, with_tag, without_tags
 from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.messages import AIMDMachine
+from ecmproto.mechanisms.aimd.machine import AIMDMachine
 from ecmproto.mechanisms.aimd.parameters import AIMDReactionPointParameters
 from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.mechanisms.api.machine import MessageDiscards, PortContext, SampledFrame

@@ -9,7 +9,7 @@ from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.api.machine import MessageDiscards
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.bcn.congestion_point import KIND_OF_TYPE, BCNFeedback, BCNPointState, capacity_kbps
-from ecmproto.mechanisms.bcn.messages import BCNMachine
+from ecmproto.mechanisms.bcn.machine import BCNMachine
 from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
 from ecmproto.mechanisms.bcn.reaction_point import BCNFields
 from tests.mechanisms.aimd.flow import Flow

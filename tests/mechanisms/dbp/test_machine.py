@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from ecmproto.mechanisms.api.machine import PortContext, SampledFrame
 from ecmproto.mechanisms.api.protocol import Delivery, Departure, Outbox, Sent, new_outbox
-from ecmproto.mechanisms.dbp.machine import REPORT_KIND, DBPDestination, report, with_rate
+from ecmproto.mechanisms.dbp.machine import REPORT_KIND
 from ecmproto.mechanisms.fecn.congestion_point import lowered
 from ecmproto.mechanisms.fecn.reaction_point import FECNSource, fecn_payload
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
+from tests.mechanisms.dbp.frames import Destination, report, with_rate
 from tests.mechanisms.fecn.driver import DROPPED, MS, PORT_MAC, drive, greedy, made, place
 from tests.mechanisms.fecn.frames import DBPReport, received_report
 from tests.mechanisms.parsing import parse_frame
@@ -190,7 +191,7 @@ def test_numbers_equal_the_frames_on_a_wire(
     message = outbox.messages[0]
     made_here = report(
         data,
-        new_record(DBPDestination),
+        new_record(Destination),
         station_mac=macs[flow],
         link_rate_bps=rates_bps[1],
         priority=priority,

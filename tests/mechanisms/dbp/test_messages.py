@@ -5,20 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ecmproto.mechanisms.dbp.machine import (
-    DBPDestination,
-    on_report,
-    rate_of,
-    report,
-    settings_record,
-    with_rate,
-)
+from ecmproto.mechanisms.dbp.machine import on_report, settings_record
 from ecmproto.mechanisms.dbp.parameters import DBPCongestionPointParameters, DBPReactionPointParameters
 from ecmproto.mechanisms.fecn.congestion_point import FECNPointState, lowered, start
 from ecmproto.mechanisms.fecn.congestion_point import settings_record as switch_settings
 from ecmproto.mechanisms.fecn.reaction_point import FECNSource, join, leave, queue_records, route
 from ecmproto.mechanisms.fecn.reaction_point import start as start_source
 from ecmproto.record import new_record
+from tests.mechanisms.dbp.frames import Destination, rate_of, report, with_rate
 from tests.mechanisms.fecn.frames import DBPReport, received_report
 
 A, B = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
@@ -27,12 +21,12 @@ DATA = B + A + bytes.fromhex("81006005") + bytes.fromhex("1234") + bytes(60)
 REPORT = A + B + bytes.fromhex("8100e005 88b5 0400 0000 00989680")
 
 
-def made(frame: bytes, destination: DBPDestination, link_rate_bps: int = 10**10) -> bytes | None:
+def made(frame: bytes, destination: Destination, link_rate_bps: int = 10**10) -> bytes | None:
     return report(frame, destination, station_mac=B, link_rate_bps=link_rate_bps, priority=7)
 
 
 def test_item_5_a_report_starts_with_the_receiving_link_speed() -> None:
-    destination = new_record(DBPDestination)
+    destination = new_record(Destination)
     assert made(DATA, destination) == REPORT.ljust(60, b"\0")
     assert rate_of(REPORT) == 10_000_000
     fast = made(DATA, destination, 10**14)
@@ -42,7 +36,7 @@ def test_item_5_a_report_starts_with_the_receiving_link_speed() -> None:
 
 @pytest.mark.parametrize("source", [GROUP, B])
 def test_no_report_goes_to_a_group_or_to_the_destination_itself(source: bytes) -> None:
-    destination = new_record(DBPDestination)
+    destination = new_record(Destination)
     assert made(B + source + DATA[12:], destination) is None
     assert destination.unanswerable == 1
 

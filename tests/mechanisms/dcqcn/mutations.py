@@ -85,7 +85,7 @@ def found(trap: Trap) -> bool:
 def _with(module: ModuleType, path: Path, text: str) -> ModuleType:
     """Return the tests' module as it is with ``text`` as the text of ``module``."""
     exec(compile(text, path, "exec"), vars(module))
-    importlib.reload(importlib.import_module("ecmproto.mechanisms.dcqcn.messages"))
+    importlib.reload(importlib.import_module("ecmproto.mechanisms.dcqcn.machine"))
     return importlib.reload(test_machines)
 
 

@@ -10,7 +10,7 @@ from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.api.machine import MessageDiscards
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, E2CMPointState
-from ecmproto.mechanisms.e2cm.messages import E2CMMachine
+from ecmproto.mechanisms.e2cm.machine import E2CMMachine
 from ecmproto.mechanisms.e2cm.parameters import (
     E2CMCongestionPointParameters,
     E2CMEdgeParameters,

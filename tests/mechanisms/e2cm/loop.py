@@ -26,7 +26,7 @@ from ecmproto.mechanisms.api.protocol import (
     new_outbox,
     probe_payload,
 )
-from ecmproto.mechanisms.e2cm.messages import E2CMMachine
+from ecmproto.mechanisms.e2cm.machine import E2CMMachine
 from ecmproto.mechanisms.e2cm.parameters import E2CM
 
 PLACE = PortContext(

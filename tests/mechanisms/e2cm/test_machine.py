@@ -31,10 +31,10 @@ from ecmproto.mechanisms.api.protocol import (
 )
 from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND
 from ecmproto.mechanisms.e2cm.edge import REPLY_KIND, E2CMEdgeCounters, ProbeReply, reply_payload
+from ecmproto.mechanisms.e2cm.machine import E2CMMachine
 from ecmproto.mechanisms.e2cm.messages import (
-    E2CMMachine,
     Reply,
-    forward_probe,
+    probe_frame,
     probe_reply,
     probed_flow_of,
     read_probe,
@@ -45,7 +45,7 @@ from ecmproto.mechanisms.e2cm.parameters import (
     E2CMEdgeParameters,
     E2CMReactionPointParameters,
 )
-from ecmproto.mechanisms.e2cm.reaction_point import TAG_OCTETS, ProbeCounters, set_flight
+from ecmproto.mechanisms.e2cm.reaction_point import TAG_OCTETS, set_flight
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import columns, new_record
 from tests.mechanisms.aimd.flow import flow_of
@@ -452,7 +452,7 @@ def test_a_probe_is_what_its_frame_is_read_as(now_ns: int, header: str, probe_pr
     frame, message = data(header, CMTag(protocol=2, cpid=CPID)), new_record(Message)
     message.kind, probe_payload(message).mark = PROBE_KIND, now_ns % 2**32
     octets = machine({Role.REACTION_POINT: rp}).frame(message, about(frame), PLACE)
-    assert octets == forward_probe(frame, now_ns=now_ns, counters=new_record(ProbeCounters), parameters=rp)
+    assert octets == probe_frame(frame, timestamp_ns=now_ns, parameters=rp)
     found = read_probe(octets, stations={DST}, counters=new_record(E2CMEdgeCounters))
     assert found is not None
     assert (found.flow, found.timestamp_ns) == (probed_flow_of(frame), probe_payload(message).mark)
@@ -468,10 +468,7 @@ def test_a_reply_is_what_its_frame_is_read_as(latency: int, rate: int, header: s
         rate,
     )
     octets = machine({Role.EDGE: edge}).frame(message, about(frame), PLACE)
-    probe_octets = forward_probe(
-        frame, now_ns=0, counters=new_record(ProbeCounters), parameters=E2CMReactionPointParameters()
-    )
-    assert probe_octets is not None
+    probe_octets = probe_frame(frame, timestamp_ns=0, parameters=E2CMReactionPointParameters())
     probe = read_probe(probe_octets, stations={DST}, counters=new_record(E2CMEdgeCounters))
     assert probe is not None
     assert octets == probe_reply(probe, ProbeReply(latency, rate), parameters=edge)

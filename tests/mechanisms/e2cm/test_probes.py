@@ -13,14 +13,13 @@ from ecmproto.mechanisms.e2cm.messages import (
     Probe,
     ProbedFlow,
     Reply,
-    forward_probe,
+    probe_frame,
     probe_reply,
     probed_flow_of,
     read_probe,
     read_reply,
 )
 from ecmproto.mechanisms.e2cm.parameters import E2CMEdgeParameters, E2CMReactionPointParameters
-from ecmproto.mechanisms.e2cm.reaction_point import ProbeCounters
 from ecmproto.record import new_record
 
 DST, SRC = "020000000002", "020000000001"
@@ -35,14 +34,11 @@ def data(header: str = "8100 7005", dst: str = DST) -> bytes:
 def sent(
     frame: bytes, now_ns: int = 2**32 + 0x01020304, parameters: E2CMReactionPointParameters | None = None
 ) -> bytes:
-    octets = forward_probe(
+    return probe_frame(
         frame,
-        now_ns=now_ns,
-        counters=new_record(ProbeCounters),
+        timestamp_ns=now_ns,
         parameters=parameters or E2CMReactionPointParameters(),
     )
-    assert octets is not None
-    return octets
 
 
 def arrived(octets: bytes, counters: E2CMEdgeCounters | None = None) -> Probe | None:
@@ -137,13 +133,6 @@ def test_the_priority_of_probes_is_configurable() -> None:
     assert probe[14:16].hex() == "a005"
     # Its flow is still that of the data.
     assert back(answered(probe)) == Reply(FLOW, 0xFFFFFFFE, 10_000_000)
-
-
-def test_no_probe_goes_to_a_group() -> None:
-    counters = new_record(ProbeCounters)
-    frame = data(dst="0300000000ff")
-    assert forward_probe(frame, now_ns=0, counters=counters, parameters=E2CMReactionPointParameters()) is None
-    assert counters.unprobeable == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from ecmproto.mechanisms.e2cm import congestion_point as cp
 from ecmproto.mechanisms.e2cm import edge
 from ecmproto.mechanisms.e2cm.messages import (
     ProbedFlow,
-    forward_probe,
+    probe_frame,
     probe_reply,
     probed_flow_of,
     read_probe,
@@ -86,10 +86,7 @@ class Network:
 
     def probe(self, now_ns: int, delay_ns: int) -> Reaction:
         """Send a probe that takes ``delay_ns`` to its destination, and its reply back at once."""
-        octets = forward_probe(
-            DATA, now_ns=now_ns, counters=self.station.source.counters, parameters=self.station.parameters
-        )
-        assert octets is not None
+        octets = probe_frame(DATA, timestamp_ns=now_ns, parameters=self.station.parameters)
         probe = read_probe(octets, stations={DESTINATION}, counters=self.counters)
         assert probe is not None
         there_ns = now_ns + delay_ns + CLOCKS_APART_NS

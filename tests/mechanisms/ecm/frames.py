@@ -9,7 +9,7 @@ from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.api.machine import MessageDiscards
 from ecmproto.mechanisms.api.mechanism import Role
 from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback, ECMPointState
-from ecmproto.mechanisms.ecm.messages import ECMMachine
+from ecmproto.mechanisms.ecm.machine import ECMMachine
 from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 from ecmproto.mechanisms.ecm.reaction_point import ECMFields
 from tests.mechanisms.aimd.flow import Flow

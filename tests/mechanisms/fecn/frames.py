@@ -1,12 +1,23 @@
-"""What a source reads in an answer of FECN or DBP."""
+"""Frames of FECN and DBP as a slow receiver handles them: the data, and what a source reads in answers."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ecmproto.codec import DBPRateReport, Ethernet, FECNReturn, decode
+from ecmproto.codec import DBPRateReport, Ethernet, EtherTypes, FECNReturn, Frame, Layer, RDTag, decode
+from ecmproto.codec.frame import MIN_OCTETS
+from ecmproto.codec.tags import find_tag, with_fields, with_tag, without_tags
+from ecmproto.formats.ethertypes import DEFAULT
 from ecmproto.mechanisms.fecn import messages
+from ecmproto.mechanisms.fecn.edge import FECNEdge
+from ecmproto.mechanisms.fecn.messages import TAG, reply
+from ecmproto.mechanisms.fecn.parameters import FECNEdgeParameters
 from ecmproto.mechanisms.fecn.reaction_point import FECNDiscards, FECNFields
+from ecmproto.units import RATE_INFINITY
+
+_ADDRESS_OCTETS = 6
+_HEADER_OCTETS = 14
+_GROUP_BIT = 1
 
 
 class DBPReport(NamedTuple):
@@ -26,3 +37,106 @@ def received_report(octets: bytes, source: FECNDiscards, **options: Any) -> DBPR
     """The source and the rate of a rate report."""
     found = messages.received(octets, DBPRateReport, source, **options)
     return None if found is None else DBPReport(decode(octets)[Ethernet].src, found.rate)
+
+
+def tagged(
+    octets: bytes, *, rlq_id: int, rate: int = RATE_INFINITY, ethertypes: EtherTypes = DEFAULT
+) -> bytes | None:
+    """Return the data frame ``octets`` with an RD tag behind its VLAN stack and CN-TAG.
+
+    It replaces an old RD tag.  None if that place was cut off the captured frame.
+    """
+    made, _ = with_tag(octets, RDTag(rlq_id=rlq_id, rate=rate), ethertypes)
+    return made if find_tag(made, TAG, ethertypes) is not None else None
+
+
+def untagged(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the data frame ``octets`` without its RD tags; it may be shorter than 60 octets then."""
+    return without_tags(octets, TAG, ethertypes)[0]
+
+
+def rd_tag(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> RDTag | None:
+    """Return the RD tag of the data frame ``octets``, the outermost of several, None if it has none."""
+    found = find_tag(octets, TAG, ethertypes)
+    return found.layer if found is not None and isinstance(found.layer, RDTag) else None
+
+
+def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the data frame ``octets`` with ``rate``, in kb/s, in its (outermost) RD tag."""
+    return with_fields(octets, TAG, ethertypes, rate=rate)
+
+
+def with_layer(octets: bytes, frame: Frame, index: int, layer: Layer) -> bytes:
+    """Return ``octets``, which decoded to ``frame``, with ``layer`` in place of its layer ``index``."""
+    start, end = frame.boundaries()[index : index + 2]
+    return octets[:start] + layer.build() + octets[end:]
+
+
+def returning(
+    octets: bytes, *, station_mac: bytes, priority: int, ethertypes: EtherTypes = DEFAULT
+) -> bytes | None:
+    """Return the frame that brings the RD tag of the data frame ``octets`` back to its source, padded to 60.
+
+    None if it has none.
+    """
+    tag = rd_tag(octets, ethertypes=ethertypes)
+    if tag is None:
+        return None
+    body = FECNReturn(rlq_id=tag.rlq_id, rate=tag.rate)
+    return reply(octets, body, station_mac=station_mac, priority=priority, ethertypes=ethertypes)
+
+
+def is_answerable(octets: bytes, *, station_mac: bytes) -> bool:
+    """Return whether ``station_mac`` may answer the frame: to no group address, and not to itself."""
+    source = octets[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS]
+    return len(octets) >= _HEADER_OCTETS and not source[0] & _GROUP_BIT and source != station_mac
+
+
+class Edge(FECNEdge):
+    """The counters of a receiver that also meets frames that it does not answer; a record."""
+
+    unanswerable: int
+    """Tagged frames stripped without an answer: from a group address or from this station itself."""
+    foreign: int
+    """Frames for another station, left as they are."""
+
+
+class FECNDelivered(NamedTuple):
+    """A delivered data frame: its octets without the RD tag, and the returning frame, if any."""
+
+    octets: bytes
+    returning: bytes | None
+
+
+def receive(
+    edge: Edge,
+    octets: bytes,
+    *,
+    station_mac: bytes,
+    parameters: FECNEdgeParameters,
+    length_octets: int = 0,
+    ethertypes: EtherTypes = DEFAULT,
+) -> FECNDelivered:
+    """Take the RD tag out of a data frame that reached ``station_mac``, and make the frame that returns it.
+
+    ``octets`` is the frame from its DA on, without FCS, as far as it was captured; ``length_octets`` its
+    length on the wire if that is more.  A whole frame is padded to 60 octets again.
+    """
+    destination = octets[:_ADDRESS_OCTETS]
+    bare = untagged(octets, ethertypes=ethertypes)
+    if bare == octets:
+        return FECNDelivered(octets, None)
+    if destination != station_mac and not destination[0] & _GROUP_BIT:
+        edge.foreign += 1
+        return FECNDelivered(octets, None)
+    edge.stripped += 1
+    if length_octets <= len(octets):
+        bare = bare.ljust(MIN_OCTETS, b"\0")
+    if not is_answerable(octets, station_mac=station_mac):
+        edge.unanswerable += 1
+        return FECNDelivered(bare, None)
+    answer = returning(
+        octets, station_mac=station_mac, priority=parameters.return_priority, ethertypes=ethertypes
+    )
+    edge.returns += 1
+    return FECNDelivered(bare, answer)

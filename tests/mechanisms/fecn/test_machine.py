@@ -28,14 +28,14 @@ from ecmproto.mechanisms.api.protocol import (
     new_outbox,
 )
 from ecmproto.mechanisms.fecn.congestion_point import lowered
-from ecmproto.mechanisms.fecn.messages import RETURN_KIND, FECNEdge, receive, tagged, with_rate
+from ecmproto.mechanisms.fecn.edge import RETURN_KIND
 from ecmproto.mechanisms.fecn.parameters import FECNEdgeParameters
 from ecmproto.mechanisms.fecn.reaction_point import FECNFields, FECNSource, fecn_payload
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.record import new_record
 from ecmproto.units import RATE_INFINITY
 from tests.mechanisms.fecn.driver import DROPPED, HELD_OUT, MS, PORT_MAC, drive, greedy, made, place, trace
-from tests.mechanisms.fecn.frames import received
+from tests.mechanisms.fecn.frames import Edge, receive, received, tagged, with_rate
 from tests.mechanisms.parsing import parse_frame
 
 A, B = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
@@ -321,7 +321,7 @@ def test_numbers_equal_the_frames_on_a_wire(
     length += sent.added_octets
     receivers.on_delivery(Delivery(9, 0, flow, 3, length, False, sent.tagged, rate, sent.mark), outbox)
     message = outbox.messages[0]
-    edge = new_record(FECNEdge)
+    edge = new_record(Edge)
     got = receive(
         edge,
         behind,

@@ -30,7 +30,8 @@ from ecmproto.mechanisms.api.protocol import (
 from ecmproto.mechanisms.limiter import NEVER_NS
 from ecmproto.mechanisms.pause.congestion_point import FlowControlPoint
 from ecmproto.mechanisms.pause.gate import new_gates, obey, opens_ns
-from ecmproto.mechanisms.pause.messages import FlowControlMachine, PauseMachine, PFCMachine, read_flow_control
+from ecmproto.mechanisms.pause.machine import FlowControlMachine, PauseMachine, PFCMachine
+from ecmproto.mechanisms.pause.messages import read_flow_control
 from ecmproto.mechanisms.pause.parameters import (
     PAUSE,
     PFC,

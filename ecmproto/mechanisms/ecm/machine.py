@@ -9,7 +9,7 @@ import numpy as np
 from ecmproto.codec import ECM, CMTag
 from ecmproto.codec.tags import TagFormat
 from ecmproto.mechanisms.aimd.congestion_point import ECMPayload
-from ecmproto.mechanisms.aimd.messages import AIMDMachine
+from ecmproto.mechanisms.aimd.machine import AIMDMachine
 from ecmproto.mechanisms.aimd.reaction_point import new_stations
 from ecmproto.mechanisms.api.frames import MessageFormat
 from ecmproto.mechanisms.api.machine import PortContext
@@ -22,10 +22,7 @@ from ecmproto.mechanisms.ecm.congestion_point import (
     new_points,
     point_counters,
 )
-from ecmproto.mechanisms.ecm.reaction_point import (
-    ECMStations,
-    settings_record,
-)
+from ecmproto.mechanisms.ecm.reaction_point import ECMStations, settings_record
 
 PROTOCOL = 0
 """ECM in the discriminator word."""

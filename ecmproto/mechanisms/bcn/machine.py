@@ -9,7 +9,7 @@ import numpy as np
 from ecmproto.codec import BCN, RRTTag
 from ecmproto.codec.tags import TagFormat
 from ecmproto.formats.bcn import NORMAL, STOP
-from ecmproto.mechanisms.aimd.messages import AIMDMachine
+from ecmproto.mechanisms.aimd.machine import AIMDMachine
 from ecmproto.mechanisms.aimd.reaction_point import new_stations
 from ecmproto.mechanisms.api.frames import MessageFormat
 from ecmproto.mechanisms.api.machine import PortContext, SampledFrame
