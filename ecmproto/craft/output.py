@@ -15,8 +15,8 @@ from ecmproto.capture.writer import SNAPLEN
 from ecmproto.codec.document import json_text
 from ecmproto.codec.frame import Frame, decode_lax
 from ecmproto.craft.recipe import CaptureInfo, Chunk
-from ecmproto.dissect.form import Record, records
-from ecmproto.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, interface_document, record_document
+from ecmproto.dissect.form import records
+from ecmproto.dissect.json import FRAMES_SCHEMA, Json, NdJson, interface_document
 from ecmproto.errors import SpecError
 from ecmproto.formats.ethernet import Data
 from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
@@ -152,32 +152,38 @@ def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk) -> None:
         writer.write_batch(chunk.batch())
 
 
-class _Records(_Text):
-    """Base of both JSON forms, which write frames as `ecmproto.dissect` shows them."""
+class _NdJson(_Text):
+    """Frames as `ecmproto.dissect` shows them: one document a frame, one a line."""
 
     def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
         super().__init__(sink)
         self._capture = capture
         self._ethertypes = ethertypes
+        self._form: Json | NdJson = NdJson()
         self._count = 0
-
-    def _records(self, chunk: Chunk) -> list[Record]:
-        batch = chunk.batch(first=self._count)
-        self._count += len(chunk)
-        found = list(records(batch, self._capture.interfaces, ethertypes=self._ethertypes))
-        if not chunk.comments:
-            return found
-        return [dataclasses.replace(record, comments=chunk.comments) for record in found]
-
-
-class _Json(_Records):
-    """One document for all frames."""
 
     def write(self, chunk: Chunk) -> None:
         """Write a line a frame."""
-        for record in self._records(chunk):
-            start = "," if record.number > 1 else self._begin()
-            self.sink.write(f"{start}\n{json_text(record_document(record))}")
+        batch = chunk.batch(first=self._count)
+        self._count += len(chunk)
+        for record in records(batch, self._capture.interfaces, ethertypes=self._ethertypes):
+            if chunk.comments:
+                record = dataclasses.replace(record, comments=chunk.comments)
+            self.sink.write(self._form.record(record))
+
+
+class _Json(_NdJson):
+    """One document for all frames."""
+
+    def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
+        super().__init__(sink, capture, ethertypes)
+        self._form = Json()
+
+    def write(self, chunk: Chunk) -> None:
+        """Write a line a frame."""
+        if not self._count and len(chunk):
+            self.sink.write(self._begin())
+        super().write(chunk)
 
     def _begin(self) -> str:
         capture = json_text(_capture_document(self._capture))
@@ -186,16 +192,6 @@ class _Json(_Records):
     def finish(self) -> None:
         """Close the document."""
         self.sink.write(("\n" if self._count else self._begin()) + "]}\n")
-
-
-class _NdJson(_Records):
-    """One document a frame, one a line."""
-
-    def write(self, chunk: Chunk) -> None:
-        """Write a line a frame."""
-        for record in self._records(chunk):
-            document = {"schema": FRAME_SCHEMA, **record_document(record)}
-            self.sink.write(json_text(document) + "\n")
 
 
 def _capture_document(capture: CaptureInfo) -> dict[str, object]:

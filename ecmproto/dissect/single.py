@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any, TypeAlias
 
+from ecmproto.capture.batch import ETHERNET
 from ecmproto.codec.frame import Frame, encapsulated
 from ecmproto.columns.text.pieces import (
     Binary,
@@ -41,6 +44,7 @@ from ecmproto.columns.text.pieces import (
 )
 from ecmproto.dissect.form import Record, moment_text, seconds_text
 from ecmproto.formats.base import Layer
+from ecmproto.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.formats.schema import Field
 from ecmproto.formats.text import address_text
 
@@ -65,7 +69,7 @@ class View:
     def __init__(self, record: Record, origin_ns: int | None = None) -> None:
         self.record, self.octets, self.origin_ns = record, record.octets, origin_ns
 
-    def locate(self, depth: int = 0) -> Chain:
+    def locate(self, depth: int = sys.maxsize) -> Chain:
         """Find the layers of the frame and of those that it shows, ``depth`` at most; return the formats."""
         frame = self.record.frame
         self.layers: tuple[Layer | None, ...] = frame.layers
@@ -100,11 +104,14 @@ _NO_LAYERS = (None,) * TAILS
 
 
 @functools.lru_cache(maxsize=4096)
-def path_of(chain: Chain, first: int = 0) -> Path:
+def path_of(chain: Chain) -> Path:
     """Return the path of frames by their layers and those of the frames that they show."""
-    formats, *shown = chain
-    inner = path_of(tuple(shown), first + len(formats) + TAILS) if shown else None
-    return Path(layers=formats, first=first, sampled=inner)
+    firsts = [*accumulate((len(formats) + TAILS for formats in chain[:-1]), initial=0)]
+    path = None
+    for formats, first in zip(reversed(chain), reversed(firsts), strict=True):
+        path = Path(layers=formats, first=first, sampled=path)
+    assert path is not None, "a frame"
+    return path
 
 
 Text: TypeAlias = "Callable[[View], str]"
@@ -320,3 +327,23 @@ def octets_piece(field: Field, stretch: Octets) -> Piece:
     if field.kind == "ipv4":
         return Dotted(stretch)
     return Word(address_text, (stretch,)) if field.kind == "ipv6" else Hex(stretch)
+
+
+def where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
+    """Return the pieces ``then`` for frames that start with an Ethernet header, ``otherwise`` for others."""
+    if path.layers[:1] == (Ethernet,):
+        return then
+    if path.layers and path.layers[0] is not Data:
+        return otherwise
+    # of whatever link type, the octets are too few or of no format known
+    return [When(RecordNumber.LINKTYPE, ETHERNET, ETHERNET, then, otherwise)]
+
+
+def if_suspicious(path: Path, sampled: Path, *pieces: Piece) -> Iterator[Piece]:
+    """Yield pieces for where a sampled frame is from another than whom the message is for."""
+    headers = [index for index, cls in enumerate(path.layers) if cls in (Ethernet, ITag)]
+    if not headers or sampled.layers[:1] != (Ethernet,):
+        return
+    key = "cdst" if path.layers[headers[-1]] is ITag else "dst"
+    source, addressee = sampled.stretch(0, "src"), path.stretch(headers[-1], key)
+    yield When(Sum(source.as_number(), addressee.as_number(), times=-1), 0, 0, [], pieces)

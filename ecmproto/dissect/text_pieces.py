@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from ecmproto.capture.batch import ETHERNET, linktype_name
+from ecmproto.capture.batch import linktype_name
 from ecmproto.codec.frame import SUSPICIOUS
 from ecmproto.columns.layers import SHOWN_AS
 from ecmproto.columns.text.pieces import (
@@ -37,10 +37,9 @@ from ecmproto.columns.text.pieces import (
     Widest,
     Word,
 )
-from ecmproto.dissect.data_pieces import if_suspicious
 from ecmproto.dissect.form import Paint
 from ecmproto.dissect.lines import painted, prefixed
-from ecmproto.dissect.single import MOST, octets_piece
+from ecmproto.dissect.single import MOST, if_suspicious, octets_piece, where_ethernet
 from ecmproto.dissect.tree import (
     INDENT,
     LENGTH,
@@ -59,7 +58,6 @@ from ecmproto.dissect.tree import (
 )
 from ecmproto.formats.base import Layer
 from ecmproto.formats.ecm import ECM, CMTag, timestamp_ns
-from ecmproto.formats.ethernet import Data, Ethernet
 from ecmproto.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.formats.infiniband import ICRC
 from ecmproto.formats.lldp import TLV
@@ -111,7 +109,7 @@ def _tree_head(path: Path, paint: Paint) -> Iterator[Piece]:
         "\n",
     )
     link: list[Piece] = [f"{INDENT}link type  ", Word(_linktype_text, (RecordNumber.LINKTYPE,)), "\n"]
-    yield from _where_ethernet(path, [], link)
+    yield from where_ethernet(path, [], link)
     time: list[Piece] = [
         Moment(RecordNumber.TIME_NS), " UTC (", Seconds(RecordNumber.TIME_NS), "), ",
         Seconds(RecordNumber.SINCE_NS), " s since the first frame",
@@ -124,26 +122,16 @@ def _linktype_text(number: int) -> str:
     return f"{linktype_name(number)} ({number})"
 
 
-def _where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
-    """Return the pieces ``then`` for frames that start with an Ethernet header, ``otherwise`` for others."""
-    if path.layers[:1] == (Ethernet,):
-        return then
-    if path.layers and path.layers[0] is not Data:
-        return otherwise
-    # of whatever link type, the octets are too few or of no format known
-    return [When(RecordNumber.LINKTYPE, ETHERNET, ETHERNET, then, otherwise)]
-
-
 def _tree_tail(path: Path, paint: Paint) -> Iterator[Piece]:
     """Yield the pieces after the last layer; frames with a wrong FCS have no program."""
     for (name, what), stretch in zip(TAILS, (path.padding, path.trailer, path.fcs), strict=True):
-        title = _where_ethernet(path, [paint(name, "title")], [paint(name.removeprefix("eth."), "title")])
+        title = where_ethernet(path, [paint(name, "title")], [paint(name.removeprefix("eth."), "title")])
         where = (Decimal(_at(stretch.begin)), "–", Decimal(_at(stretch.end, -1)))
         pieces = [*title, *painted(paint, "dim", "  octets ", *where, f"  {what}"), f"\n{INDENT}"]
         pieces += _octets_pieces(stretch)
         if name == "eth.fcs":
             good = When(Size(stretch), _FCS_OCTETS, _FCS_OCTETS, [When(RecordNumber.CUT, 0, 0, ["  good"])])
-            pieces += _where_ethernet(path, [good], [])
+            pieces += where_ethernet(path, [good], [])
         yield When(Size(stretch), 1, MOST, [*pieces, "\n"])
 
 
