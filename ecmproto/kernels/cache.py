@@ -28,11 +28,15 @@ from numba.core.serialize import NumbaPickler, dumps
 
 from ecmproto.errors import CacheWarning
 from ecmproto.kernels import prebuilt
-from ecmproto.kernels.folder import body_of, digest, file_of, folder_for, load, save
+from ecmproto.kernels.folder import Name, body_of, digest, file_of, folder_for, load, save
+from ecmproto.kernels.sources import own_text
 from ecmproto.kernels.turns import TURNS
 
-Sources = Callable[[Any], tuple[Iterable[str], str]]
-"""From a signature to the names of the classes whose methods it calls, and a digest of all sources."""
+Sources = Callable[[Any, bool], tuple[Iterable[str], str]]
+"""From a signature to the names of the classes whose methods it calls, and a digest of all sources.
+
+It goes by their octets if the second argument is true, by their meaning otherwise.
+"""
 _numba: Any = numba  # untyped
 _rebuilt: Any = CompileResult._rebuild
 _address_of: Callable[[str], int | None] = llvmlite.binding.address_of_symbol
@@ -51,6 +55,7 @@ class KernelCache(NullCache):
 
     def __init__(self, function: Callable[..., Any], sources: Sources, octets: Callable[[Any], int]) -> None:
         self._code = function.__code__
+        self._text = own_text(function)
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         self._enclosed = digest(dumps(cells) if cells else b"")  # type: ignore[no-untyped-call]
         self._name = f"{Path(self._code.co_filename).stem}.{function.__qualname__}".replace("<locals>.", "")
@@ -97,8 +102,8 @@ class KernelCache(NullCache):
         store = prebuilt.store()
         if store.is_empty:
             return None
-        asked = self._asked(sig, _any(target_context.codegen()), _MINOR)
-        octets = store.read(self._code.co_filename, asked.name)
+        asked = self._asked_of_wheel(sig, target_context.codegen())
+        octets = store.read(self._code.co_filename, "".join(asked.name))
         if octets is None:
             return None
         pickled = body_of(octets, asked.stamp)
@@ -109,7 +114,7 @@ class KernelCache(NullCache):
 
     def _kept(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled form that an earlier process kept, None without one."""
-        asked = self._asked(sig, target_context.codegen().magic_tuple(), _numba.__version__)
+        asked = self._asked(sig, target_context.codegen())
         pickled = load(self._code.co_filename, asked.name, asked.stamp)
         return None if pickled is None else _made_of(pickled, asked, target_context)
 
@@ -127,31 +132,37 @@ class KernelCache(NullCache):
             return
         store, source = prebuilt.store(), self._code.co_filename
         if isinstance(store, prebuilt.Workshop):
-            asked = self._asked(sig, _any(data.codegen), _MINOR)
-            store.write(source, asked.name, file_of(_packed(asked, data), asked.stamp))
+            asked = self._asked_of_wheel(sig, data.codegen)
+            store.write(source, "".join(asked.name), file_of(_packed(asked, data), asked.stamp))
         elif self.cache_path is not None:
-            asked = self._asked(sig, data.codegen.magic_tuple(), _numba.__version__)
+            asked = self._asked(sig, data.codegen)
             save(source, asked.name, asked.stamp, _packed(asked, data))
 
-    def _asked(self, signature: Any, target: Any, version: str) -> _Asked:
-        """Return what is asked for: code for a target (`magic_tuple`), made by a version of numba."""
-        classes, sources = self._sources(signature)
+    def _asked(self, signature: Any, codegen: Any) -> _Asked:
+        """Return what this process asks for."""
+        classes, sources = self._sources(signature, False)
+        made_from = _numba.__version__, sources, self._enclosed, self._text
+        return self._described(signature, codegen.magic_tuple(), classes, made_from)
+
+    def _asked_of_wheel(self, signature: Any, codegen: Any) -> _Asked:
+        """Return what a wheel is asked for: code that any processor runs."""
+        classes, sources = self._sources(signature, True)
+        line = self._code.co_firstlineno
+        target = codegen.magic_tuple()[0], *prebuilt.CPU
+        return self._described(signature, target, (*classes, line), (_MINOR, sources, self._enclosed))
+
+    def _described(self, signature: Any, target: Any, kind: Iterable[Any], made_from: Any) -> _Asked:
         # With bounds checks the machine code is another.
         key = (signature, target, bool(_numba.config.BOUNDSCHECK))
-        identity = (self._code.co_firstlineno, *sys.version_info[:2], sys.abiflags, *classes, *map(str, key))
-        name = f"{self._name}-{digest(repr(identity).encode()).hex()[:24]}.nbc"
-        return _Asked(name, key, digest(repr((version, sources, self._enclosed)).encode()))
-
-
-def _any(codegen: Any) -> tuple[str, str, str]:
-    """Return the target of code that any processor runs, as `magic_tuple` names one."""
-    return codegen.magic_tuple()[0], *prebuilt.CPU
+        identity = (*sys.version_info[:2], sys.abiflags, *kind, *map(str, key))
+        name = f"{self._name}-{digest(repr(identity).encode()).hex()[:24]}", prebuilt.NUMBA_SUFFIX
+        return _Asked(name, key, digest(repr(made_from).encode()))
 
 
 class _Asked(NamedTuple):
     """A file's name, the target that its code must be compiled for, and a digest of its sources."""
 
-    name: str
+    name: Name
     key: Any
     stamp: bytes
 

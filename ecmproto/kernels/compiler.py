@@ -240,16 +240,17 @@ def _locations(error: Exception) -> Iterator[ir.Loc]:
                 yield place
 
 
-def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], str]:
+def _sources(function: Callable[..., Any], signature: Any, exact: bool) -> tuple[list[str], str]:
     """Return the classes whose methods ``function`` calls, and a digest of all that it is compiled from.
 
     Each combination of them is cached by itself, so that one that changed does not discard the others.
+    ``exact`` is that of `source_digest`.
     """
     structs = sorted(set(_structs(getattr(signature, "args", signature))), key=repr)
-    digest = hashlib.sha256(source_digest(function).encode())
+    digest = hashlib.sha256(source_digest(function, exact=exact).encode())
     for struct in structs:
         for name in sorted(_methods(struct)):
-            digest.update(source_digest(getattr(struct, name)).encode())
+            digest.update(source_digest(getattr(struct, name), exact=exact).encode())
     return [f"{struct.__module__}.{struct.__qualname__}" for struct in structs], digest.hexdigest()
 
 

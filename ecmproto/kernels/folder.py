@@ -20,11 +20,18 @@ from pathlib import Path
 
 from ecmproto.errors import CacheWarning
 
+FORMS_KEPT = 4
+"""How many files of one name are kept, the newest: so that who switches branches finds those of each."""
+NOTES_SUFFIX = ".nbm"
+"""The end of the names of files that have no code."""
 _told: list[str] = []
 _DIGEST_OCTETS = 32
 
+Name = tuple[str, str]
+"""The beginning and the end of a file's name; what it was made from stands between."""
 
-def load(source: str, name: str, stamp: bytes) -> bytes | None:
+
+def load(source: str, name: Name, stamp: bytes) -> bytes | None:
     """Return what `save` kept for code of the file ``source`` under ``name`` and ``stamp``; None otherwise.
 
     A stamp is a digest of what the code was made from.
@@ -32,13 +39,14 @@ def load(source: str, name: str, stamp: bytes) -> bytes | None:
     folder = folder_for(source)
     if folder is None:
         return None
+    path = _named(name, stamp)
     try:
-        octets = _read(folder, name)
+        octets = _read(folder, path)
     except OSError:
         return None
     body = body_of(octets, stamp)
     if body is not None:
-        _log("loaded from", folder, name)
+        _log("loaded from", folder, path)
     return body
 
 
@@ -55,15 +63,30 @@ def file_of(body: bytes, stamp: bytes) -> bytes:
     return stamp + digest(body) + body
 
 
-def save(source: str, name: str, stamp: bytes, body: bytes) -> None:
-    """Keep ``body`` for the next process, where that is possible."""
+def save(source: str, name: Name, stamp: bytes, body: bytes) -> None:
+    """Keep ``body`` for the next process, where that is possible, and no more forms than some."""
     folder = folder_for(source)
     if folder is None:
         return
     # A full disk, or a user given up since the folder was chosen: compiled again by the next process.
     with suppress(OSError):
-        _write(folder, name, file_of(body, stamp))
-        _log("saved to", folder, name)
+        _write(folder, _named(name, stamp), file_of(body, stamp))
+        _log("saved to", folder, _named(name, stamp))
+        _remove_older(folder, name)
+
+
+def _named(name: Name, stamp: bytes) -> str:
+    return f"{name[0]}-{stamp.hex()[:24]}{name[1]}"
+
+
+def _remove_older(folder: str, name: Name) -> None:
+    """Remove the older of the files of one name."""
+    start, end = name
+    with _opened(folder) as inside, os.scandir(inside) as files:
+        forms = [each for each in files if each.name.startswith(f"{start}-") and each.name.endswith(end)]
+        forms.sort(key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns)
+        for each in forms[:-FORMS_KEPT]:
+            os.unlink(each.name, dir_fd=inside)
 
 
 def digest(octets: bytes) -> bytes:
@@ -72,7 +95,7 @@ def digest(octets: bytes) -> bytes:
 
 
 def _log(what: str, folder: str, name: str) -> None:
-    if os.environ.get("NUMBA_DEBUG_CACHE", "0") not in ("", "0"):
+    if os.environ.get("NUMBA_DEBUG_CACHE", "0") not in ("", "0") and not name.endswith(NOTES_SUFFIX):
         print(f"[cache] data {what} {os.path.join(folder, name)!r}")
 
 

@@ -26,7 +26,7 @@ from ecmproto.kernels import folder, machine_code, prebuilt
 from ecmproto.kernels.arguments import describe, typing_key
 from ecmproto.kernels.folder import digest
 from ecmproto.kernels.machine_code import Entry
-from ecmproto.kernels.sources import follow, has_file, source_digest
+from ecmproto.kernels.sources import follow, has_file, own_text, source_digest
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -171,24 +171,33 @@ class Place:
     """Where the machine code of a function for some types of arguments is kept."""
 
     def __init__(self, function: Callable[..., Any], arguments: str, stamp: bytes) -> None:
-        code = function.__code__
-        self._source = code.co_filename
+        self._function = function
+        self._source = function.__code__.co_filename
         name = f"{Path(self._source).stem}.{function.__qualname__}".replace("<locals>.", "")
-        identity = (code.co_firstlineno, *sys.version_info[:2], sys.abiflags, arguments)
+        identity = (*sys.version_info[:2], sys.abiflags, arguments)
         self._names = [
-            f"{name}-{digest(repr((*identity, target)).encode()).hex()[:24]}.nmc"
+            (f"{name}-{digest(repr((*identity, target)).encode()).hex()[:24]}", ".nmc")
             for target in machine_code.targets()
         ]
-        sources = source_digest(function)
-        self._stamp = digest(repr((stamp, sources)).encode())
+        self._compiler = stamp
+
+    @functools.cached_property
+    def _stamp(self) -> bytes:
+        made_from = self._compiler, source_digest(self._function), own_text(self._function)
+        return digest(repr(made_from).encode())
+
+    @functools.cached_property
+    def _brought(self) -> bytes:
         # An image asks nothing of the numba that is here.
-        self._brought = digest(repr((prebuilt.FOLDER.name, sources)).encode())
+        sources = source_digest(self._function, exact=True)
+        return digest(repr((prebuilt.FOLDER.name, sources, self._function.__code__.co_firstlineno)).encode())
 
     def loaded(self) -> Entry | None:
         """Return the entry of code that the wheel brought or that is kept; None where none runs here."""
         store = prebuilt.store()
         for name in self._names:
-            image = folder.body_of(store.read(self._source, name), self._brought)
+            octets = store.read(self._source, "".join(name))
+            image = None if octets is None else folder.body_of(octets, self._brought)
             found = None if image is None else _entered(image)
             if found is not None:
                 return found
@@ -203,7 +212,7 @@ class Place:
         """Keep an image for the next process."""
         store = prebuilt.store()
         if isinstance(store, prebuilt.Workshop):
-            store.write(self._source, self._names[0], folder.file_of(image, self._brought))
+            store.write(self._source, "".join(self._names[0]), folder.file_of(image, self._brought))
         else:
             folder.save(self._source, self._names[0], self._stamp, image)
 

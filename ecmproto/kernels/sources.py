@@ -1,19 +1,26 @@
-"""What compiled code depends on: a digest of all sources that a function is compiled from.
+"""Digests of all sources that a function is compiled from, by their meaning or by their octets.
 
 numba's own cache of compiled code looks at the time and size of the function's own file only.  That serves
 stale code in two cases which happen here: a function it calls lives in another file and changed there,
 and an upgraded wheel, whose files all carry the same time.  `source_digest` therefore goes over the
 function's source file, those of all compiled functions it reaches and the constants they take from elsewhere.
+
+Code that is kept goes by the syntax of these files, without comments, docstrings and line numbers.  Parsing
+takes longer than loading compiled code does: the digests of files parsed before are kept beside that code.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 from collections.abc import Callable, Iterator
+from opcode import opmap
 from pathlib import Path
 from types import CodeType
 from typing import Any
+
+from ecmproto.kernels import folder
 
 _PACKAGE = Path(__file__).parents[1]
 _COMPILERS = (
@@ -27,6 +34,9 @@ _COMPILERS = (
 )
 """The files of the package that machine code depends on."""
 _CONSTANTS = (bool, int, float, str, tuple)
+_RAISE = opmap["RAISE_VARARGS"]
+_MEANINGS = "meanings", folder.NOTES_SUFFIX
+_MEANINGS_KEPT = 2048
 _functions: dict[int, Callable[..., Any]] = {}
 """The Python functions that compiled ones were made from, by the identity of these."""
 
@@ -45,15 +55,26 @@ def has_file(function: Callable[..., Any]) -> bool:
 
 
 @functools.cache
-def source_digest(function: Callable[..., Any]) -> str:
+def source_digest(function: Callable[..., Any], *, exact: bool = False) -> str:
     """Return a hex digest of all that the compiled form of ``function`` depends on.
 
-    Ask only when all modules are imported that it takes functions or constants from: at its first call.
+    It goes by the meaning of sources, or ``exact``, by their octets.  Call it when all modules are imported
+    that ``function`` takes functions or constants from: at its first call.
     """
     called, constants = reached(function)
-    parts = {_file_digest(str(_PACKAGE / name)) for name in _COMPILERS}
-    parts.update(constants, (_file_digest(each.__code__.co_filename) for each in called))
+    code = [each.__code__ for each in called]
+    files = {*(str(_PACKAGE / name) for name in _COMPILERS), *(each.co_filename for each in code)}
+    parts = {(_octets_digest if exact else _meaning)(path).hex() for path in files}
+    # An exception that compiled code raises has the line of its statement.
+    parts.update(constants, (str(list(each.co_lines())) for each in code if _RAISE in each.co_code[::2]))
     return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+
+
+def own_text(function: Callable[..., Any]) -> tuple[Any, ...]:
+    """Return the parts of a function's code that tell it from others of its name, but for nested code."""
+    code = function.__code__
+    constants = [each for each in code.co_consts if each != function.__doc__ and not hasattr(each, "co_code")]
+    return code.co_code, code.co_names, code.co_varnames, constants
 
 
 @functools.cache
@@ -74,8 +95,50 @@ def reached(function: Callable[..., Any]) -> tuple[frozenset[Callable[..., Any]]
 
 
 @functools.cache
-def _file_digest(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+def _octets_digest(path: str) -> bytes:
+    return folder.digest(Path(path).read_bytes())
+
+
+@functools.cache
+def _meaning(path: str) -> bytes:
+    """Return the digest of the syntax of a file."""
+    octets, known = _octets_digest(path), _meanings()
+    if octets not in known:
+        known[octets] = folder.digest(_syntax(Path(path).read_bytes()))
+        newest = list(known.items())[-_MEANINGS_KEPT:]
+        folder.save(__file__, _MEANINGS, _meanings_stamp(), b"".join(map(b"".join, newest)))
+    return known[octets]
+
+
+def _syntax(octets: bytes) -> bytes:
+    """Return a module's syntax without comments, docstrings and lines; its octets where it has none."""
+    import ast
+
+    try:
+        tree = ast.parse(octets)
+    except (SyntaxError, ValueError):
+        return octets
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            body[:] = [
+                each
+                for each in body
+                if not isinstance(each, ast.Expr) or not isinstance(each.value, ast.Constant)
+            ]
+    return ast.dump(tree).encode()
+
+
+@functools.cache
+def _meanings() -> dict[bytes, bytes]:
+    """Return the digests of syntax that are known, by those of octets, the newest last."""
+    kept = folder.load(__file__, _MEANINGS, _meanings_stamp()) or b""
+    return {kept[at : at + 32]: kept[at + 32 : at + 64] for at in range(0, len(kept), 64)}
+
+
+@functools.cache
+def _meanings_stamp() -> bytes:
+    return folder.digest(sys.version.encode() + _octets_digest(__file__))
 
 
 def _names(code: CodeType) -> Iterator[str]:

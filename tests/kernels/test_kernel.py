@@ -15,6 +15,7 @@ import pytest
 from numba.core.caching import NullCache
 from numba.core.dispatcher import _DispatcherBase as Base
 
+from ecmproto.kernels.folder import FORMS_KEPT
 from ecmproto.kernels.kernel import compiled, is_disabled
 
 INNER = (
@@ -102,6 +103,86 @@ def test_what_a_function_further_down_calls_counts_too(tmp_path: Path) -> None:
     for added, expected in ((1, "2"), (2, "3")):
         (tmp_path / "inner_part.py").write_text(INNER.format(added))
         assert run_outer(tmp_path, NUMBA_DISABLE_JIT="0")[0] == expected
+
+
+COMMENTED = '''"""What this is."""
+# why
+from ecmproto.kernels.kernel import compiled
+
+
+@compiled
+def inner(x: int) -> int:
+    """Return more."""
+    # by this
+    return x + {}  # hence
+'''
+
+
+def test_comments_and_docstrings_compile_nothing(tmp_path: Path) -> None:
+    (tmp_path / "outer_part.py").write_text(OUTER)
+    for text, saved in ((INNER, True), (COMMENTED, False), (COMMENTED.replace("more", "x and more"), False)):
+        (tmp_path / "inner_part.py").write_text(text.format(1))
+        result, cache = run_outer(tmp_path, NUMBA_DISABLE_JIT="0")
+        assert result == "2"
+        assert ("data saved" in cache) == saved
+
+
+def test_a_comment_above_a_kernel_compiles_nothing(tmp_path: Path) -> None:
+    (tmp_path / "inner_part.py").write_text(INNER.format(1))
+    for text, saved in ((OUTER, True), ("# why\n" + OUTER, False)):
+        (tmp_path / "outer_part.py").write_text(text)
+        assert ("data saved" in run_outer(tmp_path, NUMBA_DISABLE_JIT="0")[1]) == saved
+
+
+RAISING = (
+    "from ecmproto.kernels.kernel import compiled\n{}@compiled\ndef inner(x: int) -> int:\n"
+    "    if x > 0:\n        raise ValueError\n    return x\n"
+)
+
+
+def test_a_raised_exception_keeps_its_line(tmp_path: Path) -> None:
+    (tmp_path / "outer_part.py").write_text(OUTER)
+    code = (
+        "import traceback\nfrom outer_part import outer\n"
+        "try:\n    outer(1)\n"
+        "except ValueError as error:\n    print(traceback.extract_tb(error.__traceback__)[-1].lineno)"
+    )
+    for comment, line in (("", 5), ("# why\n", 6)):
+        (tmp_path / "inner_part.py").write_text(RAISING.format(comment))
+        assert run_code(code, tmp_path) == f"{line}\n"
+
+
+def test_the_last_forms_of_a_kernel_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "outer_part.py").write_text(OUTER)
+    for added in (1, 2, 3, 4, 5):
+        (tmp_path / "inner_part.py").write_text(INNER.format(added))
+        run_outer(tmp_path, NUMBA_DISABLE_JIT="0")
+    assert len(list((tmp_path / "cache").rglob("*.nbc"))) == FORMS_KEPT
+    for added, saved in ((2, False), (5, False), (1, True)):
+        (tmp_path / "inner_part.py").write_text(INNER.format(added))
+        result, cache = run_outer(tmp_path, NUMBA_DISABLE_JIT="0")
+        assert (result, "data saved" in cache) == (str(1 + added), saved)
+
+
+TWO_OF_A_NAME = """
+import os
+from ecmproto.kernels.kernel import compiled
+
+if os.environ.get("SUBTRACTED"):
+    @compiled
+    def outer(x: int) -> int:
+        return x - 1
+else:
+    @compiled
+    def outer(x: int) -> int:
+        return x + 1
+"""
+
+
+def test_functions_of_one_name_are_two_kernels(tmp_path: Path) -> None:
+    (tmp_path / "outer_part.py").write_text(TWO_OF_A_NAME)
+    for environment, expected in (({}, "2"), ({"SUBTRACTED": "1"}, "0"), ({}, "2")):
+        assert run_outer(tmp_path, NUMBA_DISABLE_JIT="0", **environment)[0] == expected
 
 
 def test_without_the_compiler_the_text_runs_as_it_stands(tmp_path: Path) -> None:
