@@ -127,6 +127,14 @@ def format_time(ns: float) -> str:
     return f"{_digits(hours)} h" if abs(_rounded(ns)) >= 3600 * NS_PER_S else _prefixed(ns, TIME_UNITS)
 
 
+def per_second(rate: float) -> str:
+    """Return a rate of frames for a person: ``783.2 k/s``."""
+    for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if rate >= factor:
+            return f"{rate / factor:.4g} {prefix}/s"
+    return f"{rate:.4g} /s"
+
+
 def format_index(index: float) -> str:
     """Return a number between 0 and 1, such as Jain's index of fairness, for a person; "–" for none."""
     return f"{index:.4f}" if math.isfinite(index) else "–"

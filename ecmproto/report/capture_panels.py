@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,18 @@ from ecmproto.report.panels import (
     number_text,
     value_axis,
 )
-from ecmproto.report.run import Scale, rate_scale, time_scale, value_text
+from ecmproto.report.run import Scale, frame_scale, rate_scale, time_scale, value_text
 from ecmproto.report.sheet import ALERT, QUEUE, Format, LegendEntry, line_style, shortened
 from ecmproto.stats import Statistics
-from ecmproto.stats.statistics import kind_of
+from ecmproto.stats.statistics import kind_of, means
 from ecmproto.units import NS_PER_S, format_rate, format_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Name = Literal[
+    "rate", "pauses", "marks", "cnps", "delay", "kinds", "points", "feedback", "advertised", "latency"
+]
 
 _ROWS = 16
 
@@ -46,11 +50,10 @@ class Panel(Panels[Statistics]):
         self.statistics = statistics
         self._edges = _edges_ns(statistics)
 
-    def _per_second(self, counts: Sequence[int], factor: int = 1) -> Floats:
-        rates: Floats = np.array(counts, np.float64) * (
-            factor * NS_PER_S / self.statistics.intervals.width_ns
-        )
-        return rates
+
+def _per_second(statistics: Statistics, counts: Sequence[int], factor: int = 1) -> Floats:
+    rates: Floats = np.array(counts, np.float64) * (factor * NS_PER_S / statistics.intervals.width_ns)
+    return rates
 
 
 def _edges_ns(statistics: Statistics) -> NDArray[Any]:
@@ -74,14 +77,14 @@ class RatePanel(Panel):
 
     def readout(self, run: Statistics) -> str:
         """The mean and the peak."""
-        mean = self.statistics.span.per_second(8 * self.statistics.octets)
-        width = format_time(self.statistics.intervals.width_ns)
+        mean = run.bits_per_s(run)
+        width = format_time(run.intervals.width_ns)
         peak = f"peak {format_rate(highest(self._rates))} in {width}"
         return peak if mean is None else f"mean {format_rate(mean)}, {peak}"
 
     @property
     def _rates(self) -> Floats:
-        return self._per_second(self.statistics.octets_over_time, 8)
+        return _per_second(self.statistics, self.statistics.octets_over_time, 8)
 
     @property
     def _scale(self) -> Scale:
@@ -93,9 +96,9 @@ class RatePanel(Panel):
         value_axis(axes, 0, 1.06 * (highest(self._rates) or 1.0) / factor, self.form)
         edges = coarse_edges(self._edges, self.form.bins) / self.time.scale.factor
         peaks = coarse_peaks(self._rates, self.form.bins) / factor
-        means = coarse_means(self._edges, self._rates, self.form.bins) / factor
+        drawn = coarse_means(self._edges, self._rates, self.form.bins) / factor
         axes.stairs(peaks, edges, fill=True, color=QUEUE.light, alpha=0.25, linewidth=0)
-        axes.stairs(means, edges, color=QUEUE.light, linewidth=1.3, baseline=None)
+        axes.stairs(drawn, edges, color=QUEUE.light, linewidth=1.3, baseline=None)
 
 
 class PausePanel(RowPanels[Statistics]):
@@ -202,11 +205,7 @@ class DelayPanel(Panel):
     def readout(self, run: Statistics) -> str:
         """The percentiles."""
         delay = run.roce.delay_ns if run.roce is not None else None
-        if delay is None:
-            return ""
-        values = [("p50", delay.p50), ("p90", delay.p90), ("p99", delay.p99), ("most", delay.maximum)]
-        shown = values if self._is_wide else values[0::2]
-        return ", ".join(f"{name} {format_time(value)}" for name, value in shown)
+        return "" if delay is None else delay.as_times("p50 p90 p99 most" if self._is_wide else "p50 p99")
 
     @property
     def _is_wide(self) -> bool:
@@ -240,9 +239,6 @@ def _whom(priority: int | None) -> str:
     return "link" if priority is None else f"priority {priority}"
 
 
-PanelKind = Callable[[Statistics, TimeAxis, Format], Panels[Statistics]]
-
-
 _LINES = 8
 """How many lines of one panel can be told apart."""
 _COARSER = 3
@@ -252,48 +248,48 @@ _DOTTED_BELOW = 40
 _MARKS = 7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelLine:
-    """A line of a panel: a value for each interval, NaN for none."""
+Line: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
+"""A line of a panel: its label, a value for each interval, and its weight; the heaviest come first."""
 
-    label: str
-    values: Floats
-    weight: float
-    """The order of the lines: the greatest first."""
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines of a panel, the scale of their axis for the highest value, and figures above the panel."""
+
+    of: Callable[[Statistics], Iterable[Line]]
+    scale: Callable[[float], Scale]
+    legend: bool = True
+    readout: Callable[[Statistics], str] = lambda statistics: ""
 
 
 class LinePanel(Panel):
-    """Several lines on one scale, the weightiest by themselves, the others joined."""
+    """Several lines on one scale, the weightiest by themselves."""
 
-    def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
+    def __init__(self, table: Lines, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__(statistics, time, form)
-        lines = sorted(self.lines(), key=lambda line: -line.weight)
-        self._lines = lines[:_LINES]
-        self._left_out = len(lines) - len(self._lines)
+        self._table = table
+        lines = sorted(table.of(statistics), key=lambda line: -line[2])
+        self._labels = [label for label, _, _ in lines[:_LINES]]
+        self._left_out = len(lines) - len(self._labels)
         self._bins = form.bins // _COARSER
-        self._drawn = [coarse_means(self._edges, line.values, self._bins) for line in self._lines]
+        self._drawn = [
+            coarse_means(self._edges, np.array(values, np.float64), self._bins)
+            for _, values, _ in lines[:_LINES]
+        ]
         self._top = max(map(highest, self._drawn), default=0.0) or 1.0
-
-    def lines(self) -> list[PanelLine]:
-        """Return all lines."""
-        raise NotImplementedError
-
-    def scale(self, top: float) -> Scale:
-        """Return the scale of the vertical axis."""
-        raise NotImplementedError
 
     @property
     def shown(self) -> bool:
         """Whether there are lines."""
-        return bool(self._lines) and self.statistics.intervals.count > 1
+        return bool(self._labels) and self.statistics.intervals.count > 1
 
     def unit(self, run: Statistics) -> str:
         """The axis' prefixed unit."""
-        return self.scale(self._top).unit
+        return self._table.scale(self._top).unit
 
     def readout(self, run: Statistics) -> str:
-        """How many lines are not drawn."""
-        return f"{self._left_out} more not drawn" if self._left_out else ""
+        """How many lines are not drawn, or the panel's own figures."""
+        return f"{self._left_out} more not drawn" if self._left_out else self._table.readout(run)
 
     def height_px(self, run: Statistics) -> float:
         """How high the axes are."""
@@ -304,13 +300,14 @@ class LinePanel(Panel):
         from matplotlib.lines import Line2D
 
         return [
-            LegendEntry(handle=Line2D((), (), **_look(place)), text=line.label)
-            for place, line in enumerate(self._lines)
+            LegendEntry(handle=Line2D((), (), **_look(place)), text=label)
+            for place, label in enumerate(self._labels)
+            if self._table.legend
         ]
 
     def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
-        factor = self.scale(self._top).factor
+        factor = self._table.scale(self._top).factor
         value_axis(axes, 0, 1.06 * self._top / factor, self.form)
         edges = coarse_edges(self._edges, self._bins) / self.time.scale.factor
         times = (edges[1:] + edges[:-1]) / 2
@@ -323,130 +320,44 @@ class LinePanel(Panel):
             axes.plot(times[there], values[there] / factor, **look)
 
 
-class KindPanel(LinePanel):
-    """Messages and flow control, frames a second of each kind."""
-
-    def lines(self) -> list[PanelLine]:
-        """Return a line for each kind."""
-        return [
-            PanelLine(
-                label=each.kind.title, values=self._per_second(each.frames_over_time), weight=each.frames
-            )
-            for each in self.statistics.kinds
-            if each.kind.group in ("message", "flow control") and "." not in each.kind.name
-        ]
-
-    def scale(self, top: float) -> Scale:
-        """Return the scale of the vertical axis."""
-        return _frame_scale(top)
+def _kinds(statistics: Statistics) -> Iterator[Line]:
+    for each in statistics.kinds:
+        if each.kind.group in ("message", "flow control") and "." not in each.kind.name:
+            yield each.kind.title, _per_second(statistics, each.frames_over_time), each.frames
 
 
-class MarkPanel(LinePanel):
-    """The part of RoCE frames that were marked on the way."""
-
-    def lines(self) -> list[PanelLine]:
-        """Return the one line."""
-        found = self.statistics.roce
-        if found is None or not any(found.ce_over_time):
-            return []
-        marked = _means(found.ce_over_time, found.frames_over_time)
-        return [PanelLine(label="CE", values=marked, weight=1)]
-
-    def entries(self) -> list[LegendEntry]:
-        """Return no legend for the one line."""
-        return []
-
-    def scale(self, top: float) -> Scale:
-        """Return the scale of the vertical axis."""
-        return Scale(factor=0.01, unit="%")
+def _marks(statistics: Statistics) -> Iterator[Line]:
+    found = statistics.roce
+    if found is not None and any(found.ce_over_time):
+        yield "CE", means(found.ce_over_time, found.frames_over_time), 1
 
 
-class CnpPanel(LinePanel):
-    """CNPs a second."""
-
-    def lines(self) -> list[PanelLine]:
-        """Return the one line."""
-        found = self.statistics.roce
-        if found is None or not any(found.cnps_over_time):
-            return []
-        return [PanelLine(label="CNP", values=self._per_second(found.cnps_over_time), weight=1)]
-
-    def entries(self) -> list[LegendEntry]:
-        """Return no legend for the one line."""
-        return []
-
-    def scale(self, top: float) -> Scale:
-        """Return the scale of the vertical axis."""
-        return _frame_scale(top)
+def _cnps(statistics: Statistics) -> Iterator[Line]:
+    if statistics.roce is not None and any(statistics.roce.cnps_over_time):
+        yield "CNP", _per_second(statistics, statistics.roce.cnps_over_time), 1
 
 
-class PointPanel(LinePanel):
-    """CNMs a second of each congestion point."""
-
-    def lines(self) -> list[PanelLine]:
-        """Return a line for each CPID."""
-        return [
-            PanelLine(
-                label=cpid_text(point.cpid),
-                values=self._per_second(point.frames_over_time),
-                weight=point.frames,
-            )
-            for point in self.statistics.congestion_points
-            if point.kind == "cnm"
-        ]
-
-    def scale(self, top: float) -> Scale:
-        """Return the scale of the vertical axis."""
-        return _frame_scale(top)
+def _points(statistics: Statistics) -> Iterator[Line]:
+    for point in statistics.congestion_points:
+        if point.kind == "cnm":
+            yield cpid_text(point.cpid), _per_second(statistics, point.frames_over_time), point.frames
 
 
-class AdvertisedPanel(LinePanel):
-    """Rates that RD tags, FECN returns and DBP reports carry, the mean of each short span of time."""
-
-    def lines(self) -> list[PanelLine]:
-        """Return a line for each carrier and rate-limited queue."""
-        return [
-            PanelLine(
-                label=f"{_carrier(rate.kind)} {address_text(rate.station)} RLQ {rate.rlq_id}",
-                values=_means(rate.rate_sum_bps_over_time, rate.limited_over_time),
-                weight=rate.frames,
-            )
-            for rate in self.statistics.rates
-            if rate.rate_bps is not None and any(rate.limited_over_time)
-        ]
-
-    def scale(self, top: float) -> Scale:
-        """Return the scale of the vertical axis."""
-        return rate_scale(top)
+def _advertised(statistics: Statistics) -> Iterator[Line]:
+    for rate in statistics.rates:
+        if any(rate.limited_over_time):
+            label = f"{_carrier(rate.kind)} {address_text(rate.station)} RLQ {rate.rlq_id}"
+            yield label, rate.rate_mean_bps_over_time, rate.frames
 
 
-class LatencyPanel(LinePanel):
-    """The latency that replies to E²CM's probes state, the mean of each short span of time."""
+def _latency(statistics: Statistics) -> Iterator[Line]:
+    if statistics.probes is not None and any(statistics.probes.replies_over_time):
+        yield "all flows", statistics.probes.latency_mean_ns_over_time, 1
 
-    def lines(self) -> list[PanelLine]:
-        """Return the one line."""
-        probes = self.statistics.probes
-        if probes is None or not any(probes.replies_over_time):
-            return []
-        means = _means(probes.latency_sum_ns_over_time, probes.replies_over_time)
-        return [PanelLine(label="all flows", values=means, weight=probes.replies)]
 
-    def entries(self) -> list[LegendEntry]:
-        """Return no legend for the one line."""
-        return []
-
-    def readout(self, run: Statistics) -> str:
-        """The percentiles."""
-        probes = self.statistics.probes
-        if probes is None or probes.latency_ns is None:
-            return ""
-        latency = probes.latency_ns
-        values = (("p50", latency.p50), ("p90", latency.p90), ("p99", latency.p99), ("most", latency.maximum))
-        return ", ".join(f"{name} {format_time(value)}" for name, value in values)
-
-    def scale(self, top: float) -> Scale:
-        """Return the scale of the vertical axis."""
-        return time_scale(top)
+def _latency_readout(statistics: Statistics) -> str:
+    found = statistics.probes.latency_ns if statistics.probes is not None else None
+    return "" if found is None else found.as_times("p50 p90 p99 most")
 
 
 def _carrier(layer: str) -> str:
@@ -462,16 +373,69 @@ def _look(place: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _frame_scale(top: float) -> Scale:
-    for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if top >= factor:
-            return Scale(factor=factor, unit=f"{prefix}/s")
-    return Scale(factor=1, unit="/s")
+@dataclass(frozen=True, slots=True)
+class PanelKind:
+    """A kind of panel: its heading, its maker or what its lines are, and how to read it."""
+
+    heading: str
+    panel: Callable[[Statistics, TimeAxis, Format], Panels[Statistics]] | Lines
+    reading: str
+
+    def of(self, statistics: Statistics, time: TimeAxis, form: Format) -> Panels[Statistics]:
+        """Return the panel of ``statistics``."""
+        if isinstance(self.panel, Lines):
+            return LinePanel(self.panel, statistics, time, form)
+        return self.panel(statistics, time, form)
 
 
-def _means(sums: Sequence[int], counts: Sequence[int]) -> Floats:
-    """Return the mean of each interval, NaN where there was nothing."""
-    number = np.array(counts, np.float64)
-    means: Floats = np.full(len(number), np.nan)
-    np.divide(np.array(sums, np.float64), number, out=means, where=number > 0)
-    return means
+PANELS: Mapping[Name, PanelKind] = {
+    "rate": PanelKind(
+        "Rate of all frames", RatePanel,
+        "Octets of frames as they were on the wire, times eight. The line is the mean of each short span "
+        "of time, the shaded area reaches up to the peak in it.",
+    ),
+    "pauses": PanelKind(
+        "Time stopped by PAUSE and PFC", PausePanel,
+        "For how much of each short span of time a pause was in force; the figure at the right is the part "
+        "of the whole capture. Whoever is named sent the pause frames: who stood still is the other end of "
+        "the link. No drop counter shows this time.",
+    ),
+    "marks": PanelKind(
+        "RoCE frames marked CE", Lines(_marks, lambda top: Scale(factor=0.01, unit="%"), legend=False),
+        "The part of all RoCE frames whose ECN field says that a queue on the way was too long.",
+    ),
+    "cnps": PanelKind(
+        "CNPs", Lines(_cnps, frame_scale, legend=False),
+        "Congestion notification packets a second: each asks a queue pair's sender to slow down.",
+    ),
+    "delay": PanelKind(
+        "Delay of CNPs", DelayPanel,
+        "How long it took from the first marked frame of a flow, since the last CNP for it, to the next CNP. "
+        "CNPs that are not known to be for one flow are not here.",
+    ),
+    "kinds": PanelKind(
+        "Messages and flow control", Lines(_kinds, frame_scale),
+        "Congestion messages and pause frames a second, kind by kind.",
+    ),
+    "points": PanelKind(
+        "CNMs by congestion point", Lines(_points, frame_scale),
+        "Congestion notification messages a second of the congestion points that sent most.",
+    ),
+    "feedback": PanelKind(
+        "CNMs by quantized feedback", HistogramPanel,
+        "How strongly CNMs asked for less, from 0 to 63. The farther to the right, the more congested the "
+        "queues were when they were sampled.",
+    ),
+    "advertised": PanelKind(
+        "Advertised rates", Lines(_advertised, rate_scale),
+        "The rates that switches allow rate-limited queues, as RD tags collect them and as they come back; "
+        "tags that no switch has lowered yet are not drawn.",
+    ),
+    "latency": PanelKind(
+        "Latency measured by E²CM probes",
+        Lines(_latency, time_scale, legend=False, readout=_latency_readout),
+        "The time that forward probes took, as the replies carry it: the destination's clock less the "
+        "source's timestamp, so a difference of the two clocks is in it.",
+    ),
+}  # fmt: skip
+"""Every kind of panel, in the order in which a report shows them."""

@@ -278,6 +278,11 @@ def rate_scale(greatest: float) -> Scale:
     return _prefixed(greatest, "b/s")
 
 
+def frame_scale(greatest: float) -> Scale:
+    """Return the scale on which frames a second up to ``greatest`` are read best."""
+    return _prefixed(greatest, "/s", _PREFIXES[1:])
+
+
 def time_scale(span_ns: float) -> Scale:
     """Return the scale on which a time axis of ``span_ns`` is read best."""
     for least_ns, unit, factor in _TIME_UNITS:
@@ -318,8 +323,11 @@ _SCALES: dict[str, Callable[[float], Scale]] = {
 }
 
 
-def _prefixed(greatest: float, unit: str) -> Scale:
-    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+_PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+
+
+def _prefixed(greatest: float, unit: str, prefixes: Sequence[tuple[str, float]] = _PREFIXES) -> Scale:
+    for prefix, factor in prefixes:
         if greatest >= factor:
             return Scale(factor=factor, unit=f"{prefix}{unit}")
     return Scale(factor=1, unit=unit)

@@ -22,7 +22,8 @@ from ecmproto.formats.e2cm import E2CM
 from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.text import mac_text
-from ecmproto.units import NS_PER_S
+from ecmproto.stats.cells import value_of
+from ecmproto.units import NS_PER_S, format_time
 
 NS_PER_US = 1000
 
@@ -131,17 +132,17 @@ class Distribution:
     p90: int
     p99: int
 
+    def as_times(self, names: str) -> str:
+        """Return some numbers as durations, ``least`` to ``most``: ``p50 8 µs, most 9 µs``."""
+        ends = {"least": "minimum", "most": "maximum"}
+        return ", ".join(
+            f"{name} {format_time(getattr(self, ends.get(name, name)))}" for name in names.split()
+        )
+
     def scaled(self, factor: int) -> Distribution:
         """Return the distribution of the numbers times ``factor``."""
-        return Distribution(
-            count=self.count,
-            minimum=factor * self.minimum,
-            mean=factor * self.mean,
-            maximum=factor * self.maximum,
-            p50=factor * self.p50,
-            p90=factor * self.p90,
-            p99=factor * self.p99,
-        )
+        values = {name: factor * value for name, value in dataclasses.asdict(self).items()}
+        return Distribution(**values | {"count": self.count})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +314,10 @@ class AdvertisedRate:
         return means(self.rate_sum_bps_over_time, self.limited_over_time)
 
 
+def _whom(priority: int | None) -> str:
+    return "the whole link" if priority is None else f"priority {priority}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPause:
     """The pauses of one class; ``priority`` None is PAUSE, which stops the whole link."""
@@ -333,6 +338,11 @@ class ClassPause:
     expired: int | None = field(default=None, metadata=_LEFT_OUT)
     """Pauses that ran out: neither renewed nor ended by a frame in time."""
     paused_ns_over_time: tuple[int, ...] = field(repr=False, default=())
+
+    @property
+    def whom(self) -> str:
+        """The traffic that is stopped."""
+        return _whom(self.priority)
 
     @property
     def history(self) -> Mapping[str, Any]:
@@ -389,6 +399,11 @@ class PauseStorm:
     frames_left: int | None = field(metadata=_in_json(also="seen"))
     """Frames of the priority that left the stopped port within the detection time while the pause was in
     force; None where the capture cannot show any."""
+
+    @property
+    def whom(self) -> str:
+        """The traffic that is stopped."""
+        return _whom(self.priority)
 
     @property
     def seen(self) -> str:
@@ -633,6 +648,10 @@ class Statistics:
         """Return the mean rate of octets, in bits."""
         return self.span.per_second(8 * each.octets)
 
+    def frames_share(self, each: KindCount) -> float:
+        """Return a part of all frames."""
+        return each.frames / self.frames
+
     def cnps_per_s(self, each: QueuePair | RoceTraffic) -> float | None:
         """Return the mean rate of CNPs."""
         return self.span.per_second(each.cnps)
@@ -683,9 +702,7 @@ def _members(value: Any, statistics: Statistics) -> dict[str, Any]:
         found = getattr(value, each.name)
         put(each.name if name is None else name, plain(found) if plain else found)
         for more in also or ():
-            own = more.lstrip("*")
-            found = getattr(value if hasattr(value, own) else statistics, own)
-            put(more, found(value) if callable(found) else found)
+            put(more, value_of(value, more.lstrip("*"), statistics))
     return members
 
 

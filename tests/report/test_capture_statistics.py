@@ -15,9 +15,6 @@ from ecmproto.codec import CNM, E2CM, Ethernet, Frame, RDTag, encode
 from ecmproto.errors import OutputError
 from ecmproto.formats.ip import CE
 from ecmproto.report.capture_page import (
-    HEADINGS,
-    PANELS,
-    Name,
     extent,
     lost_to_pause,
     panel_of,
@@ -28,6 +25,7 @@ from ecmproto.report.capture_page import (
     statistics_png,
     statistics_svg,
 )
+from ecmproto.report.capture_panels import PANELS, Name
 from ecmproto.report.sheet import NARROW, WIDE, Format
 from ecmproto.stats import Accumulator, Statistics, capture_stats
 from pcaps.manifest import FOLDER
@@ -96,8 +94,8 @@ def test_the_page_is_well_formed_and_shows_every_panel_twice() -> None:
     page = check_page(text)
     headings = [data for tag, data in page.texts if tag == "h2"]
     assert headings == [
-        "In numbers", *HEADINGS.values(), "Who stopped whom", "RoCE by queue pair", "Kinds of frames",
-        "Notes",
+        "In numbers", *(kind.heading for kind in PANELS.values()), "Who stopped whom", "RoCE by queue pair",
+        "Kinds of frames", "Notes",
     ]  # fmt: skip
     assert text.count("<svg") == 2 * len(PANELS)
     leads = [data for tag, data in page.texts if tag == "p"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto.units import format_octets, format_rate, format_time
+from ecmproto.units import format_octets, format_rate, format_time, per_second
 from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.options import (
@@ -27,9 +27,9 @@ from ecmproto_cli.options import (
     storm_options,
     write_option,
 )
-from ecmproto_cli.output import check_outputs, columns_of, output_form, pairs
+from ecmproto_cli.output import check_outputs, output_form, pairs
 from ecmproto_cli.progress import told_when_compiling
-from ecmproto_cli.stats_table import address, per_second, share, stats_table
+from ecmproto_cli.stats_table import address, share, stats_table, table
 from ecmproto_cli.terminal import echo, paint, visible
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ecmproto.filter import Filter
     from ecmproto.live.monitor import Change, PauseChange, Rotation
     from ecmproto.stats import Accumulator, Statistics
+    from ecmproto.stats.cells import Columns
 
 SCHEMA = "ecmproto/monitor/1"
 _NAMES = 13
@@ -50,8 +51,6 @@ _PAUSES_SHOWN = 12
 _TOLD = ("message", "flow control")
 """The groups of kinds that a line tells."""
 _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
-
-_Rows = list[tuple[str, Sequence[str]]]
 
 
 @click.command()
@@ -334,12 +333,10 @@ def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> s
 def _kinds(change: Change) -> Iterator[str]:
     if not change.kinds:
         return
-    rows: _Rows = [("", ["frames", "now", ""])]
-    for each in change.kinds:
-        cells = [f"{each.frames:,}", per_second(each.frames_per_s), format_rate(each.bits_per_s)]
-        if "." not in each.kind.name:  # types of messages are told at the end
-            rows.append((each.kind.title, cells))
-    yield f"{paint('kinds of frames', 'title')}\n{columns_of(rows)}"
+    # types of messages are told at the end
+    rows = [(each.kind.title, each) for each in change.kinds if "." not in each.kind.name]
+    columns: Columns = {"frames": "frames", "now": "frames_per_s", "": "bits_per_s"}
+    yield f"{paint('kinds of frames', 'title')}\n{table(rows, columns, change)}"
 
 
 def _points(change: Change) -> Iterator[str]:
@@ -348,26 +345,27 @@ def _points(change: Change) -> Iterator[str]:
 
     if not change.points:
         return
-    rows: _Rows = [("", ["messages", "now"])]
-    for point in change.points[:_POINTS_SHOWN]:
-        cells = [f"{point.frames:,}", per_second(point.frames_per_s)]
-        rows.append((f"{kind_of(point.kind).title} {cpid_text(point.cpid)}", cells))
-    more = len(change.points) - _POINTS_SHOWN
+    rows = [(f"{kind_of(point.kind).title} {cpid_text(point.cpid)}", point) for point in change.points]
+    shown = table(rows[:_POINTS_SHOWN], {"messages": "frames", "now": "frames_per_s"}, change)
+    more = len(rows) - _POINTS_SHOWN
     tail = f"\n  and {more} more" if more > 0 else ""
-    yield f"{paint('messages by congestion point', 'title')}\n{columns_of(rows)}{tail}"
+    yield f"{paint('messages by congestion point', 'title')}\n{shown}{tail}"
 
 
 def _pauses(change: Change) -> Iterator[str]:
     if not change.pauses:
         return
-    rows: _Rows = [("", ["frames", "stopped", "now", "transitions", "ran out", ""])]
-    for each in change.pauses[:_PAUSES_SHOWN]:
-        cells = [f"{each.frames:,}", format_time(each.paused_ns), share(min(1.0, each.share))]
-        cells += [f"{each.transitions:,}", f"{each.expired:,}", "storm" if each.in_storm else ""]
-        rows.append((f"{address(each.source)} {_class(each)}", cells))
-    more = len(change.pauses) - _PAUSES_SHOWN
+    rows = [(f"{address(each.source)} {_class(each)}", each) for each in change.pauses]
+    shown = table(rows[:_PAUSES_SHOWN], _PAUSES, change)
+    more = len(rows) - _PAUSES_SHOWN
     tail = f"\n  and {more} more" if more > 0 else ""
-    yield f"{paint('time stopped by PAUSE and PFC', 'title')}, by who sent them\n{columns_of(rows)}{tail}"
+    yield f"{paint('time stopped by PAUSE and PFC', 'title')}, by who sent them\n{shown}{tail}"
+
+
+_PAUSES: Columns = {
+    "frames": "frames", "stopped": "paused_ns", "now": lambda each, _: share(min(1.0, each.share)),
+    "transitions": "transitions", "ran out": "expired", "": lambda each, _: "storm" if each.in_storm else "",
+}  # fmt: skip
 
 
 def _class(each: PauseChange) -> str:

@@ -1,0 +1,51 @@
+"""Cells of tables: a column names the value that it shows, its unit at the end as in ``delay_ns.p50``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from ecmproto.units import format_octets, format_rate, format_time, per_second
+
+Columns: TypeAlias = Mapping[str, str | Callable[[Any, Any], object]]
+"""Heads, and below each a name as for `value_of`, or a function of the row and the whole."""
+
+ABSENT = "–"
+"""The text for a value that is not there."""
+
+_UNIT = re.compile(r"(?:^|_)(bits_per_s|per_s|bps|ns|octets|share|mean)(?:\.(?!count)\w+)?$")
+_TEXTS: Mapping[str, Callable[[float], str]] = {
+    "bits_per_s": format_rate, "bps": format_rate, "per_s": per_second, "ns": format_time,
+    "octets": format_octets, "mean": "{:.1f}".format,
+}  # fmt: skip
+
+
+def value_of(row: Any, name: str, whole: Any) -> Any:
+    """Return an attribute of ``row``, or what the method ``name`` of ``whole`` gives for it.
+
+    A dot leads on to attributes of the value; what None has is None.
+    """
+    for part in name.split("."):
+        if row is None:
+            return None
+        found = getattr(row if hasattr(row, part) else whole, part)
+        row = found(row) if callable(found) else found
+    return row
+
+
+def cells(row: Any, columns: Columns, whole: Any, share: Callable[[float], str]) -> list[str]:
+    """Return the text of each column of a row; ``share`` gives that of a part of 1."""
+    return [_text(row, column, whole, share) for column in columns.values()]
+
+
+def _text(
+    row: Any, column: str | Callable[[Any, Any], object], whole: Any, share: Callable[[float], str]
+) -> str:
+    value: Any = value_of(row, column, whole) if isinstance(column, str) else column(row, whole)
+    if value is None or isinstance(value, str):
+        return ABSENT if value is None else value
+    unit = _UNIT.search(column) if isinstance(column, str) else None
+    if unit is None:
+        return f"{value:,}"
+    return share(value) if unit[1] == "share" else _TEXTS[unit[1]](value)
