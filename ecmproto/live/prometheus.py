@@ -21,7 +21,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
 from ecmproto.formats.text import mac_text
 from ecmproto.live.device import InterfaceCounts, Snapshot
-from ecmproto.units import NS_PER_S
+from ecmproto.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -32,7 +32,6 @@ Look = Callable[[], tuple[Snapshot, Mapping[str, InterfaceCounts]]]
 """Returns what there is to tell: the device's state, and its interfaces' by name."""
 
 _PREFIX = "ecmproto"
-NS_PER_US = 1000
 _LOOPBACK = "127.0.0.1"
 _LARGEST_PORT = 65_535
 _CONNECTIONS = 4
@@ -55,7 +54,7 @@ def served(address: str, devices: Sequence[Scraped]) -> AbstractContextManager[i
 
     Names are ``ecmproto_ROLE_…``, those of devices with a name have a label ``device``.
     """
-    return _served(address, _Collector(devices))
+    return _served(address, lambda: _device_samples(devices))
 
 
 def served_statistics(address: str, look: Callable[[], Statistics | None]) -> AbstractContextManager[int]:
@@ -63,12 +62,12 @@ def served_statistics(address: str, look: Callable[[], Statistics | None]) -> Ab
 
     Names are ``ecmproto_monitor_…``.
     """
-    return _served(address, _StatisticsCollector(look))
+    return _served(address, lambda: _statistics_samples(look()))
 
 
 @contextmanager
-def _served(address: str, collector: _Collector | _StatisticsCollector) -> Iterator[int]:
-    """Serve what ``collector`` yields at ``address``; gives the port, which the system chooses for 0.
+def _served(address: str, samples: Callable[[], Iterator[_Sample]]) -> Iterator[int]:
+    """Serve ``samples`` at ``address``; gives the port, which the system chooses for 0.
 
     The address is HOST:PORT, or a port of this machine's own, which no other can reach.
     MissingDependencyError without prometheus_client, ParameterError for what is no address, OutputError for
@@ -82,7 +81,7 @@ def _served(address: str, collector: _Collector | _StatisticsCollector) -> Itera
         ) from None
     host, port = _address(address)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(collector)
+    registry.register(_Collector(samples))
     application = make_wsgi_app(registry)
     _rehearse(application)
     try:
@@ -181,77 +180,84 @@ class _Handler(WSGIRequestHandler):
         return StringIO()
 
 
+class _Sample(NamedTuple):
+    """A value of a counter or gauge, by a prefix and its own name; or the buckets of a histogram."""
+
+    prefix: str
+    name: str
+    labels: Mapping[str, str]
+    value: float | Metric
+    gauge: bool = False
+
+
 class _Collector:
     """Asked by the registry at each scrape, in a thread of the server's."""
 
-    def __init__(self, devices: Sequence[Scraped]) -> None:
-        self._devices = devices
+    def __init__(self, samples: Callable[[], Iterator[_Sample]]) -> None:
+        self._samples = samples
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
         families: dict[str, Any] = {}
-        for device in self._devices:
-            prefix, (snapshot, links) = f"{_PREFIX}_{device.role}", device.look()
-            own = {"device": device.device} if device.device else {}
-            for name, value in snapshot.counters.items():
-                _add(families, f"{prefix}_{name}", name, own, value)
-            for name, amount in snapshot.gauges.items():
-                _add(families, f"{prefix}_{name}", name, own, amount, gauge=True)
-            for group, label, counts in (
-                ("messages", "kind", snapshot.messages),
-                ("mechanism", "what", snapshot.mechanism),
-            ):
-                for key, value in counts.items():
-                    _add(families, f"{prefix}_{group}", group, {**own, label: key}, value)
-            for interface, link in links.items():
-                for field in InterfaceCounts.__dataclass_fields__:
-                    amount = float(getattr(link, field))
-                    labels = {**own, "interface": interface}
-                    _add(families, f"{_PREFIX}_link_{field}", field, labels, amount, gauge=True)
+        for prefix, name, labels, value, gauge in self._samples():
+            metric = f"{prefix}_{name}"
+            if isinstance(value, Metric):
+                families[metric] = value
+                continue
+            if metric not in families:
+                kind = GaugeMetricFamily if gauge else CounterMetricFamily
+                families[metric] = kind(metric, name.replace("_", " "), labels=list(labels))
+            families[metric].add_metric(list(labels.values()), value)
         yield from families.values()
+
+
+def _device_samples(devices: Sequence[Scraped]) -> Iterator[_Sample]:
+    for device in devices:
+        prefix, (snapshot, links) = f"{_PREFIX}_{device.role}", device.look()
+        own = {"device": device.device} if device.device else {}
+        for name, value in snapshot.counters.items():
+            yield _Sample(prefix, name, own, value)
+        for name, amount in snapshot.gauges.items():
+            yield _Sample(prefix, name, own, amount, gauge=True)
+        for group, label, counts in (
+            ("messages", "kind", snapshot.messages),
+            ("mechanism", "what", snapshot.mechanism),
+        ):
+            for key, value in counts.items():
+                yield _Sample(prefix, group, {**own, label: key}, value)
+        for interface, link in links.items():
+            for field in InterfaceCounts.__dataclass_fields__:
+                labels = {**own, "interface": interface}
+                yield _Sample(f"{_PREFIX}_link", field, labels, float(getattr(link, field)), gauge=True)
 
 
 _MOST_QUEUE_PAIRS = 64
 """Queue pairs with series of their own: those with most trouble."""
 _DELAY_BITS = range(10, 33)
 """The ends of the delays' buckets: 1.024 µs, doubled up to 4.3 s."""
+_MONITOR = f"{_PREFIX}_monitor"
+_OF_QUEUE_PAIR = (
+    "frames", "octets", "ect_frames", "ce_frames", "cnps", "cnps_against", "psns_missing", "psn_repeats",
+    "refusals_against", "receiver_not_ready",
+)  # fmt: skip
 
 
-class _StatisticsCollector:
-    """The statistics of an interface; asked by the registry at each scrape, in a thread of the server's."""
-
-    def __init__(self, look: Callable[[], Statistics | None]) -> None:
-        self._look = look
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
-        statistics = self._look()
-        if statistics is None:
-            return
-        families: dict[str, Any] = {}
-        for name, labels, value, gauge in _samples(statistics):
-            _add(families, f"{_PREFIX}_monitor_{name}", name, labels, value, gauge=gauge)
-        yield from families.values()
-        if statistics.roce is not None and statistics.roce.delay_ns is not None:
-            yield _delays(statistics.roce, statistics.roce.delay_ns)
-
-
-_Sample = tuple[str, dict[str, str], float, bool]
-"""Name, labels, value, and whether it is a gauge."""
-
-
-def _samples(statistics: Statistics) -> Iterator[_Sample]:
-    yield "frames", {}, statistics.frames, False
-    yield "octets", {}, statistics.octets, False
+def _statistics_samples(statistics: Statistics | None) -> Iterator[_Sample]:
+    if statistics is None:
+        return
+    yield _Sample(_MONITOR, "frames", {}, statistics.frames)
+    yield _Sample(_MONITOR, "octets", {}, statistics.octets)
     for kind in statistics.kinds:
-        yield "kind_frames", {"kind": kind.kind.name}, kind.frames, False
+        yield _Sample(_MONITOR, "kind_frames", {"kind": kind.kind.name}, kind.frames)
     if statistics.pauses is not None:
         yield from _pause_samples(statistics, statistics.pauses)
     if statistics.pfc is not None:
-        yield "pfc_frames", {"valid": "yes"}, statistics.pfc.valid, False
-        yield "pfc_frames", {"valid": "no"}, statistics.pfc.frames - statistics.pfc.valid, False
+        yield _Sample(_MONITOR, "pfc_frames", {"valid": "yes"}, statistics.pfc.valid)
+        yield _Sample(_MONITOR, "pfc_frames", {"valid": "no"}, statistics.pfc.frames - statistics.pfc.valid)
         for fault in statistics.pfc.faults:
-            yield "pfc_fault_frames", {"fault": fault.fault}, fault.frames, False
+            yield _Sample(_MONITOR, "pfc_fault_frames", {"fault": fault.fault}, fault.frames)
     if statistics.roce is not None:
         yield from _roce_samples(statistics.roce)
 
@@ -270,29 +276,29 @@ def _pause_samples(statistics: Statistics, pauses: PauseTimes) -> Iterator[_Samp
                 "source": "" if sender.source is None else mac_text(sender.source),
                 "priority": "link" if each.priority is None else str(each.priority),
             }
-            yield "pause_transitions", labels, each.transitions or 0, False
-            yield "pause_time_us", labels, each.paused_ns / NS_PER_US, False
-            yield "pause_expired", labels, each.expired or 0, False
-            yield "pause_recent_time_us", labels, (each.recent_paused_ns or 0) / NS_PER_US, True
-            yield "pause_recent_timestamp_seconds", labels, (each.recent_ns or 0) / NS_PER_S, True
-            yield "pause_storms", labels, storms[key], False
-            yield "pause_in_storm", labels, key in lasting, True
+            for name, value, gauge in (
+                ("transitions", each.transitions or 0, False),
+                ("time_us", each.paused_ns / NS_PER_US, False),
+                ("expired", each.expired or 0, False),
+                ("recent_time_us", (each.recent_paused_ns or 0) / NS_PER_US, True),
+                ("recent_timestamp_seconds", (each.recent_ns or 0) / NS_PER_S, True),
+                ("storms", storms[key], False),
+                ("in_storm", key in lasting, True),
+            ):
+                yield _Sample(_MONITOR, f"pause_{name}", labels, value, gauge)
 
 
 def _roce_samples(roce: RoceTraffic) -> Iterator[_Sample]:
-    yield "roce_frames", {}, roce.frames, False
+    yield _Sample(_MONITOR, "roce_frames", {}, roce.frames)
     for each in roce.queue_pairs[:_MOST_QUEUE_PAIRS]:
         ends = {"source": each.source, "destination": each.destination}
         labels = {**ends, "queue_pair": f"{each.queue_pair:#x}"}
-        for name, count in (
-            ("frames", each.frames), ("octets", each.octets), ("ect_frames", each.ect_frames),
-            ("ce_frames", each.ce_frames), ("cnps", each.cnps), ("cnps_against", each.cnps_against),
-            ("psns_missing", each.psns_missing), ("psn_repeats", each.psn_repeats),
-            ("refusals_against", each.refusals_against), ("receiver_not_ready", each.receiver_not_ready),
-        ):  # fmt: skip
-            yield f"queue_pair_{name}", labels, count, False
+        for name in _OF_QUEUE_PAIR:
+            yield _Sample(_MONITOR, f"queue_pair_{name}", labels, getattr(each, name))
         for code, count in each.naks.items():
-            yield "queue_pair_naks", {**labels, "code": code}, count, False
+            yield _Sample(_MONITOR, "queue_pair_naks", {**labels, "code": code}, count)
+    if roce.delay_ns is not None:
+        yield _Sample(_MONITOR, "cnp_delay_seconds", {}, _delays(roce, roce.delay_ns))
 
 
 def _delays(roce: RoceTraffic, delay_ns: Distribution) -> Metric:
@@ -303,30 +309,8 @@ def _delays(roce: RoceTraffic, delay_ns: Distribution) -> Metric:
     upto = [sum(count for _, high, count in roce.delay_quarters if high <= end) for end in ends]
     buckets = [(repr(end / NS_PER_S), float(count)) for end, count in zip(ends, upto, strict=True)]
     family = HistogramMetricFamily(
-        f"{_PREFIX}_monitor_cnp_delay_seconds", "from the first CE-marked frame of a flow to the CNP for it"
+        f"{_MONITOR}_cnp_delay_seconds", "from the first CE-marked frame of a flow to the CNP for it"
     )
     whole_s = delay_ns.mean * delay_ns.count / NS_PER_S
     family.add_metric([], [*buckets, ("+Inf", float(delay_ns.count))], sum_value=whole_s)
     return family
-
-
-def _add(
-    families: dict[str, Any],
-    metric: str,
-    name: str,
-    labels: dict[str, str],
-    value: float,
-    *,
-    gauge: bool = False,
-) -> None:
-    """Add a value to its family."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-    if metric not in families:
-        kind = GaugeMetricFamily if gauge else CounterMetricFamily
-        families[metric] = kind(metric, _said(name), labels=list(labels))
-    families[metric].add_metric(list(labels.values()), value)
-
-
-def _said(name: str) -> str:
-    return name.replace("_", " ")

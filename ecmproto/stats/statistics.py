@@ -23,9 +23,7 @@ from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.formats.registry import FORMATS
 from ecmproto.formats.text import mac_text
 from ecmproto.stats.cells import value_of
-from ecmproto.units import NS_PER_S, format_time
-
-NS_PER_US = 1000
+from ecmproto.units import NS_PER_S, NS_PER_US, format_time
 
 Group = Literal["message", "flow control", "tag", "payload"]
 

@@ -18,7 +18,7 @@ from ecmproto.codec.frame import Frame, encode
 from ecmproto.formats.ethertypes import MAX_LENGTH
 from ecmproto.fuzz.strategies.frames import frames
 from ecmproto.fuzz.strategies.surroundings import RESERVED_TYPES
-from ecmproto.units import NS_PER_S
+from ecmproto.units import NS_PER_S, NS_PER_US
 
 Source: TypeAlias = SearchStrategy[Frame] | SearchStrategy[bytes]
 """A strategy of frames, or of octets in place of them."""
@@ -83,10 +83,9 @@ Format: TypeAlias = Literal["pcap", "pcapng"]
 Order: TypeAlias = Literal["little", "big"]
 Resolution: TypeAlias = Literal["ns", "us"]
 
-_NS_PER_US = 1_000
-_LAST_NS = (1 << 32) * NS_PER_S - _NS_PER_US
+_LAST_NS = (1 << 32) * NS_PER_S - NS_PER_US
 """The last µs that pcap's seconds reach."""
-_EDGES_NS = [0, _NS_PER_US, NS_PER_S - _NS_PER_US, NS_PER_S, (1 << 31) * NS_PER_S, _LAST_NS]
+_EDGES_NS = [0, NS_PER_US, NS_PER_S - NS_PER_US, NS_PER_S, (1 << 31) * NS_PER_S, _LAST_NS]
 _UNKNOWN_KINDS = (0x8000_0001, 0x4711)
 """Block types: one for local use, one that nobody assigned."""
 
@@ -174,7 +173,7 @@ def _captured_frame(
     kept = len(octets)
     if cut and draw(st.booleans()):
         kept = draw(st.integers(0, len(octets)))
-    step = _NS_PER_US if resolution == "us" else 1
+    step = NS_PER_US if resolution == "us" else 1
     ticks = draw(st.sampled_from(_EDGES_NS) | st.integers(0, _LAST_NS))
     return DrawnFrame(
         octets=octets[:kept],
