@@ -167,8 +167,7 @@ def _complete_sequence(stack: Stack) -> None:
 def _complete_ip(stack: Stack) -> None:
     """Add missing headers: UDP under a format that has a port, IP under UDP or TCP, UDP in an empty IP."""
     _put_under(stack, lambda cls: bool(cls.udp_ports), (UDP, *_ROUTERS))
-    carried = (IPv4, IPv6, *EXTENSIONS.values())
-    _put_under(stack, lambda cls: cls.ip_protocol is not None and cls.role != "header", carried)
+    _put_under(stack, lambda cls: cls.ip_protocol is not None and cls.role != "header", _IP)
     last = stack.parts[-1]
     if (last.cls is IPv4 and "proto" not in last.values) or (last.cls is IPv6 and "nxt" not in last.values):
         stack.parts += [Part(UDP), Part(Data, {"data": _PAYLOAD})]
@@ -176,12 +175,17 @@ def _complete_ip(stack: Stack) -> None:
 
 _ROUTERS = tuple(cls for cls in FORMATS if cls.follows == "grh")
 """What stands in the place of IP and UDP."""
+_IP = (IPv4, IPv6, *EXTENSIONS.values())
 
 
 def _put_under(stack: Stack, needs: Callable[[type[Layer]], bool], under: tuple[type[Layer], ...]) -> None:
-    """Put the first of the formats ``under`` in front of a part that needs one of them and has none."""
+    """Put the first of the formats ``under`` in front of a part that needs one of them and has none.
+
+    A format that an EtherType announces too needs one behind IP only.
+    """
     for index, part in enumerate(stack.parts):
-        if needs(part.cls) and not (index and stack.parts[index - 1].cls in under):
+        before = stack.parts[index - 1].cls if index else None
+        if needs(part.cls) and before not in under and (not part.cls.announced_by or before in _IP):
             stack.parts.insert(index, Part(under[0]))
             return
 

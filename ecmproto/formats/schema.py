@@ -71,6 +71,12 @@ class Count:
     minus: int = 0
     when: tuple[str, tuple[int, ...]] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning without a key."""
+        if not self.key and (self.scale, self.minus) != (1, 0):
+            got = f"scale={self.scale}, minus={self.minus} without one"
+            raise TypeError(f"Count: expected the key of a field to count by, got {got}")
+
 
 REST = Count()
 """Every octet that is left."""

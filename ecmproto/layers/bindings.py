@@ -23,10 +23,11 @@ from scapy.packet import NoPayload, Packet, Raw
 
 from ecmproto import codec
 from ecmproto.codec import Frame, decode, encode
-from ecmproto.formats import csig
+from ecmproto.formats import csig, ethernet, ip
+from ecmproto.formats import infiniband as roce
 from ecmproto.formats.ethernet import Ethernet
 from ecmproto.formats.ethertypes import DEFAULT, OFF, EtherTypes
-from ecmproto.formats.registry import FORMATS, OWN, announcement, dispatch
+from ecmproto.formats.registry import FORMATS, announcement, dispatch
 from ecmproto.layers import infiniband
 from ecmproto.layers.cn import CNM, CNTag
 from ecmproto.layers.derived import layer_of, lower_of
@@ -46,8 +47,6 @@ from ecmproto.layers.proposals import (
     UnknownTag,
 )
 
-CSIG = layer_of(csig.CSIG)
-
 LAYERS: dict[type[codec.Layer], type[Packet]] = {
     codec.CNTag: CNTag,
     codec.CNM: CNM,
@@ -66,10 +65,14 @@ LAYERS: dict[type[codec.Layer], type[Packet]] = {
     codec.MACControl: MACControl,
     codec.TLV: LLDPTLV,
     codec.CongestionNotificationTLV: LLDPCongestionNotification,
-    csig.CSIG: CSIG,
-    **{cls: layer_of(cls) for cls in FORMATS[len(OWN) :]},
 }
 """The layer of each format that this package has one for."""
+
+_SCAPYS_OWN = {ethernet.__name__, ip.__name__, roce.__name__}
+"""The modules of formats that Scapy has layers for."""
+_DERIVED = [cls for cls in FORMATS if cls not in LAYERS and cls.__module__ not in _SCAPYS_OWN]
+LAYERS |= {cls: layer_of(cls) for cls in _DERIVED}
+CSIG = LAYERS[csig.CSIG]
 
 VLAN_LAYERS: dict[str, type[Packet]] = {"c_tag": Dot1Q, "s_tag": Dot1AD, "i_tag": Dot1AH}
 """Scapy's own layers by their role in the EtherType map."""
@@ -132,7 +135,6 @@ DOORS: dict[str, type[Packet]] = {
     "tag": ExperimentalTag,
     "mac_control": MACControlFrame,
     "lldp": LLDPDU,
-    "csig": CSIG,
 }
 """By role in the EtherType map, the layer that is asked to dissect."""
 
@@ -212,15 +214,16 @@ def _bind_dissection(bound: _Bound) -> None:
     vlans.append((bound.ethertypes.old_s_tag, Dot1Q))
     doors = [(getattr(bound.ethertypes, role), cls) for role, cls in DOORS.items()]
     doors = [(value, cls) for value, cls in doors if value != OFF]
-    doors += [
-        (cls.announced_by, LAYERS[cls]) for cls in FORMATS[len(OWN) :] if isinstance(cls.announced_by, int)
+    derived = [
+        (announcement(cls, bound.ethertypes), cls) for cls in _DERIVED if cls.announced_by not in DOORS
     ]
+    doors += [(value, LAYERS[cls]) for value, cls in derived if value is not None]
     for lower in _LOWERS:
         new = [(value, cls) for value, cls in vlans if _dissected_as(lower, value) is not cls]
         guesses: list[_Guess] = [({"type": value}, cls) for value, cls in doors + new]
         lower.payload_guess = [*guesses, *lower.payload_guess]
         bound.guesses += [(lower, guess) for guess in guesses]
-    behind = [(lower, values, LAYERS[cls]) for cls in FORMATS[len(OWN) :] for lower, values in lower_of(cls)]
+    behind = [(lower, values, LAYERS[cls]) for cls in _DERIVED for lower, values in lower_of(cls)]
     for lower, values, layer in (*behind, *infiniband.dissected()):
         guess = (values, layer)
         lower.payload_guess = [guess, *lower.payload_guess]

@@ -17,8 +17,8 @@ from ecmproto.craft import build
 from ecmproto.errors import DecodeError
 from ecmproto.formats.registry import BY_PREFIX, all_fields, catalogue
 
-CIM: type[Any] = BY_PREFIX.get("cim", Layer)
-SIGNAL: type[Any] = BY_PREFIX.get("cims", Layer)
+BLM: type[Any] = BY_PREFIX.get("blm", Layer)
+SIGNAL: type[Any] = BY_PREFIX.get("bls", Layer)
 NAMES = (
     "decoding", "json_round_trip", "listings", "columns", "filters", "statistics", "reference", "scapy",
     "strategies",
@@ -27,15 +27,15 @@ NAMES = (
 
 def frames() -> list[bytes]:
     """Frames with the two messages and others between them, alike and different."""
-    made = [build("cim", queue=n % 16, depth=n - 8) for n in range(20)]
-    made += [build("cims", queue=n, depth=-n) for n in range(20)]
-    made += [build("ipv6 cims", queue=n) for n in range(5)]
+    made = [build("blm", queue=n % 16, depth=n - 8) for n in range(20)]
+    made += [build("bls", queue=n, depth=-n) for n in range(20)]
+    made += [build("ipv6 bls", queue=n) for n in range(5)]
     made += [
-        build("vlan id=7 prio=3 cntag flow_id=9 cim payload=" + encode(build("vlan id=5 udp")).hex()),
+        build("vlan id=7 prio=3 cntag flow_id=9 blm payload=" + encode(build("vlan id=5 udp")).hex()),
         build("udp"),
         build("cnm"),
     ]
-    made += [build("cim version=9"), build(f"udp dstport={SIGNAL.udp_ports[0]} data data=01")]
+    made += [build("blm version=9"), build(f"udp dstport={SIGNAL.udp_ports[0]} data data=01")]
     return [encode(frame) for frame in made]
 
 
@@ -48,21 +48,21 @@ def written() -> Path:
 
 
 def decoding() -> None:
-    frame = decode(encode(build("cim queue=3")))
-    assert [type(value) for value in frame.layers][-1] is CIM
+    frame = decode(encode(build("blm queue=3")))
+    assert [type(value) for value in frame.layers][-1] is BLM
     inner = encapsulated(frame)
     assert inner is not None
     assert [value.prefix for value in inner.layers] == ["eth", "ip", "udp", "data"]
-    signal = decode(encode(build("cims queue=3")))
-    assert [value.prefix for value in signal.layers] == ["eth", "ip", "udp", "cims"]
+    signal = decode(encode(build("bls queue=3")))
+    assert [value.prefix for value in signal.layers] == ["eth", "ip", "udp", "bls"]
     assert signal[UDP].dstport == SIGNAL.udp_ports[0]
     other = decode(encode(build("udp dstport=9998 data data=010203")))
     assert isinstance(other.layers[-1], Data)
-    wrong = decode_lax(encode(build("cim version=9"))).error
-    assert wrong == DecodeError(layer="cim", offset=14, needed="version 0..3", got="9")
+    wrong = decode_lax(encode(build("blm version=9"))).error
+    assert wrong == DecodeError(layer="blm", offset=14, needed="version 0..3", got="9")
     short = decode_lax(encode(build(f"udp dstport={SIGNAL.udp_ports[0]} data data=01"))).error
     assert short is not None
-    assert short.layer == "cims"
+    assert short.layer == "bls"
 
 
 def json_round_trip() -> None:
@@ -80,17 +80,17 @@ def listings() -> None:
     from ecmproto.columns.text import renderer
     from ecmproto.dissect import Lines, NdJson, Tabs, Trees, describe, records
 
-    assert describe(decode(encode(build("cim depth=2"))))[0] == "CIM"
-    assert describe(decode(encode(build("cims queue=2 depth=3")))) == ("CIMS", "queue 2 depth 3")
+    assert describe(decode(encode(build("blm depth=2"))))[0] == "BLM"
+    assert describe(decode(encode(build("bls queue=2 depth=3")))) == ("BLS", "queue 2 depth 3")
     renderer.WORTH_FRAMES = 1
-    names = ["cim.queue", "cims.depth", "encapsulated.ip.src", "frame.protocols"]
+    names = ["blm.queue", "bls.depth", "encapsulated.ip.src", "frame.protocols"]
     for make in (Lines, Trees, NdJson, lambda: Tabs(names)):
         with open_capture(written()) as reader:
             one_by_one, together = make(), make()
             for batch in reader:
                 alone = "".join(map(one_by_one.record, records(batch, reader.interfaces)))
                 assert b"".join(map(bytes, together.batch(batch, reader.interfaces))).decode() == alone
-                assert "cim" in alone.lower()
+                assert "blm" in alone.lower()
 
 
 def columns() -> None:
@@ -98,8 +98,8 @@ def columns() -> None:
     from ecmproto.columns import read_table
 
     decoded = [decode_lax(octets) for octets in frames()]
-    table = read_table(written(), ["cim.queue", "cims.depth", "frame.protocols", "frame.error"])
-    for name, cls, key in (("cim.queue", CIM, "queue"), ("cims.depth", SIGNAL, "depth")):
+    table = read_table(written(), ["blm.queue", "bls.depth", "frame.protocols", "frame.error"])
+    for name, cls, key in (("blm.queue", BLM, "queue"), ("bls.depth", SIGNAL, "depth")):
         wanted = [[getattr(value, key) for value in frame.all(cls)] for frame in decoded]
         got = [
             [] if each is None else each if isinstance(each, list) else [each]
@@ -117,8 +117,8 @@ def filters() -> None:
     from ecmproto.filter import compile_filter
 
     for text, wanted in (
-        ("cim", 22), ("cims", 25), ("cim.queue > 7", 8), ("cims.depth < -9 && udp.dstport == 9999", 10),
-        ("encapsulated.vlan.id == 5", 1), ("cim.cpid == 02:00:00:00:00:c1/1", 22),
+        ("blm", 22), ("bls", 25), ("blm.queue > 7", 8), ("bls.depth < -9 && udp.dstport == 9999", 10),
+        ("encapsulated.vlan.id == 5", 1), ("blm.cpid == 02:00:00:00:00:c1/1", 22),
     ):  # fmt: skip
         filter = compile_filter(text)
         with open_capture(written()) as reader:
@@ -132,32 +132,32 @@ def statistics() -> None:
     def kinds(protocols: str) -> list[tuple[str, str]]:
         return [(KINDS[number].title, KINDS[number].group) for number in kinds_of(protocols)]
 
-    assert ("CIM", "message") in kinds("eth:vlan:cim")
-    assert kinds("eth:ip:udp:cims")[0] == ("Congestion isolation signal", "message")
+    assert ("BLM", "message") in kinds("eth:vlan:blm")
+    assert kinds("eth:ip:udp:bls")[0] == ("Backlog signal", "message")
 
     from ecmproto.stats import as_document, capture_stats
     from ecmproto_cli.stats_table import stats_table
 
     counted = capture_stats(written())
-    point = next(each for each in counted.congestion_points if each.kind == "cim")
+    point = next(each for each in counted.congestion_points if each.kind == "blm")
     depth = point.quantities["depth_octets"]
     assert (depth.count, depth.minimum, depth.maximum) == (point.frames, -8 * 64, 11 * 64)
-    assert point.frames == sum(flow.frames for flow in counted.message_flows if flow.kind == "cim") == 22
-    assert as_document(counted, "-")["congestion_points"][-1]["kind"] == "cim"
-    assert "CIMs by congestion point" in stats_table(counted, "-")
+    assert point.frames == sum(flow.frames for flow in counted.message_flows if flow.kind == "blm") == 22
+    assert as_document(counted, "-")["congestion_points"][-1]["kind"] == "blm"
+    assert "BLMs by congestion point" in stats_table(counted, "-")
 
 
 def reference() -> None:
     from ecmproto.codec.reference import as_dict, as_markdown, as_text
 
     names = {entry.name for entry in catalogue()}
-    assert {"cim.queue", "cims.depth"} <= names
-    assert {cls for cls, _ in all_fields()} >= {CIM, SIGNAL}
-    assert as_dict(CIM)["ethertype"] == "0x8951"
+    assert {"blm.queue", "bls.depth"} <= names
+    assert {cls for cls, _ in all_fields()} >= {BLM, SIGNAL}
+    assert as_dict(BLM)["ethertype"] == "0x8951"
     assert "UDP port 9999" in as_text(SIGNAL)
-    assert "cim.queue" in as_markdown(CIM)
-    schema: Any = CIM.schema
-    value = CIM().replace(queue=5, payload=bytes(3))
+    assert "blm.queue" in as_markdown(BLM)
+    schema: Any = BLM.schema
+    value = BLM().replace(queue=5, payload=bytes(3))
     assert schema.parse(value.build()).queue == 5
     assert schema.build(schema.parse(value.build())) == value.build()
 
@@ -170,13 +170,13 @@ def scapy() -> None:
 
     for octets in frames():
         assert bytes(to_scapy(octets)) == octets
-    packet = to_scapy(encode(build("cim queue=3 depth=-2")))
-    assert (packet["CIM"].queue, packet["CIM"].depth) == (3, -2)
-    assert packet["CIM"].encapsulated()["UDP"].dport == 4791
-    assert to_scapy(encode(build("cims queue=4")))["CIMSignal"].queue == 4
+    packet = to_scapy(encode(build("blm queue=3 depth=-2")))
+    assert (packet["BLM"].queue, packet["BLM"].depth) == (3, -2)
+    assert packet["BLM"].encapsulated()["UDP"].dport == 4791
+    assert to_scapy(encode(build("bls queue=4")))["BacklogSignal"].queue == 4
     bind()
-    built: Any = Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02") / LAYERS[CIM](queue=6)
-    assert from_scapy(built)[CIM] == CIM().replace(queue=6)
+    built: Any = Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02") / LAYERS[BLM](queue=6)
+    assert from_scapy(built)[BLM] == BLM().replace(queue=6)
 
 
 def strategies() -> None:
@@ -190,10 +190,10 @@ def strategies() -> None:
         assert decode(encode(frame)) == frame
 
     decode_as_drawn()
-    for cls in (CIM, SIGNAL):
+    for cls in (BLM, SIGNAL):
         quick = settings(max_examples=2000, database=None, phases=[Phase.generate])
         find(message_frames(), lambda frame: cls in frame, settings=quick)  # noqa: B023
-    value = find(layers_of(CIM), lambda value: value.version > 0)
+    value = find(layers_of(BLM), lambda value: value.version > 0)
     assert value.replace(version=1).check(0, 100) is None
 
 

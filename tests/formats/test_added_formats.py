@@ -12,6 +12,7 @@ import pytest
 
 from docs.transcripts import REPOSITORY, Folder, blocks_of
 from ecmproto.dissect import lines
+from ecmproto.formats.schema import Count
 from ecmproto.formats.summary import CLAUSES, STYLES, Case, First, Summary, check_summary
 from tests.formats import check_added
 
@@ -173,3 +174,45 @@ for octets in ("12340001ff", "12340002ff", "12340003ff", "88080202ff", "88080203
     print(decode(header + bytes.fromhex(octets) + bytes(50)).layers[1].prefix)
 """
     assert run(tmp_path, "-c", code).stdout.split() == ["one", "two", "data", "cbfc", "macc", "pause"]
+
+
+BOTH_WAYS = (
+    declared("toy", "announced_by = 0x22EA; udp_ports = (9999,)")
+    + """
+from ecmproto.codec import decode, encode
+from ecmproto.craft import build
+
+for line in (
+    "toy", "eth toy", "eth type=0x22ea toy", "vlan id=5 toy", "cntag flow_id=1 toy",
+    "ip toy", "ipv6 toy", "eth udp toy", "udp toy",
+):
+    print(*(value.prefix for value in decode(encode(build(line))).layers))
+"""
+)
+
+
+def test_a_format_with_ethertype_and_port_is_crafted_both_ways(tmp_path: Path) -> None:
+    ended = run(tmp_path, "-c", BOTH_WAYS)
+    assert ended.stdout.splitlines() == [
+        "eth toy", "eth toy", "eth toy", "eth vlan toy", "eth cntag toy",
+        "eth ip udp toy", "eth ipv6 udp toy", "eth ip udp toy", "eth ip udp toy",
+    ], ended.stderr  # fmt: skip
+
+
+def test_an_own_format_has_a_scapy_layer(tmp_path: Path) -> None:
+    code = declared("toy", "announced_by = 0x1234") + (
+        "from ecmproto.formats import registry\n"
+        "registry.OWN = registry.FORMATS\n"
+        "from ecmproto.codec import encode\n"
+        "from ecmproto.craft import build\n"
+        "from ecmproto.layers import to_scapy\n"
+        "print(to_scapy(encode(build('toy', number=7)))['Toy'].number)"
+    )
+    ended = run(tmp_path, "-c", code)
+    assert ended.stdout == "7\n", ended.stderr
+
+
+@pytest.mark.parametrize("given", [{"scale": 0}, {"minus": 4}])
+def test_a_count_of_no_field_is_refused(given: dict[str, int]) -> None:
+    with pytest.raises(TypeError, match=r"^Count: expected the key of a field to count by, got "):
+        Count(**given)
