@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -213,6 +214,6 @@ def test_an_own_format_has_a_scapy_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{"scale": 0}, {"minus": 4}])
-def test_a_count_of_no_field_is_refused(given: dict[str, int]) -> None:
+def test_a_count_of_no_field_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=r"^Count: expected the key of a field to count by, got "):
         Count(**given)
