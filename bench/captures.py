@@ -37,7 +37,7 @@ def run() -> None:
     """Print how fast each reader gets through a pcap of 128-octet frames."""
     from scapy.utils import RawPcapReader
 
-    from ecmproto.capture import open_capture
+    from ecmproto.frames.capture import open_capture
 
     with tempfile.TemporaryDirectory() as folder:
         large, small = Path(folder) / "large.pcap", Path(folder) / "small.pcap"

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from bench.stats import GAP_NS, write_varied
-from ecmproto.capture import Batch, PcapWriter
-from ecmproto.codec import encode
-from ecmproto.craft import build
+from ecmproto.frames.capture import Batch, PcapWriter
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 
 FRAMES = int(os.environ.get("ECMPROTO_BENCH_FRAMES", "5000000"))
 SMALL_FRAMES, SLOW_FRAMES = 20_000, 100_000

@@ -23,9 +23,9 @@ from bench.columns_by_hand import CN_FIELDS, FIELDS
 from bench.contest import rates, show
 from bench.varied import frames as different_frames
 from bench.varied import write_frames as write_varied
-from ecmproto.capture import Batch, open_capture
-from ecmproto.columns import Columns, extract
-from ecmproto.columns.files import column_batches, write_columns
+from ecmproto.frames.capture import Batch, open_capture
+from ecmproto.frames.columns import Columns, extract
+from ecmproto.frames.columns.files import column_batches, write_columns
 
 FRAMES = 1_000_000
 SLOW_FRAMES = 50_000
@@ -37,15 +37,15 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
 _PROCESS = """
 import sys
-from ecmproto.capture import open_capture
-from ecmproto.columns.files import column_batches
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.columns.files import column_batches
 with open_capture(sys.argv[1]) as reader:
     batches = column_batches(reader, sys.argv[2:] or None)
     print(sum(max(column.frames for column in columns.values()) for columns in batches))
 """
 _TO_FILE = """
 import sys
-from ecmproto.columns.files import write_columns
+from ecmproto.frames.columns.files import write_columns
 print(write_columns(sys.argv[1], sys.argv[2], force=True))
 """
 

@@ -1,7 +1,7 @@
 """The peer of `bench.columns`: loops written by hand for the frames of the benchmark and no others.
 
 They know Ethernet, one VLAN tag, CN-TAG, CNM, MAC Control, IPv4 without options, TCP and UDP at the places
-where these frames have them, and give what `ecmproto.columns.extract` gives: for each column its values and
+where these frames have them, and give what `columns.extract` gives: for each column its values and
 the frames that have it.  `check` holds the two together.
 """
 
@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.batch.headers import signed
-from ecmproto.capture import Batch
-from ecmproto.columns import Columns
-from ecmproto.columns.column import Stretches
+from ecmproto.frames.batch.headers import signed
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns import Columns
+from ecmproto.frames.columns.column import Stretches
 from ecmproto.kernels.kernel import compiled, inlined
 
 Octets = NDArray[np.uint8]

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.stats import SLOW_FRAMES, measure, write_varied
-from ecmproto.capture import PcapWriter, open_capture
+from ecmproto.frames.capture import PcapWriter, open_capture
 
 FRAMES = (1_000_000, int(os.environ.get("ECMPROTO_BENCH_FRAMES", "5000000")))
 _FIELDS = (

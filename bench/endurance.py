@@ -49,7 +49,7 @@ DEVICES = {
 _TRAFFIC = """
 import os, sys, time
 import numpy as np
-from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.frames.capture.linux.sender import FrameSender
 from ecmproto.errors import EcmprotoError
 name, seed, stations, fps, longest = sys.argv[1], *map(int, sys.argv[2:])
 os.nice(5)
@@ -83,7 +83,7 @@ while True:
 _HELLO = """
 import sys, time
 import numpy as np
-from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.frames.capture.linux.sender import FrameSender
 from ecmproto.errors import EcmprotoError
 hello = np.frombuffer(bytes.fromhex("0300000000010200000000fa9999").ljust(60, b"\\0"), np.uint8)
 while True:

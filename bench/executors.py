@@ -27,13 +27,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.fleet import LocalCluster, Peaks, broken_off, environment, finished, started
+from ecmproto.control.lab.results.sweeps import full_factorial, parse_axis, point_task, sweep_call
+from ecmproto.control.lab.setup.scenario import load_scenario
 from ecmproto.executors.cluster import Cluster
 from ecmproto.executors.processes import Processes
 from ecmproto.executors.protocol import Call, Executor
 from ecmproto.executors.rows import RowStore
 from ecmproto.executors.running import run_tasks
-from ecmproto.lab.results.sweeps import full_factorial, parse_axis, point_task, sweep_call
-from ecmproto.lab.setup.scenario import load_scenario
 
 SCENARIO = """
 [scenario]
@@ -58,10 +58,10 @@ KEY, VALUES = "control.qeq", ("20kB", "26kB", "33kB", "40kB")
 FIGURES = ("queue.mean", "queue.p99", "drops")
 BY_HAND = """
 import sys, time
-from ecmproto.lab.results.measurements import RunFigures
-from ecmproto.lab.setup.figures import parse_figure
-from ecmproto.lab.setup.scenario import load_scenario
-from ecmproto.lab.simulation.simulate import simulate
+from ecmproto.control.lab.results.measurements import RunFigures
+from ecmproto.control.lab.setup.figures import parse_figure
+from ecmproto.control.lab.setup.scenario import load_scenario
+from ecmproto.control.lab.simulation.simulate import simulate
 
 path, key, values, figures = sys.argv[1:]
 scenario = load_scenario(path)

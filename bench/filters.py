@@ -21,14 +21,14 @@ import numpy as np
 
 from bench.contest import rates, show
 from ecmproto import CNM, UDP, VLAN, CNTag, Data, Ethernet, Frame, IPv4, encode
-from ecmproto.capture import PcapWriter, open_capture
-from ecmproto.columns.selection import count, selected
-from ecmproto.filter import compile_filter
+from ecmproto.frames.capture import PcapWriter, open_capture
+from ecmproto.frames.columns.selection import count, selected
+from ecmproto.frames.filter import compile_filter
 
 FRAMES = 1_000_000
 LARGE_FRAMES = int(os.environ.get("ECMPROTO_BENCH_FRAMES", "10000000"))
 _STEP = 100_000
-_COUNT = "import sys; from ecmproto.columns.selection import count; print(count(*sys.argv[1:]))"
+_COUNT = "import sys; from ecmproto.frames.columns.selection import count; print(count(*sys.argv[1:]))"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
+from ecmproto.frames.capture import Batch, PcapngWriter, PcapWriter, open_capture
 from pcaps.manifest import FOLDER
 
 KINDS = ("mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "fecn_source.pcap", "vlan_stacks.pcap", "incast.pcap.gz")

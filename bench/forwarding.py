@@ -36,7 +36,7 @@ _FRAME = bytes.fromhex("0200000000030200000000018100600a9999").ljust(128, b"\xa5
 
 _SENDER = f"""
 import numpy as np
-from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.frames.capture.linux.sender import FrameSender
 frame = np.frombuffer(bytes.fromhex("{_FRAME.hex()}"), np.uint8)
 frames = np.ascontiguousarray(np.tile(frame, (512, 1))).reshape(-1)
 offset = np.arange(512, dtype=np.int64) * {len(_FRAME)}

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from bench.contest import rates, show
-from ecmproto.fuzz.cases import FuzzCase
-from ecmproto.fuzz.checks.base import BatchCheck
+from ecmproto.tools.fuzz.cases import FuzzCase
+from ecmproto.tools.fuzz.checks.base import BatchCheck
 
 CASES = 512
 _SCAPY_FRAMES = 200
@@ -20,10 +20,10 @@ _ROUNDS = 3
 
 def run() -> None:
     """Print the figures."""
-    from ecmproto.fuzz.cases import Cases
-    from ecmproto.fuzz.checks.tshark import TsharkCheck
-    from ecmproto.fuzz.subjects import SUBJECTS, template_frames
-    from ecmproto.layers.agreement import ScapyCheck
+    from ecmproto.tools.fuzz.cases import Cases
+    from ecmproto.tools.fuzz.checks.scapy import ScapyCheck
+    from ecmproto.tools.fuzz.checks.tshark import TsharkCheck
+    from ecmproto.tools.fuzz.subjects import SUBJECTS, template_frames
 
     source = Cases(template_frames(), seed=1).starting_at(0)
     frames = _taken(source)
@@ -89,8 +89,8 @@ def _scapy() -> int:
 
 def _program(words: tuple[str, ...], path: Path, frames: list[bytes]) -> Callable[[], int]:
     """Return the work that runs a program on the first frames."""
-    from ecmproto.fuzz.command import Command
-    from ecmproto.fuzz.findings import capture_of
+    from ecmproto.tools.fuzz.command import Command
+    from ecmproto.tools.fuzz.findings import capture_of
 
     command = Command(words=words)
 

@@ -55,7 +55,7 @@ atexit.register(told)
 _BATCHES = (
     _COUNTING
     + f"""
-from ecmproto.capture.linux.reader import open_interface
+from ecmproto.frames.capture.linux.reader import open_interface
 with open_interface("{_FAR}") as reader:
     for batch in reader:
         count += len(batch)
@@ -65,7 +65,7 @@ _CALLS = (
     _COUNTING
     + f"""
 import select
-from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
 with FrameReceiver("{_FAR}") as receiver:
     while True:
         select.select([receiver], [], [])
@@ -97,7 +97,7 @@ sniff(iface="{_FAR}", store=False, prn=seen)
 _TIMES = f"""
 import json, select, sys
 import numpy as np
-from ecmproto.capture.linux.receiver import FrameReceiver
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
 frames = int(sys.argv[1])
 with FrameReceiver("{_FAR}", socket_octets=512 << 20) as receiver:
     times = np.zeros(0, np.int64)
@@ -111,8 +111,8 @@ with FrameReceiver("{_FAR}", socket_octets=512 << 20) as receiver:
 """
 _SENDER = f"""
 import numpy as np
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.frames.capture.linux.sender import FrameSender
 frame = np.frombuffer(bytes.fromhex("{_FRAME.hex()}"), np.uint8)
 batch = Batch.from_matrix(np.tile(frame, (1024, 1)))
 with FrameSender("{_NEAR}") as sender:

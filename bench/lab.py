@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.contest import rates, show
-from ecmproto.lab.setup.scenario import load_scenario, read_scenario
-from ecmproto.lab.simulation.simulate import simulate
+from ecmproto.control.lab.setup.scenario import load_scenario, read_scenario
+from ecmproto.control.lab.simulation.simulate import simulate
 
 MS = 1_000_000
 SCENARIOS = (

@@ -18,15 +18,15 @@ import numpy as np
 
 from bench.contest import rates, show
 from bench.memory import peak_kb
-from ecmproto.capture import PcapWriter
-from ecmproto.engine.arrivals import Arrivals
-from ecmproto.engine.config import PortConfig
-from ecmproto.engine.port import lengthen_ring, new_port
-from ecmproto.mechanisms.api.machine import PortContext, machine_of
-from ecmproto.mechanisms.api.protocol import new_outbox
-from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.replay.open_loop import Outcomes
-from ecmproto.replay.open_loop import run_port as run_port
+from ecmproto.control.engine.arrivals import Arrivals
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.control.engine.port import lengthen_ring, new_port
+from ecmproto.control.mechanisms.api.machine import PortContext, machine_of
+from ecmproto.control.mechanisms.api.protocol import new_outbox
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.control.replay.open_loop import Outcomes
+from ecmproto.control.replay.open_loop import run_port as run_port
+from ecmproto.frames.capture import PcapWriter
 from pcaps.incast import data_frame
 from pcaps.incast import write as write_incast
 from pcaps.manifest import FOLDER
@@ -123,9 +123,9 @@ def _whole(path: str) -> None:
 
 def _closed(path: str) -> None:
     """Incast of a million frames in a closed loop, in one process; reading the capture is in it."""
-    from ecmproto.capture import open_capture
-    from ecmproto.engine.config import LoopConfig
-    from ecmproto.replay.session import Plan, replay_capture
+    from ecmproto.control.engine.config import LoopConfig
+    from ecmproto.control.replay.session import Plan, replay_capture
+    from ecmproto.frames.capture import open_capture
 
     write_incast(path, CLOSED_DURATION_NS)
 

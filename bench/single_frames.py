@@ -36,11 +36,11 @@ def run() -> None:
 
     _contest("PFC", Frame(layers=(ethernet, PFC(class_enable_vector=8, time3=65535))), Ether, None)
 
-    from ecmproto.layers import bind, unbind
+    from ecmproto.wire.layers import bind, unbind
 
     message = (VLAN(id=5, priority=6), CNTag(flow_id=7), CNM(qntz_fb=40, encap_prio=3, msdu=bytes(48)))
     bind()
-    _contest("CNM (ours: Scapy with ecmproto.layers)", Frame(layers=(ethernet, *message)), Ether, None)
+    _contest("CNM (ours: Scapy with ecmproto.wire.layers)", Frame(layers=(ethernet, *message)), Ether, None)
     unbind()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ecmproto.capture import Batch, PcapWriter, open_capture
+from ecmproto.frames.capture import Batch, PcapWriter, open_capture
 from pcaps.manifest import FOLDER
 
 FRAMES = (1_000_000, int(os.environ.get("ECMPROTO_BENCH_FRAMES", "10000000")))

@@ -16,11 +16,11 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from bench.contest import rates, show
-from ecmproto.codec import CNM, CNTag, Frame, encode
-from ecmproto.columns import extract
-from ecmproto.columns.building.frames import frames_from
-from ecmproto.columns.building.rebuilding import batch_from
-from ecmproto.craft import build
+from ecmproto.frames.columns import extract
+from ecmproto.frames.columns.building.frames import frames_from
+from ecmproto.frames.columns.building.rebuilding import batch_from
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import CNM, CNTag, Frame, encode
 
 FLOWS, FEEDBACK = 65536, int(os.environ.get("ECMPROTO_BENCH_SWEEP", "16"))
 FRAMES = FLOWS * FEEDBACK
@@ -35,7 +35,7 @@ DEST, SRC = "02:00:00:00:00:01", "02:00:00:00:00:02"
 
 def run() -> None:
     """Print how many frames a second each way makes."""
-    from ecmproto.layers import bind, unbind
+    from ecmproto.wire.layers import bind, unbind
 
     bind()
     _in_memory()
@@ -122,7 +122,7 @@ def _craft(*arguments: str) -> int:
 def _packets() -> list[Any]:
     from scapy.layers.l2 import Dot1Q, Ether
 
-    from ecmproto import layers
+    from ecmproto.wire import layers
 
     return [
         Ether(dst=DEST, src=SRC)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ecmproto import CNM, VLAN, CNTag, Ethernet, Frame, Pause, encode
-from ecmproto.capture import Batch, PcapWriter
-from ecmproto.codec import TCP, UDP, Data, IPv4, Layer
+from ecmproto.frames.capture import Batch, PcapWriter
+from ecmproto.wire.codec import TCP, UDP, Data, IPv4, Layer
 
 DIFFERENT = 1 << 13
 """How many different frames there are; they come in random order."""

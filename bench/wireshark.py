@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.contest import rates, show
 from bench.dissect import write_varied
-from ecmproto.interop.lua import FILE_NAME, dissector
+from ecmproto.tools.interop.lua import FILE_NAME, dissector
 
 FRAMES = 100_000
 ROUNDS = 5

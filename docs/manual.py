@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ecmproto._version import __version__
-from ecmproto.check.listed import listed_families
-from ecmproto.formats.registry import FORMATS, catalogue
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.registry import MECHANISMS
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.registry import MECHANISMS
+from ecmproto.tools.check.listed import listed_families
+from ecmproto.wire.formats.registry import FORMATS, catalogue
 from ecmproto_cli.completion import SHELLS
 from ecmproto_cli.declared import DeclaredCommand, declared_commands
 from ecmproto_cli.main import COMPLETE, cli

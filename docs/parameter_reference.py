@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ecmproto.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.mechanisms.api.parameters import Parameters
-from ecmproto.mechanisms.registry import MECHANISMS
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import Parameters
+from ecmproto.control.mechanisms.registry import MECHANISMS
 
 PATH = Path(__file__).with_name("parameters.md")
 
 HEADING = """\
 # Parameter reference
 
-<!-- From the declarations in ecmproto/mechanisms/, by `make references`. -->
+<!-- From the declarations in ecmproto/control/mechanisms/, by `make references`. -->
 
 Every mechanism's parameters by role, as `--param NAME=VALUE` sets them, or `--param ROLE.NAME=VALUE` where
 two roles have one of that name: `cp` is the congestion point, `rp` the reaction point. They are checked when

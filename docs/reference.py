@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ecmproto.codec.reference import as_markdown
-from ecmproto.formats.registry import FORMATS
+from ecmproto.wire.codec.reference import as_markdown
+from ecmproto.wire.formats.registry import FORMATS
 
 PATH = Path(__file__).with_name("fields.md")
 
 HEADING = """\
 # Field reference
 
-<!-- From the schemas in ecmproto/formats/, by `make references`. -->
+<!-- From the schemas in ecmproto/wire/formats/, by `make references`. -->
 
 Every frame format and tag. Offsets count octets from the first one of the format itself, behind the EtherType
 that announces it; a place such as `14.3` is octet 14 from its bit 3 on, the most significant bit being 0.

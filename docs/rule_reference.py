@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ecmproto.check import listed
-from ecmproto.check.reference import as_markdown
-from ecmproto.check.registry import FAMILIES
+from ecmproto.tools.check import listed
+from ecmproto.tools.check.reference import as_markdown
+from ecmproto.tools.check.registry import FAMILIES
 
 FOLDER = Path(__file__).with_name("rules")
 
 HEADING = """\
 # Rules
 
-<!-- From the rules in ecmproto/check/rules/, by `make references`. -->
+<!-- From the rules in ecmproto/tools/check/rules/, by `make references`. -->
 
 What `ecmproto check` holds captures to. [Checking captures](../check.md) says how to use them, and how to
 write your own.

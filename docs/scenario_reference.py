@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ecmproto.lab.setup.figures import MEASUREMENTS
-from ecmproto.lab.setup.keys import LISTS, SECTIONS, Key
-from ecmproto.lab.setup.scenario import load_scenario, scenario_names
-from ecmproto.lab.setup.topology import SHAPES, Option
+from ecmproto.control.lab.setup.figures import MEASUREMENTS
+from ecmproto.control.lab.setup.keys import LISTS, SECTIONS, Key
+from ecmproto.control.lab.setup.scenario import load_scenario, scenario_names
+from ecmproto.control.lab.setup.topology import SHAPES, Option
 
 PATH = Path(__file__).with_name("scenarios.md")
 
 HEADING = """\
 # Scenario reference
 
-<!-- From the declarations in ecmproto/lab/, by `make references`. -->
+<!-- From the declarations in ecmproto/control/lab/, by `make references`. -->
 
 All that a scenario can say; the [laboratory](lab.md) shows how it goes together. Every value is text with
 its unit (`"10G"`, `"33kB"`, `"15ms"`, `"16frames"` of 1500 octets), a number where it has no unit, or `true`

@@ -1,6 +1,6 @@
 """Layer-2 Ethernet congestion management: codecs, Scapy layers, captures and replay.
 
-The names here are loaded when first used: the frame codec, captures, columns, replays; `ecmproto.layers` has
+The names here are loaded when first used: the frame codec, captures, columns, replays; `layers` has
 the Scapy layers.  Importing this package imports neither Scapy nor numba.
 """
 
@@ -21,9 +21,20 @@ from ecmproto.errors import (
 )
 
 if TYPE_CHECKING:
-    from ecmproto.batch.flows import FlowTable
-    from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
-    from ecmproto.codec import (
+    from ecmproto.control.replay.session import replay
+    from ecmproto.frames.batch.flows import FlowTable
+    from ecmproto.frames.capture import Batch, PcapngWriter, PcapWriter, open_capture
+    from ecmproto.frames.columns import (
+        batch_from,
+        extract,
+        frames_from,
+        read_table,
+        record_batches,
+        selected,
+        tagged_batch,
+        write_columns,
+    )
+    from ecmproto.wire.codec import (
         AETH,
         ARP,
         BCN,
@@ -73,28 +84,17 @@ if TYPE_CHECKING:
         encapsulated,
         encode,
     )
-    from ecmproto.columns import (
-        batch_from,
-        extract,
-        frames_from,
-        read_table,
-        record_batches,
-        selected,
-        tagged_batch,
-        write_columns,
-    )
-    from ecmproto.mechanisms.api.machine import FlowKey
-    from ecmproto.replay.session import replay
+    from ecmproto.wire.flow import FlowKey
 
 _MODULES = {
-    "ecmproto.batch.flows": ("FlowTable",),
-    "ecmproto.capture": ("Batch", "PcapWriter", "PcapngWriter", "open_capture"),
-    "ecmproto.columns": (
+    "ecmproto.wire.flow": ("FlowKey",),
+    "ecmproto.frames.batch.flows": ("FlowTable",),
+    "ecmproto.frames.capture": ("Batch", "PcapWriter", "PcapngWriter", "open_capture"),
+    "ecmproto.frames.columns": (
         "batch_from", "extract", "frames_from", "read_table", "record_batches", "selected", "tagged_batch",
         "write_columns",
     ),
-    "ecmproto.mechanisms.api.machine": ("FlowKey",),
-    "ecmproto.replay": ("replay",),
+    "ecmproto.control.replay.session": ("replay",),
 }  # fmt: skip
 """Names of other modules than the codec."""
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -177,9 +177,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_MODULE_OF.get(name, "ecmproto.codec"))
-    # The package `ecmproto.replay` is called itself.
-    return module if name == "replay" else getattr(module, name)
+    return getattr(importlib.import_module(_MODULE_OF.get(name, "ecmproto.wire.codec")), name)
 
 
 def __dir__() -> list[str]:

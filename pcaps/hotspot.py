@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto import TLV, UDP, VLAN, CNTag, CongestionNotificationTLV, Data, Ethernet, Frame, IPv4, encode
-from ecmproto.capture import PcapWriter
-from ecmproto.formats.lldp import DESTINATION as LLDP_DESTINATION
+from ecmproto.frames.capture import PcapWriter
 from ecmproto.units import WIRE_OVERHEAD_OCTETS, serialisation_ns
+from ecmproto.wire.formats.lldp import DESTINATION as LLDP_DESTINATION
 
 SOURCES = 4
 OCTETS = 1500

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 from ecmproto import UDP, VLAN, Data, Ethernet, Frame, IPv4, encode
-from ecmproto.capture import PcapWriter
+from ecmproto.frames.capture import PcapWriter
 from ecmproto.units import WIRE_OVERHEAD_OCTETS, serialisation_ns
 
 SOURCES = 4

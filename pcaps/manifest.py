@@ -78,7 +78,7 @@ def sha256(octets: bytes) -> str:
 
 def frame_count(path: Path) -> int:
     """Return how many whole frames a capture holds."""
-    from ecmproto.capture import open_capture
+    from ecmproto.frames.capture import open_capture
 
     with open_capture(str(path)) as reader:
         return sum(len(batch) for batch in reader)

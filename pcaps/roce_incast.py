@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto import UDP, VLAN, Data, Ethernet, Frame, IPv4, encode
-from ecmproto.capture import PcapWriter
-from ecmproto.formats.base import Layer
-from ecmproto.formats.infiniband import ACKNOWLEDGE_OPCODE, AETH, BTH, ICRC
+from ecmproto.frames.capture import PcapWriter
 from ecmproto.units import WIRE_OVERHEAD_OCTETS, serialisation_ns
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.infiniband import ACKNOWLEDGE_OPCODE, AETH, BTH, ICRC
 
 SOURCES = 8
 WRITE_MIDDLE = 0x07

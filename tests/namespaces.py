@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture.linux.interface import interface_facts
+from ecmproto.frames.capture.linux.interface import interface_facts
 from tests.conftest import CI, requires
 
 _ETH_P_ALL = 3

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import ecmproto
+import ecmproto.frames.columns
 from ecmproto import CNM, VLAN, CNTag, Data, EncodeError, Ethernet, Frame, IPv4, decode, decode_lax, encode
-from ecmproto.capture import Batch, open_capture
-from ecmproto.columns import extract
+from ecmproto.frames.capture import Batch, open_capture
+from ecmproto.frames.columns import extract
 
 ADDRESSES = Ethernet(dst="02:00:00:00:00:01", src=bytes.fromhex("0200000000c1"))
 MESSAGE = CNM(qntz_fb=40, cpid="02:00:00:00:00:c1/1", encap_prio=3, msdu=bytes(64))
@@ -19,7 +20,7 @@ MESSAGE = CNM(qntz_fb=40, cpid="02:00:00:00:00:c1/1", encap_prio=3, msdu=bytes(6
 
 def test_dir_shows_every_name() -> None:
     assert set(ecmproto.__all__) <= set(dir(ecmproto))
-    assert {"read_table", "extract"} <= set(dir(ecmproto.columns))
+    assert {"read_table", "extract"} <= set(dir(ecmproto.frames.columns))
 
 
 def test_addresses_are_taken_as_text() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
-from ecmproto.columns import read_table
-from ecmproto.dask import read_captures
 from ecmproto.errors import CaptureError, ParameterError
+from ecmproto.frames.capture import Batch, PcapngWriter, PcapWriter, open_capture
+from ecmproto.frames.columns import read_table
+from ecmproto.tools.dask import read_captures
 from tests.conftest import REPOSITORY
 
 FRAMES = 1200

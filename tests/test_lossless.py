@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
+from ecmproto.control.mechanisms.lossless import RESPONSE_QUANTA, headroom, parse_length, parse_quanta
 from ecmproto.errors import ParameterError
-from ecmproto.lossless import RESPONSE_QUANTA, headroom, parse_length, parse_quanta
 
 G = 10**9
 

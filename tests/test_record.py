@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ecmproto.record import columns, new_record, new_records, record_dtype
+from ecmproto.kernels.record import columns, new_record, new_records, record_dtype
 
 
 class Good:
@@ -43,9 +43,9 @@ def test_a_derived_record_has_the_base_fields_first_but_in_no_place_of_theirs() 
 
 
 OUTER = """
-from ecmproto.mechanisms.limiter import RateLimiter, leaves_ns
+from ecmproto.control.mechanisms.limiter import RateLimiter, leaves_ns
 from ecmproto.kernels.kernel import compiled
-from ecmproto.record import new_record
+from ecmproto.kernels.record import new_record
 
 class Slot(RateLimiter):
     flow: int

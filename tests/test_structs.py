@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from ecmproto.kernels.kernel import compiled
-from ecmproto.record import columns, new_record, new_records
-from ecmproto.structs import (
+from ecmproto.kernels.record import columns, new_record, new_records
+from ecmproto.kernels.structs import (
     Draws,
     InterfaceType,
     Random,

@@ -98,7 +98,7 @@ def test_values_stay_as_they_are_and_are_copied(ours: Any, theirs: Any) -> None:
 
 
 def test_values_of_a_module_are_pickled() -> None:
-    from ecmproto.filter import compile_filter
+    from ecmproto.frames.filter import compile_filter
 
     test = compile_filter("vlan.id in {1, 3..4} and not cnm").test
     assert pickle.loads(pickle.dumps(test)) == test

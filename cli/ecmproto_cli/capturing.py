@@ -19,10 +19,10 @@ import click
 from ecmproto_cli.options import F
 
 if TYPE_CHECKING:
-    from ecmproto.capture import CaptureReader
-    from ecmproto.capture.linux.reader import InterfaceReader
-    from ecmproto.codec import EtherTypes
-    from ecmproto.filter import Filter
+    from ecmproto.frames.capture import CaptureReader
+    from ecmproto.frames.capture.linux.reader import InterfaceReader
+    from ecmproto.frames.filter import Filter
+    from ecmproto.wire.codec import EtherTypes
 
 
 class HeldInterrupt:
@@ -92,10 +92,10 @@ def captured(
     idle_batches: bool = False,
 ) -> InterfaceReader:
     """Return the reader of an interface; what ``filter`` does not select may be left out by the kernel."""
-    from ecmproto.capture.linux.bpf import MAX_CUT_OCTETS
-    from ecmproto.capture.linux.interface import interface_facts
-    from ecmproto.capture.linux.reader import open_interface
-    from ecmproto.filter.prefilter import prefilter
+    from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS
+    from ecmproto.frames.capture.linux.interface import interface_facts
+    from ecmproto.frames.capture.linux.reader import open_interface
+    from ecmproto.frames.filter.prefilter import prefilter
 
     linktype = interface_facts(interface).linktype
     program = (

@@ -21,8 +21,8 @@ import click
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
 
 if TYPE_CHECKING:
-    from ecmproto.mechanisms.api.mechanism import Mechanism
-    from ecmproto.mechanisms.api.parameters import Parameter
+    from ecmproto.control.mechanisms.api.mechanism import Mechanism
+    from ecmproto.control.mechanisms.api.parameters import Parameter
 
 Items: TypeAlias = "list[CompletionItem[str]]"  # as text: not all versions of click have it generic
 Completer = Callable[[click.Context, click.Parameter, str], Items]
@@ -46,7 +46,7 @@ def _items(found: Iterable[tuple[str, str]], begun: str, *, head: str = "", kind
 
 def _described() -> Mapping[str, str]:
     """Return the meaning of each field, by its name."""
-    from ecmproto.formats.registry import catalogue
+    from ecmproto.wire.formats.registry import catalogue
 
     return {entry.name: entry.doc for entry in catalogue()}
 
@@ -86,8 +86,8 @@ def complete_assigned_field(ctx: click.Context, param: click.Parameter, begun: s
 
 def complete_filter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete the last word of a display filter: fields and layers, operators behind them, and, or, not."""
-    from ecmproto.filter.completion import complete, relations
-    from ecmproto.filter.fields import find
+    from ecmproto.frames.filter.completion import complete, relations
+    from ecmproto.frames.filter.fields import find
 
     found = complete(begun, len(begun))
     head, word = begun[: found.start], begun[found.start :]
@@ -105,7 +105,7 @@ def complete_filter(ctx: click.Context, param: click.Parameter, begun: str) -> I
 
 
 def _mechanisms() -> list[tuple[str, str]]:
-    from ecmproto.mechanisms.registry import MECHANISMS, mechanism_names
+    from ecmproto.control.mechanisms.registry import MECHANISMS, mechanism_names
 
     titles = {mechanism.name: mechanism.title for mechanism in MECHANISMS}
     return [(name, titles.get(name, "from another package")) for name in mechanism_names()]
@@ -150,8 +150,8 @@ def complete_parameter(ctx: click.Context, param: click.Parameter, begun: str) -
 
 
 def _parameters(names: Iterable[str], begun: str, *, head: str = "") -> Items:
+    from ecmproto.control.mechanisms.registry import find_mechanism
     from ecmproto.errors import ParameterError
-    from ecmproto.mechanisms.registry import find_mechanism
 
     found: dict[str, Parameter] = {}
     for name in names:
@@ -181,7 +181,7 @@ def _parameters_of(mechanism: Mechanism) -> Iterator[tuple[str, Parameter]]:
 
 def _values(parameter: Parameter) -> list[tuple[str, str]]:
     """Return values that a parameter can have: all of few, or its default."""
-    from ecmproto.mechanisms.api.parameters import UNITS
+    from ecmproto.control.mechanisms.api.parameters import UNITS
 
     default = UNITS[parameter.unit].format(parameter.default).replace(" ", "")
     choices = parameter.choices or (("yes", "no") if parameter.unit == "flag" else (default,))
@@ -210,14 +210,14 @@ def complete_interface(ctx: click.Context, param: click.Parameter, begun: str) -
 
 def complete_layer(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete the name of a frame format."""
-    from ecmproto.formats.registry import FORMATS
+    from ecmproto.wire.formats.registry import FORMATS
 
     return _items(((cls.prefix, cls.title) for cls in FORMATS), begun)
 
 
 def complete_tag(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete ``TAG``, or ``TAG FIELD=VALUE …``: a tag, and then its fields."""
-    from ecmproto.formats.registry import FORMATS
+    from ecmproto.wire.formats.registry import FORMATS
 
     tags = {cls.prefix: cls for cls in FORMATS if cls.role == "tag"}
     head, space, last = begun.rpartition(" ")
@@ -232,7 +232,7 @@ def complete_tag(ctx: click.Context, param: click.Parameter, begun: str) -> Item
 
 def complete_frame_word(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete a word of ``LAYER FIELD=VALUE …``: a layer, or a field of the layers that are named."""
-    from ecmproto.formats.registry import FORMATS
+    from ecmproto.wire.formats.registry import FORMATS
 
     if "=" in begun:
         return []
@@ -253,12 +253,12 @@ def complete_frame_word(ctx: click.Context, param: click.Parameter, begun: str) 
 
 def complete_scenario(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete a scenario of the laboratory: by name, by name and variant, or a file."""
-    from ecmproto.interop.extcap import scenario_titles
+    from ecmproto.tools.interop.extcap import scenario_titles
 
     name, colon, variant = begun.partition(":")
     titles = scenario_titles()
     if colon and name in dict(titles):
-        from ecmproto.lab.setup.scenario import load_scenario
+        from ecmproto.control.lab.setup.scenario import load_scenario
 
         return _items(load_scenario(name).variants.items(), variant, head=f"{name}:")
     found = _items(titles, begun)
@@ -266,7 +266,7 @@ def complete_scenario(ctx: click.Context, param: click.Parameter, begun: str) ->
 
 
 def _scenario(ctx: click.Context) -> Any:
-    from ecmproto.lab.setup.scenario import load_scenario
+    from ecmproto.control.lab.setup.scenario import load_scenario
 
     given = ctx.params.get("scenario")
     return load_scenario(given) if isinstance(given, str) else None
@@ -295,14 +295,14 @@ def complete_scenario_key(ctx: click.Context, param: click.Parameter, begun: str
 
 def complete_figure(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete the name of a figure, where an expression begins with it."""
-    from ecmproto.lab.setup.figures import MEASUREMENTS
+    from ecmproto.control.lab.setup.figures import MEASUREMENTS
 
     return _items(((name, each.doc) for name, each in MEASUREMENTS.items()), begun)
 
 
 def complete_rules(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete the id of a rule, the last of several, or what ``--fail-on`` takes besides."""
-    from ecmproto.check.listed import listed_families
+    from ecmproto.tools.check.listed import listed_families
 
     head, comma, last = begun.rpartition(",")
     levels = [("note", "and worse"), ("warning", "and worse"), ("error", ""), ("never", "")]
@@ -314,7 +314,7 @@ def complete_rules(ctx: click.Context, param: click.Parameter, begun: str) -> It
 
 def complete_rule_families(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete the name of a family of rules, the last of several."""
-    from ecmproto.check.listed import listed_families
+    from ecmproto.tools.check.listed import listed_families
 
     head, comma, last = begun.rpartition(",")
     return _items(((each.name, each.title) for each in listed_families()), last, head=f"{head}{comma}")
@@ -322,7 +322,7 @@ def complete_rule_families(ctx: click.Context, param: click.Parameter, begun: st
 
 def complete_rule_parameter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete ``FAMILY.NAME=VALUE`` of rules."""
-    from ecmproto.check.listed import listed_families
+    from ecmproto.tools.check.listed import listed_families
 
     found = {f"{family.name}.{each.name}": each for family in listed_families() for each in family.parameters}
     name, equals, value = begun.partition("=")
@@ -339,7 +339,7 @@ def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -
     """Complete ``ROLE=VALUE``."""
     import dataclasses
 
-    from ecmproto.formats.ethertypes import EtherTypes
+    from ecmproto.wire.formats.ethertypes import EtherTypes
 
     role, equals, value = begun.partition("=")
     found = {each.name: f"{each.default:#06x}" for each in dataclasses.fields(EtherTypes)}

@@ -11,10 +11,10 @@ from ecmproto.units import TIME_UNITS
 from ecmproto_cli.terminal import paint
 
 if TYPE_CHECKING:
-    from ecmproto.diff import Comparison, Difference, FieldChange, Summary
-    from ecmproto.diff.clocks import TimeDifference
-    from ecmproto.diff.comparison import FieldCount, Kind
-    from ecmproto.dissect import Lines
+    from ecmproto.frames.dissect import Lines
+    from ecmproto.tools.diff import Comparison, Difference, FieldChange, Summary
+    from ecmproto.tools.diff.clocks import TimeDifference
+    from ecmproto.tools.diff.comparison import FieldCount, Kind
 
 _WORDS: dict[Kind, str] = {
     "changed": "changed",
@@ -165,7 +165,7 @@ def _one_side(layer: str, changes: Sequence[FieldChange]) -> str:
 
 def change_text(change: FieldChange) -> str:
     """Return from what to what a field changes."""
-    from ecmproto.diff.rules import TIME
+    from ecmproto.tools.diff.rules import TIME
 
     if change.name == TIME and change.a and change.b:
         (a,), (b,) = change.a, change.b
@@ -181,7 +181,7 @@ def change_text(change: FieldChange) -> str:
 
 
 def _values(name: str, values: Sequence[int | bytes | str]) -> str:
-    from ecmproto.diff.fields import value_text
+    from ecmproto.tools.diff.fields import value_text
 
     texts = []
     for value in values:
@@ -259,7 +259,7 @@ def _counts_by_layer(summary: Summary) -> dict[str, dict[str, FieldCount]]:
 
 
 def _times_text(times: TimeDifference, comparison: Comparison) -> Iterator[str]:
-    from ecmproto.diff.rules import TIME
+    from ecmproto.tools.diff.rules import TIME
 
     if times.least_ns == times.most_ns:
         yield f"times: B is {_apart_text(times.offset_ns)} in all {counted(times.pairs, 'frame')}"

@@ -1,6 +1,6 @@
 """What `ecmproto help` finds: commands, options, formats, fields, mechanisms, parameters, scenarios, rules.
 
-Everything is read from where it is declared; rules from ``ecmproto/check/rules.json``, which is made of them,
+Everything is read from where it is declared; rules from ``check/rules.json``, which is made of them,
 since they themselves take numba's time to load.
 """
 
@@ -69,7 +69,7 @@ def _commands() -> Iterator[Entry]:
 
 
 def _formats() -> Iterator[Entry]:
-    from ecmproto.formats.registry import FORMATS, catalogue
+    from ecmproto.wire.formats.registry import FORMATS, catalogue
 
     for cls in FORMATS:
         then = f"ecmproto schema {cls.prefix}"
@@ -80,7 +80,7 @@ def _formats() -> Iterator[Entry]:
 
 
 def _mechanisms() -> Iterator[Entry]:
-    from ecmproto.mechanisms.registry import MECHANISMS
+    from ecmproto.control.mechanisms.registry import MECHANISMS
 
     shared: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
     for mechanism in MECHANISMS:
@@ -100,14 +100,14 @@ def _mechanisms() -> Iterator[Entry]:
 
 
 def _scenarios() -> Iterator[Entry]:
-    from ecmproto.interop.extcap import scenario_titles
+    from ecmproto.tools.interop.extcap import scenario_titles
 
     for name, title in scenario_titles():
         yield Entry(kind="scenario", name=name, doc=title, then=f"ecmproto lab run {name}")
 
 
 def _rules() -> Iterator[Entry]:
-    from ecmproto.check.listed import listed_families
+    from ecmproto.tools.check.listed import listed_families
 
     for family in listed_families():
         for rule in family.rules:

@@ -16,8 +16,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 if TYPE_CHECKING:
-    from ecmproto.capture.several import Order
     from ecmproto.executors.protocol import Executor, Shard
+    from ecmproto.frames.capture.several import Order
 
     _TextType = click.ParamType[str]
 else:
@@ -93,7 +93,7 @@ def captures_named(paths: tuple[str, ...], order: Order, *, required: bool) -> t
         if required:
             raise click.UsageError("needed a capture to read: -r FILE, or - for stdin")
         return ()
-    from ecmproto.capture.several import CaptureNames
+    from ecmproto.frames.capture.several import CaptureNames
 
     if paths.count("-") > 1:
         raise click.UsageError("stdin can be read once: needed - once, got it twice")
@@ -111,7 +111,7 @@ def filter_option(help: str) -> Callable[[F], F]:
 def _filter(ctx: click.Context, param: click.Parameter, given: str | None) -> object:
     if given is None or ctx.resilient_parsing:
         return None
-    from ecmproto.filter import compile_filter
+    from ecmproto.frames.filter import compile_filter
 
     return compile_filter(given)
 
@@ -195,7 +195,7 @@ def _priorities(ctx: click.Context, param: click.Parameter, given: str | None) -
 
 
 def _ethertypes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> object:
-    from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
+    from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
     roles = {field.name for field in dataclasses.fields(EtherTypes)}
     changes = {}

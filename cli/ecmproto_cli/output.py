@@ -17,7 +17,7 @@ from ecmproto_cli.progress import work
 from ecmproto_cli.terminal import paint, visible
 
 if TYPE_CHECKING:
-    from ecmproto.capture import Sink
+    from ecmproto.frames.capture import Sink
 
 _CAPTURES = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
 _COLUMNS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
@@ -62,7 +62,7 @@ def check_outputs(outputs: Iterable[str | None], *, force: bool) -> None:
 
     UsageError and OutputError; stdout, given as ``-``, can take one output.
     """
-    from ecmproto.capture.writer import check_sink
+    from ecmproto.frames.capture.writer import check_sink
 
     paths = [path for path in outputs if path is not None]
     for path in _twice(paths):

@@ -25,14 +25,14 @@ from ecmproto_cli.options import TIME, F
 from ecmproto_cli.terminal import paint
 
 if TYPE_CHECKING:
-    from ecmproto.capture import Sink
-    from ecmproto.craft.expectations import Expectation, Side
-    from ecmproto.craft.recipe import Chunk, Recipe
-    from ecmproto.craft.sequences import Sequence as FrameSequence
-    from ecmproto.craft.sequences import Step, Storm
-    from ecmproto.craft.spec import Reading
-    from ecmproto.craft.stack import Stack
-    from ecmproto.formats.ethertypes import EtherTypes
+    from ecmproto.frames.capture import Sink
+    from ecmproto.tools.craft.expectations import Expectation, Side
+    from ecmproto.tools.craft.recipe import Chunk, Recipe
+    from ecmproto.tools.craft.sequences import Sequence as FrameSequence
+    from ecmproto.tools.craft.sequences import Step, Storm
+    from ecmproto.tools.craft.spec import Reading
+    from ecmproto.tools.craft.stack import Stack
+    from ecmproto.wire.formats.ethertypes import EtherTypes
 
 _LINE_OPTIONS = (
     click.option("--dst", metavar="MAC", help="Destination address."),
@@ -79,7 +79,7 @@ def check_sources(sources: Mapping[str, object], words: tuple[str, ...], line: d
 
 def stack_from(words: tuple[str, ...], line: dict[str, Any]) -> Stack:
     """Return the layers that LAYER FIELD=VALUE ... and `line_options` ask for."""
-    from ecmproto.craft.stack import stack_from_words
+    from ecmproto.tools.craft.stack import stack_from_words
 
     stack = stack_from_words(words)
     for name in ("dst", "src", "vlan", "prio", "flow", "ip"):
@@ -91,8 +91,8 @@ def stack_from(words: tuple[str, ...], line: dict[str, Any]) -> Stack:
 
 def from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) -> Recipe:
     """Return the recipe for LAYER FIELD=VALUE ... and `line_options`; SpecError when they make no sense."""
-    from ecmproto.craft.recipe import Recipe, count_of
-    from ecmproto.craft.spec import plan_of
+    from ecmproto.tools.craft.recipe import Recipe, count_of
+    from ecmproto.tools.craft.spec import plan_of
 
     stack = stack_from(words, line)
     sweeps: dict[str, object] = {}
@@ -110,7 +110,7 @@ def from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) ->
 
 def from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe | Chunk]:
     """Return the frames of a specification, a .toml or .json file or JSON on stdin, as it is read."""
-    from ecmproto.craft.spec import read_json, read_toml
+    from ecmproto.tools.craft.spec import read_json, read_toml
 
     if path == "-":
         # the encoding is JSON's own, whatever the terminal's
@@ -125,7 +125,7 @@ def from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe 
 
 def spec_frames(path: str, reading: Reading, side: Side) -> Iterator[Recipe | Chunk]:
     """Return the frames of a .toml specification that leave by a side."""
-    from ecmproto.craft.spec import read_toml
+    from ecmproto.tools.craft.spec import read_toml
 
     with open(path, "rb") as stream:
         return iter(list(read_toml(stream, path, reading, side=side)))
@@ -133,7 +133,7 @@ def spec_frames(path: str, reading: Reading, side: Side) -> Iterator[Recipe | Ch
 
 def spec_expectations(path: str) -> list[Expectation]:
     """Return the expectations of a .toml specification."""
-    from ecmproto.craft.spec import read_expectations
+    from ecmproto.tools.craft.spec import read_expectations
 
     with open(path, "rb") as stream:
         return read_expectations(stream, path)
@@ -146,7 +146,7 @@ def from_columns(
 
     ``timed`` says that options give the times.
     """
-    from ecmproto.craft.columns import frames_of_template, rebuilt_frames
+    from ecmproto.tools.craft.columns import frames_of_template, rebuilt_frames
 
     if words:
         stack = stack_from(words, line)
@@ -191,7 +191,7 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
 
 def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> str:
     """Return the command line that shows what is valid: ``schema`` of a format, or ``command --help``."""
-    from ecmproto.formats.registry import BY_PREFIX
+    from ecmproto.wire.formats.registry import BY_PREFIX
 
     place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
     words = place.replace(":", " ").split()
@@ -224,8 +224,8 @@ def sequence_expectations(words: tuple[str, ...], line: Mapping[str, Any], **rea
 
 
 def _sequence(words: tuple[str, ...], line: Mapping[str, Any]) -> tuple[FrameSequence, dict[str, str]]:
-    from ecmproto.craft.sequences import given_by
-    from ecmproto.craft.switch_tests import sequence_named
+    from ecmproto.tools.craft.sequences import given_by
+    from ecmproto.tools.craft.switch_tests import sequence_named
 
     sequence = sequence_named(words[0])
     given = given_by(words[1:], sequence.name)
@@ -241,7 +241,7 @@ def _sequence(words: tuple[str, ...], line: Mapping[str, Any]) -> tuple[FrameSeq
 
 def from_steps(steps: Iterable[Step], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
     """Return the frames of a sequence's steps; SpecError with the place of what is wrong."""
-    from ecmproto.craft.spec import read_items
+    from ecmproto.tools.craft.spec import read_items
 
     return read_items((step.item for step in steps), name, reading)
 
@@ -265,7 +265,7 @@ def write_expectations(steps: Sequence[Step], expectations: Sequence[Expectation
     documents: list[Mapping[str, Any]] = [step.expected for step in steps if step.expected is not None]
     documents = documents or [each.document() for each in expectations]
     if not documents:
-        from ecmproto.craft.switch_tests import SEQUENCES
+        from ecmproto.tools.craft.switch_tests import SEQUENCES
 
         known = ", ".join(name for name, each in SEQUENCES.items() if each.expects)
         raise click.UsageError(f"--expect belongs to a sequence of which something is expected: {known}")
@@ -276,8 +276,8 @@ def write_toml(
     items: Iterable[Mapping[str, Any]], expectations: Iterable[Expectation], path: str, force: bool
 ) -> None:
     """Write a specification."""
-    from ecmproto.capture import open_sink
-    from ecmproto.craft.spec import toml_of
+    from ecmproto.frames.capture import open_sink
+    from ecmproto.tools.craft.spec import toml_of
 
     with open_sink(path, force=force) as sink:
         for piece in toml_of(items, expectations):
@@ -286,7 +286,7 @@ def write_toml(
 
 def sequence_list() -> str:
     """Return the sequences with their parameters, for a person."""
-    from ecmproto.craft.switch_tests import SEQUENCES
+    from ecmproto.tools.craft.switch_tests import SEQUENCES
 
     blocks = []
     for sequence in SEQUENCES.values():
@@ -355,8 +355,8 @@ def storm_from(
     ethertypes: EtherTypes,
 ) -> Storm:
     """Return the storm of LAYER FIELD=VALUE ... on a link; SpecError and ParameterError as `storm_of`."""
-    from ecmproto.craft.sequences import storm_of
-    from ecmproto.lossless import DEFAULT_SHARE, share_of
+    from ecmproto.control.mechanisms.lossless import DEFAULT_SHARE, share_of
+    from ecmproto.tools.craft.sequences import storm_of
 
     share = DEFAULT_SHARE if options.renew is None else share_of(options.renew)
     rate_bps = parse_rate(speed) if isinstance(speed, str) else speed
@@ -366,8 +366,8 @@ def storm_from(
 
 def storm_steps(storm: Storm, options: StormOptions, time: str | None) -> list[Step]:
     """Return the frames of a storm that begins at ``time``; ParameterError for more than anybody wants."""
-    from ecmproto.craft.recipe import UNASKED_FRAMES, time_of
-    from ecmproto.craft.sequences import Step
+    from ecmproto.tools.craft.recipe import UNASKED_FRAMES, time_of
+    from ecmproto.tools.craft.sequences import Step
 
     start_ns = 0 if time is None else time_of(time, "--time")
     items = storm.items(options.duration_ns, start_ns=start_ns, release=not options.no_release)

@@ -37,8 +37,8 @@ def _are_small(paths: Sequence[str]) -> bool:
     """Return whether captures are files, and small, compressed or not."""
     if not paths or not all(map(os.path.isfile, paths)) or sum(map(os.path.getsize, paths)) > MOST_OCTETS:
         return False
-    from ecmproto.capture import open_captures
     from ecmproto.errors import CaptureError
+    from ecmproto.frames.capture import open_captures
 
     octets = 0
     try:

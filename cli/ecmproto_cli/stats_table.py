@@ -16,7 +16,7 @@ from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import paint
 
 if TYPE_CHECKING:
-    from ecmproto.stats import (
+    from ecmproto.frames.stats import (
         AdvertisedRate,
         CongestionPoint,
         PauseInterface,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         RoceTraffic,
         Statistics,
     )
-    from ecmproto.stats.cells import Columns
+    from ecmproto.frames.stats.cells import Columns
 
 OVER_TIME_COLUMNS = 56
 _SENDERS_SHOWN = 8
@@ -60,8 +60,8 @@ def stats_table(statistics: Statistics, path: str) -> str:
 
 
 def _cells(row: Any, columns: Columns, whole: Any) -> list[str]:
-    """Return the cells of a row as `ecmproto.stats.cells.cells`."""
-    from ecmproto.stats import cells as made
+    """Return the cells of a row as `ecmproto.frames.stats.cells.cells`."""
+    from ecmproto.frames.stats import cells as made
 
     return made.cells(row, columns, whole, share)
 
@@ -408,8 +408,8 @@ _FB: Columns = {"Fb": "fb_mean", "max": "fb_maximum"}
 
 def _feedback(statistics: Statistics) -> Iterator[str]:
     """Yield the section on feedback: the messages of each congestion point, and their targets."""
-    from ecmproto.formats.text import cpid_text
-    from ecmproto.stats.statistics import kind_of
+    from ecmproto.frames.stats.statistics import kind_of
+    from ecmproto.wire.formats.text import cpid_text
 
     for points in _by(statistics.congestion_points, "kind"):
         kind = points[0].kind
@@ -428,7 +428,7 @@ def _feedback(statistics: Statistics) -> Iterator[str]:
 
 
 def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> list[str]:
-    from ecmproto.formats.text import cpid_text
+    from ecmproto.wire.formats.text import cpid_text
 
     heads, names = list(_FRAMES), []
     for name in points[0].quantities:
@@ -477,7 +477,7 @@ def _histogram(points: Sequence[CongestionPoint]) -> str:
 
 def _flow_id(each: Any, whole: object) -> str | None:
     """Return a flow identifier as its format writes it: E²CM's, a hash, in hex."""
-    from ecmproto.formats.registry import BY_PREFIX, all_fields
+    from ecmproto.wire.formats.registry import BY_PREFIX, all_fields
 
     feedback = BY_PREFIX[getattr(each, "kind", "e2cm")].as_feedback
     if each.flow_id is None or feedback is None:
@@ -517,7 +517,7 @@ _QUEUES: Columns = {
 
 def _rates(statistics: Statistics) -> Iterator[str]:
     """Yield the rates that FECN and DBP advertise."""
-    from ecmproto.stats.statistics import kind_of
+    from ecmproto.frames.stats.statistics import kind_of
 
     for queues in _by(statistics.rates, "kind"):
         shown = queues[:_QUEUES_SHOWN]
@@ -546,7 +546,7 @@ def share(part: float) -> str:
 
 def address(octets: bytes | None) -> str:
     """Return a MAC address; a word for none."""
-    from ecmproto.formats.text import mac_text
+    from ecmproto.wire.formats.text import mac_text
 
     return "(no address)" if octets is None else mac_text(octets)
 

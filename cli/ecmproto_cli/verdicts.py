@@ -23,11 +23,11 @@ from ecmproto_cli.recipes import (
 from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
-    from ecmproto.capture import Batch
-    from ecmproto.capture.linux.reader import InterfaceReader
-    from ecmproto.capture.linux.transmission import SendReport
-    from ecmproto.craft.expectations import Judge, Side, Verdict
-    from ecmproto.formats.ethertypes import EtherTypes
+    from ecmproto.frames.capture import Batch
+    from ecmproto.frames.capture.linux.reader import InterfaceReader
+    from ecmproto.frames.capture.linux.transmission import SendReport
+    from ecmproto.tools.craft.expectations import Judge, Side, Verdict
+    from ecmproto.wire.formats.ethertypes import EtherTypes
 
 Sent: TypeAlias = "tuple[SendReport, BaseException | None]"
 """The report of what was sent, and what ended it before its time."""
@@ -43,9 +43,9 @@ class Test:
     def __init__(
         self, words: tuple[str, ...], line: Mapping[str, Any], spec: str | None, ethertypes: EtherTypes
     ) -> None:
-        from ecmproto.craft.expectations import Judge
-        from ecmproto.craft.recipe import chunks
-        from ecmproto.craft.spec import Reading
+        from ecmproto.tools.craft.expectations import Judge
+        from ecmproto.tools.craft.recipe import chunks
+        from ecmproto.tools.craft.spec import Reading
 
         self.name = words[0] if spec is None else spec
         self.ethertypes = ethertypes
@@ -83,7 +83,7 @@ _SIDES: tuple[tuple[Side, bool], ...] = (("near", False), ("far", True))
 
 def judge_captures(test: Test, far: str, near: str | None) -> None:
     """Let captures be judged: of the far side, and of the near one where there is one."""
-    from ecmproto.capture import open_captures
+    from ecmproto.frames.capture import open_captures
 
     sides: list[tuple[Side, str]] = [("far", far)]
     if near is not None:
@@ -104,7 +104,7 @@ class _Capturing:
     """Captures an interface in a thread of its own, to be judged afterwards."""
 
     def __init__(self, interface: str) -> None:
-        from ecmproto.capture.linux.reader import open_interface
+        from ecmproto.frames.capture.linux.reader import open_interface
 
         self.reader: InterfaceReader = open_interface(interface, idle_batches=True)
         self.batches: list[Batch] = []
@@ -175,9 +175,9 @@ class _Returning:
         self._thread.start()
 
     def _run(self, interface: str, batches: Sequence[Batch]) -> None:
-        from ecmproto.capture.linux.schedule import schedule_of
-        from ecmproto.capture.linux.sender import FrameSender
-        from ecmproto.capture.linux.transmission import Transmission
+        from ecmproto.frames.capture.linux.schedule import schedule_of
+        from ecmproto.frames.capture.linux.sender import FrameSender
+        from ecmproto.frames.capture.linux.transmission import Transmission
 
         try:
             if batches:
@@ -211,7 +211,7 @@ def tell(
     test: Test, *, form: str, junit: str | None, force: bool, sent: Mapping[str, object] | None = None
 ) -> int:
     """Print the verdicts, write them as JUnit, and return the exit code: 0 if all that is known passed."""
-    from ecmproto.capture import open_sink
+    from ecmproto.frames.capture import open_sink
 
     verdicts = test.judge.verdicts()
     counts = {outcome: sum(each.outcome == outcome for each in verdicts) for outcome in _SHOWN}

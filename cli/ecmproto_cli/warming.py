@@ -23,8 +23,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from ecmproto.control.mechanisms.registry import MECHANISMS
 from ecmproto.kernels import prebuilt
-from ecmproto.mechanisms.registry import MECHANISMS
 from ecmproto_cli.errors import DEPENDENCY
 
 _HERE = "@"
@@ -234,7 +234,7 @@ def _align() -> None:
     """Align what stands in another order, as `diff` does with many frames."""
     import numpy as np
 
-    from ecmproto.diff.alignment import Pairs, in_order
+    from ecmproto.tools.diff.alignment import Pairs, in_order
 
     rows = np.arange(10_000, dtype=np.int32)
     in_order([Pairs(a=rows, b=rows[::-1].copy())], len(rows))
@@ -242,7 +242,7 @@ def _align() -> None:
 
 def _receive() -> None:
     """Take in frames of no interface."""
-    from ecmproto.capture.linux.receiver import (
+    from ecmproto.frames.capture.linux.receiver import (
         ANY_TIME_NS,
         ReceiveBuffer,
         give_back_slots,
@@ -261,7 +261,7 @@ def _send() -> None:
     """Send no frames."""
     import numpy as np
 
-    from ecmproto.capture.linux import compiled_departures, departures
+    from ecmproto.frames.capture.linux import compiled_departures, departures
 
     state = compiled_departures.as_record(departures.DepartureState(paced=1, even=0, spin_ns=0))
     send: Any = compiled_departures.depart
@@ -276,8 +276,8 @@ def _send() -> None:
 
 def _monitor() -> None:
     """Count frames as `live monitor` does."""
-    from ecmproto.capture import Batch, Interface
-    from ecmproto.stats import Accumulator
+    from ecmproto.frames.capture import Batch, Interface
+    from ecmproto.frames.stats import Accumulator
 
     batch = Batch.from_frames([bytes(64)] * 2, time_ns=[1, 2])
     Accumulator().add(batch, interfaces=[Interface(index=0, linktype=1)])
@@ -286,8 +286,8 @@ def _monitor() -> None:
 def _devices(mechanism: str) -> Callable[[], None]:
     def devices() -> None:
         """Pass frames through devices that are attached to nothing."""
+        from ecmproto.control.live.net import congestion_point, edge, reaction_point
         from ecmproto.errors import ParameterError
-        from ecmproto.live.net import congestion_point, edge, reaction_point
 
         rate: dict[str, Any] = {"link_rate_bps": 10**9, "mechanism": mechanism, "seed": 1}
         makers: list[Callable[[], Any]] = [

@@ -10,36 +10,42 @@ from types import ModuleType
 
 from scapy.packet import Packet
 
-from ecmproto.formats.base import Layer
+from ecmproto.wire.formats.base import Layer
 
 PACKAGES = {
-    "ecmproto.codec": "Frames: decode, encode, layers",
-    "ecmproto.capture": "Captures read and written",
-    "ecmproto.columns": "Captures as columns",
-    "ecmproto.filter": "Display filters",
-    "ecmproto.dissect": "Frames shown",
-    "ecmproto.craft": "Frames made",
-    "ecmproto.stats": "Statistics",
-    "ecmproto.check": "Rules",
-    "ecmproto.diff": "Differences",
-    "ecmproto.edit": "Edits",
-    "ecmproto.report": "Reports",
-    "ecmproto.layers": "Scapy layers",
-    "ecmproto.fuzz.strategies": "Hypothesis strategies",
+    "ecmproto.wire.codec": "Frames: decode, encode, layers",
+    "ecmproto.frames.capture": "Captures read and written",
+    "ecmproto.frames.columns": "Captures as columns",
+    "ecmproto.frames.filter": "Display filters",
+    "ecmproto.frames.dissect": "Frames shown",
+    "ecmproto.tools.craft": "Frames made",
+    "ecmproto.frames.stats": "Statistics",
+    "ecmproto.tools.check": "Rules",
+    "ecmproto.tools.diff": "Differences",
+    "ecmproto.tools.edit": "Edits",
+    "ecmproto.tools.report": "Reports",
+    "ecmproto.wire.layers": "Scapy layers",
+    "ecmproto.tools.fuzz.strategies": "Hypothesis strategies",
 }
 """Packages whose public names are those of their ``__all__``."""
 
 MODULES = {
     "ecmproto.errors": ("Errors", ()),
-    "ecmproto.replay.session": ("Replays", ("replay", "Outcome", "Comparison", "Plan", "replay_capture")),
-    "ecmproto.engine.config": ("Ports and loops", ("PortConfig", "LoopConfig")),
-    "ecmproto.lab.setup.scenario": ("Scenarios", ("load_scenario", "apply", "explain", "Scenario")),
-    "ecmproto.lab.simulation.simulate": ("Runs of the laboratory", ("simulate",)),
-    "ecmproto.lab.results.measurements": ("Figures of a run", ("RunFigures",)),
-    "ecmproto.mechanisms.registry": ("Mechanisms by name", ("find_mechanism", "mechanism_names")),
-    "ecmproto.mechanisms.api.mechanism": ("What a mechanism is", ("Mechanism", "Role")),
-    "ecmproto.mechanisms.api.machine": ("Its machines", ("Machine", "PortContext", "FlowKey", "machine_of")),
-    "ecmproto.mechanisms.api.protocol": (
+    "ecmproto.control.replay.session": (
+        "Replays",
+        ("replay", "Outcome", "Comparison", "Plan", "replay_capture"),
+    ),
+    "ecmproto.control.engine.config": ("Ports and loops", ("PortConfig", "LoopConfig")),
+    "ecmproto.control.lab.setup.scenario": ("Scenarios", ("load_scenario", "apply", "explain", "Scenario")),
+    "ecmproto.control.lab.simulation.simulate": ("Runs of the laboratory", ("simulate",)),
+    "ecmproto.control.lab.results.measurements": ("Figures of a run", ("RunFigures",)),
+    "ecmproto.control.mechanisms.registry": ("Mechanisms by name", ("find_mechanism", "mechanism_names")),
+    "ecmproto.control.mechanisms.api.mechanism": ("What a mechanism is", ("Mechanism", "Role")),
+    "ecmproto.control.mechanisms.api.machine": (
+        "Its machines",
+        ("Machine", "PortContext", "machine_of"),
+    ),
+    "ecmproto.control.mechanisms.api.protocol": (
         "What they are told and say",
         (
             "Arrival",
@@ -53,11 +59,12 @@ MODULES = {
             "Receivers",
         ),
     ),
-    "ecmproto.mechanisms.limiter": (
+    "ecmproto.control.mechanisms.limiter": (
         "Rate limiters",
         ("RateLimiter", "drain", "set_rate", "leaves_ns", "leave"),
     ),
-    "ecmproto.formats.base": ("What a format is", ("Layer", "layer", "register", "Crafting", "Limit")),
+    "ecmproto.wire.flow": ("Keys of flows", ()),
+    "ecmproto.wire.formats.base": ("What a format is", ("Layer", "layer", "register", "Crafting", "Limit")),
     "ecmproto.units": ("Units", ()),
 }
 """Modules that the documentation names, and which of their names; none: all that are public."""
@@ -119,8 +126,7 @@ def _shortcuts() -> Iterator[str]:
 
 
 def _is_same(module: str, name: str, value: object) -> bool:
-    # `ecmproto.replay` is a package that can be called, and stands for the function.
-    return getattr(importlib.import_module(module), name) is value or inspect.ismodule(value)
+    return getattr(importlib.import_module(module), name) is value
 
 
 def _sentence(value: object) -> str:
@@ -157,7 +163,7 @@ def _directive(module: str, name: str, value: object) -> list[str]:
         # The field reference has what formats hold.
         is_format = issubclass(value, Layer | Packet) and value is not Layer
         # A Scapy layer that is made of a format calls itself as that does.
-        is_made = issubclass(value, Packet) and value.__module__.startswith("ecmproto.formats")
+        is_made = issubclass(value, Packet) and value.__module__.startswith("ecmproto.wire.formats")
         options = ["   :no-index:"] if is_made else []
         return [f".. autoclass:: {module}.{name}", *options, *([] if is_format else ["   :members:"])]
     if callable(value):

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, machine_of
+from ecmproto.control.mechanisms.api.protocol import (
     NO_LIMITER,
     PAUSE_KIND,
     PFC_KIND,
@@ -31,9 +31,9 @@ from ecmproto.mechanisms.api.protocol import (
     new_outbox,
     probe_payload,
 )
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause import gate
-from ecmproto.mechanisms.registry import find_mechanism
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause import gate
+from ecmproto.control.mechanisms.registry import find_mechanism
 
 LINK_BPS = 10**10
 FRAME_OCTETS = 9_000

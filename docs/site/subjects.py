@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from docs.site.machines import LINK_BPS, PRIORITY, Loop, Subject, machine_with, place_of
-from ecmproto.formats.csig import AVAILABLE, DELAY, DEPTH, SHARE
-from ecmproto.mechanisms.aimd import reaction_point as aimd
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.aimd import reaction_point as aimd
+from ecmproto.control.mechanisms.api.protocol import (
     SILENT,
     Arrival,
     Departure,
@@ -21,14 +20,15 @@ from ecmproto.mechanisms.api.protocol import (
     messages_of,
     new_outbox,
 )
-from ecmproto.mechanisms.csig.machine import bucket
-from ecmproto.mechanisms.dcqcn import reaction_point as dcqcn
-from ecmproto.mechanisms.dcqcn.congestion_point import marks
-from ecmproto.mechanisms.fecn.congestion_point import queue_control
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.gate import opens_ns
-from ecmproto.mechanisms.qcn import reaction_point as qcn
-from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND
+from ecmproto.control.mechanisms.csig.machine import bucket
+from ecmproto.control.mechanisms.dcqcn import reaction_point as dcqcn
+from ecmproto.control.mechanisms.dcqcn.congestion_point import marks
+from ecmproto.control.mechanisms.fecn.congestion_point import queue_control
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.gate import opens_ns
+from ecmproto.control.mechanisms.qcn import reaction_point as qcn
+from ecmproto.control.mechanisms.qcn.congestion_point import CNM_KIND
+from ecmproto.wire.formats.csig import AVAILABLE, DELAY, DEPTH, SHARE
 
 QCN_STATES = ("no limiter", "fast recovery", "active increase", "hyper-active increase")
 DCQCN_STATES = ("no CNP yet", "fast recovery", "additive increase", "hyper increase", "line rate")

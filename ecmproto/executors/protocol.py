@@ -44,7 +44,7 @@ class Task:
 class Call:
     """What is done with each task: a function, and what it is told besides the task.
 
-    >>> Call("ecmproto.lab.results.sweeps:run_point", {"figures": ["queue.p99"]})
+    >>> Call("ecmproto.control.lab.results.sweeps:run_point", {"figures": ["queue.p99"]})
     """
 
     function: str

@@ -278,5 +278,5 @@ def _methods(struct: type[Any]) -> set[str]:
         name
         for kind in struct.__mro__[:-2]
         for name, method in vars(kind).items()
-        if inspect.isfunction(method) and kind.__module__ != "ecmproto.structs"
+        if inspect.isfunction(method) and kind.__module__ != "ecmproto.kernels.structs"
     }

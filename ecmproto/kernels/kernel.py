@@ -2,7 +2,7 @@
 
 `kernels.sources` says which those are, `kernels.folder` where code is kept and what of it may be loaded.  A
 function that kernels call is none itself for that: they take a part in (`kernels.parts`).  Kernels also call
-methods of structs (`ecmproto.structs`), and the cache holds while these stay.
+methods of structs (`ecmproto.kernels.structs`), and the cache holds while these stay.
 
 ``@over_batches`` is for kernels of which a process needs a dozen at once, to look at a capture: its arguments
 are arrays, numbers and NamedTuples of such.  Their machine code is called without numba

@@ -29,8 +29,8 @@ _COMPILERS = (
     "kernels/entry.py",
     "kernels/parts.py",
     "kernels/passes.py",
-    "structs.py",
-    "columns/instructions.py",
+    "kernels/structs.py",
+    "frames/columns/instructions.py",
 )
 """The files of the package that machine code depends on."""
 _CONSTANTS = (bool, int, float, str, tuple)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.batch.classes import FrameClasses, classify
-from ecmproto.codec import EtherTypes
+from ecmproto.frames.batch.classes import FrameClasses, classify
+from ecmproto.wire.codec import EtherTypes
 
 DA, SA = "020000000001", "020000000002"
 VLAN, STAG, CN = "8100 a005", "88a8 6007", "22e9 1234"

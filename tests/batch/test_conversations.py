@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.batch.flows import NO_NUMBER, FlowTable
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import TCP, UDP, VLAN, Data, Ethernet, Frame, IPv4, IPv6, encode
-from ecmproto.formats.base import Layer
-from ecmproto.formats.infiniband import AETH, BTH, CNP, ICRC
-from ecmproto.mechanisms.api.machine import Conversation, FlowKey, QueuePair
+from ecmproto.frames.batch.flows import NO_NUMBER, FlowTable
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.codec import TCP, UDP, VLAN, Data, Ethernet, Frame, IPv4, IPv6, encode
+from ecmproto.wire.flow import Conversation, FlowKey, QueuePair
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.infiniband import AETH, BTH, CNP, ICRC
 
 A, B = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
 MAC = {A: bytes.fromhex("02000000000a"), B: bytes.fromhex("02000000000b")}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.batch.flows import GROUPS, DestinationTable
 from ecmproto.errors import ParameterError
+from ecmproto.frames.batch.flows import GROUPS, DestinationTable
 from tests.batch.frames import batch_of
 
 ADDRESSES = st.sampled_from(["020000000001", "feffffffffff", "000000000000", "ffffffffffff", "01005e000001"])

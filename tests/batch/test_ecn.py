@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.batch.headers import roles_of
-from ecmproto.batch.tags import OwnTag, own_tag, tag_layout, with_tag_values
-from ecmproto.capture.batch import Batch
-from ecmproto.codec.tags import NO_IP_HEADER, ECNField
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.ip import CE
+from ecmproto.frames.batch.headers import roles_of
+from ecmproto.frames.batch.tags import OwnTag, own_tag, tag_layout, with_tag_values
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.codec.tags import NO_IP_HEADER, ECNField
+from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.ip import CE
 
 MACS = "020000000001 020000000002 "
 IP4 = "45 {ds:02x} 0040 1234 4000 40 11 {sum:04x} 0a000001 0a000002"

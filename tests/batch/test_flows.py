@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.batch.flows import Flow, FlowTable
-from ecmproto.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
-from ecmproto.codec import CNTag, EtherTypes
+from ecmproto.control.mechanisms.api.frames import headers, outer_vlan, priority_of, tags
+from ecmproto.control.mechanisms.ecm.parameters import ECMReactionPointParameters
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.api.frames import headers, outer_vlan, priority_of, tags
-from ecmproto.mechanisms.api.machine import FlowHash, FlowKey
-from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
+from ecmproto.frames.batch.flows import Flow, FlowTable
+from ecmproto.frames.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
+from ecmproto.wire.codec import CNTag, EtherTypes
+from ecmproto.wire.flow import FlowHash, FlowKey
 from tests.batch.frames import CUT, ORDINARY, STACKS, batch_of
 from tests.mechanisms.aimd.flow import flow_of
 

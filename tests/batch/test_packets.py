@@ -12,23 +12,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.batch.flows import NO_NUMBER, FlowTable
-from ecmproto.batch.headers import roles_of
-from ecmproto.batch.packets import GLOBAL, IP4, IP6, NO_NETWORK, NOWHERE, Packet, is_udp_message, packet_at
-from ecmproto.batch.tags import own_tag, tag_layout
-from ecmproto.capture import Batch, open_capture
-from ecmproto.capture.batch import ETHERNET
-from ecmproto.codec import TCP, UDP, Frame, IPv4, IPv6, decode_lax, encode
-from ecmproto.codec.tags import ECNField
-from ecmproto.columns import extract
 from ecmproto.errors import CaptureError
-from ecmproto.formats.base import Layer
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.infiniband import BTH, CNP, CNP_OPCODE, GRH, NETWORKS, ROCE_PORT
-from ecmproto.formats.ip import CE, Extension
-from ecmproto.fuzz.strategies import frames as drawn_frames
-from ecmproto.fuzz.strategies import roce_frames
-from ecmproto.mechanisms.api.machine import FlowKey
+from ecmproto.frames.batch.flows import NO_NUMBER, FlowTable
+from ecmproto.frames.batch.headers import roles_of
+from ecmproto.frames.batch.packets import (
+    GLOBAL,
+    IP4,
+    IP6,
+    NO_NETWORK,
+    NOWHERE,
+    Packet,
+    is_udp_message,
+    packet_at,
+)
+from ecmproto.frames.batch.tags import own_tag, tag_layout
+from ecmproto.frames.capture import Batch, open_capture
+from ecmproto.frames.capture.batch import ETHERNET
+from ecmproto.frames.columns import extract
+from ecmproto.tools.fuzz.strategies import frames as drawn_frames
+from ecmproto.tools.fuzz.strategies import roce_frames
+from ecmproto.wire.codec import TCP, UDP, Frame, IPv4, IPv6, decode_lax, encode
+from ecmproto.wire.codec.tags import ECNField
+from ecmproto.wire.flow import FlowKey
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.infiniband import BTH, CNP, CNP_OPCODE, GRH, NETWORKS, ROCE_PORT
+from ecmproto.wire.formats.ip import CE, Extension
 from tests.formats.roce import frames as roce_examples
 
 ROLES = roles_of(DEFAULT)

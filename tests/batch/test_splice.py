@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ecmproto.batch import tags
-from ecmproto.batch.tags import Removals, Splice, spliced, spliced_batch, tag_splice
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import VLAN, CMTag, CNTag, Layer, RDTag, RRTTag
-from ecmproto.codec.tags import kind_of, with_tag, without_tags
 from ecmproto.errors import ParameterError
+from ecmproto.frames.batch import tags
+from ecmproto.frames.batch.tags import Removals, Splice, spliced, spliced_batch, tag_splice
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.codec import VLAN, CMTag, CNTag, Layer, RDTag, RRTTag
+from ecmproto.wire.codec.tags import kind_of, with_tag, without_tags
 from tests.batch.frames import ANY, DA, ORDINARY, SA, batch_of, texts
 
 FRAMES = st.lists(ANY, min_size=1, max_size=6)

@@ -9,14 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.batch.headers import roles_of
-from ecmproto.batch.tags import FrameTags, OwnTag, older_tags, own_tag, tag_layout, tags_of, with_tag_values
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import BCN, VLAN, CMTag, CNTag, EtherTypes, RDTag, RRTTag
-from ecmproto.codec.tags import TagFormat, find_tag, tags_in, with_fields
+from ecmproto.control.mechanisms.api.protocol import signed_cpid
 from ecmproto.errors import ParameterError
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.api.protocol import signed_cpid
+from ecmproto.frames.batch.headers import roles_of
+from ecmproto.frames.batch.tags import (
+    FrameTags,
+    OwnTag,
+    older_tags,
+    own_tag,
+    tag_layout,
+    tags_of,
+    with_tag_values,
+)
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.codec import BCN, VLAN, CMTag, CNTag, EtherTypes, RDTag, RRTTag
+from ecmproto.wire.codec.tags import TagFormat, find_tag, tags_in, with_fields
+from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.batch.frames import ANY, batch_of
 
 MACS = "020000000001 020000000002 "

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ecmproto.browse.browser import Browser
-from ecmproto.browse.pages import open_pages
-from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter
+from ecmproto.frames.capture import Batch, Interface, PcapngWriter, PcapWriter
+from ecmproto.tools.browse.browser import Browser
+from ecmproto.tools.browse.pages import open_pages
 
 PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.browse.browser import Browser
-from ecmproto.browse.curves import Curves, drawn
-from ecmproto.capture import open_capture
-from ecmproto.dissect import records
-from ecmproto.dissect.tree import tree_lines
 from ecmproto.errors import FilterError, OutputError, OutputExistsError
-from ecmproto.filter import compile_filter
-from ecmproto.filter.completion import complete
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.dissect import records
+from ecmproto.frames.dissect.tree import tree_lines
+from ecmproto.frames.filter import compile_filter
+from ecmproto.frames.filter.completion import complete
+from ecmproto.tools.browse.browser import Browser
+from ecmproto.tools.browse.curves import Curves, drawn
 from tests.browse.captures import PCAPS, opened, write_pcap
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.browse import matches
-from ecmproto.browse.matches import FilterRun, FrameSet, Search
-from ecmproto.browse.pages import Pages
-from ecmproto.codec import EtherTypes
-from ecmproto.filter import compile_filter
+from ecmproto.frames.filter import compile_filter
+from ecmproto.tools.browse import matches
+from ecmproto.tools.browse.matches import FilterRun, FrameSet, Search
+from ecmproto.tools.browse.pages import Pages
+from ecmproto.wire.codec import EtherTypes
 from tests.browse.captures import opened, write_pcap
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from ecmproto.browse.browser import Browser
-from ecmproto.browse.pages import PAGE_FRAMES, Pages, live_pages, open_pages
-from ecmproto.capture import open_captures, source
-from ecmproto.capture.linux.reader import open_interface
-from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import CaptureError, EcmprotoError
+from ecmproto.frames.capture import open_captures, source
+from ecmproto.frames.capture.linux.reader import open_interface
+from ecmproto.frames.capture.linux.sender import FrameSender
+from ecmproto.tools.browse.browser import Browser
+from ecmproto.tools.browse.pages import PAGE_FRAMES, Pages, live_pages, open_pages
 from tests.browse.captures import PCAPS, frames, write_pcap, write_sections
 from tests.conftest import SHARED_CAPTURES
 from tests.namespaces import FAR, NEAR, Network

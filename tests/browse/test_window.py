@@ -22,7 +22,7 @@ pytest.importorskip("textual", reason="textual is not installed: no window to lo
 import pyte
 from rich.color import ColorSystem
 
-from ecmproto.capture import open_capture
+from ecmproto.frames.capture import open_capture
 from ecmproto_cli.browse.app import BrowseApp
 from ecmproto_cli.browse.keys import FINDING, MOVING, PROMPT, SHOWING, WINDOW, help_lines, shown
 from ecmproto_cli.browse.prompt import Prompt
@@ -322,7 +322,7 @@ def test_hostile_captures(name: str, tmp_path: Path) -> None:
 
 def write_huge(path: Path) -> Path:
     """Write a frame of 250,000 octets."""
-    from ecmproto.capture import Batch, PcapWriter
+    from ecmproto.frames.capture import Batch, PcapWriter
 
     with PcapWriter(str(path)) as writer:
         writer.write_batch(Batch.from_frames([bytes(range(250)) * 1000], time_ns=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any, NamedTuple
 
-from ecmproto.capture import Batch, CaptureReader, open_capture
+from ecmproto.frames.capture import Batch, CaptureReader, open_capture
 
 
 class Seen(NamedTuple):

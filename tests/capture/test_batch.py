@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, linktype_name
+from ecmproto.frames.capture import Batch, linktype_name
 
 FRAMES = [b"a", b"", b"ccc", b"dd"]
 

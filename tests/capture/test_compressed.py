@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import zstandard
 
-from ecmproto.capture import open_capture
 from ecmproto.errors import CaptureError
+from ecmproto.frames.capture import open_capture
 from tests.capture.octets import pcap_header, pcap_record, small_pcap, small_pcapng
 from tests.capture.seen import read
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, CaptureCopier, CaptureReader, comments, format_of, open_capture
 from ecmproto.errors import OutputError
+from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, comments, format_of, open_capture
 from tests.capture.octets import (
     block,
     description,

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.capture import (
+from ecmproto.errors import CaptureError
+from ecmproto.frames.capture import (
     CaptureCopier,
     Interface,
     PcapngWriter,
@@ -17,7 +18,6 @@ from ecmproto.capture import (
     open_capture,
     open_captures,
 )
-from ecmproto.errors import CaptureError
 from tests.conftest import requires
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import Batch, CaptureReader, open_capture
 from ecmproto.errors import CaptureError
+from ecmproto.frames.capture import Batch, CaptureReader, open_capture
 from tests.conftest import SHARED_CAPTURES, requires
 
 Row = tuple[str, str, str, str]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Interface, PcapngWriter, PcapWriter, open_capture
-from ecmproto.capture.parts import Part, Place, Reached, linked, open_part, read_through, split_capture
-from ecmproto.capture.reader import CaptureReader
 from ecmproto.errors import CaptureError
+from ecmproto.frames.capture import Interface, PcapngWriter, PcapWriter, open_capture
+from ecmproto.frames.capture.parts import Part, Place, Reached, linked, open_part, read_through, split_capture
+from ecmproto.frames.capture.reader import CaptureReader
 from pcaps.manifest import FOLDER
 
 Rows = list[tuple[Any, ...]]

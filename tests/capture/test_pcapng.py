@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from ecmproto.capture import Batch, Block, comments, open_capture, source
 from ecmproto.errors import CaptureError
+from ecmproto.frames.capture import Batch, Block, comments, open_capture, source
 from tests.capture.octets import block, description, enhanced, obsolete, option, section, simple, small_pcapng
 from tests.capture.seen import read
 

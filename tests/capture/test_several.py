@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import CaptureCopier, Interface, PcapngWriter, open_capture, open_captures
-from ecmproto.capture.names import files_named, name_shown
 from ecmproto.errors import CaptureError, MissingDependencyError
+from ecmproto.frames.capture import CaptureCopier, Interface, PcapngWriter, open_capture, open_captures
+from ecmproto.frames.capture.names import files_named, name_shown
 from pcaps.manifest import FOLDER
 from tests.capture.test_merging import write_pcap, write_pcapng
 from tests.conftest import requires

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import zstandard
 
-from ecmproto.capture import open_sink
 from ecmproto.errors import OutputError
+from ecmproto.frames.capture import open_sink
 from ecmproto.paths import make_folder
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture.pcapng import TickClock, ticks_to_ns
+from ecmproto.frames.capture.pcapng import TickClock, ticks_to_ns
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 TICKS = st.one_of(

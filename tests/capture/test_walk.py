@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from ecmproto.capture import source
-from ecmproto.capture.pcap import walk_pcap
+from ecmproto.frames.capture import source
+from ecmproto.frames.capture.pcap import walk_pcap
 from tests.capture.octets import pcap_record, small_pcap, small_pcapng
 from tests.capture.seen import read
 
@@ -62,7 +62,7 @@ def test_many_small_captures_are_walked_compiled(monkeypatch: pytest.MonkeyPatch
 def test_importing_captures_and_reading_a_small_one_needs_no_compiler() -> None:
     program = (
         "import io, sys\n"
-        "from ecmproto.capture import open_capture\n"
+        "from ecmproto.frames.capture import open_capture\n"
         f"octets = {small_pcapng()!r}\n"
         "with open_capture(io.BytesIO(octets)) as reader: assert sum(map(len, reader)) == 5\n"
         "print(sorted({'numba', 'scapy', 'zstandard'} & sys.modules.keys()))\n"

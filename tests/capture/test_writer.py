@@ -11,8 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter, RecordBuilder, comments, open_capture
 from ecmproto.errors import EncodeError
+from ecmproto.frames.capture import (
+    Batch,
+    Interface,
+    PcapngWriter,
+    PcapWriter,
+    RecordBuilder,
+    comments,
+    open_capture,
+)
 from tests.capture.octets import enhanced, pcap_header, pcap_record
 from tests.capture.seen import flatten
 
@@ -107,7 +115,7 @@ def test_a_large_matrix_goes_in_parts(tmp_path: Path, monkeypatch: pytest.Monkey
     matrix = np.arange(100, dtype=np.uint8).reshape(10, 10)
     with PcapWriter(tmp_path / "whole") as writer:
         writer.write_matrix(matrix, np.arange(10))
-    monkeypatch.setattr("ecmproto.capture.writer._MATRIX_OCTETS", 30)
+    monkeypatch.setattr("ecmproto.frames.capture.writer._MATRIX_OCTETS", 30)
     with PcapWriter(tmp_path / "parts") as writer:
         writer.write_matrix(matrix, np.arange(10))
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()

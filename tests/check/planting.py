@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.check import FAMILIES, Checked, Checker, Family, chosen
-from ecmproto.codec import encode
-from ecmproto.craft import build
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.tools.check import FAMILIES, Checked, Checker, Family, chosen
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 from tests.plain import sent
 
 START_NS = 1_700_000_000_000_000_000

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.check import check_capture
 from ecmproto.errors import CaptureError
+from ecmproto.tools.check import check_capture
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
 from tests.conftest import SHARED_CAPTURES

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ecmproto.check import Checked
+from ecmproto.tools.check import Checked
 from tests.check.planting import MS, Event, checked, faults, frame
 
 STATION, OTHER, SINK = "02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:0a"

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.check import Checker, Family, Judged, Rows, Rule, Subject, chosen, find_rule
-from ecmproto.check.keyed import TIME, Chain, Pairs, events
-from ecmproto.check.report import MOST_CASES, Report
-from ecmproto.check.rule import SENDER, Settings, Shift, Where, mac_of_key, value_of
+from ecmproto.control.mechanisms.api.parameters import Parameters, count, duration
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.api.parameters import Parameters, count, duration
+from ecmproto.tools.check import Checker, Family, Judged, Rows, Rule, Subject, chosen, find_rule
+from ecmproto.tools.check.keyed import TIME, Chain, Pairs, events
+from ecmproto.tools.check.report import MOST_CASES, Report
+from ecmproto.tools.check.rule import SENDER, Settings, Shift, Where, mac_of_key, value_of
 from tests.check.planting import LINKS, MS, START_NS, Event, batch_of, checked, checker_of, faults, frame
 
 

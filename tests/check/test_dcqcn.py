@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.check import Checked
+from ecmproto.tools.check import Checked
 from tests.check.planting import MS, US, Event, checked, faults, frame
 
 QP, SENDERS_QP = 0x118, 0x200

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ecmproto.check import Checked
+from ecmproto.tools.check import Checked
 from tests.check.planting import MS, Event, checked, faults, frame
 
 TAGGED = frame("vlan id=5 priority=3 cntag flow_id=7 data data=00")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.check.rules.drafts import Associations
-from ecmproto.check.rules.e2cm import flow_ids
 from ecmproto.errors import ParameterError
+from ecmproto.tools.check.rules.drafts import Associations
+from ecmproto.tools.check.rules.e2cm import flow_ids
 from tests.check.planting import MS, US, Event, checked, faults, frame
 
 POINT, OTHER = "02:00:00:00:cc:01/4", "02:00:00:00:cc:01/5"

@@ -8,8 +8,8 @@ from random import Random
 
 import numpy as np
 
-from ecmproto.capture import Batch, Interface, open_capture
-from ecmproto.check import Checker
+from ecmproto.frames.capture import Batch, Interface, open_capture
+from ecmproto.tools.check import Checker
 from pcaps.manifest import FOLDER
 from tests.plain import sent
 

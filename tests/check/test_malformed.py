@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from ecmproto.check import Checker, chosen
+from ecmproto.tools.check import Checker, chosen
 from tests.check.planting import MS, batch_of, checked, faults, frame
 
 CNM = frame("vlan id=5 priority=6 cntag flow_id=7 cnm qntz_fb=12 q_offset=-406")

@@ -13,10 +13,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, Interface, PcapngWriter, open_capture
-from ecmproto.capture.parts import linked, open_part, read_through, split_capture
-from ecmproto.check import Checked, Checker
-from ecmproto.stats import Accumulator, Statistics
+from ecmproto.frames.capture import Batch, Interface, PcapngWriter, open_capture
+from ecmproto.frames.capture.parts import linked, open_part, read_through, split_capture
+from ecmproto.frames.stats import Accumulator, Statistics
+from ecmproto.tools.check import Checked, Checker
 from pcaps.manifest import FOLDER
 from tests.plain import sent
 from tests.stats.test_against_slow import assert_same

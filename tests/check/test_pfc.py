@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from ecmproto.check import Checked
+from ecmproto.tools.check import Checked
 from tests.check.planting import MS, US, Event, checked, faults, frame
 
 QUANTUM_NS = 51.2
@@ -135,7 +135,7 @@ def test_a_storm_is_found_and_a_busy_link_is_none() -> None:
 
 
 def test_frames_without_a_time_are_judged_by_themselves_alone() -> None:
-    from ecmproto.check import Checker, chosen
+    from ecmproto.tools.check import Checker, chosen
     from tests.check.planting import batch_of
 
     batch = batch_of([(0, GOOD), (1, octets(5, b"\x02"))])

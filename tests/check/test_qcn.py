@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ecmproto.check import Checker, chosen
-from ecmproto.check.rules.qcn import FeedbackAgainstQueue
+from ecmproto.tools.check import Checker, chosen
+from ecmproto.tools.check.rules.qcn import FeedbackAgainstQueue
 from ecmproto.units import exact_octets
 from tests.check.planting import MS, Event, batch_of, checked, checker_of, faults, frame
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from docs.rule_reference import FOLDER, pages
-from ecmproto.check import FAMILIES, Checker, Family, Rule, find_rule, listed
-from ecmproto.columns.column import asked
+from ecmproto.frames.columns.column import asked
+from ecmproto.tools.check import FAMILIES, Checker, Family, Rule, find_rule, listed
 
 RULES = [(family, rule) for family in FAMILIES for rule in family.rules]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ecmproto.capture import PcapngWriter
+from ecmproto.frames.capture import PcapngWriter
 from ecmproto_cli.main import run
 from tests.check.planting import LINKS, MS, batch_of, frame
 from tests.junit import valid_junit
@@ -226,8 +226,8 @@ def test_rules_of_ones_own_are_python(
 ) -> None:
     own = tmp_path / "my_rules.py"
     own.write_text(
-        "from ecmproto.check import Judged, Rule\n"
-        "from ecmproto.check.rule import STATION\n"
+        "from ecmproto.tools.check import Judged, Rule\n"
+        "from ecmproto.tools.check.rule import STATION\n"
         "def low(cnms, parameters):\n"
         "    return Judged(cnms['cnm.qntz_fb'] > 10, 'strong', cnms['cnm.qntz_fb'], 10)\n"
         "RULES = [Rule(id='MINE001', name='low', sentence='Feedback is low.', why='', clause='mine',\n"

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from ecmproto.capture import PcapWriter, open_capture
-from ecmproto.codec import CNM, CNTag, decode, encode
-from ecmproto.columns.files import write_columns
-from ecmproto.craft import build
+from ecmproto.frames.capture import PcapWriter, open_capture
+from ecmproto.frames.columns.files import write_columns
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import CNM, CNTag, decode, encode
 from ecmproto_cli.main import run
 
 CNM_HEX = encode(build("cnm", qntz_fb=40, flow_id=7, vlan=5, prio=3)).hex()

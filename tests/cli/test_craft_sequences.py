@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import open_capture
-from ecmproto.codec import CNM, PFC, decode
-from ecmproto.craft.switch_tests import SEQUENCES
+from ecmproto.frames.capture import open_capture
+from ecmproto.tools.craft.switch_tests import SEQUENCES
+from ecmproto.wire.codec import CNM, PFC, decode
 from ecmproto_cli.main import run
 
 STORM = ["pfc", "prio3=65535", "prio4=65535", "--storm", "10G"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import Batch, PcapWriter, open_capture
+from ecmproto.frames.capture import Batch, PcapWriter, open_capture
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
 from tests.diff.edited import captured, write

@@ -18,7 +18,7 @@ from typing import IO
 
 import pytest
 
-from ecmproto.capture import Batch, PcapWriter, open_sink
+from ecmproto.frames.capture import Batch, PcapWriter, open_sink
 from ecmproto_cli.main import run
 from tests.conftest import SHARED_CAPTURES, requires
 from tests.dissect.sample import FRAMES, write_sample

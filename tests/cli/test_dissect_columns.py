@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from ecmproto.capture import open_capture
-from ecmproto.dissect import FieldReader, records
-from ecmproto.formats.registry import USUAL_FIELDS
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.dissect import FieldReader, records
+from ecmproto.wire.formats.registry import USUAL_FIELDS
 from ecmproto_cli.main import run
 from tests.dissect.sample import FRAMES, write_sample
 
@@ -149,7 +149,7 @@ def test_unknown_names_are_refused(sample: Path, capsys: pytest.CaptureFixture[s
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """Have a capture of many batches, and ``times`` interrupts behind the first one."""
-    from ecmproto.columns import files
+    from ecmproto.frames.columns import files
 
     made = files.batch_works
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import open_capture
+from ecmproto.frames.capture import open_capture
 from ecmproto_cli.main import run
 from tests.conftest import REPOSITORY
 from tests.filter.captured import of_capture, selected

@@ -17,8 +17,8 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, PcapWriter, open_sink
-from ecmproto.dissect.form import Listing
+from ecmproto.frames.capture import Batch, PcapWriter, open_sink
+from ecmproto.frames.dissect.form import Listing
 from ecmproto_cli.commands import dissect
 from ecmproto_cli.main import run
 from ecmproto_cli.progress import told_when_compiling
@@ -211,7 +211,7 @@ def test_an_interrupt_while_a_filter_looks_at_a_batch_does_not_wait_for_it(
         signal.raise_signal(signal.SIGINT)
         pytest.fail("the interrupt waits")
 
-    monkeypatch.setattr("ecmproto.columns.selection.selected", endless)
+    monkeypatch.setattr("ecmproto.frames.columns.selection.selected", endless)
     assert run(["dissect", "-r", str(capture), "-Y", "cnm"]) == 130
     assert run(["stats", "-r", str(capture), "-Y", "cnm"]) == 130
 

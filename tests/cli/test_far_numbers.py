@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.codec import encode
-from ecmproto.craft import build
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 from ecmproto_cli.main import run
 from tests.capture.octets import description, enhanced, option, pcap_header, pcap_record, section
 

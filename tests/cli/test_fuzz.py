@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import open_capture
-from ecmproto.codec import VLAN, decode_lax
-from ecmproto.dissect import Record
-from ecmproto.fuzz.checks.frames import FieldRows, FieldValues
-from ecmproto.fuzz.checks.tshark import TsharkCheck
-from ecmproto.fuzz.subjects import SUBJECTS, template_frames
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.dissect import Record
+from ecmproto.tools.fuzz.checks.frames import FieldRows, FieldValues
+from ecmproto.tools.fuzz.checks.tshark import TsharkCheck
+from ecmproto.tools.fuzz.subjects import SUBJECTS, template_frames
+from ecmproto.wire.codec import VLAN, decode_lax
 from ecmproto_cli.commands import fuzz
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER

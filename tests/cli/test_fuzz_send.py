@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import PcapWriter, open_capture
-from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.fuzz import device_campaign
-from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.device import heartbeat_of
-from ecmproto.fuzz.device_campaign import FrameFitter
-from ecmproto.fuzz.subjects import template_frames
+from ecmproto.frames.capture import PcapWriter, open_capture
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
+from ecmproto.tools.fuzz import device_campaign
+from ecmproto.tools.fuzz.cases import Cases
+from ecmproto.tools.fuzz.device import heartbeat_of
+from ecmproto.tools.fuzz.device_campaign import FrameFitter
+from ecmproto.tools.fuzz.subjects import template_frames
 from ecmproto_cli.main import run
 from tests.fuzz.planted.device import kills
 from tests.namespaces import FAR, NEAR, PATIENCE_S, Network

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import Interface, PcapngWriter, open_capture
 from ecmproto.errors import escaped
+from ecmproto.frames.capture import Interface, PcapngWriter, open_capture
 from ecmproto_cli import terminal
 from ecmproto_cli.main import COMMANDS, run
 from pcaps.manifest import FOLDER

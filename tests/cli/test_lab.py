@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import Interface, PcapngWriter, open_capture
-from ecmproto.lab.model import Experiment
-from ecmproto.lab.results import running, sweeps
-from ecmproto.lab.simulation import simulate as simulation
+from ecmproto.control.lab.model import Experiment
+from ecmproto.control.lab.results import running, sweeps
+from ecmproto.control.lab.simulation import simulate as simulation
+from ecmproto.frames.capture import Interface, PcapngWriter, open_capture
 from ecmproto_cli.main import run
 from tests.lab import synthetic
 
@@ -457,8 +457,8 @@ def test_list_has_every_scenario(capsys: Captured) -> None:
 def test_papers_writes_a_page_with_seeds_and_verdicts(
     tmp_path: Path, scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ecmproto.lab.results import papers
-    from ecmproto.lab.setup.scenario import load_scenario
+    from ecmproto.control.lab.results import papers
+    from ecmproto.control.lab.setup.scenario import load_scenario
 
     def load(name: str) -> object:
         return load_scenario(scenario + name.removeprefix("two-into-one"))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.codec import EtherTypes
+from ecmproto.control.live.device import InterfaceCounts, ProcessorWait, Snapshot
+from ecmproto.control.live.port import MOST_FRAMES, buffer_of, slot_octets
 from ecmproto.errors import ParameterError
-from ecmproto.live.device import InterfaceCounts, ProcessorWait, Snapshot
-from ecmproto.live.port import MOST_FRAMES, buffer_of, slot_octets
+from ecmproto.wire.codec import EtherTypes
 from ecmproto_cli.commands.live import Reporter, Role, Running, live_line, live_table
 from ecmproto_cli.main import run
 from tests.namespaces import PATIENCE_S
@@ -196,7 +196,7 @@ def test_what_the_hypervisor_took_is_said_where_it_is_more(capsys: pytest.Captur
 def test_stolen_time_is_the_mean_of_the_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stat = tmp_path / "stat"
     stat.write_text("cpu 9 9 9 9 9 9 9 100 0 0\ncpu0 1\ncpu1 1\nintr 1", encoding="ascii")
-    monkeypatch.setattr("ecmproto.live.device.MACHINE_COUNTS", str(stat))
+    monkeypatch.setattr("ecmproto.control.live.device.MACHINE_COUNTS", str(stat))
     with ProcessorWait() as waiting:
         stat.write_text("cpu 9 9 9 9 9 9 9 150 0 0\ncpu0 1\ncpu1 1\n", encoding="ascii")
         assert waiting.stolen_ns() == 50 * 10**9 // os.sysconf("SC_CLK_TCK") // 2

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import Batch, open_capture
-from ecmproto.capture.linux.sender import FrameSender
-from ecmproto.codec import encode
-from ecmproto.craft import build
+from ecmproto.frames.capture import Batch, open_capture
+from ecmproto.frames.capture.linux.sender import FrameSender
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 from ecmproto_cli.main import run
 from tests.capture.linux.traffic import readable_frames
 from tests.namespaces import FAR, NEAR, PATIENCE_S, Network

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ecmproto import CNM, VLAN, CNTag, Ethernet, decode
-from ecmproto.capture import Interface, PcapngWriter, PcapWriter, comments, open_capture
-from ecmproto.codec.frame import frame_check_sequence
+from ecmproto.frames.capture import Interface, PcapngWriter, PcapWriter, comments, open_capture
+from ecmproto.wire.codec.frame import frame_check_sequence
 from ecmproto_cli.main import run
 from pcaps.hotspot import data_frame
 from pcaps.manifest import FOLDER

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ecmproto.capture import Interface, PcapngWriter, open_capture
-from ecmproto.capture.batch import LINUX_SLL
+from ecmproto.frames.capture import Interface, PcapngWriter, open_capture
+from ecmproto.frames.capture.batch import LINUX_SLL
 from ecmproto_cli.main import run
 from pcaps.hotspot import data_frame
 from pcaps.manifest import FOLDER

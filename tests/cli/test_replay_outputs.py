@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ecmproto import CNM, decode
-from ecmproto.capture import PcapWriter, open_capture
-from ecmproto.report.replays import replay_report
-from ecmproto.report.run import Run
+from ecmproto.frames.capture import PcapWriter, open_capture
+from ecmproto.tools.report.replays import replay_report
+from ecmproto.tools.report.run import Run
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import Interface, PcapngWriter, PcapWriter
-from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.codec import encode
-from ecmproto.craft import build
+from ecmproto.frames.capture import Interface, PcapngWriter, PcapWriter
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 from ecmproto_cli.main import run
 from tests.capture.linux.traffic import TAGGED, frame, received
 from tests.namespaces import FAR, NEAR, PATIENCE_S, Network

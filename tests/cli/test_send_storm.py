@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.capture import open_capture
-from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.codec import encode
-from ecmproto.craft import build
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 from ecmproto_cli.main import run
 from tests.capture.linux.traffic import begun, received
 from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
@@ -157,7 +157,7 @@ def test_realtime_is_before_others_and_not_for_longer(
 ) -> None:
     policies: list[int] = []
     monkeypatch.setattr(
-        "ecmproto.capture.linux.transmission.Transmission.end",
+        "ecmproto.frames.capture.linux.transmission.Transmission.end",
         lambda *_, **__: policies.append(os.sched_getscheduler(0)),
     )
     before = os.sched_getscheduler(0)
@@ -230,7 +230,7 @@ def test_mistakes_are_told(
 def test_an_interface_without_a_speed_asks_for_one(
     veth: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("ecmproto.capture.linux.interface.speed_bps", lambda _: None)
+    monkeypatch.setattr("ecmproto.frames.capture.linux.interface.speed_bps", lambda _: None)
     assert run(["send", "-i", NEAR, "pause", "--storm"]) == 2
     assert (
         "storm: needed the link's speed, as in --storm 10G, got near, which tells none"

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter
-from ecmproto.capture.reader import BATCH_FRAMES
-from ecmproto.stats import Accumulator
+from ecmproto.frames.capture import Batch, Interface, PcapngWriter, PcapWriter
+from ecmproto.frames.capture.reader import BATCH_FRAMES
+from ecmproto.frames.stats import Accumulator
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
 from tests.stats.test_pauses import EAST, WEST, other, pause, pfc

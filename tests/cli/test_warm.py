@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 import pytest
 
-from ecmproto.mechanisms.registry import MECHANISMS
+from ecmproto.control.mechanisms.registry import MECHANISMS
 from ecmproto_cli.main import cli
 from ecmproto_cli.warming import Step, captures, chosen, steps, subjects
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.interop.lua import dissector
-from ecmproto.interop.wireshark import folders
+from ecmproto.tools.interop.lua import dissector
+from ecmproto.tools.interop.wireshark import folders
 from ecmproto_cli.main import run
 
 

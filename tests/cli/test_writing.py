@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import open_capture
+from ecmproto.frames.capture import open_capture
 from ecmproto_cli.main import run
 from ecmproto_cli.output import output_form
 from tests.dissect.sample import FRAMES, write_sample

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import E2CM, Layer
-from ecmproto.formats.registry import FORMATS
-from ecmproto.fuzz.strategies import layers_of
+from ecmproto.tools.fuzz.strategies import layers_of
+from ecmproto.wire.codec import E2CM, Layer
+from ecmproto.wire.formats.registry import FORMATS
 
 ANY_FORMAT = pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
 

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from ecmproto.codec import Data, decode, decode_lax
 from ecmproto.errors import DecodeError
+from ecmproto.wire.codec import Data, decode, decode_lax
 from tests.standards.octets import octets
 
 CPID = "0200000000c10001"

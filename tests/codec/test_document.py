@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import CNM, Data, Ethernet, Frame, RDTag, decode, decode_lax, encode
-from ecmproto.codec.document import from_document, json_text, to_document
 from ecmproto.errors import SpecError
-from ecmproto.fuzz.strategies import arbitrary_octets, frames, truncated
+from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, truncated
+from ecmproto.wire.codec import CNM, Data, Ethernet, Frame, RDTag, decode, decode_lax, encode
+from ecmproto.wire.codec.document import from_document, json_text, to_document
 from tests.standards.known_answers import KNOWN_ANSWERS, KnownAnswer
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import (
+from ecmproto.tools.fuzz.strategies import frames, vlan_stacks
+from ecmproto.wire.codec import (
     BCN,
     CNM,
     E2CM,
@@ -24,7 +25,6 @@ from ecmproto.codec import (
     encapsulated,
     encode,
 )
-from ecmproto.fuzz.strategies import frames, vlan_stacks
 from tests.standards.known_answers import CN_TAG, IP_UDP, LENGTH_TAGGED, PBB, QINQ, KnownAnswer
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.codec import (
+from ecmproto.errors import EncodeError
+from ecmproto.wire.codec import (
     CNM,
     VLAN,
     CongestionNotificationTLV,
@@ -19,8 +20,7 @@ from ecmproto.codec import (
     Layer,
     encode,
 )
-from ecmproto.errors import EncodeError
-from ecmproto.formats.registry import FORMATS
+from ecmproto.wire.formats.registry import FORMATS
 
 
 def _fields(number: bool | None = None, variable: bool = False) -> list[Any]:

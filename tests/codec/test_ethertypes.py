@@ -6,9 +6,21 @@ import dataclasses
 
 import pytest
 
-from ecmproto.codec import ARP, VLAN, Data, Ethernet, EtherTypes, Frame, IPv4, Layer, STag, decode, encode
 from ecmproto.errors import ParameterError
-from ecmproto.formats.registry import FORMATS, announcement
+from ecmproto.wire.codec import (
+    ARP,
+    VLAN,
+    Data,
+    Ethernet,
+    EtherTypes,
+    Frame,
+    IPv4,
+    Layer,
+    STag,
+    decode,
+    encode,
+)
+from ecmproto.wire.formats.registry import FORMATS, announcement
 from tests.standards.known_answers import KNOWN_ANSWERS, KnownAnswer
 
 ROLES = [field.name for field in dataclasses.fields(EtherTypes)]

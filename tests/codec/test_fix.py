@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import (
+from ecmproto.errors import EncodeError
+from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, layers_of
+from ecmproto.wire.codec import (
     CNM,
     ECM,
     TCP,
@@ -28,9 +30,7 @@ from ecmproto.codec import (
     decode_lax,
     encode,
 )
-from ecmproto.codec.frame import fixed
-from ecmproto.errors import EncodeError
-from ecmproto.fuzz.strategies import arbitrary_octets, frames, layers_of
+from ecmproto.wire.codec.frame import fixed
 
 DATA = Data(data=b"x" * 50)
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import (
+from ecmproto.errors import DecodeError
+from ecmproto.tools.fuzz.strategies import layers_of, octets_of
+from ecmproto.wire.codec import (
     ARP,
     TCP,
     UDP,
@@ -28,12 +30,10 @@ from ecmproto.codec import (
     decode_lax,
     encode,
 )
-from ecmproto.codec.document import from_document, to_document
-from ecmproto.codec.frame import fixed, frame_check_sequence
-from ecmproto.errors import DecodeError
-from ecmproto.formats.ethernet import SNAP
-from ecmproto.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
-from ecmproto.fuzz.strategies import layers_of, octets_of
+from ecmproto.wire.codec.document import from_document, to_document
+from ecmproto.wire.codec.frame import fixed, frame_check_sequence
+from ecmproto.wire.formats.ethernet import SNAP
+from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.standards.known_answers import IP_UDP, PAUSE
 
 PAUSE_LAYERS = (Ethernet(type=0x8808), Pause())

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ecmproto.codec import (
+from ecmproto.errors import DecodeError
+from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, mutated, truncated
+from ecmproto.wire.codec import (
     Data,
     Ethernet,
     EtherTypes,
@@ -17,10 +19,8 @@ from ecmproto.codec import (
     encapsulated,
     encode,
 )
-from ecmproto.errors import DecodeError
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.registry import dispatch
-from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, truncated
+from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.registry import dispatch
 from tests.standards.known_answers import KNOWN_ANSWERS, KnownAnswer
 
 EVERY = pytest.mark.parametrize("answer", KNOWN_ANSWERS, ids=str)

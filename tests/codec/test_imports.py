@@ -12,8 +12,8 @@ import pytest
     ("module", "absent"),
     [
         ("ecmproto", ("scapy", "numba", "numpy", "construct", "hypothesis")),
-        ("ecmproto.codec", ("scapy", "numba", "numpy", "construct", "hypothesis")),
-        ("ecmproto.codec.document", ("scapy", "numba", "numpy", "construct", "hypothesis")),
+        ("ecmproto.wire.codec", ("scapy", "numba", "numpy", "construct", "hypothesis")),
+        ("ecmproto.wire.codec.document", ("scapy", "numba", "numpy", "construct", "hypothesis")),
     ],
 )
 def test_importing_does_not_import(module: str, absent: tuple[str, ...]) -> None:
@@ -24,10 +24,10 @@ def test_importing_does_not_import(module: str, absent: tuple[str, ...]) -> None
 
 def test_the_public_names_are_there() -> None:
     import ecmproto
-    import ecmproto.codec
+    import ecmproto.wire.codec
 
     for name in ecmproto.__all__:
         assert getattr(ecmproto, name) is not None
-    assert set(ecmproto.codec.__all__) <= set(ecmproto.__all__)
+    assert set(ecmproto.wire.codec.__all__) <= set(ecmproto.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ecmproto.nothing  # noqa: B018 (what must fail)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.codec import Layer
-from ecmproto.formats.registry import BY_PREFIX, FORMATS
+from ecmproto.wire.codec import Layer
+from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS
 
 # format: total octets of the fixed part, then "key first-octet.bit bits kind" as the document's tables say;
 # offsets of tags and messages count from behind their EtherType, "+" is the variable rest.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ecmproto import CNM, UDP, VLAN, CNTag, Data, Ethernet, Frame, IPv4, ITag, Layer, STag, decode, encode
-from ecmproto.codec.pbb import convert_cnm
+from ecmproto.wire.codec.pbb import convert_cnm
 
 BACKBONE_EDGE, SWITCH = bytes.fromhex("020000000010"), bytes.fromhex("0200000000fe")
 CUSTOMER_DST, CUSTOMER_SRC = bytes.fromhex("02000000000b"), bytes.fromhex("02000000000a")

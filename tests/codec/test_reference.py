@@ -8,9 +8,9 @@ import pytest
 
 from docs.reference import PATH, text
 from ecmproto import CNM, PFC, CNTag, Layer
-from ecmproto.codec.reference import as_dict, as_markdown, as_text, diagram
-from ecmproto.formats.ip import IPv4ARP
-from ecmproto.formats.registry import BY_PREFIX, FORMATS, catalogue
+from ecmproto.wire.codec.reference import as_dict, as_markdown, as_text, diagram
+from ecmproto.wire.formats.ip import IPv4ARP
+from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS, catalogue
 
 CNTAG = """\
  0                   1                   2                   3

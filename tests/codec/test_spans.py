@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import CNM, VLAN, Data, Ethernet, Frame, Layer, Placed, decode, decode_lax, encode
 from ecmproto.errors import DecodeError
-from ecmproto.formats.ethernet import SNAP
-from ecmproto.fuzz.strategies import frames
+from ecmproto.tools.fuzz.strategies import frames
+from ecmproto.wire.codec import CNM, VLAN, Data, Ethernet, Frame, Layer, Placed, decode, decode_lax, encode
+from ecmproto.wire.formats.ethernet import SNAP
 from tests.standards.known_answers import CNM_SHORT, KNOWN_ANSWERS, QINQ, KnownAnswer
 
 SELECTORS = {

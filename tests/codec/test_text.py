@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import CNM, E2CM, ECM, PFC, CMTag, Ethernet, Field, IPv4, IPv6, Layer, RDTag
-from ecmproto.codec.document import scaled, scaled_key
 from ecmproto.errors import SpecError
-from ecmproto.formats.registry import FORMATS
-from ecmproto.formats.text import cpid, cpid_text, json_of, mac_of, meaning_of, text_of, value_of
-from ecmproto.fuzz.strategies import layers_of
+from ecmproto.tools.fuzz.strategies import layers_of
+from ecmproto.wire.codec import CNM, E2CM, ECM, PFC, CMTag, Ethernet, Field, IPv4, IPv6, Layer, RDTag
+from ecmproto.wire.codec.document import scaled, scaled_key
+from ecmproto.wire.formats.registry import FORMATS
+from ecmproto.wire.formats.text import cpid, cpid_text, json_of, mac_of, meaning_of, text_of, value_of
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)

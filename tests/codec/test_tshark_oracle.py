@@ -12,9 +12,21 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 
-from ecmproto.capture import open_capture
-from ecmproto.capture.batch import ETHERNET
-from ecmproto.codec import (
+from ecmproto.errors import CaptureError
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.capture.batch import ETHERNET
+from ecmproto.tools.fuzz.checks.tshark import (
+    DELIBERATE,
+    Sample,
+    differing,
+    ours,
+    reasons,
+    theirs,
+    unexplained,
+    write_pcap,
+)
+from ecmproto.tools.fuzz.strategies import mutated, octets_of, pause_frames, pfc_frames, tagged_frames
+from ecmproto.wire.codec import (
     ARP,
     PFC,
     TLV,
@@ -32,18 +44,6 @@ from ecmproto.codec import (
     STag,
     encode,
 )
-from ecmproto.errors import CaptureError
-from ecmproto.fuzz.checks.tshark import (
-    DELIBERATE,
-    Sample,
-    differing,
-    ours,
-    reasons,
-    theirs,
-    unexplained,
-    write_pcap,
-)
-from ecmproto.fuzz.strategies import mutated, octets_of, pause_frames, pfc_frames, tagged_frames
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.standards.known_answers import KNOWN_ANSWERS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.columns import Columns, extract
-from ecmproto.dissect import records
-from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.fuzz.checks.frames import ETHERNET_ONLY, NAMES, FieldValues, column_differences
-from ecmproto.fuzz.checks.frames import INNER_NAMES as INNER
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.columns import Columns, extract
+from ecmproto.frames.dissect import records
+from ecmproto.tools.fuzz.checks.frames import ETHERNET_ONLY, NAMES, FieldValues, column_differences
+from ecmproto.tools.fuzz.checks.frames import INNER_NAMES as INNER
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 
 def expected(

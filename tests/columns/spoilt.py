@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.capture.batch import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.capture.batch import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
 from tests.dissect.sample import FRAMES
 
 _LINKS = ((ETHERNET, 0), (ETHERNET, 0), (ETHERNET, 4), (LINUX_SLL, 0), (LINUX_SLL2, 0), (RAW_IP, 0), (147, 0))

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture import open_capture
-from ecmproto.columns import every_name
-from ecmproto.columns.arrow import WIDTH, AddressKind, address_texts, address_words, as_text, schema_of
-from ecmproto.columns.files import fields_present, read_table, record_batches, write_columns
-from ecmproto.dissect import records
 from ecmproto.errors import CaptureError, MissingDependencyError, OutputError, SpecError
-from ecmproto.filter import compile_filter
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.columns import every_name
+from ecmproto.frames.columns.arrow import WIDTH, AddressKind, address_texts, address_words, as_text, schema_of
+from ecmproto.frames.columns.files import fields_present, read_table, record_batches, write_columns
+from ecmproto.frames.dissect import records
+from ecmproto.frames.filter import compile_filter
 from tests.columns.reference import expected
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: no tables to compare")

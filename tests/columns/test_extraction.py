@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.batch.headers import fixed
-from ecmproto.capture import Batch, open_capture
-from ecmproto.codec import CNM, TLV, VLAN, EtherTypes, IPv4, IPv4ARP, Layer, OtherARP
-from ecmproto.columns import extract, walk
-from ecmproto.columns.extraction import SHARED_FRAMES as SHARED_WORK
-from ecmproto.columns.parse_tables import NUMBER_OF, UNKNOWN, parse_tables
 from ecmproto.errors import CaptureError, SpecError
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
+from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.capture import Batch, open_capture
+from ecmproto.frames.columns import extract, walk
+from ecmproto.frames.columns.extraction import SHARED_FRAMES as SHARED_WORK
+from ecmproto.frames.columns.parse_tables import NUMBER_OF, UNKNOWN, parse_tables
+from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
+from ecmproto.wire.codec import CNM, TLV, VLAN, EtherTypes, IPv4, IPv4ARP, Layer, OtherARP
+from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.columns.reference import assert_equal
 from tests.columns.spoilt import INTERFACES, spoilt_batch
 from tests.conftest import SHARED_CAPTURES

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ecmproto import encode
-from ecmproto.capture import Batch
-from ecmproto.codec.frame import decode_lax
-from ecmproto.columns import extract
-from ecmproto.formats.infiniband import CRC_STATUS, crc_status
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns import extract
+from ecmproto.wire.codec.frame import decode_lax
+from ecmproto.wire.formats.infiniband import CRC_STATUS, crc_status
 from tests.dissect.sample import FRAMES
 from tests.formats.roce import cnp_frame
 

@@ -6,8 +6,11 @@ import random
 
 import pytest
 
-from ecmproto.capture import Batch
-from ecmproto.codec import (
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns import extract
+from ecmproto.frames.columns.layers import find_layers, frames_of
+from ecmproto.tools.fuzz.checks.frames import NAMES
+from ecmproto.wire.codec import (
     BCN,
     CNM,
     E2CM,
@@ -28,12 +31,9 @@ from ecmproto.codec import (
     RRTTag,
     encode,
 )
-from ecmproto.columns import extract
-from ecmproto.columns.layers import find_layers, frames_of
-from ecmproto.formats.ethernet import SNAP, STag
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.ip import AH, ARP, DestinationOptions, FragmentHeader, HopByHop, Routing
-from ecmproto.fuzz.checks.frames import NAMES
+from ecmproto.wire.formats.ethernet import SNAP, STag
+from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.ip import AH, ARP, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.columns.reference import assert_equal
 from tests.columns.spoilt import INTERFACES
 from tests.dissect.sample import FRAMES

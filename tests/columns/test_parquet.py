@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ecmproto.capture import open_capture, open_sink
-from ecmproto.columns import Column, Columns, extract, parquet
-from ecmproto.columns.arrow import record_batch_of, schema_of, with_words
-from ecmproto.columns.column import Texts, Values, asked, every_row
-from ecmproto.columns.files import batch_works, write_batches
-from ecmproto.columns.parquet import write_parquet
-from ecmproto.formats.registry import USUAL_FIELDS
+from ecmproto.frames.capture import open_capture, open_sink
+from ecmproto.frames.columns import Column, Columns, extract, parquet
+from ecmproto.frames.columns.arrow import record_batch_of, schema_of, with_words
+from ecmproto.frames.columns.column import Texts, Values, asked, every_row
+from ecmproto.frames.columns.files import batch_works, write_batches
+from ecmproto.frames.columns.parquet import write_parquet
+from ecmproto.wire.formats.registry import USUAL_FIELDS
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: no Parquet files")
 
@@ -161,7 +161,7 @@ def test_a_file_of_no_frames_and_one_of_many_row_groups(repository: Path) -> Non
 def test_pandas_is_not_imported(repository: Path, tmp_path: Path) -> None:
     program = """
 import sys
-from ecmproto.columns.files import write_columns
+from ecmproto.frames.columns.files import write_columns
 for form in ("parquet", "arrow"):
     write_columns(sys.argv[1], f"{sys.argv[2]}/out.{form}", form)
 print([name for name in ("pandas", "numba") if name in sys.modules])

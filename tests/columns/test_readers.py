@@ -70,7 +70,7 @@ def test_polars_finds_them_too(frames: Path) -> None:
 def test_text_that_is_encoded_once_is_plain_text_for_who_reads_it(frames: Path, options: list[str]) -> None:
     import pyarrow.parquet
 
-    from ecmproto.columns.arrow import schema_of
+    from ecmproto.frames.columns.arrow import schema_of
 
     file = pyarrow.parquet.ParquetFile(parquet(frames, *options))
     schema = file.schema_arrow
@@ -86,10 +86,10 @@ def test_a_row_group_of_several_batches_has_one_dictionary_a_column(tmp_path: Pa
     import pyarrow.parquet
 
     from ecmproto import Ethernet, Frame, encode
-    from ecmproto.capture import Batch, open_sink
-    from ecmproto.columns import extract
-    from ecmproto.columns.arrow import schema_of
-    from ecmproto.columns.files import write_batches
+    from ecmproto.frames.capture import Batch, open_sink
+    from ecmproto.frames.columns import extract
+    from ecmproto.frames.columns.arrow import schema_of
+    from ecmproto.frames.columns.files import write_batches
 
     def columns(*numbers: int) -> Any:
         addresses = [b"\2\0\0\0\0" + bytes([number]) for number in numbers]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.codec import (
+from ecmproto.errors import EncodeError, SpecError
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import (
     CNM,
     E2CM,
     PFC,
@@ -23,11 +25,9 @@ from ecmproto.codec import (
     encapsulated,
     encode,
 )
-from ecmproto.craft import build
-from ecmproto.errors import EncodeError, SpecError
-from ecmproto.formats.base import Layer
-from ecmproto.formats.e2cm import flow_id
-from ecmproto.formats.registry import FORMATS
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.e2cm import flow_id
+from ecmproto.wire.formats.registry import FORMATS
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)

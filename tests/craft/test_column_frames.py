@@ -16,14 +16,14 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from ecmproto.capture import open_capture
-from ecmproto.codec import encode
-from ecmproto.columns.files import write_columns
-from ecmproto.craft import build, columns
-from ecmproto.craft.columns import column_batches, frames_of_template, rebuilt_frames
-from ecmproto.craft.recipe import CaptureInfo, chunks
-from ecmproto.craft.stack import stack_from_line
 from ecmproto.errors import MissingDependencyError, SpecError
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.columns.files import write_columns
+from ecmproto.tools.craft import build, columns
+from ecmproto.tools.craft.columns import column_batches, frames_of_template, rebuilt_frames
+from ecmproto.tools.craft.recipe import CaptureInfo, chunks
+from ecmproto.tools.craft.stack import stack_from_line
+from ecmproto.wire.codec import encode
 from tests.conftest import REPOSITORY
 
 PCAPS = REPOSITORY / "pcaps"

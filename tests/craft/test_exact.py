@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Interface, PcapngWriter, PcapWriter, comments, open_capture
-from ecmproto.capture.writer import Sink
-from ecmproto.codec import decode_lax, encode
-from ecmproto.codec.document import to_document
-from ecmproto.craft import build
-from ecmproto.craft.output import output_of
-from ecmproto.craft.recipe import Chunk, chunks
-from ecmproto.craft.spec import Reading, read_json
-from ecmproto.dissect.form import Form, records
-from ecmproto.dissect.json import Json, NdJson
 from ecmproto.errors import SpecError
-from ecmproto.formats.registry import FORMATS
+from ecmproto.frames.capture import Interface, PcapngWriter, PcapWriter, comments, open_capture
+from ecmproto.frames.capture.writer import Sink
+from ecmproto.frames.dissect.form import Form, records
+from ecmproto.frames.dissect.json import Json, NdJson
+from ecmproto.tools.craft import build
+from ecmproto.tools.craft.output import output_of
+from ecmproto.tools.craft.recipe import Chunk, chunks
+from ecmproto.tools.craft.spec import Reading, read_json
+from ecmproto.wire.codec import decode_lax, encode
+from ecmproto.wire.codec.document import to_document
+from ecmproto.wire.formats.registry import FORMATS
 
 KINDS = [cls.prefix for cls in FORMATS]
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.craft import spec
-from ecmproto.craft.spec import JsonStream
+from ecmproto import documents
+from ecmproto.documents import JsonStream
 from ecmproto.errors import SpecError
 
 _values = st.recursive(
@@ -74,8 +74,8 @@ def test_what_is_no_json_is_refused_with_its_line(text: str, sentence: str) -> N
 
 
 def test_a_value_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spec, "MAX_VALUE_CHARACTERS", 1000)
-    monkeypatch.setattr(spec, "_CHUNK", 100)
+    monkeypatch.setattr(documents, "MAX_VALUE_CHARACTERS", 1000)
+    monkeypatch.setattr(documents, "_CHUNK", 100)
     stream = JsonStream(io.StringIO('["' + "x" * 10_000), "x")
     with pytest.raises(SpecError, match="a longer one"):
         list(stream.items())

@@ -11,14 +11,14 @@ from random import Random
 
 import pytest
 
-from ecmproto.capture import open_capture, open_sink
-from ecmproto.capture.writer import Sink
-from ecmproto.craft import output as output_module
-from ecmproto.craft.output import FORMS, output_of
-from ecmproto.craft.recipe import CaptureInfo, Recipe, chunks
-from ecmproto.craft.spec import plan_of
-from ecmproto.craft.stack import stack_from_line
 from ecmproto.errors import SpecError
+from ecmproto.frames.capture import open_capture, open_sink
+from ecmproto.frames.capture.writer import Sink
+from ecmproto.tools.craft import output as output_module
+from ecmproto.tools.craft.output import FORMS, output_of
+from ecmproto.tools.craft.recipe import CaptureInfo, Recipe, chunks
+from ecmproto.tools.craft.spec import plan_of
+from ecmproto.tools.craft.stack import stack_from_line
 
 LINES = {
     "cnm flow_id=7 vlan=5": {"qntz_fb": "1..3"},

@@ -11,12 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.codec import CNM, UDP, VLAN, CNTag, CongestionNotificationTLV, Data, EtherTypes, Frame, decode
-from ecmproto.craft.recipe import Chunk, chunks
-from ecmproto.craft.sequences import Step
-from ecmproto.craft.spec import Reading, read_items, read_toml, toml_of
-from ecmproto.craft.switch_tests import SEQUENCES, sequence_named
 from ecmproto.errors import EcmprotoError, ParameterError, SpecError
+from ecmproto.tools.craft.recipe import Chunk, chunks
+from ecmproto.tools.craft.sequences import Step
+from ecmproto.tools.craft.spec import Reading, read_items, read_toml, toml_of
+from ecmproto.tools.craft.switch_tests import SEQUENCES, sequence_named
+from ecmproto.wire.codec import (
+    CNM,
+    UDP,
+    VLAN,
+    CNTag,
+    CongestionNotificationTLV,
+    Data,
+    EtherTypes,
+    Frame,
+    decode,
+)
 
 
 def steps(name: str, **given: str) -> list[Step]:

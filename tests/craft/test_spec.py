@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
-from ecmproto.codec import CNM, VLAN, EtherTypes, decode, encode
-from ecmproto.craft import build
-from ecmproto.craft.recipe import Chunk, chunks
-from ecmproto.craft.spec import Reading, read_json, read_toml
 from ecmproto.errors import SpecError
+from ecmproto.tools.craft import build
+from ecmproto.tools.craft.recipe import Chunk, chunks
+from ecmproto.tools.craft.spec import Reading, read_json, read_toml
+from ecmproto.wire.codec import CNM, VLAN, EtherTypes, decode, encode
 
 
 def toml(text: str, reading: Reading | None = None) -> list[Chunk]:
@@ -180,7 +180,7 @@ comment = '''
 
 
 def test_a_document_of_many_keys_beside_its_frames_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ecmproto.craft.spec.MAX_VALUE_CHARACTERS", 1 << 20)
+    monkeypatch.setattr("ecmproto.tools.craft.spec.MAX_VALUE_CHARACTERS", 1 << 20)
     keys = ", ".join(f'"{key}": {list(range(1000))}' for key in range(1000))
     with pytest.raises(SpecError, match="needed at most 1 Mi characters beside the frames, got more"):
         list(read_json(io.StringIO(f"{{{keys}}}"), "x.json", Reading()))

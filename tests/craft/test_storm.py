@@ -11,14 +11,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ecmproto.codec import PFC, Ethernet, Pause, decode, encode
-from ecmproto.craft import build
-from ecmproto.craft.recipe import MAX_TIME_NS, Chunk, chunks
-from ecmproto.craft.sequences import Storm, storm_of
-from ecmproto.craft.spec import Reading, read_items, read_toml, toml_of
-from ecmproto.craft.stack import stack_from_line
+from ecmproto.control.mechanisms.lossless import Renewal, share_of
 from ecmproto.errors import EcmprotoError, ParameterError, SpecError
-from ecmproto.lossless import Renewal, share_of
+from ecmproto.tools.craft import build
+from ecmproto.tools.craft.recipe import MAX_TIME_NS, Chunk, chunks
+from ecmproto.tools.craft.sequences import Storm, storm_of
+from ecmproto.tools.craft.spec import Reading, read_items, read_toml, toml_of
+from ecmproto.tools.craft.stack import stack_from_line
+from ecmproto.wire.codec import PFC, Ethernet, Pause, decode, encode
 
 G = 10**9
 LONGEST_MS = {1: 33.55392, 10: 3.355392, 25: 1.3421568, 40: 0.838848, 100: 0.3355392, 400: 0.0838848}

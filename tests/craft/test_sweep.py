@@ -11,15 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ecmproto.codec import CNM, UDP, IPv4, decode, encode
-from ecmproto.craft import sweep as sweep_module
-from ecmproto.craft.recipe import Recipe, WireRate, chunks, count_of
-from ecmproto.craft.spec import plan_of
-from ecmproto.craft.stack import stack_from_line
-from ecmproto.craft.sweep import Plan, Sweep
 from ecmproto.errors import EncodeError, SpecError
-from ecmproto.formats.registry import FORMATS
-from ecmproto.formats.schema import Field
+from ecmproto.tools.craft import sweep as sweep_module
+from ecmproto.tools.craft.recipe import Recipe, WireRate, chunks, count_of
+from ecmproto.tools.craft.spec import plan_of
+from ecmproto.tools.craft.stack import stack_from_line
+from ecmproto.tools.craft.sweep import Plan, Sweep
+from ecmproto.wire.codec import CNM, UDP, IPv4, decode, encode
+from ecmproto.wire.formats.registry import FORMATS
+from ecmproto.wire.formats.schema import Field
 
 
 def plan(line: str, sweeps: dict[str, object], **options: Any) -> Plan:

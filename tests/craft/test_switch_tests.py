@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import PcapngWriter
-from ecmproto.codec import PFC, VLAN, decode
-from ecmproto.craft.expectations import Expectation, Judge, Side, number_in
-from ecmproto.craft.recipe import chunks
-from ecmproto.craft.spec import Reading, read_expectations, read_items, toml_of
-from ecmproto.craft.switch_tests import SEQUENCES, sequence_named
 from ecmproto.errors import EcmprotoError
+from ecmproto.frames.capture import PcapngWriter
+from ecmproto.tools.craft.expectations import Expectation, Judge, Side, number_in
+from ecmproto.tools.craft.recipe import chunks
+from ecmproto.tools.craft.spec import Reading, read_expectations, read_items, toml_of
+from ecmproto.tools.craft.switch_tests import SEQUENCES, sequence_named
+from ecmproto.wire.codec import PFC, VLAN, decode
 from ecmproto_cli.main import run
 from tests.junit import valid_junit
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ecmproto.capture import Batch, PcapWriter
-from ecmproto.codec import VLAN, CNTag, Data, Ethernet, Frame, Layer, encode
-from ecmproto.diff import Comparison, Difference, Rules, rules_of
-from ecmproto.formats.ip import UDP, IPv4
+from ecmproto.frames.capture import Batch, PcapWriter
+from ecmproto.tools.diff import Comparison, Difference, Rules, rules_of
+from ecmproto.wire.codec import VLAN, CNTag, Data, Ethernet, Frame, Layer, encode
+from ecmproto.wire.formats.ip import UDP, IPv4
 
 START_NS = 1_700_000_000 * 10**9
 GAP_NS = 10_000
@@ -43,7 +43,7 @@ def octets_of(frame: Frame, changes: dict[type[Layer], dict[str, Any]] | None = 
     whole = encode(frame, fix=True)
     if not changes:
         return whole
-    from ecmproto.codec import decode
+    from ecmproto.wire.codec import decode
 
     read = decode(whole)
     layers = tuple(value.replace(**changes.get(type(value), {})) for value in read.layers)

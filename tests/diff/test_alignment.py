@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from ecmproto.diff import alignment
-from ecmproto.diff.alignment import Pairs, align, in_order
-from ecmproto.diff.digests import Digests
+from ecmproto.tools.diff import alignment
+from ecmproto.tools.diff.alignment import Pairs, align, in_order
+from ecmproto.tools.diff.digests import Digests
 
 MOST_OCTETS = 120
 """Of memory a frame of either capture, beside what its digest takes."""

@@ -14,13 +14,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, CaptureReader, Interface, PcapngWriter, PcapWriter, open_capture
-from ecmproto.codec import CNM, VLAN, CNTag, Ethernet, Layer, decode, encode
-from ecmproto.craft import build
-from ecmproto.diff import Comparison, captures, difference_document, rules_of, summary_document
 from ecmproto.errors import CaptureError, ParameterError, SpecError
-from ecmproto.filter import compile_filter
-from ecmproto.formats.ip import UDP, IPv4
+from ecmproto.frames.capture import Batch, CaptureReader, Interface, PcapngWriter, PcapWriter, open_capture
+from ecmproto.frames.filter import compile_filter
+from ecmproto.tools.craft import build
+from ecmproto.tools.diff import Comparison, captures, difference_document, rules_of, summary_document
+from ecmproto.wire.codec import CNM, VLAN, CNTag, Ethernet, Layer, decode, encode
+from ecmproto.wire.formats.ip import UDP, IPv4
 from pcaps.manifest import FOLDER
 from tests.diff.edited import GAP_NS, START_NS, Captured, captured, compared, data, octets_of, told, write
 

@@ -1,1 +1,1 @@
-"""Tests of ecmproto.dissect."""
+"""Tests of ecmproto.frames.dissect."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ecmproto.capture import Batch, PcapWriter, open_sink
-from ecmproto.codec import (
+from ecmproto.frames.capture import Batch, PcapWriter, open_sink
+from ecmproto.wire.codec import (
     ARP,
     BCN,
     CNM,
@@ -40,7 +40,7 @@ from ecmproto.codec import (
     UnknownTag,
     encode,
 )
-from ecmproto.formats.text import cpid
+from ecmproto.wire.formats.text import cpid
 
 SOURCE = bytes.fromhex("020000000001")
 SINK = bytes.fromhex("020000000002")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import PcapWriter
-from ecmproto.codec import encode
-from ecmproto.craft import build
+from ecmproto.frames.capture import PcapWriter
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 from ecmproto_cli.main import run
 
 MAPPED = "::ffff:15.0.0.2"

@@ -15,19 +15,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, Interface, open_capture
-from ecmproto.capture.batch import Displayed, timeline_of
-from ecmproto.codec.frame import frame_check_sequence
-from ecmproto.columns.text import renderer
-from ecmproto.dissect import Csv, Json, Lines, NdJson, Tabs, Trees, records
-from ecmproto.dissect.form import Listing, commented
 from ecmproto.errors import CaptureError
-from ecmproto.formats.ethernet import Data, Ethernet
-from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.formats.infiniband import BTH, ICRC, RETH, ROCE_PORT
-from ecmproto.formats.ip import UDP, IPv4
-from ecmproto.formats.registry import catalogue
-from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
+from ecmproto.frames.capture import Batch, Interface, open_capture
+from ecmproto.frames.capture.batch import Displayed, timeline_of
+from ecmproto.frames.columns.text import renderer
+from ecmproto.frames.dissect import Csv, Json, Lines, NdJson, Tabs, Trees, records
+from ecmproto.frames.dissect.form import Listing, commented
+from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
+from ecmproto.wire.codec.frame import frame_check_sequence
+from ecmproto.wire.formats.ethernet import Data, Ethernet
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.infiniband import BTH, ICRC, RETH, ROCE_PORT
+from ecmproto.wire.formats.ip import UDP, IPv4
+from ecmproto.wire.formats.registry import catalogue
 from tests.capture.octets import description, enhanced, option, section, simple
 from tests.columns.spoilt import INTERFACES, spoilt_batch
 from tests.conftest import SHARED_CAPTURES

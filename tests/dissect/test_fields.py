@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.codec import Ethernet, Frame, IPv6
-from ecmproto.codec.frame import encode
-from ecmproto.dissect import Csv, FieldReader, Tabs
-from ecmproto.dissect.tree import bit_pattern
 from ecmproto.errors import SpecError
-from ecmproto.formats.ethernet import SNAP
-from ecmproto.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
-from ecmproto.formats.registry import catalogue
+from ecmproto.frames.dissect import Csv, FieldReader, Tabs
+from ecmproto.frames.dissect.tree import bit_pattern
+from ecmproto.wire.codec import Ethernet, Frame, IPv6
+from ecmproto.wire.codec.frame import encode
+from ecmproto.wire.formats.ethernet import SNAP
+from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.wire.formats.registry import catalogue
 from tests.dissect.sample import FRAMES
 from tests.dissect.test_forms import record
 from tests.formats import roce

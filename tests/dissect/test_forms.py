@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.codec import ARP, BCN, E2CM, ECM, PFC, VLAN, CMTag, Ethernet, Frame, Layer, encode
-from ecmproto.codec.document import from_document
-from ecmproto.codec.frame import frame_check_sequence
-from ecmproto.dissect import Lines, NdJson, Record, Tabs, hex_text, record_document, records, tree_text
-from ecmproto.dissect.hexdump import segments
-from ecmproto.dissect.lines import fcs_holds
-from ecmproto.formats.registry import catalogue
-from ecmproto.fuzz.checks.frames import TextCheck
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.dissect import Lines, NdJson, Record, Tabs, hex_text, record_document, records, tree_text
+from ecmproto.frames.dissect.hexdump import segments
+from ecmproto.frames.dissect.lines import fcs_holds
+from ecmproto.tools.fuzz.checks.frames import TextCheck
+from ecmproto.wire.codec import ARP, BCN, E2CM, ECM, PFC, VLAN, CMTag, Ethernet, Frame, Layer, encode
+from ecmproto.wire.codec.document import from_document
+from ecmproto.wire.codec.frame import frame_check_sequence
+from ecmproto.wire.formats.registry import catalogue
 from tests.dissect.sample import FRAMES
 
 ALL_FIELDS = [entry.name for entry in catalogue()]

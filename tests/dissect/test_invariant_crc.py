@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from ecmproto.capture import Batch
-from ecmproto.dissect.form import Listing, records
-from ecmproto.dissect.json import NdJson
-from ecmproto.dissect.lines import Lines
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.dissect.form import Listing, records
+from ecmproto.frames.dissect.json import NdJson
+from ecmproto.frames.dissect.lines import Lines
 from tests.check.planting import LINKS, frame
 
 GOOD = frame("ip bth data data=00010203")

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, Interface, open_capture
-from ecmproto.codec import BCN, CNM, E2CM, ECM, Ethernet, EtherTypes, Layer
-from ecmproto.codec.frame import frame_check_sequence
-from ecmproto.columns.text import renderer
-from ecmproto.dissect import Lines, Record, plain, records
-from ecmproto.dissect.form import Paint
 from ecmproto.errors import CaptureError
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.text import cpid
-from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
+from ecmproto.frames.capture import Batch, Interface, open_capture
+from ecmproto.frames.columns.text import renderer
+from ecmproto.frames.dissect import Lines, Record, plain, records
+from ecmproto.frames.dissect.form import Paint
+from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
+from ecmproto.wire.codec import BCN, CNM, E2CM, ECM, Ethernet, EtherTypes, Layer
+from ecmproto.wire.codec.frame import frame_check_sequence
+from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.text import cpid
 from tests.columns.spoilt import INTERFACES, spoilt_batch
 from tests.conftest import SHARED_CAPTURES
 from tests.dissect.sample import CP1, DATA, FRAMES, SINK, SOURCE, TOO_LONG, octets

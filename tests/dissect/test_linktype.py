@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.codec import UDP, Data, IPv4
-from ecmproto.dissect import FieldReader, Lines, record_document
-from ecmproto.formats.ethernet import SLL, SLL2
+from ecmproto.frames.dissect import FieldReader, Lines, record_document
+from ecmproto.wire.codec import UDP, Data, IPv4
+from ecmproto.wire.formats.ethernet import SLL, SLL2
 from tests.dissect.test_forms import record
 
 IP_UDP = bytes.fromhex("4500001e00000000401166cd0a0000010a000002c00012b7000a00006869")

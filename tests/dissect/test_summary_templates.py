@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from string import Formatter
 
-from ecmproto.codec import ECM, UDP, Ethernet, Frame, IPv4, decode_lax
-from ecmproto.dissect import describe
-from ecmproto.dissect.lines import CLAUSES
-from ecmproto.formats.registry import FORMATS
-from ecmproto.formats.summary import STYLES
+from ecmproto.frames.dissect import describe
+from ecmproto.frames.dissect.lines import CLAUSES
+from ecmproto.wire.codec import ECM, UDP, Ethernet, Frame, IPv4, decode_lax
+from ecmproto.wire.formats.registry import FORMATS
+from ecmproto.wire.formats.summary import STYLES
 from tests.dissect.sample import CP1, SINK, SOURCE, octets
 
 

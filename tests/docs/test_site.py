@@ -17,9 +17,9 @@ from docs.site.commands import options_of
 from docs.site.pages import NOT_PAGES, page_of, site_text
 from docs.site.tables import labelled
 from docs.transcripts import REPOSITORY
-from ecmproto.check.registry import FAMILIES
-from ecmproto.formats.registry import FORMATS
-from ecmproto.mechanisms.registry import MECHANISMS
+from ecmproto.control.mechanisms.registry import MECHANISMS
+from ecmproto.tools.check.registry import FAMILIES
+from ecmproto.wire.formats.registry import FORMATS
 from ecmproto_cli.declared import declared_commands
 from ecmproto_cli.main import COMMANDS, cli
 
@@ -135,7 +135,8 @@ def test_notebooks_are_shown_with_what_came_out(site: Path) -> None:
 
 def test_links_to_files_that_the_site_has_not_are_names() -> None:
     text = (
-        "See [`targets.py`](../ecmproto/fuzz/guided/targets.py), [x](../CONTRIBUTING.md#a) and [y](lab.md).\n"
+        "See [`targets.py`](../ecmproto/tools/fuzz/guided/targets.py), "
+        "[x](../CONTRIBUTING.md#a) and [y](lab.md).\n"
     )
     assert site_text(text, "docs/fuzz.md") == ("See `targets.py`, [x](contributing.md#a) and [y](lab.md).\n")
     assert site_text("[rules](../check.md)", "docs/rules/README.md") == "[rules](../check.md)"

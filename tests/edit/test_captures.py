@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter, comments, open_capture
-from ecmproto.codec import VLAN, CNTag, Data, Ethernet, STag, decode, encode
-from ecmproto.codec.tags import TagFormat, with_tag, without_tags
-from ecmproto.edit import Edit, Tagged, edit_capture, frames_from, span_from, tag_from
-from ecmproto.edit.records import Clock
 from ecmproto.errors import EncodeError, SpecError
-from ecmproto.filter import compile_filter
-from ecmproto.fuzz.strategies import DrawnCapture, captures
+from ecmproto.frames.capture import Batch, Interface, PcapngWriter, PcapWriter, comments, open_capture
+from ecmproto.frames.filter import compile_filter
+from ecmproto.tools.edit import Edit, Tagged, edit_capture, frames_from, span_from, tag_from
+from ecmproto.tools.edit.records import Clock
+from ecmproto.tools.fuzz.strategies import DrawnCapture, captures
+from ecmproto.wire.codec import VLAN, CNTag, Data, Ethernet, STag, decode, encode
+from ecmproto.wire.codec.tags import TagFormat, with_tag, without_tags
 from ecmproto_cli.main import run
 from tests.conftest import CI, REPOSITORY, SHARED_CAPTURES
 
@@ -355,7 +355,7 @@ def test_a_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_edits_of_fields_start_without_numba() -> None:
-    code = "import sys, ecmproto.edit; assert 'numba' not in sys.modules"
+    code = "import sys, ecmproto.tools.edit; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.codec import (
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.columns import extract
+from ecmproto.tools.craft import build
+from ecmproto.tools.edit import Edit, Editor, Report, assignments_from
+from ecmproto.wire.codec import (
     BTH,
     ICRC,
     TCP,
@@ -25,10 +28,7 @@ from ecmproto.codec import (
     decode_lax,
     encode,
 )
-from ecmproto.columns import extract
-from ecmproto.craft import build
-from ecmproto.edit import Edit, Editor, Report, assignments_from
-from ecmproto.formats.ip import HopByHop, Routing
+from ecmproto.wire.formats.ip import HopByHop, Routing
 
 ETHERNET = (Interface(index=0, linktype=1),)
 WITH_FCS = (Interface(index=0, linktype=1, fcs_octets=4),)

@@ -7,9 +7,16 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.capture.batch import LINUX_SLL, LINUX_SLL2
-from ecmproto.codec import (
+from ecmproto.errors import SpecError
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.capture.batch import LINUX_SLL, LINUX_SLL2
+from ecmproto.frames.columns import extract
+from ecmproto.frames.filter import compile_filter
+from ecmproto.frames.filter.evaluation import part_of
+from ecmproto.frames.filter.fields import BOTH_ENDS, FieldSource, FilterField, find, known
+from ecmproto.tools.craft import build
+from ecmproto.tools.edit import Edit, Editor, Report, assignments_from
+from ecmproto.wire.codec import (
     CSIG,
     TCP,
     UDP,
@@ -24,21 +31,14 @@ from ecmproto.codec import (
     decode_lax,
     encode,
 )
-from ecmproto.codec.frame import fixed
-from ecmproto.columns import extract
-from ecmproto.craft import build
-from ecmproto.edit import Edit, Editor, Report, assignments_from
-from ecmproto.errors import SpecError
-from ecmproto.filter import compile_filter
-from ecmproto.filter.evaluation import part_of
-from ecmproto.filter.fields import BOTH_ENDS, FieldSource, FilterField, find, known
-from ecmproto.formats.base import Layer
-from ecmproto.formats.ethernet import MSDU, SLL, SLL2
-from ecmproto.formats.ethertypes import MAX_LENGTH
-from ecmproto.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
-from ecmproto.formats.registry import FORMATS
-from ecmproto.formats.schema import Field
-from ecmproto.formats.text import json_of
+from ecmproto.wire.codec.frame import fixed
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import MSDU, SLL, SLL2
+from ecmproto.wire.formats.ethertypes import MAX_LENGTH
+from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.wire.formats.registry import FORMATS
+from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.formats.text import json_of
 
 INTERFACES = [
     Interface(index=0, linktype=1),

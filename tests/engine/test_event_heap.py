@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.engine.event_heap import (
+from ecmproto.control.engine.event_heap import (
     entry_due_ns,
     first,
     first_ns,
@@ -16,7 +16,7 @@ from ecmproto.engine.event_heap import (
     set_due,
     with_entries,
 )
-from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.limiter import NEVER_NS
 
 MOST = 20
 TIMES = st.sampled_from([0, 1, 2, 3, 4, 5, 1_000, NEVER_NS])

@@ -11,20 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.batch.flows import FlowTable
-from ecmproto.capture.batch import Batch, Interface
-from ecmproto.codec import E2CM, decode_lax
-from ecmproto.engine.arrivals import Intake
-from ecmproto.engine.feedback import (
+from ecmproto.control.engine.arrivals import Intake
+from ecmproto.control.engine.feedback import (
     CapturedFeedback,
     FeedbackCounters,
     feedback_counters,
     new_feedback_counters,
     read_feedback,
 )
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_CAUSE,
     PAUSE_KIND,
@@ -32,10 +28,14 @@ from ecmproto.mechanisms.api.protocol import (
     fields_of,
     messages_of,
 )
-from ecmproto.mechanisms.pause.congestion_point import Signal
-from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame
-from ecmproto.mechanisms.qcn.reaction_point import LAST_FLOW_ID
-from ecmproto.record import columns
+from ecmproto.control.mechanisms.pause.congestion_point import Signal
+from ecmproto.control.mechanisms.pause.messages import pause_frame, pfc_frame
+from ecmproto.control.mechanisms.qcn.reaction_point import LAST_FLOW_ID
+from ecmproto.frames.batch.flows import FlowTable
+from ecmproto.frames.capture.batch import Batch, Interface
+from ecmproto.kernels.record import columns
+from ecmproto.wire.codec import E2CM, decode_lax
+from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.replay.loops import CP_MAC, HOST, START_NS, machine
 
 A, B, FAR, OTHER = (HOST + bytes([number]) for number in (1, 2, 250, 251))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.engine.frame_pool import (
+from ecmproto.control.engine.frame_pool import (
     NOWHERE,
     append,
     enlarge_pool,

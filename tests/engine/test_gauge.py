@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from ecmproto.engine.gauge import (
+from ecmproto.control.engine.gauge import (
     PRIORITIES,
     TOTAL,
     Gauge,

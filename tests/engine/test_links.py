@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ecmproto.engine.network import set_links
-from ecmproto.engine.port import DROPPED, ENQUEUED
-from ecmproto.replay.closed_loop import ClosedLoopReplay
+from ecmproto.control.engine.network import set_links
+from ecmproto.control.engine.port import DROPPED, ENQUEUED
+from ecmproto.control.replay.closed_loop import ClosedLoopReplay
 from tests.replay.loops import BUSY, Loop, Sent, incast, loop_of, ran, run
 
 STATIONS = 16

@@ -1,4 +1,4 @@
-"""The rules of `ecmproto.engine.loop`, one by one, on captures made by hand.
+"""The rules of `ecmproto.control.engine.loop`, one by one, on captures made by hand.
 
 Frames of 976 octets take 800 ns at 10 Gb/s, those of 101 octets 100 ns.
 """
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture.batch import Batch
-from ecmproto.engine.config import LoopConfig, PortConfig
-from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from ecmproto.mechanisms.api.machine import StackedMachine
-from ecmproto.replay import closed_loop
+from ecmproto.control.engine.config import LoopConfig, PortConfig
+from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
+from ecmproto.control.mechanisms.api.machine import StackedMachine
+from ecmproto.control.replay import closed_loop
+from ecmproto.frames.capture.batch import Batch
 from tests.replay.loops import BUSY, Loop, Sent, incast, machine, run
 
 STOPS = ("cp.pause_on=output", "cp.high=1500B", "cp.low=0B")

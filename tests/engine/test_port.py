@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from ecmproto.engine import port as engine_port
-from ecmproto.engine.config import PortConfig
-from ecmproto.engine.port import fitting_thresholds, new_port
-from ecmproto.mechanisms.pause.parameters import GenerationParameters
+from ecmproto.control.engine import port as engine_port
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.control.engine.port import fitting_thresholds, new_port
+from ecmproto.control.mechanisms.pause.parameters import GenerationParameters
 
 
 def test_thresholds_are_two_thirds_and_one_third_of_the_buffer() -> None:

@@ -6,13 +6,13 @@ from collections import deque
 
 import numpy as np
 
-from ecmproto.engine.config import PortConfig
-from ecmproto.engine.port import Port, arrive, depart, departs, new_port
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.control.engine.port import Port, arrive, depart, departs, new_port
+from ecmproto.control.mechanisms.api.machine import PortContext, machine_of
+from ecmproto.control.mechanisms.api.protocol import Arrival, CongestionPoint, Outbox, new_outbox
+from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.kernels.kernel import compiled
-from ecmproto.mechanisms.api.machine import PortContext, machine_of
-from ecmproto.mechanisms.api.protocol import Arrival, CongestionPoint, Outbox, new_outbox
-from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.structs import as_interface
+from ecmproto.kernels.structs import as_interface
 
 OCTETS = 976
 """With 24 octets of overhead it takes 800 ns at 10 Gb/s."""

@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from ecmproto.engine.statistics import (
+from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
+from ecmproto.control.engine.statistics import (
     COARSE_BINS,
     FLOWS_SHOWN,
     MOST_BINS,

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
-from ecmproto.capture import open_capture
-from ecmproto.codec import Frame, Layer, decode_lax, encode
-from ecmproto.dissect import Record, records
-from ecmproto.filter import compile_filter
-from ecmproto.filter.evaluation import Captured
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.dissect import Record, records
+from ecmproto.frames.filter import compile_filter
+from ecmproto.frames.filter.evaluation import Captured
+from ecmproto.wire.codec import Frame, Layer, decode_lax, encode
 from tests.conftest import REPOSITORY
 
 

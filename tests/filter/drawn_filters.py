@@ -6,8 +6,8 @@ import ipaddress
 import random
 from collections.abc import Mapping, Sequence
 
-from ecmproto.filter.fields import FilterField, Value, find
-from ecmproto.filter.literals import string_text
+from ecmproto.frames.filter.fields import FilterField, Value, find
+from ecmproto.frames.filter.literals import string_text
 
 Pool = Mapping[str, Sequence[Value]]
 """The values that each field has somewhere."""

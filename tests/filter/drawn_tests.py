@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from ecmproto.filter import fields as known_fields
-from ecmproto.filter.fields import (
+from ecmproto.frames.filter import fields as known_fields
+from ecmproto.frames.filter.fields import (
     And,
     Comparison,
     Constant,

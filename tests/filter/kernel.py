@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ecmproto.capture.linux.bpf import Instruction
+from ecmproto.frames.capture.linux.bpf import Instruction
 
 _PRESENT, _TCI, _TPID = 0xFFFFF000 + 48, 0xFFFFF000 + 44, 0xFFFFF000 + 60
 

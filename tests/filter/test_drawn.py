@@ -6,13 +6,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ecmproto.errors import FilterError
-from ecmproto.filter import Filter, compile_filter
-from ecmproto.filter import fields as known_fields
-from ecmproto.filter.evaluation import predicate
-from ecmproto.filter.fields import Comparison, Not, Test
-from ecmproto.filter.language import checked
-from ecmproto.filter.literals import text_of
-from ecmproto.filter.syntax import parse
+from ecmproto.frames.filter import Filter, compile_filter
+from ecmproto.frames.filter import fields as known_fields
+from ecmproto.frames.filter.evaluation import predicate
+from ecmproto.frames.filter.fields import Comparison, Not, Test
+from ecmproto.frames.filter.language import checked
+from ecmproto.frames.filter.literals import text_of
+from ecmproto.frames.filter.syntax import parse
 from tests.filter.captured import bundled
 from tests.filter.drawn_tests import TESTS, comparisons
 from tests.filter.test_meaning import CASES

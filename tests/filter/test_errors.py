@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ecmproto.errors import FilterError
-from ecmproto.filter import compile_filter
-from ecmproto.filter.language import MAX_DEPTH
+from ecmproto.frames.filter import compile_filter
+from ecmproto.frames.filter.language import MAX_DEPTH
 
 GOLDEN = Path(__file__).parent / "errors.txt"
 

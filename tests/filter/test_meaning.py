@@ -7,10 +7,10 @@ import pickle
 
 import pytest
 
-from ecmproto.codec import ARP, CNM, PFC, UDP, VLAN, CNTag, Data, Ethernet, IPv4, STag
 from ecmproto.errors import FilterError
-from ecmproto.filter import Filter, compile_filter
-from ecmproto.formats.text import cpid
+from ecmproto.frames.filter import Filter, compile_filter
+from ecmproto.wire.codec import ARP, CNM, PFC, UDP, VLAN, CNTag, Data, Ethernet, IPv4, STag
+from ecmproto.wire.formats.text import cpid
 from tests.filter.captured import bundled, seen, selected
 
 _A, _B = bytes.fromhex("020000000001"), bytes.fromhex("0200000000c1")

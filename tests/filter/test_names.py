@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.capture import Batch
-from ecmproto.codec import encode
-from ecmproto.columns import extract
-from ecmproto.craft import build
 from ecmproto.errors import EcmprotoError, FilterError
-from ecmproto.filter import compile_filter
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns import extract
+from ecmproto.frames.filter import compile_filter
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 
 
 @pytest.mark.parametrize("name", ["llc.dsap", "llc.ssap", "llc.control", "llc.oui", "lldp.orgtlv.oui"])

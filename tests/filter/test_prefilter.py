@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch
-from ecmproto.capture.linux.bpf import MAX_INSTRUCTIONS
-from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.capture.linux.sender import FrameSender
-from ecmproto.codec import Frame, decode_lax, encode
-from ecmproto.filter import compile_filter
-from ecmproto.filter.evaluation import values_of
-from ecmproto.filter.fields import Test, Value, known
-from ecmproto.filter.literals import text_of
-from ecmproto.filter.prefilter import prefilter
-from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.fuzz.strategies import arbitrary_octets, frames
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.capture.linux.bpf import MAX_INSTRUCTIONS
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
+from ecmproto.frames.capture.linux.sender import FrameSender
+from ecmproto.frames.filter import compile_filter
+from ecmproto.frames.filter.evaluation import values_of
+from ecmproto.frames.filter.fields import Test, Value, known
+from ecmproto.frames.filter.literals import text_of
+from ecmproto.frames.filter.prefilter import prefilter
+from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames
+from ecmproto.wire.codec import Frame, decode_lax, encode
+from ecmproto.wire.formats.ethertypes import EtherTypes
 from tests.capture.linux.traffic import received
 from tests.conftest import REPOSITORY
 from tests.filter.captured import Seen, of_capture

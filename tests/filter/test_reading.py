@@ -8,11 +8,11 @@ from decimal import Decimal
 
 import pytest
 
-from ecmproto.dissect import FieldReader
-from ecmproto.filter import compile_filter
-from ecmproto.filter.evaluation import values_of
-from ecmproto.filter.fields import FilterField, Value, find, known
-from ecmproto.formats.registry import FORMATS, catalogue
+from ecmproto.frames.dissect import FieldReader
+from ecmproto.frames.filter import compile_filter
+from ecmproto.frames.filter.evaluation import values_of
+from ecmproto.frames.filter.fields import FilterField, Value, find, known
+from ecmproto.wire.formats.registry import FORMATS, catalogue
 from tests.filter.captured import bundled
 
 CAPTURES = (
@@ -71,7 +71,7 @@ def test_every_name_can_be_asked_for() -> None:
 
 
 def test_importing_does_not_import() -> None:
-    absent = ("scapy", "numba", "hypothesis", "click", "ecmproto.capture", "ecmproto.dissect")
-    code = f"import sys, ecmproto.filter; print([name for name in {absent!r} if name in sys.modules])"
+    absent = ("scapy", "numba", "hypothesis", "click", "ecmproto.frames.capture", "ecmproto.frames.dissect")
+    code = f"import sys, ecmproto.frames.filter; print([name for name in {absent!r} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ecmproto.errors import FilterError
-from ecmproto.filter.syntax import OPERATORS, Token, Tree, needed, parse
+from ecmproto.frames.filter.syntax import OPERATORS, Token, Tree, needed, parse
 from tests.filter import grammar
 from tests.filter.test_drawn import TEXTS
 from tests.filter.test_errors import WRONG

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, PcapWriter, open_capture
-from ecmproto.codec import VLAN, Data, Ethernet, encode
-from ecmproto.columns import extract
-from ecmproto.columns.files import column_batches, read_table
-from ecmproto.columns.selection import selected
-from ecmproto.craft import build
-from ecmproto.dissect import Record, records
-from ecmproto.filter import compile_filter
+from ecmproto.frames.capture import Batch, PcapWriter, open_capture
+from ecmproto.frames.columns import extract
+from ecmproto.frames.columns.files import column_batches, read_table
+from ecmproto.frames.columns.selection import selected
+from ecmproto.frames.dissect import Record, records
+from ecmproto.frames.filter import compile_filter
+from ecmproto.tools.craft import build
 from ecmproto.units import NS_PER_S
+from ecmproto.wire.codec import VLAN, Data, Ethernet, encode
 from ecmproto_cli.main import run
 from tests.conftest import CI
 

@@ -20,14 +20,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, open_capture
-from ecmproto.capture.batch import ETHERNET
-from ecmproto.columns.selection import selected
-from ecmproto.dissect import Record
-from ecmproto.filter import Filter, compile_filter
-from ecmproto.filter.evaluation import is_there, values_of
-from ecmproto.filter.fields import FilterField, Value, find
-from ecmproto.fuzz.checks.tshark import Sample
+from ecmproto.frames.capture import Batch, open_capture
+from ecmproto.frames.capture.batch import ETHERNET
+from ecmproto.frames.columns.selection import selected
+from ecmproto.frames.dissect import Record
+from ecmproto.frames.filter import Filter, compile_filter
+from ecmproto.frames.filter.evaluation import is_there, values_of
+from ecmproto.frames.filter.fields import FilterField, Value, find
+from ecmproto.tools.fuzz.checks.tshark import Sample
 from tests.codec.test_tshark_oracle import captures_in, crafted, from_capture
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.filter.captured import of_capture

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import open_capture, open_sink
-from ecmproto.capture.names import size_and_time
 from ecmproto.errors import ParameterError, SpecError
 from ecmproto.executors.processes import Processes
-from ecmproto.fleet.manifest import read_manifest
+from ecmproto.frames.capture import open_capture, open_sink
+from ecmproto.frames.capture.names import size_and_time
+from ecmproto.frames.stats.plain_data import restore
 from ecmproto.paths import path_below
-from ecmproto.plain_data import restore
+from ecmproto.tools.fleet.manifest import read_manifest
 from ecmproto_cli.main import run
 from ecmproto_cli.options import Execution
 from tests.conftest import REPOSITORY
@@ -138,7 +138,7 @@ def test_shards_that_begin_at_once_share_a_folder(
         assert fleet("stats", captures, tmp_path / "out", "--shard", "1/2") == 0
         return size_and_time(path)
 
-    monkeypatch.setattr("ecmproto.fleet.members.size_and_time", other_shard_first)
+    monkeypatch.setattr("ecmproto.tools.fleet.members.size_and_time", other_shard_first)
     assert fleet("stats", captures, tmp_path / "out", "--shard", "2/2") == 0
     assert len(octets_below(tmp_path / "out" / "files")) == 2
 
@@ -326,7 +326,7 @@ def test_captures_that_unpack_too_far_are_set_aside(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("ecmproto.fleet.tasks._FREE_OCTETS", 1 << 20)
+    monkeypatch.setattr("ecmproto.tools.fleet.tasks._FREE_OCTETS", 1 << 20)
     plain = (captures / "pfc.pcap").read_bytes()
     with open_sink(captures / f"bomb.pcap{suffix}") as sink:
         sink.write(plain[:24] + bytes(1 << 26))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import ParameterError
-from ecmproto.fleet.names import (
+from ecmproto.tools.fleet.names import (
     UNKNOWN,
     NamePattern,
     common_folder,

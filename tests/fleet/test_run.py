@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from bench.fleet import results, rows_kept
-from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
-from ecmproto.columns import read_table
 from ecmproto.executors.processes import Processes
-from ecmproto.fleet.manifest import Line, read_manifest
-from ecmproto.formats.registry import USUAL_FIELDS
+from ecmproto.frames.capture import Batch, PcapngWriter, PcapWriter, open_capture
+from ecmproto.frames.columns import read_table
+from ecmproto.tools.fleet.manifest import Line, read_manifest
+from ecmproto.wire.formats.registry import USUAL_FIELDS
 from ecmproto_cli.main import run
 from ecmproto_cli.options import Execution
 from tests.conftest import REPOSITORY
@@ -177,7 +177,7 @@ def test_a_filter_copies_what_it_selects_of_each_capture(captures: Path, tmp_pat
 def test_copies_are_merged_a_few_at_a_time(
     captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("ecmproto.fleet.run._MERGED_COPIES", 2)
+    monkeypatch.setattr("ecmproto.tools.fleet.run._MERGED_COPIES", 2)
     out, merged = tmp_path / "out", tmp_path / "out" / "all.pcapng"
     lines = fleet("filter", captures, out, "--jobs", "1", "-Y", "cnm or pfc or bcn", "--merge")
     copies = [str(out / name) for name, line in lines.items() if line.outputs]

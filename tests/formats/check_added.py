@@ -12,10 +12,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from ecmproto.codec import UDP, Data, Frame, Layer, decode, decode_lax, encapsulated, encode
-from ecmproto.craft import build
 from ecmproto.errors import DecodeError
-from ecmproto.formats.registry import BY_PREFIX, all_fields, catalogue
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import UDP, Data, Frame, Layer, decode, decode_lax, encapsulated, encode
+from ecmproto.wire.formats.registry import BY_PREFIX, all_fields, catalogue
 
 BLM: type[Any] = BY_PREFIX.get("blm", Layer)
 SIGNAL: type[Any] = BY_PREFIX.get("bls", Layer)
@@ -66,7 +66,7 @@ def decoding() -> None:
 
 
 def json_round_trip() -> None:
-    from ecmproto.codec.document import from_document, to_document
+    from ecmproto.wire.codec.document import from_document, to_document
 
     for octets in frames():
         frame = decode_lax(octets)
@@ -76,9 +76,9 @@ def json_round_trip() -> None:
 
 def listings() -> None:
     """Lines, trees, JSON and rows of batches are those of the frames one by one."""
-    from ecmproto.capture import open_capture
-    from ecmproto.columns.text import renderer
-    from ecmproto.dissect import Lines, NdJson, Tabs, Trees, describe, records
+    from ecmproto.frames.capture import open_capture
+    from ecmproto.frames.columns.text import renderer
+    from ecmproto.frames.dissect import Lines, NdJson, Tabs, Trees, describe, records
 
     assert describe(decode(encode(build("blm depth=2"))))[0] == "BLM"
     assert describe(decode(encode(build("bls queue=2 depth=3")))) == ("BLS", "queue 2 depth 3")
@@ -95,7 +95,7 @@ def listings() -> None:
 
 def columns() -> None:
     """Columns of the compiled walk hold what the one-frame decoder reads."""
-    from ecmproto.columns import read_table
+    from ecmproto.frames.columns import read_table
 
     decoded = [decode_lax(octets) for octets in frames()]
     table = read_table(written(), ["blm.queue", "bls.depth", "frame.protocols", "frame.error"])
@@ -112,9 +112,9 @@ def columns() -> None:
 
 def filters() -> None:
     """Filters select the same frames by columns as one by one."""
-    from ecmproto.capture import open_capture
-    from ecmproto.columns import selected
-    from ecmproto.filter import compile_filter
+    from ecmproto.frames.capture import open_capture
+    from ecmproto.frames.columns import selected
+    from ecmproto.frames.filter import compile_filter
 
     for text, wanted in (
         ("blm", 22), ("bls", 25), ("blm.queue > 7", 8), ("bls.depth < -9 && udp.dstport == 9999", 10),
@@ -127,7 +127,7 @@ def filters() -> None:
 
 
 def statistics() -> None:
-    from ecmproto.stats.statistics import KINDS, kinds_of
+    from ecmproto.frames.stats.statistics import KINDS, kinds_of
 
     def kinds(protocols: str) -> list[tuple[str, str]]:
         return [(KINDS[number].title, KINDS[number].group) for number in kinds_of(protocols)]
@@ -135,7 +135,7 @@ def statistics() -> None:
     assert ("BLM", "message") in kinds("eth:vlan:blm")
     assert kinds("eth:ip:udp:bls")[0] == ("Backlog signal", "message")
 
-    from ecmproto.stats import as_document, capture_stats
+    from ecmproto.frames.stats import as_document, capture_stats
     from ecmproto_cli.stats_table import stats_table
 
     counted = capture_stats(written())
@@ -148,7 +148,7 @@ def statistics() -> None:
 
 
 def reference() -> None:
-    from ecmproto.codec.reference import as_dict, as_markdown, as_text
+    from ecmproto.wire.codec.reference import as_dict, as_markdown, as_text
 
     names = {entry.name for entry in catalogue()}
     assert {"blm.queue", "bls.depth"} <= names
@@ -165,8 +165,8 @@ def reference() -> None:
 def scapy() -> None:
     from scapy.layers.l2 import Ether
 
-    from ecmproto.layers import bind, from_scapy, to_scapy
-    from ecmproto.layers.bindings import LAYERS
+    from ecmproto.wire.layers import bind, from_scapy, to_scapy
+    from ecmproto.wire.layers.bindings import LAYERS
 
     for octets in frames():
         assert bytes(to_scapy(octets)) == octets
@@ -182,7 +182,7 @@ def scapy() -> None:
 def strategies() -> None:
     from hypothesis import Phase, find, given, settings
 
-    from ecmproto.fuzz.strategies import layers_of, message_frames
+    from ecmproto.tools.fuzz.strategies import layers_of, message_frames
 
     @settings(max_examples=60, database=None)
     @given(message_frames())

@@ -1,11 +1,11 @@
 """RoCE frames to test with: octets that nobody here made, and a frame of each opcode and network."""
 
-from ecmproto.codec import UDP, VLAN, Ethernet, Frame, IPv4, IPv6, encode
-from ecmproto.codec.frame import fixed
-from ecmproto.craft import build
-from ecmproto.formats.base import Layer
-from ecmproto.formats.infiniband import CNP, CNP_DSCP, CNP_OPCODE, ICRC, OPCODES, ROCE_PORT
-from ecmproto.formats.ip import SOURCE_PORT
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import UDP, VLAN, Ethernet, Frame, IPv4, IPv6, encode
+from ecmproto.wire.codec.frame import fixed
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.infiniband import CNP, CNP_DSCP, CNP_OPCODE, ICRC, OPCODES, ROCE_PORT
+from ecmproto.wire.formats.ip import SOURCE_PORT
 
 CNP_OCTETS = bytes.fromhex(
     "e41d2dab2bc27cfe90643b32080045c2003c718c4000401191610a0011010a001201000012b7002800008100ffff40000118"

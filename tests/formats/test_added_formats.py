@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from docs.transcripts import REPOSITORY, Folder, blocks_of
-from ecmproto.dissect import lines
-from ecmproto.formats.schema import Count
-from ecmproto.formats.summary import CLAUSES, STYLES, Case, First, Summary, check_summary
+from ecmproto.frames.dissect import lines
+from ecmproto.wire.formats.schema import Count
+from ecmproto.wire.formats.summary import CLAUSES, STYLES, Case, First, Summary, check_summary
 from tests.formats import check_added
 
 PAGE = REPOSITORY / "docs/extending.md"
@@ -57,8 +57,8 @@ def test_added_formats_are_known_to(name: str, failed: dict[str, str]) -> None:
 
 def declared(prefix: str, announcement: str) -> str:
     return f"""
-from ecmproto.formats.base import Layer, layer, register
-from ecmproto.formats.schema import uint
+from ecmproto.wire.formats.base import Layer, layer, register
+from ecmproto.wire.formats.schema import uint
 
 @register
 @layer("{prefix}", title="Toy", source="here")
@@ -83,12 +83,12 @@ class Toy(Layer):
 def test_a_format_that_cannot_be_told_from_another_is_refused(
     prefix: str, announcement: str, same: str, tmp_path: Path
 ) -> None:
-    ended = run(tmp_path, "-c", declared(prefix, announcement) + "import ecmproto.codec")
+    ended = run(tmp_path, "-c", declared(prefix, announcement) + "import ecmproto.wire.codec")
     assert f"needed a {same} that no other format has" in ended.stderr
 
 
 def test_a_format_is_not_registered_too_late(tmp_path: Path) -> None:
-    ended = run(tmp_path, "-c", "import ecmproto.codec\n" + declared("toy", "announced_by = 0x1234"))
+    ended = run(tmp_path, "-c", "import ecmproto.wire.codec\n" + declared("toy", "announced_by = 0x1234"))
     assert "ParameterError: toy: needed a format registered before" in ended.stderr
 
 
@@ -98,7 +98,7 @@ def test_a_field_cannot_be_called_as_what_formats_say_of_themselves(tmp_path: Pa
 
 
 def test_a_map_that_gives_an_added_ethertype_another_role_is_refused(tmp_path: Path) -> None:
-    code = "from ecmproto.codec import EtherTypes, decode\n"
+    code = "from ecmproto.wire.codec import EtherTypes, decode\n"
     code += "decode(bytes(60), ethertypes=EtherTypes(message=0x1234))"
     ended = run(tmp_path, "-c", declared("toy", "announced_by = 0x1234") + code)
     assert "ParameterError: ethertype: needed a value no format has, got 0x1234" in ended.stderr
@@ -111,7 +111,7 @@ BROKEN = {
     "taken": (declared("cnm", "announced_by = 0x1234").replace("@register", ""), "cnm: needed a name"),
     "style": (
         declared("toy", 'summary = Summary(label="TOY", detail="{number:hexx}"); announced_by = 0x1234')
-        .replace("@register", "from ecmproto.formats.summary import Summary"),
+        .replace("@register", "from ecmproto.wire.formats.summary import Summary"),
         "TypeError: Toy: summary: needed a style or clause that there is, got 'hexx' in '{number:hexx}' "
         "(did you mean 'hex'?)",
     ),
@@ -154,8 +154,8 @@ def test_styles_and_clauses_are_those_of_dissect() -> None:
 
 def test_formats_of_one_ethertype_are_told_apart_by_their_first_two_octets(tmp_path: Path) -> None:
     code = """
-from ecmproto.formats.base import Layer, layer, register
-from ecmproto.formats.schema import uint
+from ecmproto.wire.formats.base import Layer, layer, register
+from ecmproto.wire.formats.schema import uint
 
 def declare(prefix, number, announced):
     class Toy(Layer):
@@ -169,7 +169,7 @@ def declare(prefix, number, announced):
 declare("one", 1, 0x1234)
 declare("two", 2, 0x1234)
 declare("cbfc", 0x0202, "mac_control")
-from ecmproto.codec import decode
+from ecmproto.wire.codec import decode
 header = bytes(12)
 for octets in ("12340001ff", "12340002ff", "12340003ff", "88080202ff", "88080203ff", "88080001ffff"):
     print(decode(header + bytes.fromhex(octets) + bytes(50)).layers[1].prefix)
@@ -180,8 +180,8 @@ for octets in ("12340001ff", "12340002ff", "12340003ff", "88080202ff", "88080203
 BOTH_WAYS = (
     declared("toy", "announced_by = 0x22EA; udp_ports = (9999,)")
     + """
-from ecmproto.codec import decode, encode
-from ecmproto.craft import build
+from ecmproto.wire.codec import decode, encode
+from ecmproto.tools.craft import build
 
 for line in (
     "toy", "eth toy", "eth type=0x22ea toy", "vlan id=5 toy", "cntag flow_id=1 toy",
@@ -202,11 +202,11 @@ def test_a_format_with_ethertype_and_port_is_crafted_both_ways(tmp_path: Path) -
 
 def test_an_own_format_has_a_scapy_layer(tmp_path: Path) -> None:
     code = declared("toy", "announced_by = 0x1234") + (
-        "from ecmproto.formats import registry\n"
+        "from ecmproto.wire.formats import registry\n"
         "registry.OWN = registry.FORMATS\n"
-        "from ecmproto.codec import encode\n"
-        "from ecmproto.craft import build\n"
-        "from ecmproto.layers import to_scapy\n"
+        "from ecmproto.wire.codec import encode\n"
+        "from ecmproto.tools.craft import build\n"
+        "from ecmproto.wire.layers import to_scapy\n"
         "print(to_scapy(encode(build('toy', number=7)))['Toy'].number)"
     )
     ended = run(tmp_path, "-c", code)

@@ -12,8 +12,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, PcapWriter
-from ecmproto.codec import (
+from ecmproto.errors import DecodeError, EncodeError
+from ecmproto.frames.capture import Batch, PcapWriter
+from ecmproto.frames.columns import batch_from, extract, frames_from
+from ecmproto.frames.columns.selection import selected
+from ecmproto.frames.columns.text import renderer
+from ecmproto.frames.dissect import Csv, Json, Lines, NdJson, Tabs, Trees, records
+from ecmproto.frames.dissect.form import Listing
+from ecmproto.frames.filter import compile_filter
+from ecmproto.frames.stats import capture_stats
+from ecmproto.tools.craft import build
+from ecmproto.tools.fuzz.checks.frames import ETHERNET_ONLY
+from ecmproto.tools.fuzz.strategies.layers import ARPS, layers_of
+from ecmproto.wire.codec import (
     ARP,
     Data,
     Ethernet,
@@ -25,20 +36,9 @@ from ecmproto.codec import (
     decode_lax,
     encode,
 )
-from ecmproto.codec.document import from_document, to_document
-from ecmproto.columns import batch_from, extract, frames_from
-from ecmproto.columns.selection import selected
-from ecmproto.columns.text import renderer
-from ecmproto.craft import build
-from ecmproto.dissect import Csv, Json, Lines, NdJson, Tabs, Trees, records
-from ecmproto.dissect.form import Listing
-from ecmproto.errors import DecodeError, EncodeError
-from ecmproto.filter import compile_filter
-from ecmproto.formats.base import Layer
-from ecmproto.formats.registry import catalogue
-from ecmproto.fuzz.checks.frames import ETHERNET_ONLY
-from ecmproto.fuzz.strategies.layers import ARPS, layers_of
-from ecmproto.stats import capture_stats
+from ecmproto.wire.codec.document import from_document, to_document
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.registry import catalogue
 from tests.columns.reference import assert_equal
 from tests.conftest import requires
 
@@ -173,7 +173,7 @@ def test_packets_of_any_kind_need_no_other_decoder(monkeypatch: pytest.MonkeyPat
     def never(*_: object) -> Frame:
         raise AssertionError("decoded by itself")
 
-    monkeypatch.setattr("ecmproto.columns.walk.decoded_frame", never)
+    monkeypatch.setattr("ecmproto.frames.columns.walk.decoded_frame", never)
     columns = extract(Batch.from_frames(WHOLE), ["arp.src.hw_mac", "arp.src.hw"])
     assert [len(column) for column in columns.values()] == [6, 6]
 

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from ecmproto.batch.tags import spliced_batch, tag_splice
-from ecmproto.capture import Batch
-from ecmproto.codec import VLAN, Data, EtherTypes, IPv4, decode, encode
-from ecmproto.codec.tags import TagFormat, is_tag
-from ecmproto.columns import extract
-from ecmproto.columns.building.frames import pack
-from ecmproto.craft import build
-from ecmproto.dissect.lines import describe
-from ecmproto.formats.csig import CSIG
-from ecmproto.layers import from_scapy, to_scapy
+from ecmproto.frames.batch.tags import spliced_batch, tag_splice
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns import extract
+from ecmproto.frames.columns.building.frames import pack
+from ecmproto.frames.dissect.lines import describe
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import VLAN, Data, EtherTypes, IPv4, decode, encode
+from ecmproto.wire.codec.tags import TagFormat, is_tag
+from ecmproto.wire.formats.csig import CSIG
+from ecmproto.wire.layers import from_scapy, to_scapy
 
 ON = EtherTypes(csig=0x9900)
 OCTETS = bytes.fromhex("020000000002 020000000001 8100 6005 9900 6a85 0800".replace(" ", ""))

@@ -8,18 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.codec import UDP, Data, Frame, IPv4, IPv6, decode, decode_lax, encode
-from ecmproto.codec.document import from_document, to_document
-from ecmproto.columns import extract
-from ecmproto.craft import build
-from ecmproto.dissect.fields import FieldReader
-from ecmproto.dissect.form import records
-from ecmproto.dissect.lines import describe
-from ecmproto.dissect.tree import tree_text
 from ecmproto.errors import EncodeError, SpecError
-from ecmproto.filter import compile_filter
-from ecmproto.formats.infiniband import (
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.columns import extract
+from ecmproto.frames.dissect.fields import FieldReader
+from ecmproto.frames.dissect.form import records
+from ecmproto.frames.dissect.lines import describe
+from ecmproto.frames.dissect.tree import tree_text
+from ecmproto.frames.filter import compile_filter
+from ecmproto.tools.craft import build
+from ecmproto.tools.fuzz.cases import Cases
+from ecmproto.tools.fuzz.checks.frames import ColumnCheck, DocumentCheck, SchemaCheck, TextCheck
+from ecmproto.tools.fuzz.checks.scapy import ScapyCheck
+from ecmproto.tools.fuzz.strategies import roce_frames
+from ecmproto.wire.codec import UDP, Data, Frame, IPv4, IPv6, decode, decode_lax, encode
+from ecmproto.wire.codec.document import from_document, to_document
+from ecmproto.wire.formats.infiniband import (
     AETH,
     BTH,
     CNP,
@@ -32,10 +36,6 @@ from ecmproto.formats.infiniband import (
     crc_status,
     syndrome_text,
 )
-from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.checks.frames import ColumnCheck, DocumentCheck, SchemaCheck, TextCheck
-from ecmproto.fuzz.strategies import roce_frames
-from ecmproto.layers.agreement import ScapyCheck
 from tests.dissect.test_forms import record
 from tests.formats.roce import CNP_OCTETS, NETWORKS, frame_lines, frames
 

@@ -3,10 +3,10 @@
 import subprocess
 from pathlib import Path
 
-from ecmproto.capture import Batch, PcapWriter
-from ecmproto.dissect.fields import FieldReader
-from ecmproto.formats.infiniband import OPCODES
-from ecmproto.formats.registry import catalogue
+from ecmproto.frames.capture import Batch, PcapWriter
+from ecmproto.frames.dissect.fields import FieldReader
+from ecmproto.wire.formats.infiniband import OPCODES
+from ecmproto.wire.formats.registry import catalogue
 from tests.conftest import requires
 from tests.dissect.test_forms import record
 from tests.formats.roce import frames

@@ -19,18 +19,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto import codec
-from ecmproto.capture import open_capture
-from ecmproto.codec import CNM, VLAN, Frame, decode, decode_lax
-from ecmproto.dissect import Record
 from ecmproto.errors import ParameterError
-from ecmproto.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.fuzz import agreement
-from ecmproto.fuzz.agreement import BATCH_CASES, AgreementCampaign, verdicts
-from ecmproto.fuzz.cases import LONGEST_INPUT_OCTETS, Cases, FuzzCase, OctetCases
-from ecmproto.fuzz.checks import frames, readers, tshark
-from ecmproto.fuzz.checks.base import BatchCheck, Difference, Items
-from ecmproto.fuzz.checks.frames import (
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.dissect import Record
+from ecmproto.tools.fuzz import agreement
+from ecmproto.tools.fuzz.agreement import BATCH_CASES, AgreementCampaign, verdicts
+from ecmproto.tools.fuzz.cases import LONGEST_INPUT_OCTETS, Cases, FuzzCase, OctetCases
+from ecmproto.tools.fuzz.checks import frames, readers, tshark
+from ecmproto.tools.fuzz.checks.base import BatchCheck, Difference, Items
+from ecmproto.tools.fuzz.checks.frames import (
     ColumnCheck,
     DocumentCheck,
     FieldRows,
@@ -38,14 +35,17 @@ from ecmproto.fuzz.checks.frames import (
     SchemaCheck,
     TextCheck,
 )
-from ecmproto.fuzz.checks.readers import CaptureCheck, SpecCheck
-from ecmproto.fuzz.checks.tshark import ours
-from ecmproto.fuzz.findings import Finding, Progress, seed_of
-from ecmproto.fuzz.judgement import Bounds, CaseRange, Judge, ScheduledCheck
-from ecmproto.fuzz.mutators import CAPTURE_MUTATORS, TEXT_MUTATORS
-from ecmproto.fuzz.subjects import SUBJECTS, template_frames
-from ecmproto.layers.agreement import ScapyCheck, packet_differences
-from ecmproto.layers.bindings import to_scapy
+from ecmproto.tools.fuzz.checks.readers import CaptureCheck, SpecCheck
+from ecmproto.tools.fuzz.checks.scapy import ScapyCheck, packet_differences
+from ecmproto.tools.fuzz.checks.tshark import ours
+from ecmproto.tools.fuzz.findings import Finding, Progress, seed_of
+from ecmproto.tools.fuzz.judgement import Bounds, CaseRange, Judge, ScheduledCheck
+from ecmproto.tools.fuzz.mutators import CAPTURE_MUTATORS, TEXT_MUTATORS
+from ecmproto.tools.fuzz.subjects import SUBJECTS, template_frames
+from ecmproto.wire import codec
+from ecmproto.wire.codec import CNM, VLAN, Frame, decode, decode_lax
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.layers.bindings import to_scapy
 from tests.conftest import requires
 from tests.namespaces import PATIENCE_S
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.capture import open_capture
-from ecmproto.codec import VLAN, CNTag, Data, Ethernet, Frame, decode, decode_lax, encode
 from ecmproto.errors import DecodeError, ParameterError
-from ecmproto.fuzz.cases import LONGEST_FRAME_OCTETS, Cases, PrefetchedCases
-from ecmproto.fuzz.mutators import LAYER_MUTATORS, OCTET_MUTATORS
-from ecmproto.fuzz.strategies import arbitrary_octets
-from ecmproto.fuzz.subjects import template_frames
+from ecmproto.frames.capture import open_capture
+from ecmproto.tools.fuzz.cases import LONGEST_FRAME_OCTETS, Cases, PrefetchedCases
+from ecmproto.tools.fuzz.mutators import LAYER_MUTATORS, OCTET_MUTATORS
+from ecmproto.tools.fuzz.strategies import arbitrary_octets
+from ecmproto.tools.fuzz.subjects import template_frames
+from ecmproto.wire.codec import VLAN, CNTag, Data, Ethernet, Frame, decode, decode_lax, encode
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 NAMES = {mutator.__name__ for mutator in (*OCTET_MUTATORS, *LAYER_MUTATORS)}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz.command import (
+from ecmproto.tools.fuzz.command import (
     FILE_OCTETS,
     SIGN_OCTETS,
     TAIL_OCTETS,
@@ -20,7 +20,7 @@ from ecmproto.fuzz.command import (
     KeptOutput,
     signature_of,
 )
-from ecmproto.fuzz.findings import reproduction
+from ecmproto.tools.fuzz.findings import reproduction
 
 
 @pytest.fixture

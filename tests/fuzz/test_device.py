@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import Batch
-from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.capture.linux.schedule import schedule_of
-from ecmproto.capture.linux.sender import FrameSender
-from ecmproto.capture.linux.transmission import Transmission
 from ecmproto.errors import InterfaceError, ParameterError
-from ecmproto.fuzz.device import Heartbeat, Patience, WiredDevice, heartbeat_of
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
+from ecmproto.frames.capture.linux.schedule import schedule_of
+from ecmproto.frames.capture.linux.sender import FrameSender
+from ecmproto.frames.capture.linux.transmission import Transmission
+from ecmproto.tools.fuzz.device import Heartbeat, Patience, WiredDevice, heartbeat_of
 from tests.capture.linux.traffic import frame, received
 from tests.namespaces import FAR, NEAR, Network
 
@@ -161,7 +161,7 @@ def test_nothing_is_waited_for_without_heartbeats(veth: Network) -> None:
 
 
 def test_a_device_that_takes_its_link_down_is_silent(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ecmproto.capture.linux.transmission._PATIENCE_NS", 10_000_000)
+    monkeypatch.setattr("ecmproto.frames.capture.linux.transmission._PATIENCE_NS", 10_000_000)
     recovery = f"ip link set {NEAR} up"
     with FrameReceiver(FAR) as receiver, wired(f"frame:{FAR}", recovery=recovery) as (device, sending):
         device.send(FRAMES)

@@ -11,12 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import open_capture
-from ecmproto.codec import CNM, decode_lax
-from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.device_campaign import DeviceCampaign, FrameFitter, HeartbeatSchedule, Narrowing, Suspect
-from ecmproto.fuzz.findings import Progress
-from ecmproto.fuzz.subjects import template_frames
+from ecmproto.frames.capture import open_capture
+from ecmproto.tools.fuzz.cases import Cases
+from ecmproto.tools.fuzz.device_campaign import (
+    DeviceCampaign,
+    FrameFitter,
+    HeartbeatSchedule,
+    Narrowing,
+    Suspect,
+)
+from ecmproto.tools.fuzz.findings import Progress
+from ecmproto.tools.fuzz.subjects import template_frames
+from ecmproto.wire.codec import CNM, decode_lax
 from tests.fuzz.fake_device import FRAME_S, FakeDevice, any_has
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.fuzz.minimisation import Budget, fewest, shortest_beginning, simplest
+from ecmproto.tools.fuzz.minimisation import Budget, fewest, shortest_beginning, simplest
 
 PLENTY = 100_000
 

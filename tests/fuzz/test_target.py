@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import open_capture
-from ecmproto.codec import CNM, TLV, decode_lax
 from ecmproto.errors import ParameterError
-from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.command import DEFAULT_MEMORY_OCTETS, CaseOutcome, Command, Kind
-from ecmproto.fuzz.findings import Finding, Progress, capture_of
-from ecmproto.fuzz.leaks import leaking
-from ecmproto.fuzz.subjects import SUBJECTS
-from ecmproto.fuzz.target import FIRST_FRAMES, MOST_FRAMES, Feed, RunFrames, Runs, TargetCampaign, Trial
+from ecmproto.frames.capture import open_capture
+from ecmproto.tools.fuzz.cases import Cases
+from ecmproto.tools.fuzz.command import DEFAULT_MEMORY_OCTETS, CaseOutcome, Command, Kind
+from ecmproto.tools.fuzz.findings import Finding, Progress, capture_of
+from ecmproto.tools.fuzz.leaks import leaking
+from ecmproto.tools.fuzz.subjects import SUBJECTS
+from ecmproto.tools.fuzz.target import FIRST_FRAMES, MOST_FRAMES, Feed, RunFrames, Runs, TargetCampaign, Trial
+from ecmproto.wire.codec import CNM, TLV, decode_lax
 from tests.conftest import requires
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
@@ -167,7 +167,7 @@ def test_memory_that_no_limit_of_addresses_shows_is_watched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The search for leaks would find the same frames first, with a lower limit of its own.
-    monkeypatch.setattr("ecmproto.fuzz.target.leaking", lambda *_: None)
+    monkeypatch.setattr("ecmproto.tools.fuzz.target.leaking", lambda *_: None)
     # As with sanitizers, which reserve more addresses than any machine has memory.
     reserving = "import mmap; far = mmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | 0x4000)\n"
     (tmp_path / "own.py").write_text(reserving + READER.read_text())

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ecmproto.codec import VLAN, CNTag, Ethernet, IPv4, Layer, encode
-from ecmproto.codec.frame import Frame, decode_lax, encapsulated
 from ecmproto.errors import EncodeError
-from ecmproto.formats.ethertypes import EtherTypes
-from ecmproto.formats.experimental import Word
-from ecmproto.formats.registry import FORMATS
-from ecmproto.formats.schema import Field
-from ecmproto.fuzz.cases import Cases, random_of
-from ecmproto.fuzz.checks.tshark import Sample
-from ecmproto.interop.lua import IN_WIRESHARK
+from ecmproto.tools.fuzz.cases import Cases, random_of
+from ecmproto.tools.fuzz.checks.tshark import Sample
+from ecmproto.tools.interop.lua import IN_WIRESHARK
+from ecmproto.wire.codec import VLAN, CNTag, Ethernet, IPv4, Layer, encode
+from ecmproto.wire.codec.frame import Frame, decode_lax, encapsulated
+from ecmproto.wire.formats.ethertypes import EtherTypes
+from ecmproto.wire.formats.experimental import Word
+from ecmproto.wire.formats.registry import FORMATS
+from ecmproto.wire.formats.schema import Field
 
 OURS = tuple(cls for cls in FORMATS if cls.prefix not in IN_WIRESHARK)
 TAILS = ("padding", "trailer")

@@ -21,9 +21,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, Interface, Sink, open_capture
-from ecmproto.interop import extcap, sources
-from ecmproto.interop.extcap import (
+from ecmproto.frames.capture import Batch, Interface, Sink, open_capture
+from ecmproto.tools.interop import extcap, sources
+from ecmproto.tools.interop.extcap import (
     DISABLE,
     INITIALIZED,
     INTERFACES,
@@ -42,7 +42,7 @@ from ecmproto.interop.extcap import (
     parse,
     split_messages,
 )
-from ecmproto.interop.sources import Pace, PacedWriter, Steering, Toolbar
+from ecmproto.tools.interop.sources import Pace, PacedWriter, Steering, Toolbar
 from tests.conftest import REPOSITORY, requires
 from tests.namespaces import NEAR, Network
 
@@ -130,7 +130,7 @@ def test_calls_of_wiresharks_start_take_a_tenth_of_a_second_and_load_nothing(lin
     code = (
         f"import runpy, sys, atexit; sys.argv = [{str(script)!r}, *{line.split()!r}]\n"
         "atexit.register(lambda: print(*({'numpy', 'numba', 'scapy', 'click', 'construct', 'argparse', "
-        "'ecmproto.mechanisms.registry'} & set(sys.modules)), file=sys.stderr, end=''))\n"
+        "'ecmproto.control.mechanisms.registry'} & set(sys.modules)), file=sys.stderr, end=''))\n"
         f"runpy.run_path({str(script)!r})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

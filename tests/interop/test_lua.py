@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import open_capture
-from ecmproto.codec import (
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.dissect.lines import describe
+from ecmproto.tools.fuzz.checks.tshark import Sample, write_pcap
+from ecmproto.tools.interop.lua import dissector
+from ecmproto.wire.codec import (
     BCN,
     CNM,
     E2CM,
@@ -25,14 +28,11 @@ from ecmproto.codec import (
     RDTag,
     encode,
 )
-from ecmproto.codec.frame import Frame, decode_lax, encapsulated
-from ecmproto.dissect.lines import describe
-from ecmproto.formats.base import Layer, layer
-from ecmproto.formats.experimental import DEFAULT_CPID, Sampling, selector
-from ecmproto.formats.infiniband import BTH, CNP, GRH, ICRC
-from ecmproto.formats.schema import CPID, REST, Count, octets, uint
-from ecmproto.fuzz.checks.tshark import Sample, write_pcap
-from ecmproto.interop.lua import dissector
+from ecmproto.wire.codec.frame import Frame, decode_lax, encapsulated
+from ecmproto.wire.formats.base import Layer, layer
+from ecmproto.wire.formats.experimental import DEFAULT_CPID, Sampling, selector
+from ecmproto.wire.formats.infiniband import BTH, CNP, GRH, ICRC
+from ecmproto.wire.formats.schema import CPID, REST, Count, octets, uint
 from tests.conftest import REPOSITORY
 from tests.interop.dissection import OURS, SAMPLED, crafted, differences, theirs, truncated, tshark_output
 

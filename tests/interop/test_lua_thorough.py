@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import open_capture
-from ecmproto.capture.batch import ETHERNET
 from ecmproto.errors import CaptureError
-from ecmproto.fuzz.checks.tshark import Sample, write_pcap
-from ecmproto.interop.lua import dissector
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.capture.batch import ETHERNET
+from ecmproto.tools.fuzz.checks.tshark import Sample, write_pcap
+from ecmproto.tools.interop.lua import dissector
 from tests.conftest import SHARED_CAPTURES
 from tests.interop.dissection import OURS, crafted, differences, theirs, truncated, tshark_output
 

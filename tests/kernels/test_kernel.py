@@ -231,7 +231,7 @@ def test_a_kernel_typed_at_a_prompt_is_compiled(tmp_path: Path) -> None:
 SHAPES = """
 from typing import Protocol
 from ecmproto.kernels.kernel import compiled, is_disabled
-from ecmproto.structs import Struct, interface
+from ecmproto.kernels.structs import Struct, interface
 from inner_part import inner
 
 @interface

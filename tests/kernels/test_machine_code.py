@@ -21,7 +21,7 @@ import sys
 from typing import NamedTuple
 import numpy as np
 from ecmproto.kernels.kernel import over_batches
-from ecmproto.record import new_record
+from ecmproto.kernels.record import new_record
 from inner_part import more
 
 class State:

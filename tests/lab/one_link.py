@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.engine.traffic import Offers, Sources, has_completion_room, new_offers
+from ecmproto.control.engine.traffic import Offers, Sources, has_completion_room, new_offers
+from ecmproto.control.lab.model import TCP, Flow, Pattern
+from ecmproto.control.lab.traffic.sources import TrafficSources
 from ecmproto.kernels.kernel import compiled
-from ecmproto.lab.model import TCP, Flow, Pattern
-from ecmproto.lab.traffic.sources import TrafficSources
-from ecmproto.record import columns, new_record
-from ecmproto.structs import Struct, as_interface
+from ecmproto.kernels.record import columns, new_record
+from ecmproto.kernels.structs import Struct, as_interface
 from tests.lab.tiny_network import sources_of
 
 RING = 1 << 16

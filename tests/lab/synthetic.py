@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ecmproto.engine.config import Buffer
-from ecmproto.lab.model import (
+from ecmproto.control.engine.config import Buffer
+from ecmproto.control.lab.model import (
     Band,
     Control,
     Experiment,
@@ -21,7 +21,7 @@ from ecmproto.lab.model import (
     Published,
     Switch,
 )
-from ecmproto.lab.simulation.series import (
+from ecmproto.control.lab.simulation.series import (
     Completions,
     Conservation,
     FlowControlEvents,

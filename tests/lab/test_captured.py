@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ecmproto.capture import PcapngWriter, PcapWriter, open_capture
-from ecmproto.engine.config import LoopConfig, PortConfig, RateChange
-from ecmproto.engine.gauge import TOTAL
+from ecmproto.control.engine.config import LoopConfig, PortConfig, RateChange
+from ecmproto.control.engine.gauge import TOTAL
+from ecmproto.control.lab.results.measurements import RunFigures
+from ecmproto.control.lab.results.outcome import Outcome
+from ecmproto.control.lab.setup.scenario import Scenario, capture_scenario, load_scenario, read_scenario
+from ecmproto.control.lab.simulation.simulate import Simulation, simulate
+from ecmproto.control.mechanisms.api.machine import machine_of
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.control.replay.closed_loop import replay_closed_loop
 from ecmproto.errors import CaptureError, SpecError
-from ecmproto.lab.results.measurements import RunFigures
-from ecmproto.lab.results.outcome import Outcome
-from ecmproto.lab.setup.scenario import Scenario, capture_scenario, load_scenario, read_scenario
-from ecmproto.lab.simulation.simulate import Simulation, simulate
-from ecmproto.mechanisms.api.machine import machine_of
-from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.record import columns
-from ecmproto.replay.closed_loop import replay_closed_loop
+from ecmproto.frames.capture import PcapngWriter, PcapWriter, open_capture
+from ecmproto.kernels.record import columns
 from ecmproto_cli.main import run
 
 RATE_BPS = 10**9

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.errors import ParameterError, SpecError
-from ecmproto.lab.setup.figures import (
+from ecmproto.control.lab.setup.figures import (
     MEASUREMENTS,
     NUMBER,
     OCTETS,
@@ -18,6 +17,7 @@ from ecmproto.lab.setup.figures import (
     parse_value,
     show_value,
 )
+from ecmproto.errors import ParameterError, SpecError
 
 
 class Measured:

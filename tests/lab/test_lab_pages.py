@@ -8,9 +8,9 @@ import pytest
 
 from docs.scenario_reference import PATH, text
 from docs.transcripts import REPOSITORY
+from ecmproto.control.lab.setup.figures import parse_expectation, parse_figure
+from ecmproto.control.lab.setup.scenario import read_scenario
 from ecmproto.errors import SpecError
-from ecmproto.lab.setup.figures import parse_expectation, parse_figure
-from ecmproto.lab.setup.scenario import read_scenario
 
 _PAGE = (Path(REPOSITORY) / "docs" / "lab.md").read_text(encoding="utf-8")
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ecmproto.control.lab.model import Band, Control, Measure
+from ecmproto.control.lab.results.measurements import RunFigures, settling_ns
+from ecmproto.control.lab.results.outcome import Comparison, Outcome, explanations, problems
+from ecmproto.control.lab.setup.figures import MEASUREMENTS, parse_expectation, parse_figure
+from ecmproto.control.lab.simulation.series import Conservation, Deadlock, RunResult
 from ecmproto.errors import SpecError
-from ecmproto.lab.model import Band, Control, Measure
-from ecmproto.lab.results.measurements import RunFigures, settling_ns
-from ecmproto.lab.results.outcome import Comparison, Outcome, explanations, problems
-from ecmproto.lab.setup.figures import MEASUREMENTS, parse_expectation, parse_figure
-from ecmproto.lab.simulation.series import Conservation, Deadlock, RunResult
 from tests.lab.synthetic import MS, experiment, run_result
 
 

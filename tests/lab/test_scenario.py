@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.engine.config import Buffer, RateChange
-from ecmproto.errors import SpecError
-from ecmproto.lab.model import Experiment, Flow, Link, Pattern, Thresholds
-from ecmproto.lab.setup.scenario import (
+from ecmproto.control.engine.config import Buffer, RateChange
+from ecmproto.control.lab.model import Experiment, Flow, Link, Pattern, Thresholds
+from ecmproto.control.lab.setup.scenario import (
     Row,
     Scenario,
     apply,
@@ -21,8 +20,9 @@ from ecmproto.lab.setup.scenario import (
     scenario_names,
     template,
 )
-from ecmproto.lab.setup.topology import parse_topology
-from ecmproto.mechanisms.registry import mechanism_names
+from ecmproto.control.lab.setup.topology import parse_topology
+from ecmproto.control.mechanisms.registry import mechanism_names
+from ecmproto.errors import SpecError
 
 _HEAD = """
 [scenario]
@@ -650,7 +650,7 @@ def _mixed(base: Any, drawn: Any) -> Any:
 def test_no_document_gives_anything_but_an_experiment_or_an_error(drawn: dict[str, Any]) -> None:
     import tomllib
 
-    from ecmproto.lab.setup.keys import read_tables
+    from ecmproto.control.lab.setup.keys import read_tables
 
     tree = _mixed(tomllib.loads(_VARIED), drawn)
     with contextlib.suppress(SpecError):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ecmproto.control.lab.setup import captured
+from ecmproto.control.lab.setup.scenario import Scenario, load_scenario
 from ecmproto.errors import SpecError
-from ecmproto.lab.setup import captured
-from ecmproto.lab.setup.scenario import Scenario, load_scenario
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
 

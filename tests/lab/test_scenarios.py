@@ -2,8 +2,8 @@
 
 import pytest
 
-from ecmproto.lab.setup.scenario import BY_SCENARIO, load_scenario, scenario_names
-from ecmproto.mechanisms.registry import mechanism_names
+from ecmproto.control.lab.setup.scenario import BY_SCENARIO, load_scenario, scenario_names
+from ecmproto.control.mechanisms.registry import mechanism_names
 
 _PUBLISHED = (
     "bcn-parking-lot", "bcn-parking-lot-late", "bcn-symmetric", "bcn-asymmetric", "bcn-six-source",

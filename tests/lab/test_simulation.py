@@ -10,10 +10,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ecmproto.engine.config import Buffer, RateChange
-from ecmproto.engine.frame_pool import NOWHERE
-from ecmproto.errors import SpecError
-from ecmproto.lab.model import (
+from ecmproto.control.engine.config import Buffer, RateChange
+from ecmproto.control.engine.frame_pool import NOWHERE
+from ecmproto.control.lab.model import (
     TCP,
     Adapter,
     Control,
@@ -27,11 +26,12 @@ from ecmproto.lab.model import (
     Switch,
     Thresholds,
 )
-from ecmproto.lab.setup.scenario import load_scenario, scenario_names
-from ecmproto.lab.setup.topology import parse_topology
-from ecmproto.lab.simulation import windows
-from ecmproto.lab.simulation.series import RunResult
-from ecmproto.lab.simulation.simulate import Simulation, simulate
+from ecmproto.control.lab.setup.scenario import load_scenario, scenario_names
+from ecmproto.control.lab.setup.topology import parse_topology
+from ecmproto.control.lab.simulation import windows
+from ecmproto.control.lab.simulation.series import RunResult
+from ecmproto.control.lab.simulation.simulate import Simulation, simulate
+from ecmproto.errors import SpecError
 
 BUFFER = Buffer(500_000, 0)
 MS = 1_000_000

@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ecmproto.capture import PcapWriter
-from ecmproto.engine.event_heap import entry_due_ns
-from ecmproto.engine.traffic import new_offers
+from ecmproto.control.engine.event_heap import entry_due_ns
+from ecmproto.control.engine.traffic import new_offers
+from ecmproto.control.lab.model import Flow, Pattern
+from ecmproto.control.lab.traffic.sources import mean_octets, new_sources
+from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.errors import CaptureError, ParameterError, SpecError
-from ecmproto.lab.model import Flow, Pattern
-from ecmproto.lab.traffic.sources import mean_octets, new_sources
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import columns
+from ecmproto.frames.capture import PcapWriter
+from ecmproto.kernels.record import columns
 from tests.lab.one_link import driven, flow, offered_ns
 from tests.lab.tiny_network import TinyNetwork, sources_of, times
 

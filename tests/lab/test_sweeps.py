@@ -10,12 +10,8 @@ from pathlib import Path
 import pytest
 
 from bench.executors import SCENARIO as TWO_INTO_ONE
-from ecmproto.errors import ParameterError, SpecError
-from ecmproto.executors.processes import Processes
-from ecmproto.executors.protocol import Call, Shard
-from ecmproto.executors.rows import Row, RowStore
-from ecmproto.lab.model import Experiment
-from ecmproto.lab.results.sweeps import (
+from ecmproto.control.lab.model import Experiment
+from ecmproto.control.lab.results.sweeps import (
     Axis,
     Point,
     effects,
@@ -27,8 +23,12 @@ from ecmproto.lab.results.sweeps import (
     seeds_of,
     sweep_call,
 )
-from ecmproto.lab.setup.scenario import read_scenario
-from ecmproto.lab.simulation import simulate as simulation
+from ecmproto.control.lab.setup.scenario import read_scenario
+from ecmproto.control.lab.simulation import simulate as simulation
+from ecmproto.errors import ParameterError, SpecError
+from ecmproto.executors.processes import Processes
+from ecmproto.executors.protocol import Call, Shard
+from ecmproto.executors.rows import Row, RowStore
 from tests.lab import synthetic
 
 RU = Axis(path="rp.ru", values=("4Mb/s", "8Mb/s"))

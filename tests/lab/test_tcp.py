@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ecmproto.control.lab.model import TCP, Pattern
+from ecmproto.control.lab.traffic import tcp
+from ecmproto.control.lab.traffic.source import ACK, DATA, REQUEST, SYN, SYN_ACK, kind_of, value_of
+from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.errors import ParameterError
-from ecmproto.lab.model import TCP, Pattern
-from ecmproto.lab.traffic import tcp
-from ecmproto.lab.traffic.source import ACK, DATA, REQUEST, SYN, SYN_ACK, kind_of, value_of
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_record
+from ecmproto.kernels.record import new_record
 from tests.lab.one_link import driven, flow
 from tests.lab.tcp_oracle import Sender
 from tests.lab.tiny_network import Seen, TinyNetwork, sources_of

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ecmproto.lab.model import Control, Pattern
-from ecmproto.lab.results.theory import (
+from ecmproto.control.lab.model import Control, Pattern
+from ecmproto.control.lab.results.theory import (
     BCNGains,
     FluidLink,
     QCNGains,
@@ -21,7 +21,7 @@ from ecmproto.lab.results.theory import (
     proportional_rates,
     qcn_fluid,
 )
-from ecmproto.lab.simulation.series import RunResult
+from ecmproto.control.lab.simulation.series import RunResult
 from tests.lab.synthetic import experiment, run_result
 
 PARKING_LOT = [[0, 1]] * 4 + [[0], [1]]

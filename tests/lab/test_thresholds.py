@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 
-from ecmproto.lab.setup.scenario import Scenario, explain, read_scenario
-from ecmproto.lab.setup.thresholds import default_thresholds
+from ecmproto.control.lab.setup.scenario import Scenario, explain, read_scenario
+from ecmproto.control.lab.setup.thresholds import default_thresholds
 
 STAR = """
 [scenario]

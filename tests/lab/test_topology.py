@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.engine.config import Buffer
+from ecmproto.control.engine.config import Buffer
+from ecmproto.control.lab.model import Network
+from ecmproto.control.lab.setup.topology import SHAPES, parse_topology
 from ecmproto.errors import SpecError
-from ecmproto.lab.model import Network
-from ecmproto.lab.setup.topology import SHAPES, parse_topology
 
 
 def _network(line: str) -> Network:

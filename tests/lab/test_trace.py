@@ -31,10 +31,9 @@ from ecmproto import (
     decode,
     open_capture,
 )
-from ecmproto.codec.tags import ECNField
-from ecmproto.engine.config import Buffer, PortConfig
-from ecmproto.lab import model
-from ecmproto.lab.model import (
+from ecmproto.control.engine.config import Buffer, PortConfig
+from ecmproto.control.lab import model
+from ecmproto.control.lab.model import (
     Control,
     Experiment,
     Flow,
@@ -45,16 +44,17 @@ from ecmproto.lab.model import (
     Pattern,
     Switch,
 )
-from ecmproto.lab.results.measurements import RunFigures
-from ecmproto.lab.simulation.series import RunResult
-from ecmproto.lab.simulation.simulate import Simulation, simulate
-from ecmproto.lab.simulation.trace import FAR_PORT, FIRST_PORT, OUT_OF_BAND
-from ecmproto.lab.simulation.wiring import host_mac
-from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
-from ecmproto.mechanisms.api.protocol import PROBE_KIND, CongestionPoint
-from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
-from ecmproto.record import columns
-from ecmproto.replay.open_loop import replay_open_loop
+from ecmproto.control.lab.results.measurements import RunFigures
+from ecmproto.control.lab.simulation.series import RunResult
+from ecmproto.control.lab.simulation.simulate import Simulation, simulate
+from ecmproto.control.lab.simulation.trace import FAR_PORT, FIRST_PORT, OUT_OF_BAND
+from ecmproto.control.lab.simulation.wiring import host_mac
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, machine_of
+from ecmproto.control.mechanisms.api.protocol import PROBE_KIND, CongestionPoint
+from ecmproto.control.mechanisms.registry import find_mechanism, mechanism_names
+from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.kernels.record import columns
+from ecmproto.wire.codec.tags import ECNField
 from ecmproto_cli.main import run
 
 MS = 1_000_000
@@ -193,7 +193,7 @@ def test_messages_and_tags_are_those_of_the_run(mechanism: str, tmp_path: Path) 
 
 
 def _refusals(machine: Machine) -> Any:
-    from ecmproto.record import new_record
+    from ecmproto.kernels.record import new_record
 
     return new_record(machine.refusal_record)
 

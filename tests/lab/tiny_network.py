@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecmproto.engine.traffic import Offer, new_offers
-from ecmproto.lab.model import Flow
-from ecmproto.lab.traffic.sources import Endpoints, TrafficSources, new_sources, source_count
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_records
+from ecmproto.control.engine.traffic import Offer, new_offers
+from ecmproto.control.lab.model import Flow
+from ecmproto.control.lab.traffic.sources import Endpoints, TrafficSources, new_sources, source_count
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.record import new_records
 from ecmproto.units import NS_PER_S
 
 LINK_BPS = 10**10

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ecmproto.layers import bound
+from ecmproto.wire.layers import bound
 
 
 @pytest.fixture

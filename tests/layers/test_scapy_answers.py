@@ -7,7 +7,7 @@ from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet
 
-from ecmproto.layers import CNM, E2CM, CNTag, FECNReturn, RDTag
+from ecmproto.wire.layers import CNM, E2CM, CNTag, FECNReturn, RDTag
 
 pytestmark = pytest.mark.usefixtures("bindings")
 

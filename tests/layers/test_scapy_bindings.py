@@ -12,8 +12,8 @@ from scapy.layers.inet import IP
 from scapy.layers.l2 import ARP, GRE, LLC, SNAP, CookedLinux, Dot1AD, Dot1AH, Dot1Q, Dot3, Ether
 from scapy.packet import Packet, Raw
 
-from ecmproto.codec import VLAN, EtherTypes, decode
-from ecmproto.layers import (
+from ecmproto.wire.codec import VLAN, EtherTypes, decode
+from ecmproto.wire.layers import (
     CNM,
     ECM,
     PFC,
@@ -25,7 +25,7 @@ from ecmproto.layers import (
     bound_ethertypes,
     unbind,
 )
-from ecmproto.layers.bindings import LAYERS
+from ecmproto.wire.layers.bindings import LAYERS
 
 SCAPYS: tuple[type[Packet], ...] = (
     Ether,
@@ -157,14 +157,14 @@ def test_importing_binds_nothing() -> None:
         "def seen(): return [(c.payload_guess, c._overload_fields) for c in (Ether, Dot1Q, Dot1AD)], "
         "dict(conf.neighbor.resolvers)\n"
         "before = seen()\n"
-        "import ecmproto.layers\n"
+        "import ecmproto.wire.layers\n"
         "assert seen() == before\n"
     )
 
 
 def test_importing_reads_no_routes_and_neither_all_of_scapy_nor_its_own_contribs() -> None:
     run(
-        "import ecmproto.layers, sys\n"
+        "import ecmproto.wire.layers, sys\n"
         "from scapy.config import conf\n"
         "assert conf.route.routes == [], conf.route\n"
         "loaded = [m for m in sys.modules if m == 'scapy.all' or m.startswith('scapy.contrib')]\n"
@@ -176,14 +176,14 @@ def test_the_settings_of_a_scapy_that_is_there_already_are_left_alone() -> None:
     run(
         "from scapy.config import conf\n"
         "import scapy.route\n"
-        "import ecmproto.layers\n"
+        "import ecmproto.wire.layers\n"
         "assert conf.route_autoload and conf.route6_autoload\n"
     )
 
 
 def test_what_contribs_have_bound_to_our_ethertypes_comes_second_and_comes_back() -> None:
     run(
-        "import ecmproto.layers as ours\n"
+        "import ecmproto.wire.layers as ours\n"
         "ours.bind()\n"
         "import scapy.contrib.lldp as lldp, scapy.contrib.mac_control as mac\n"
         "from scapy.layers.l2 import Ether, Dot1Q\n"

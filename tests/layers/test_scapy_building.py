@@ -11,10 +11,10 @@ from scapy.layers.l2 import LLC, STP, Dot1AD, Dot1AH, Dot1Q, Dot3, Ether
 from scapy.packet import Packet, Padding, Raw, fuzz, ls
 from scapy.utils import mac2str
 
-from ecmproto import codec
-from ecmproto.codec import Frame, Layer, decode, encode
-from ecmproto.fuzz.strategies import frames
-from ecmproto.layers import (
+from ecmproto.tools.fuzz.strategies import frames
+from ecmproto.wire import codec
+from ecmproto.wire.codec import Frame, Layer, decode, encode
+from ecmproto.wire.layers import (
     BCN,
     CNM,
     E2CM,
@@ -34,7 +34,7 @@ from ecmproto.layers import (
     UnknownTag,
     bound,
 )
-from ecmproto.layers.bindings import LAYERS
+from ecmproto.wire.layers.bindings import LAYERS
 from tests.layers.test_scapy_fields import wire_values
 
 A, B, SWITCH = "02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:fe"

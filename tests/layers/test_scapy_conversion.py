@@ -9,11 +9,11 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Padding, Raw
 
-from ecmproto import codec
-from ecmproto.codec import EtherTypes, Frame, decode, encode
 from ecmproto.errors import DecodeError
-from ecmproto.fuzz.strategies import frames
-from ecmproto.layers import (
+from ecmproto.tools.fuzz.strategies import frames
+from ecmproto.wire import codec
+from ecmproto.wire.codec import EtherTypes, Frame, decode, encode
+from ecmproto.wire.layers import (
     CNM,
     ECM,
     CNTag,

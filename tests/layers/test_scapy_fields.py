@@ -11,12 +11,12 @@ from scapy.fields import BitField, ConditionalField, StrField
 from scapy.packet import Packet
 from scapy.utils import mac2str, str2mac
 
-from ecmproto.codec import Field, Layer
 from ecmproto.errors import SpecError
-from ecmproto.fuzz.strategies import layers_of
-from ecmproto.layers import CNM
-from ecmproto.layers.bindings import LAYERS
-from ecmproto.layers.derived import RENAMED
+from ecmproto.tools.fuzz.strategies import layers_of
+from ecmproto.wire.codec import Field, Layer
+from ecmproto.wire.layers import CNM
+from ecmproto.wire.layers.bindings import LAYERS
+from ecmproto.wire.layers.derived import RENAMED
 
 FORMATS = [pytest.param(cls, layer, id=cls.__name__) for cls, layer in LAYERS.items()]
 NAMES = {"TLV": "LLDPTLV", "CongestionNotificationTLV": "LLDPCongestionNotification"}

@@ -11,11 +11,11 @@ from scapy.config import conf
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
-from ecmproto import codec
-from ecmproto.codec import Frame, Layer, encode
-from ecmproto.fuzz.strategies import arbitrary_octets
-from ecmproto.layers import bound, payload_tree, to_scapy
-from ecmproto.layers.bindings import DOORS, LAYERS, LLDPDU, ExperimentalMessage, MACControlFrame
+from ecmproto.tools.fuzz.strategies import arbitrary_octets
+from ecmproto.wire import codec
+from ecmproto.wire.codec import Frame, Layer, encode
+from ecmproto.wire.layers import bound, payload_tree, to_scapy
+from ecmproto.wire.layers.bindings import DOORS, LAYERS, LLDPDU, ExperimentalMessage, MACControlFrame
 
 ETHERNET = codec.Ethernet(dst=bytes.fromhex("020000000002"), src=bytes.fromhex("020000000001"))
 CPID = 0x0200000000FE0001

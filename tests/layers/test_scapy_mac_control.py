@@ -7,7 +7,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Padding
 
 from ecmproto.errors import ParameterError
-from ecmproto.layers import PFC, MACControl, Pause
+from ecmproto.wire.layers import PFC, MACControl, Pause
 
 pytestmark = pytest.mark.usefixtures("bindings")
 

@@ -4,11 +4,11 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from ecmproto.codec import decode, decode_lax
-from ecmproto.formats.infiniband import CNP, ICRC, OPCODES, coverage
-from ecmproto.layers import RETH, ImmDt, bound, from_scapy, to_scapy
-from ecmproto.layers.agreement import roce_differences
-from ecmproto.layers.infiniband import contrib
+from ecmproto.tools.fuzz.checks.scapy import roce_differences
+from ecmproto.wire.codec import decode, decode_lax
+from ecmproto.wire.formats.infiniband import CNP, ICRC, OPCODES, coverage
+from ecmproto.wire.layers import RETH, ImmDt, bound, from_scapy, to_scapy
+from ecmproto.wire.layers.infiniband import contrib
 from tests.formats.roce import CNP_OCTETS, frames
 
 UNDER = (

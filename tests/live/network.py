@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch
-from ecmproto.engine.config import LoopConfig, PortConfig
-from ecmproto.live.device import Device
-from ecmproto.live.edge import Edge
-from ecmproto.live.port import SwitchPort
-from ecmproto.live.reaction_point import ReactionPoint
-from ecmproto.mechanisms.api.machine import Machine
-from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.control.engine.config import LoopConfig, PortConfig
+from ecmproto.control.live.device import Device
+from ecmproto.control.live.edge import Edge
+from ecmproto.control.live.port import SwitchPort
+from ecmproto.control.live.reaction_point import ReactionPoint
+from ecmproto.control.mechanisms.api.machine import Machine
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.frames.capture.batch import Batch
 from tests.live.virtual import CP_MAC, START_NS, frame, machine_for
 
 RECEIVER = 250

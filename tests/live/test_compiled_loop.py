@@ -14,22 +14,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.linux.departures import new_counts
-from ecmproto.capture.linux.packet_socket import SLOT_HEADER
-from ecmproto.capture.linux.receiver import Ring, RingFacts
-from ecmproto.capture.linux.wires import Sockets, count_late, lateness_gauges, sleep
-from ecmproto.codec import CNM, decode
-from ecmproto.engine.config import LoopConfig, PortConfig
+from ecmproto.control.engine.config import LoopConfig, PortConfig
+from ecmproto.control.live.device import CompiledDevice
+from ecmproto.control.live.edge import HOST, NET, Edge
+from ecmproto.control.live.port import SwitchPort
+from ecmproto.control.live.reaction_point import HOST as SENDER
+from ecmproto.control.live.reaction_point import NET as NETWORK
+from ecmproto.control.live.reaction_point import ReactionPoint
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.frames.capture.linux.departures import new_counts
+from ecmproto.frames.capture.linux.packet_socket import SLOT_HEADER
+from ecmproto.frames.capture.linux.receiver import Ring, RingFacts
+from ecmproto.frames.capture.linux.wires import Sockets, count_late, lateness_gauges, sleep
 from ecmproto.kernels.kernel import compiled
-from ecmproto.live.device import CompiledDevice
-from ecmproto.live.edge import HOST, NET, Edge
-from ecmproto.live.port import SwitchPort
-from ecmproto.live.reaction_point import HOST as SENDER
-from ecmproto.live.reaction_point import NET as NETWORK
-from ecmproto.live.reaction_point import ReactionPoint
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_record
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec import CNM, decode
 from tests.live.virtual import CP_MAC, Clock, frame, machine_for
 from tests.namespaces import PATIENCE_S
 from tests.replay.many_kinds import TAGS

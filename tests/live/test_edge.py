@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import (
+from ecmproto.control.live.edge import HOST, NET, Edge
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.units import RATE_INFINITY
+from ecmproto.wire.codec import (
     E2CM,
     VLAN,
     CongestionNotificationTLV,
@@ -18,10 +20,8 @@ from ecmproto.codec import (
     decode,
     encode,
 )
-from ecmproto.formats.e2cm import PROBE_REV
-from ecmproto.formats.lldp import DESTINATION, TLV
-from ecmproto.live.edge import HOST, NET, Edge
-from ecmproto.units import RATE_INFINITY
+from ecmproto.wire.formats.e2cm import PROBE_REV
+from ecmproto.wire.formats.lldp import DESTINATION, TLV
 from tests.live.virtual import HOST as MAC
 from tests.live.virtual import START_NS, Clock, frame, machine_for
 from tests.replay.many_kinds import TAGS
@@ -94,8 +94,8 @@ def test_probes_are_answered_and_not_handed_on() -> None:
     device = edge(clock, "e2cm")
     data = frame(7, RECEIVER, 1000, head=VLAN_HEAD)
     take(device, clock, NET, data)
-    from ecmproto.mechanisms.api.mechanism import Role
-    from ecmproto.mechanisms.e2cm.messages import probe_frame
+    from ecmproto.control.mechanisms.api.mechanism import Role
+    from ecmproto.control.mechanisms.e2cm.messages import probe_frame
 
     replies = []
     for elapsed_ns in (1_000_000, 2_000_000):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import E2CM, decode
-from ecmproto.engine.config import LoopConfig
-from ecmproto.formats.e2cm import PROBE_FWD
-from ecmproto.live.reaction_point import HOST, NET, ReactionPoint
-from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND
-from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
-from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback
+from ecmproto.control.engine.config import LoopConfig
+from ecmproto.control.live.reaction_point import HOST, NET, ReactionPoint
+from ecmproto.control.mechanisms.e2cm.congestion_point import BCN_KIND
+from ecmproto.control.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
+from ecmproto.control.mechanisms.ecm.congestion_point import ECMFeedback
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.codec import E2CM, decode
+from ecmproto.wire.formats.e2cm import PROBE_FWD
 from tests.live.virtual import CP_MAC, START_NS, Clock, frame, machine_for
 from tests.mechanisms.e2cm.frames import e2cm_message
 from tests.mechanisms.e2cm.station import new_point

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
-from ecmproto.codec import VLAN, CNTag, Ethernet, Frame, decode
-from ecmproto.fuzz.checks.tshark import Sample, write_pcap
-from ecmproto.mechanisms.qcn.parameters import DefenceMode
+from ecmproto.control.mechanisms.qcn.parameters import DefenceMode
+from ecmproto.tools.fuzz.checks.tshark import Sample, write_pcap
+from ecmproto.wire.codec import VLAN, CNTag, Ethernet, Frame, decode
 from tests.live.lldpd import Agent, lldpd
 from tests.live.virtual import HOST, frame
 from tests.live.wires import Wires, all_received, wires, with_tag

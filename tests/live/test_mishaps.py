@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.linux.receiver import FRAMES
-from ecmproto.capture.linux.sender import FrameSender
-from ecmproto.capture.linux.wires import Sockets
-from ecmproto.live.device import LiveInterface
-from ecmproto.mechanisms.pause.congestion_point import Signal
-from ecmproto.mechanisms.pause.messages import pause_frame
+from ecmproto.control.live.device import LiveInterface
+from ecmproto.control.mechanisms.pause.congestion_point import Signal
+from ecmproto.control.mechanisms.pause.messages import pause_frame
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.frames.capture.linux.receiver import FRAMES
+from ecmproto.frames.capture.linux.sender import FrameSender
+from ecmproto.frames.capture.linux.wires import Sockets
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame
 from tests.live.wires import Wires, comes_through, received, until, wires

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from ecmproto.control.live.device import Stop
+from ecmproto.control.live.net import EXAMPLE, NetDevice, Part, read_net, run_together
 from ecmproto.errors import SpecError
-from ecmproto.live.device import Stop
-from ecmproto.live.net import EXAMPLE, NetDevice, Part, read_net, run_together
 from ecmproto_cli.main import run
 from tests.live.virtual import frame
 from tests.live.wires import Wires, comes_through, until, wires

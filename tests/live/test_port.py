@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import CNM, decode
-from ecmproto.engine.config import PortConfig
-from ecmproto.engine.port import ENQUEUED
-from ecmproto.live.port import SwitchPort, buffer_of
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.congestion_point import Signal
-from ecmproto.mechanisms.pause.messages import pause_frame, pfc_frame
-from ecmproto.replay.open_loop import replay_open_loop
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.control.engine.port import ENQUEUED
+from ecmproto.control.live.port import SwitchPort, buffer_of
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.congestion_point import Signal
+from ecmproto.control.mechanisms.pause.messages import pause_frame, pfc_frame
+from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.frames.capture.batch import Batch
 from ecmproto.units import serialisation_ns
+from ecmproto.wire.codec import CNM, decode
 from tests.live.virtual import CP_MAC, GROUP, HOST, START_NS, Came, Clock, frame, machine_for, switch_port
 from tests.replay.loops import BUSY
 from tests.replay.many_kinds import TAGS, VLAN

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.mechanisms.pause.congestion_point import Signal
-from ecmproto.mechanisms.pause.messages import pause_frame
+from ecmproto.control.mechanisms.pause.congestion_point import Signal
+from ecmproto.control.mechanisms.pause.messages import pause_frame
 from ecmproto_cli.main import run
 from tests.live.test_reaction_point import cnm
 from tests.live.virtual import HOST, frame

@@ -14,11 +14,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from ecmproto.capture import Batch
-from ecmproto.formats.ip import CE
-from ecmproto.live.device import Snapshot
-from ecmproto.live.prometheus import Scraped, served, served_statistics
-from ecmproto.stats import Accumulator, Statistics
+from ecmproto.control.live.device import Snapshot
+from ecmproto.control.live.prometheus import Scraped, served, served_statistics
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.stats import Accumulator, Statistics
+from ecmproto.wire.formats.ip import CE
 from tests.live.virtual import frame
 from tests.live.wires import Wires, received, wires
 from tests.namespaces import PATIENCE_S

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import CNM, CNTag, decode
-from ecmproto.engine.config import LoopConfig, PortConfig
-from ecmproto.engine.port import ENQUEUED
-from ecmproto.live.reaction_point import HOST, NET, ReactionPoint
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.replay.closed_loop import replay_closed_loop
+from ecmproto.control.engine.config import LoopConfig, PortConfig
+from ecmproto.control.engine.port import ENQUEUED
+from ecmproto.control.live.reaction_point import HOST, NET, ReactionPoint
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.codec import CNM, CNTag, decode
 from tests.live.virtual import HOST as MAC
 from tests.live.virtual import START_NS, Came, Clock, frame, machine_for, switch_port
 from tests.replay.loops import BUSY

@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ecmproto.batch.tags import spliced_batch, tag_splice
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import EtherTypes
-from ecmproto.codec.tags import TagFormat
-from ecmproto.engine.frames import tag_rows
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.live.tagging import (
+from ecmproto.control.engine.frames import tag_rows
+from ecmproto.control.live.tagging import (
     NO_PLACE,
     VLAN_OCTETS,
     new_tagging,
@@ -20,6 +15,11 @@ from ecmproto.live.tagging import (
     take_tags_off,
     take_vlan_off,
 )
+from ecmproto.frames.batch.tags import spliced_batch, tag_splice
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.codec import EtherTypes
+from ecmproto.wire.codec.tags import TagFormat
+from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.live.virtual import frame, machine_for
 from tests.replay.many_kinds import TAGS, TWO_VLANS, VLAN
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from ecmproto.control.live.testbed.capacity import TrafficCost, carried_bps, check_rate
+from ecmproto.control.live.testbed.run import RunReport, outcome_of
+from ecmproto.control.live.testbed.topology import Sender, Topology, dumbbell, read_topology
+from ecmproto.control.mechanisms.registry import find_mechanism, mechanism_names
 from ecmproto.errors import ParameterError, SpecError
-from ecmproto.live.testbed.capacity import TrafficCost, carried_bps, check_rate
-from ecmproto.live.testbed.run import RunReport, outcome_of
-from ecmproto.live.testbed.topology import Sender, Topology, dumbbell, read_topology
-from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
-from ecmproto_cli.commands.live_testbed import table_of_runs
+from ecmproto_cli.commands.live.testbed import table_of_runs
 
 
 def test_a_dumbbell_shares_its_load() -> None:

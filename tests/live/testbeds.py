@@ -78,7 +78,7 @@ def misses(outcome: Outcome, *, jain: float) -> dict[str, Miss]:
 def excusable(outcome: Outcome, seconds: float) -> Miss:
     """Return what the time for which a run's devices were kept from the processor excuses.
 
-    ``starved_ns`` is what the testbed itself says of that (`ecmproto.live.device.is_starved`), 0 if hardly.
+    ``starved_ns`` is what the testbed itself says of that (`live.device.is_starved`), 0 if hardly.
     """
     if outcome["starved_ns"] * _GROSS > seconds * 1e9:
         return Miss.CLEAR

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch
-from ecmproto.engine.config import PortConfig
-from ecmproto.live.device import Device
-from ecmproto.live.port import SwitchPort
-from ecmproto.mechanisms.api.machine import Machine, machine_of
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.registry import find_mechanism
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.control.live.device import Device
+from ecmproto.control.live.port import SwitchPort
+from ecmproto.control.mechanisms.api.machine import Machine, machine_of
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.frames.capture.batch import Batch
 
 START_NS = 5_000_000_000_000
 CP_MAC = bytes.fromhex("0200000000cc")

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import ecmproto
-from ecmproto.capture import PcapWriter, open_capture
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import VLAN, Ethernet, decode, encode
-from ecmproto.codec.tags import TagFormat, find_tag, with_fields, with_tag, without_tags
-from ecmproto.dissect import describe
-from ecmproto.formats.registry import BY_PREFIX
-from ecmproto.mechanisms.registry import find_mechanism, mechanism_names
+from ecmproto.control.mechanisms.registry import find_mechanism, mechanism_names
+from ecmproto.frames.capture import PcapWriter, open_capture
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.frames.dissect import describe
+from ecmproto.wire.codec import VLAN, Ethernet, decode, encode
+from ecmproto.wire.codec.tags import TagFormat, find_tag, with_fields, with_tag, without_tags
+from ecmproto.wire.formats.registry import BY_PREFIX
 
 NAMES = ("known", "tags", "open_loop", "closed_loop", "compared", "laboratory", "live", "shown")
 DATA = encode(Ethernet(dst="02:00:00:00:00:fa", src="02:00:00:00:00:01"), VLAN(id=5, priority=3), fix=True)
@@ -34,8 +34,8 @@ def check_known() -> None:
 
 
 def check_tags() -> None:
-    from ecmproto.batch.classes import classify
-    from ecmproto.columns.building.frames import tagged_batch
+    from ecmproto.frames.batch.classes import classify
+    from ecmproto.frames.columns.building.frames import tagged_batch
 
     kind, tag = TagFormat(format=TAG, tag="rate"), TAG(rate=1000)
     tagged, replaced = with_tag(DATA, tag)
@@ -103,10 +103,10 @@ def check_compared() -> None:
 
 def check_laboratory() -> None:
     """Destinations at the ends of switches' ports report, and their reports slow senders down."""
-    from ecmproto.lab.results.measurements import RunFigures
-    from ecmproto.lab.results.outcome import explanations
-    from ecmproto.lab.setup.scenario import load_scenario
-    from ecmproto.lab.simulation.simulate import simulate
+    from ecmproto.control.lab.results.measurements import RunFigures
+    from ecmproto.control.lab.results.outcome import explanations
+    from ecmproto.control.lab.setup.scenario import load_scenario
+    from ecmproto.control.lab.simulation.simulate import simulate
 
     scenario = load_scenario("incast-victim").with_mechanism("share")
     scenario = scenario.with_value("duration", "1ms").with_value("measure.from", "0s")

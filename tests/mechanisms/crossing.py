@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.control.mechanisms.api.protocol import Arrival, CongestionPoint, Message, Outbox, new_outbox
 from ecmproto.kernels.kernel import compiled
-from ecmproto.mechanisms.api.protocol import Arrival, CongestionPoint, Message, Outbox, new_outbox
-from ecmproto.record import columns
+from ecmproto.kernels.record import columns
 
 PRIORITIES = 8
 

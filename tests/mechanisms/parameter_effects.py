@@ -19,21 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import UDP, VLAN, Ethernet, Frame, IPv4, encode
-from ecmproto.codec.tags import ECNField
-from ecmproto.engine.config import PortConfig
-from ecmproto.engine.frames import octets_of as octets_of_message
-from ecmproto.errors import ParameterError
-from ecmproto.formats.infiniband import BTH, ICRC
-from ecmproto.formats.ip import CE, ECT0
-from ecmproto.formats.text import cpid
-from ecmproto.live.edge import HOST as TO_HOST
-from ecmproto.live.edge import NET, Edge
-from ecmproto.mechanisms.api.machine import Machine, PortContext, SampledFrame
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.parameters import UNITS, Parameter
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.control.engine.frames import octets_of as octets_of_message
+from ecmproto.control.live.edge import HOST as TO_HOST
+from ecmproto.control.live.edge import NET, Edge
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.parameters import UNITS, Parameter
+from ecmproto.control.mechanisms.api.protocol import (
     NO_CAUSE,
     NO_CPID,
     NO_LIMITER,
@@ -47,9 +40,16 @@ from ecmproto.mechanisms.api.protocol import (
     new_outbox,
     signed_cpid,
 )
-from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.record import new_records
-from ecmproto.replay.open_loop import replay_open_loop
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.errors import ParameterError
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.kernels.record import new_records
+from ecmproto.wire.codec import UDP, VLAN, Ethernet, Frame, IPv4, encode
+from ecmproto.wire.codec.tags import ECNField
+from ecmproto.wire.formats.infiniband import BTH, ICRC
+from ecmproto.wire.formats.ip import CE, ECT0
+from ecmproto.wire.formats.text import cpid
 from tests.live.virtual import HOST, START_NS, Clock, frame
 from tests.mechanisms.qcn.test_edge import BACKBONE_EDGE, backbone_cnm, i_tagged
 from tests.replay.loops import BUSY, CP_MAC, Sent, batches_of, machine, octets_of, run

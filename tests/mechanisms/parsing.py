@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ecmproto.mechanisms.api.machine import Machine, ParsedFeedback, PortContext
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.api.machine import Machine, ParsedFeedback, PortContext
+from ecmproto.kernels.record import new_record
 
 
 class ParsedFrame(NamedTuple):

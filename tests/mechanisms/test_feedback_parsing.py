@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.api.machine import Machine, SampledFrame, StackedMachine
-from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, fields_of, messages_of
-from ecmproto.mechanisms.registry import MECHANISMS
+from ecmproto.control.mechanisms.api.machine import Machine, SampledFrame, StackedMachine
+from ecmproto.control.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, fields_of, messages_of
+from ecmproto.control.mechanisms.registry import MECHANISMS
 from tests.mechanisms.fecn.driver import made, place
 from tests.mechanisms.parsing import parse_frame
 

@@ -7,15 +7,21 @@ from typing import Any
 
 import pytest
 
-from ecmproto.codec import BCN, CNM, VLAN, DBPRateReport, Ethernet, ITag, STag, decode, encode
+from ecmproto.control.mechanisms.api.frames import MessageFormat, headers, tags
+from ecmproto.control.mechanisms.api.machine import (
+    AboutFlow,
+    Machine,
+    MessageDiscards,
+    PortContext,
+    SampledFrame,
+)
+from ecmproto.control.mechanisms.api.protocol import SILENT, fields_of, messages_of
+from ecmproto.control.mechanisms.bcn.congestion_point import BCNPayload
+from ecmproto.control.mechanisms.qcn.congestion_point import CNMPayload
 from ecmproto.errors import ParameterError
-from ecmproto.formats.bcn import NORMAL, STOP
-from ecmproto.mechanisms.api.frames import MessageFormat, headers, tags
-from ecmproto.mechanisms.api.machine import AboutFlow, Machine, MessageDiscards, PortContext, SampledFrame
-from ecmproto.mechanisms.api.protocol import SILENT, fields_of, messages_of
-from ecmproto.mechanisms.bcn.congestion_point import BCNPayload
-from ecmproto.mechanisms.qcn.congestion_point import CNMPayload
-from ecmproto.record import new_record
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec import BCN, CNM, VLAN, DBPRateReport, Ethernet, ITag, STag, decode, encode
+from ecmproto.wire.formats.bcn import NORMAL, STOP
 
 SOURCE, DESTINATION, CP = (bytes.fromhex(f"0200000000{last}") for last in ("01", "02", "c1"))
 PLACE = PortContext(rate_bps=10**10, link_rate_bps=10**10, cp_mac=CP, stations=2, flows=2)

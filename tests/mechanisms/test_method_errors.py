@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 import ecmproto
-from ecmproto.engine.config import LoopConfig, PortConfig
-from ecmproto.errors import MethodError
-from ecmproto.kernels.kernel import compiled
-from ecmproto.lab.setup.scenario import load_scenario
-from ecmproto.lab.simulation import simulate as simulation
-from ecmproto.live.device import discard, exercise
-from ecmproto.live.edge import Edge
-from ecmproto.mechanisms.api.machine import Machine, PortContext, StackedCongestionPoint
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.engine.config import LoopConfig, PortConfig
+from ecmproto.control.lab.setup.scenario import load_scenario
+from ecmproto.control.lab.simulation import simulate as simulation
+from ecmproto.control.live.device import discard, exercise
+from ecmproto.control.live.edge import Edge
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, StackedCongestionPoint
+from ecmproto.control.mechanisms.api.protocol import (
     CongestionPoint,
     Delivery,
     NullCongestionPoint,
@@ -25,8 +23,10 @@ from ecmproto.mechanisms.api.protocol import (
     Outbox,
     Receivers,
 )
-from ecmproto.replay.session import Plan, replay_capture
-from ecmproto.structs import as_interface, method_errors
+from ecmproto.control.replay.session import Plan, replay_capture
+from ecmproto.errors import MethodError
+from ecmproto.kernels.kernel import compiled
+from ecmproto.kernels.structs import as_interface, method_errors
 from tests.replay.loops import Sent, batches_of
 
 TEN_G = 10**10

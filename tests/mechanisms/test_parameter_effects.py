@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from ecmproto.mechanisms.registry import MECHANISMS
+from ecmproto.control.mechanisms.registry import MECHANISMS
 from tests.mechanisms.parameter_effects import VALUES, WITH
 
 DECLARED = [

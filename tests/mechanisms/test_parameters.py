@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields, replace
 import pytest
 
 from docs.parameter_reference import PATH, text
-from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.api.parameters import (
+from ecmproto.control.mechanisms.api.parameters import (
     Parameter,
     Parameters,
     choice,
@@ -21,7 +20,8 @@ from ecmproto.mechanisms.api.parameters import (
     ratio,
     redeclared,
 )
-from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
+from ecmproto.control.mechanisms.qcn.parameters import QCNReactionPointParameters
+from ecmproto.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

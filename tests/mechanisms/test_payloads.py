@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ecmproto.kernels.kernel import compiled
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.api.protocol import (
     PAUSE_KIND,
     Message,
     clear,
@@ -14,8 +13,9 @@ from ecmproto.mechanisms.api.protocol import (
     messages_of,
     payload_columns,
 )
-from ecmproto.record import columns, new_record
-from ecmproto.structs import payload_view
+from ecmproto.kernels.kernel import compiled
+from ecmproto.kernels.record import columns, new_record
+from ecmproto.kernels.structs import payload_view
 
 TOY_KIND = 7
 

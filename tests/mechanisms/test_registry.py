@@ -11,11 +11,17 @@ from pathlib import Path
 import pytest
 
 import ecmproto
+from ecmproto.control.mechanisms import registry
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
+from ecmproto.control.mechanisms.registry import (
+    ENTRY_POINT_GROUP,
+    MECHANISMS,
+    NONE,
+    find_mechanism,
+    mechanism_names,
+)
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms import registry
-from ecmproto.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
-from ecmproto.mechanisms.registry import ENTRY_POINT_GROUP, MECHANISMS, NONE, find_mechanism, mechanism_names
 
 
 @pytest.fixture
@@ -23,7 +29,7 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     points = EntryPoints(
         EntryPoint(name=name, value=value, group=ENTRY_POINT_GROUP)
         for name, value in [
-            ("theirs", "ecmproto.mechanisms.qcn.parameters:QCN"),
+            ("theirs", "ecmproto.control.mechanisms.qcn.parameters:QCN"),
             ("qcn", "nowhere:AT_ALL"),
             ("broken", "nowhere:AT_ALL"),
             ("wrong", "ecmproto.errors:ParameterError"),
@@ -75,22 +81,24 @@ def test_a_foreign_mechanism_that_cannot_be_used_is_named(name: str, got: str) -
         find_mechanism(name)
 
 
-ROOMS = ("engine", "replay", "live", "report", "lab")
+ROOMS = ("control/engine", "control/replay", "control/live", "tools/report", "control/lab")
 FLOW_CONTROL = "stations and ports obey PAUSE and PFC beneath any mechanism"
 REASONS = {
-    ("engine", "pause"): FLOW_CONTROL,
-    ("replay", "pause"): FLOW_CONTROL,
-    ("live", "pause"): FLOW_CONTROL,
-    ("lab", "pause"): FLOW_CONTROL,
+    ("control/engine", "pause"): FLOW_CONTROL,
+    ("control/replay", "pause"): FLOW_CONTROL,
+    ("control/live", "pause"): FLOW_CONTROL,
+    ("control/lab", "pause"): FLOW_CONTROL,
 }
-_IMPORT = re.compile(r"^\s*from ecmproto\.mechanisms\.(?!api\b|registry\b|limiter\b)(\w+)", re.M)
+_IMPORT = re.compile(
+    r"^\s*from ecmproto\.control\.mechanisms\.(?!(?:api|registry|limiter|lossless)\b)(\w+)", re.M
+)
 _TAG = re.compile(r"\b(CNTag|CMTag|RRTTag|RDTag)\b")
 
 
 def test_no_more_rooms_know_a_mechanism_than_have_a_reason() -> None:
     found = set()
     for room in ROOMS:
-        for path in Path(ecmproto.__file__).with_name(room).rglob("*.py"):
+        for path in Path(ecmproto.__file__).parent.joinpath(room).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
             found |= {(room, name) for name in (*_IMPORT.findall(text), *_TAG.findall(text))}
     assert found == set(REASONS)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ecmproto.kernels.kernel import compiled
-from ecmproto.mechanisms.api.machine import PortContext, StackedCongestionPoint, machine_of
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.api.machine import PortContext, StackedCongestionPoint, machine_of
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import (
     PFC_KIND,
     SILENT,
     Arrival,
@@ -25,13 +24,14 @@ from ecmproto.mechanisms.api.protocol import (
     new_outbox,
     post,
 )
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.congestion_point import FlowControlPoint
-from ecmproto.mechanisms.pause.parameters import PFC, PFCGenerationParameters
-from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND, QCNPoints
-from ecmproto.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
-from ecmproto.record import columns
-from ecmproto.structs import Struct
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.congestion_point import FlowControlPoint
+from ecmproto.control.mechanisms.pause.parameters import PFC, PFCGenerationParameters
+from ecmproto.control.mechanisms.qcn.congestion_point import CNM_KIND, QCNPoints
+from ecmproto.control.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
+from ecmproto.kernels.kernel import compiled
+from ecmproto.kernels.record import columns
+from ecmproto.kernels.structs import Struct
 from tests.conftest import REPOSITORY
 from tests.mechanisms.crossing import crossing, said, show, shown
 

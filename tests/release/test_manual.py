@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from docs.manual import COMPLETIONS, ENVIRONMENT, escaped, files
-from ecmproto.check.listed import listed_families
-from ecmproto.formats.registry import catalogue
-from ecmproto.mechanisms.registry import MECHANISMS
+from ecmproto.control.mechanisms.registry import MECHANISMS
+from ecmproto.tools.check.listed import listed_families
+from ecmproto.wire.formats.registry import catalogue
 from ecmproto_cli.declared import declared_commands
 from ecmproto_cli.main import cli
 

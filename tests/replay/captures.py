@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.capture.batch import Batch
-from ecmproto.engine.config import PortConfig, RateChange
-from ecmproto.engine.frames import GeneratedFrame
-from ecmproto.mechanisms.api.machine import machine_of
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
-from ecmproto.replay.open_loop import OpenLoopReplay, merged, replay_open_loop
+from ecmproto.control.engine.config import PortConfig, RateChange
+from ecmproto.control.engine.frames import GeneratedFrame
+from ecmproto.control.mechanisms.api.machine import machine_of
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
+from ecmproto.control.replay.open_loop import OpenLoopReplay, merged, replay_open_loop
+from ecmproto.frames.capture.batch import Batch
 from tests.replay.slow_port import Arriving
 
 ADDRESSES = bytes.fromhex("020000000001" + "020000000002")

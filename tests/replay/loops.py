@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.capture.batch import Batch
-from ecmproto.engine.config import LoopConfig, PortConfig, RateChange
-from ecmproto.mechanisms.api.machine import Machine, machine_of
-from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.replay.closed_loop import ClosedLoopReplay, replay_closed_loop
-from ecmproto.replay.summary import ReplaySummary, StationsSummary
+from ecmproto.control.engine.config import LoopConfig, PortConfig, RateChange
+from ecmproto.control.mechanisms.api.machine import Machine, machine_of
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.control.replay.closed_loop import ClosedLoopReplay, replay_closed_loop
+from ecmproto.control.replay.summary import ReplaySummary, StationsSummary
+from ecmproto.frames.capture.batch import Batch
 
 TEN_G = 10**10
 START_NS = 1_600_000_000_000_000_000

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ecmproto.capture import Interface, PcapngWriter
-from ecmproto.codec.frame import frame_check_sequence
+from ecmproto.frames.capture import Interface, PcapngWriter
+from ecmproto.wire.codec.frame import frame_check_sequence
 
 HOST = bytes.fromhex("0200000000")
 DESTINATION = HOST + b"\xfa"

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.engine import network
-from ecmproto.engine.config import PortConfig, RateChange
-from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
-from ecmproto.mechanisms.api.machine import Machine, StackedMachine
-from ecmproto.mechanisms.fecn.machine import FECNMachine
-from ecmproto.replay import closed_loop
-from ecmproto.replay.open_loop import replay_open_loop
+from ecmproto.control.engine import network
+from ecmproto.control.engine.config import PortConfig, RateChange
+from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
+from ecmproto.control.mechanisms.api.machine import Machine, StackedMachine
+from ecmproto.control.mechanisms.fecn.machine import FECNMachine
+from ecmproto.control.replay import closed_loop
+from ecmproto.control.replay.open_loop import replay_open_loop
 from tests.replay.loops import BUSY, CP_MAC, DESTINATION, Loop, Sent, batches_of, incast, machine, mixed, run
 
 COMPILED_AND_PLAIN = ("qcn", "fecn", "ecm", "e2cm", "pfc")

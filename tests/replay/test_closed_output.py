@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from ecmproto import CNM, PFC, CMTag, CNTag, DecodeError, Ethernet, Pause, RDTag, RRTTag, decode
-from ecmproto.capture import Batch, CaptureReader, PcapngWriter, PcapWriter, comments, open_capture
-from ecmproto.engine.config import LoopConfig, PortConfig
-from ecmproto.engine.port import DROPPED, ENQUEUED, HELD_OUT
-from ecmproto.replay.closed_loop import replay_closed_loop
-from ecmproto.replay.closed_output import ClosedLoopOutput
-from ecmproto.replay.session import Plan, replay_capture
+from ecmproto.control.engine.config import LoopConfig, PortConfig
+from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT
+from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.control.replay.closed_output import ClosedLoopOutput
+from ecmproto.control.replay.session import Plan, replay_capture
+from ecmproto.frames.capture import Batch, CaptureReader, PcapngWriter, PcapWriter, comments, open_capture
 from ecmproto_cli.main import run
 from tests.replay.loops import BUSY, CP_MAC, TEN_G, Loop, Sent, loop_of, machine, mixed, ran
 from tests.replay.many_kinds import FCS_OCTETS, START_NS, Parted, parted, write

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture.batch import Batch
-from ecmproto.engine.arrivals import Intake, Taken
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.api.machine import machine_of
-from ecmproto.mechanisms.registry import NONE
-from ecmproto.replay.closed_output import FramesInFlight
+from ecmproto.control.engine.arrivals import Intake, Taken
+from ecmproto.control.mechanisms.api.machine import machine_of
+from ecmproto.control.mechanisms.registry import NONE
+from ecmproto.control.replay.closed_output import FramesInFlight
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.formats.ethertypes import DEFAULT
 
 
 def taken_of(sizes: list[int]) -> list[Taken]:

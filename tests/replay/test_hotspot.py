@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ecmproto.capture.batch import Batch
-from ecmproto.engine.config import LoopConfig, PortConfig
-from ecmproto.replay.closed_loop import replay_closed_loop
-from ecmproto.replay.summary import ReplaySummary
+from ecmproto.control.engine.config import LoopConfig, PortConfig
+from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.control.replay.summary import ReplaySummary
+from ecmproto.frames.capture.batch import Batch
 from tests.replay.loops import START_NS, TEN_G, Sent, machine, octets_of
 
 SOURCES = 4

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ecmproto.batch.flows import FlowTable
-from ecmproto.capture.batch import Batch
-from ecmproto.mechanisms.api.machine import FlowKey
-from ecmproto.replay.summary import flow_labels
+from ecmproto.control.replay.summary import flow_labels
+from ecmproto.frames.batch.flows import FlowTable
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.flow import FlowKey
 
 
 def frame(source: int, *, destination: int = 9, vlan: int | None = None, priority: int = 0) -> bytes:

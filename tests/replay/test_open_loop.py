@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture.batch import Batch, Interface
-from ecmproto.engine.config import PortConfig
-from ecmproto.engine.port import DROPPED, ENQUEUED, PASSED_BY
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.control.engine.port import DROPPED, ENQUEUED, PASSED_BY
+from ecmproto.control.mechanisms.qcn.parameters import QCNCongestionPointParameters
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
+from ecmproto.frames.capture.batch import Batch, Interface
 from tests.replay.captures import batch_of, overload, replay
 from tests.replay.slow_port import Arriving
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from ecmproto import BCN, CNM, ECM, CNTag, Ethernet, EtherTypes, decode
-from ecmproto.capture.batch import Batch
-from ecmproto.engine.config import PortConfig
-from ecmproto.engine.frames import GeneratedFrame
-from ecmproto.engine.port import DROPPED, ENQUEUED
-from ecmproto.mechanisms.aimd.congestion_point import ECMPayload
-from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, FlowControlPayload, payload_columns
-from ecmproto.replay.open_loop import OpenLoopReplay, ReplayedBatch, merged, replay_open_loop
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.control.engine.frames import GeneratedFrame
+from ecmproto.control.engine.port import DROPPED, ENQUEUED
+from ecmproto.control.mechanisms.aimd.congestion_point import ECMPayload
+from ecmproto.control.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, FlowControlPayload, payload_columns
+from ecmproto.control.replay.open_loop import OpenLoopReplay, ReplayedBatch, merged, replay_open_loop
+from ecmproto.frames.capture.batch import Batch
 from tests.replay.loops import BUSY, CP_MAC, HOST, machine
 from tests.replay.many_kinds import TAGS
 

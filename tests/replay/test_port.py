@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.capture.batch import Batch
-from ecmproto.engine.config import RateChange
-from ecmproto.engine.port import DROPPED, ENQUEUED, PASSED_BY
-from ecmproto.mechanisms.api.protocol import payload_columns
-from ecmproto.mechanisms.qcn.congestion_point import CNMPayload
-from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
-from ecmproto.replay.open_loop import ReplayedBatch
+from ecmproto.control.engine.config import RateChange
+from ecmproto.control.engine.port import DROPPED, ENQUEUED, PASSED_BY
+from ecmproto.control.mechanisms.api.protocol import payload_columns
+from ecmproto.control.mechanisms.qcn.congestion_point import CNMPayload
+from ecmproto.control.mechanisms.qcn.parameters import QCNCongestionPointParameters
+from ecmproto.control.replay.open_loop import ReplayedBatch
+from ecmproto.frames.capture.batch import Batch
 from tests.replay.captures import batch_of, octets_of, overload, replay
 from tests.replay.slow_port import Arriving, Level, SlowPort
 

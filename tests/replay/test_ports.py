@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture.batch import Batch, Interface
-from ecmproto.codec import CNM, Ethernet, decode
-from ecmproto.engine.config import PortConfig
-from ecmproto.engine.frames import GeneratedFrame
-from ecmproto.engine.port import PASSED_BY
-from ecmproto.errors import FilterError
-from ecmproto.replay.open_loop import (
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.control.engine.frames import GeneratedFrame
+from ecmproto.control.engine.port import PASSED_BY
+from ecmproto.control.replay.open_loop import (
     ONE_PORT,
     OpenLoopReplay,
     PortPerDestination,
@@ -24,6 +21,9 @@ from ecmproto.replay.open_loop import (
     ports_from,
     replay_open_loop,
 )
+from ecmproto.errors import FilterError
+from ecmproto.frames.capture.batch import Batch, Interface
+from ecmproto.wire.codec import CNM, Ethernet, decode
 from tests.replay.loops import CP_MAC, Sent, batches_of, machine, octets_of
 
 FACTS = PortConfig(rate_bps=10**9, buffer_octets=100_000, cp_mac=CP_MAC)

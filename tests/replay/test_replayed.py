@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import CNM, decode
-from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
+from ecmproto.control.mechanisms.qcn.parameters import QCNCongestionPointParameters
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.codec import CNM, decode
 from tests.replay.captures import CP_MAC, batch_of, output, overload, replay
 
 

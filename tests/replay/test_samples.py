@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.api.protocol import Message, flow_control_payload, post
-from ecmproto.mechanisms.api.protocol import new_outbox as outbox_of
-from ecmproto.record import columns
-from ecmproto.replay import series
-from ecmproto.replay.series import SAMPLE, Samples, sample_rows
+from ecmproto.control.mechanisms.api.protocol import Message, flow_control_payload, post
+from ecmproto.control.mechanisms.api.protocol import new_outbox as outbox_of
+from ecmproto.control.replay import series
+from ecmproto.control.replay.series import SAMPLE, Samples, sample_rows
+from ecmproto.kernels.record import columns
 
 ROOM = 10
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ecmproto.engine.config import RateChange
-from ecmproto.mechanisms.api.protocol import FlowControlPayload, payload_columns
+from ecmproto.control.engine.config import RateChange
+from ecmproto.control.mechanisms.api.protocol import FlowControlPayload, payload_columns
 from tests.replay.loops import TEN_G, Sent, run
 from tests.replay.slow_loop import DROPPED, ENQUEUED, HELD_OUT, SlowLoop
 

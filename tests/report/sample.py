@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.report.run import (
+from ecmproto.tools.report.run import (
     Drops,
     Feedback,
     FlowCurves,

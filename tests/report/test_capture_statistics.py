@@ -10,11 +10,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.codec import CNM, E2CM, Ethernet, Frame, RDTag, encode
 from ecmproto.errors import OutputError
-from ecmproto.formats.ip import CE
-from ecmproto.report.capture_page import (
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.stats import Accumulator, Statistics, capture_stats
+from ecmproto.tools.report.capture_page import (
     extent,
     lost_to_pause,
     panel_of,
@@ -25,9 +24,10 @@ from ecmproto.report.capture_page import (
     statistics_png,
     statistics_svg,
 )
-from ecmproto.report.capture_panels import PANELS, Name
-from ecmproto.report.sheet import NARROW, WIDE, Format
-from ecmproto.stats import Accumulator, Statistics, capture_stats
+from ecmproto.tools.report.capture_panels import PANELS, Name
+from ecmproto.tools.report.sheet import NARROW, WIDE, Format
+from ecmproto.wire.codec import CNM, E2CM, Ethernet, Frame, RDTag, encode
+from ecmproto.wire.formats.ip import CE
 from pcaps.manifest import FOLDER
 from tests.report.test_html import HOSTILE
 from tests.report.wellformed import check_page

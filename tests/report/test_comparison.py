@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ecmproto.report.figures import listed, short_names
-from ecmproto.report.run import ABSENT, Measure, Run, comparison
-from ecmproto.report.words import summary
+from ecmproto.tools.report.figures import listed, short_names
+from ecmproto.tools.report.run import ABSENT, Measure, Run, comparison
+from ecmproto.tools.report.words import summary
 from tests.report.sample import full_run, measure, measures, report_of
 
 

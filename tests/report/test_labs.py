@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from ecmproto.lab.model import Control, Pattern
-from ecmproto.lab.results.measurements import RunFigures
-from ecmproto.lab.results.outcome import Outcome
-from ecmproto.report.html import html_page, report_svg
-from ecmproto.report.labs import lab_report
+from ecmproto.control.lab.model import Control, Pattern
+from ecmproto.control.lab.results.measurements import RunFigures
+from ecmproto.control.lab.results.outcome import Outcome
+from ecmproto.tools.report.html import html_page, report_svg
+from ecmproto.tools.report.labs import lab_report
 from tests.lab.synthetic import MS, WINDOWS, experiment, run_result
 from tests.report.wellformed import check_page
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from ecmproto.errors import MissingDependencyError, OutputError
-from ecmproto.report.html import FORMS, report_form, report_html, report_png, report_svg, write_report
-from ecmproto.report.run import (
+from ecmproto.tools.report.html import FORMS, report_form, report_html, report_png, report_svg, write_report
+from ecmproto.tools.report.run import (
     Drops,
     Feedback,
     FlowCurves,
@@ -243,13 +243,14 @@ def loaded_after(code: str, *modules: str) -> list[str]:
 
 
 def test_importing_the_doors_imports_neither_matplotlib_nor_the_kernels() -> None:
-    code = "import ecmproto.report.html"
-    assert loaded_after(code, "matplotlib", "numba", "scapy", "ecmproto.replay") == []
+    code = "import ecmproto.tools.report.html"
+    assert loaded_after(code, "matplotlib", "numba", "scapy", "ecmproto.control.replay") == []
 
 
 def test_drawing_does_without_pyplot() -> None:
     code = (
-        "from ecmproto.report.html import report_png; from ecmproto.report.run import Report, Run; "
+        "from ecmproto.tools.report.html import report_png\n"
+        "from ecmproto.tools.report.run import Report, Run\n"
         "report_png(Report(title='', capture='', runs=(Run(name='a', title='', duration_ns=0),)))"
     )
     assert loaded_after(code, "matplotlib.figure", "matplotlib.pyplot") == ["matplotlib.figure"]

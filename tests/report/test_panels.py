@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.report.html import html_page, report_svg
-from ecmproto.report.panels import Panels, time_axis
-from ecmproto.report.replay_panels import FeedbackPanels, QueuePanels
-from ecmproto.report.run import Feedback, QueueCurve, Run
-from ecmproto.report.sheet import COLOURS, NARROW, WIDE, Format, new_figure, wrapped
+from ecmproto.tools.report.html import html_page, report_svg
+from ecmproto.tools.report.panels import Panels, time_axis
+from ecmproto.tools.report.replay_panels import FeedbackPanels, QueuePanels
+from ecmproto.tools.report.run import Feedback, QueueCurve, Run
+from ecmproto.tools.report.sheet import COLOURS, NARROW, WIDE, Format, new_figure, wrapped
 from tests.report.sample import full_run, integers, measure, report_of
 
 SLOTS = 200

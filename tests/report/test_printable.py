@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import printable
-from ecmproto.report.sheet import fitting, shortened
+from ecmproto.tools.report.sheet import fitting, shortened
 
 ANY = st.text(st.characters(codec=None, exclude_categories=()))
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ecmproto.report.panels import (
+from ecmproto.tools.report.panels import (
     PausedSpan,
     bin_of,
     coarse_edges,
@@ -21,9 +21,9 @@ from ecmproto.report.panels import (
     shares_of,
     time_axis,
 )
-from ecmproto.report.replay_panels import RatePanels
-from ecmproto.report.run import Drops, Feedback, FlowCurves, Messages, QueueCurve, Run
-from ecmproto.report.sheet import WIDE, new_figure
+from ecmproto.tools.report.replay_panels import RatePanels
+from ecmproto.tools.report.run import Drops, Feedback, FlowCurves, Messages, QueueCurve, Run
+from ecmproto.tools.report.sheet import WIDE, new_figure
 from tests.report.sample import floats, integers
 
 SLOTS = st.lists(st.tuples(st.integers(1, 1000), st.floats(0, 1e9)), min_size=1, max_size=60)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ecmproto.report.run import (
+from ecmproto.tools.report.run import (
     ABSENT,
     Unit,
     greatest,

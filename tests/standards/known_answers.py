@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 
-from ecmproto.codec import (
+from ecmproto.wire.codec import (
     ARP,
     BCN,
     CNM,
@@ -42,8 +42,8 @@ from ecmproto.codec import (
     UnknownMessage,
     UnknownTag,
 )
-from ecmproto.formats.ethernet import SNAP
-from ecmproto.formats.infiniband import (
+from ecmproto.wire.formats.ethernet import SNAP
+from ecmproto.wire.formats.infiniband import (
     AETH,
     BTH,
     CNP,
@@ -57,7 +57,7 @@ from ecmproto.formats.infiniband import (
     AtomicETH,
     ImmDt,
 )
-from ecmproto.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from tests.standards.octets import octets
 
 ONE = bytes.fromhex("020000000001")

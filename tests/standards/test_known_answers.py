@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.codec import Frame, decode, encode
-from ecmproto.formats.registry import FORMATS
+from ecmproto.wire.codec import Frame, decode, encode
+from ecmproto.wire.formats.registry import FORMATS
 from tests.standards.known_answers import KNOWN_ANSWERS, KnownAnswer
 
 EVERY = pytest.mark.parametrize("known", KNOWN_ANSWERS, ids=str)

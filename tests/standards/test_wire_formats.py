@@ -6,7 +6,9 @@ import random
 
 import pytest
 
-from ecmproto.codec import (
+from ecmproto.errors import DecodeError
+from ecmproto.units import quanta_to_ns, queue_units
+from ecmproto.wire.codec import (
     BCN,
     CNM,
     E2CM,
@@ -36,13 +38,11 @@ from ecmproto.codec import (
     encapsulated,
     encode,
 )
-from ecmproto.codec.frame import frame_check_sequence
-from ecmproto.codec.pbb import convert_cnm
-from ecmproto.errors import DecodeError
-from ecmproto.formats.e2cm import flow_id
-from ecmproto.formats.ecm import ticks_to_ns
-from ecmproto.formats.text import cpid
-from ecmproto.units import quanta_to_ns, queue_units
+from ecmproto.wire.codec.frame import frame_check_sequence
+from ecmproto.wire.codec.pbb import convert_cnm
+from ecmproto.wire.formats.e2cm import flow_id
+from ecmproto.wire.formats.ecm import ticks_to_ns
+from ecmproto.wire.formats.text import cpid
 from tests.standards import known_answers as known
 from tests.standards.known_answers import CP, CPID, ONE, TWO
 from tests.standards.octets import octets

@@ -8,29 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle
 from typing import Any
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.codec import (
-    BCN,
-    CNM,
-    E2CM,
-    ECM,
-    PFC,
-    VLAN,
-    CNTag,
-    DBPRateReport,
-    Ethernet,
-    FECNReturn,
-    Layer,
-    Pause,
-    RDTag,
-    STag,
-)
-from ecmproto.dissect.form import Record, records
-from ecmproto.formats.bcn import TYPES as BCN_TYPES
-from ecmproto.formats.e2cm import TYPES as E2CM_TYPES
-from ecmproto.formats.ip import UDP, IPv4, IPv6
-from ecmproto.stats.accumulator import DEFAULT_SPEED_BPS
-from ecmproto.stats.statistics import (
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.dissect.form import Record, records
+from ecmproto.frames.stats.accumulator import DEFAULT_SPEED_BPS
+from ecmproto.frames.stats.statistics import (
     KINDS,
     PFC_FAULTS,
     AdvertisedRate,
@@ -53,6 +34,25 @@ from ecmproto.stats.statistics import (
     Span,
     Statistics,
 )
+from ecmproto.wire.codec import (
+    BCN,
+    CNM,
+    E2CM,
+    ECM,
+    PFC,
+    VLAN,
+    CNTag,
+    DBPRateReport,
+    Ethernet,
+    FECNReturn,
+    Layer,
+    Pause,
+    RDTag,
+    STag,
+)
+from ecmproto.wire.formats.bcn import TYPES as BCN_TYPES
+from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES
+from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
 
 FAR_NS = 1 << 62
 STARTS = (0, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120)

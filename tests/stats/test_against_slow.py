@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, Interface, open_capture
-from ecmproto.codec import PFC, Ethernet, Pause
-from ecmproto.fuzz.strategies import (
+from ecmproto.frames.capture import Batch, Interface, open_capture
+from ecmproto.frames.stats import Accumulator, Statistics
+from ecmproto.tools.fuzz.strategies import (
     arbitrary_octets,
     frame_of,
     frames,
@@ -26,7 +26,7 @@ from ecmproto.fuzz.strategies import (
     pause_frames,
     pfc_frames,
 )
-from ecmproto.stats import Accumulator, Statistics
+from ecmproto.wire.codec import PFC, Ethernet, Pause
 from tests.columns import spoilt
 from tests.stats.slow import Slow
 

@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, Interface, PcapngWriter, PcapWriter, open_capture
-from ecmproto.codec import CNM, E2CM, Ethernet, EtherTypes, Frame, RDTag, encode
 from ecmproto.errors import CaptureError, FilterError, ParameterError
-from ecmproto.stats import Accumulator, Statistics, as_document, capture_stats, document_text
-from ecmproto.stats.counters import (
+from ecmproto.frames.capture import Batch, Interface, PcapngWriter, PcapWriter, open_capture
+from ecmproto.frames.stats import Accumulator, Statistics, as_document, capture_stats, document_text
+from ecmproto.frames.stats.counters import (
     MOST_FLOWS,
     MOST_MALFORMED,
     MOST_POINTS,
@@ -25,7 +24,8 @@ from ecmproto.stats.counters import (
     FrameCounts,
     malformation,
 )
-from ecmproto.stats.statistics import SCHEMA
+from ecmproto.frames.stats.statistics import SCHEMA
+from ecmproto.wire.codec import CNM, E2CM, Ethernet, EtherTypes, Frame, RDTag, encode
 from pcaps.manifest import FOLDER
 from tests.capture.octets import description, section, simple
 from tests.stats.slow import Slow
@@ -265,7 +265,7 @@ def test_memory_does_not_grow_with_the_capture(tmp_path: Path) -> None:
 
 
 def test_counting_imports_no_compiler() -> None:
-    script = "import sys, ecmproto.stats, ecmproto.fleet.tasks; print('numba' in sys.modules)"
+    script = "import sys, ecmproto.frames.stats, ecmproto.tools.fleet.tasks; print('numba' in sys.modules)"
     environment = os.environ | {"NUMBA_DISABLE_JIT": "0"}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.capture import Batch
-from ecmproto.codec import encode
-from ecmproto.craft import build
-from ecmproto.stats import Accumulator, Statistics, as_document
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.stats import Accumulator, Statistics, as_document
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 
 GRE = encode(build("ip proto=47 data data=1000000088be"))
 GRE_IN_IPV6 = encode(build("vlan id=5 ipv6 nxt=47 data data=000088be"))

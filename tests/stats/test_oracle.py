@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.capture import Batch, PcapngWriter, PcapWriter, open_capture
-from ecmproto.capture.batch import Interface
-from ecmproto.codec import ARP, TCP, UDP, VLAN, Data, Ethernet, IPv4, IPv6, encode
-from ecmproto.fuzz.strategies import frame_of
-from ecmproto.stats import Statistics, capture_stats
+from ecmproto.frames.capture import Batch, PcapngWriter, PcapWriter, open_capture
+from ecmproto.frames.capture.batch import Interface
+from ecmproto.frames.stats import Statistics, capture_stats
+from ecmproto.tools.fuzz.strategies import frame_of
+from ecmproto.wire.codec import ARP, TCP, UDP, VLAN, Data, Ethernet, IPv4, IPv6, encode
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
 from tests.cli.test_replay import congested_capture

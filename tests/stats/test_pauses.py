@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.codec import PFC, Data, Ethernet, Frame, Pause, encode
-from ecmproto.stats import Accumulator, ClassPause, PauseTimes
-from ecmproto.stats.pauses import MOST_LANES, MOST_SENDERS
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.stats import Accumulator, ClassPause, PauseTimes
+from ecmproto.frames.stats.pauses import MOST_LANES, MOST_SENDERS
+from ecmproto.wire.codec import PFC, Data, Ethernet, Frame, Pause, encode
 
 EAST, WEST = bytes.fromhex("02000000000e"), bytes.fromhex("02000000000f")
 DA = bytes.fromhex("0180c2000001")

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch
-from ecmproto.codec import UDP, Data, Ethernet, Frame, IPv4, IPv6, Layer, encode
-from ecmproto.formats.infiniband import AETH, BTH, GRH, ICRC, RETH
-from ecmproto.formats.ip import CE, ECT0
-from ecmproto.stats import Accumulator, QueuePair, RoceTraffic, Statistics
-from ecmproto.stats.roce import MOST_QUEUE_PAIRS
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.stats import Accumulator, QueuePair, RoceTraffic, Statistics
+from ecmproto.frames.stats.roce import MOST_QUEUE_PAIRS
+from ecmproto.wire.codec import UDP, Data, Ethernet, Frame, IPv4, IPv6, Layer, encode
+from ecmproto.wire.formats.infiniband import AETH, BTH, GRH, ICRC, RETH
+from ecmproto.wire.formats.ip import CE, ECT0
 from tests.formats.roce import cnp_frame
 from tests.stats.test_against_slow import assert_same
 
@@ -292,7 +292,7 @@ def orderly() -> list[Event]:
 @pytest.mark.parametrize("kept", [40, 100])
 def test_parts_longer_than_what_is_kept_of_them(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     events = orderly()
-    monkeypatch.setattr("ecmproto.stats.roce.MOST_KEPT", kept)
+    monkeypatch.setattr("ecmproto.frames.stats.roce.MOST_KEPT", kept)
     wanted = counted(events)
     assert wanted.roce is not None
     assert wanted.roce.delay_ns is not None

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.codec import VLAN, Data, Ethernet, Frame, encode
 from ecmproto.errors import ParameterError
-from ecmproto.stats import Accumulator, ClassPause, PauseStorm, Statistics
-from ecmproto.stats.pauses import MOST_STORMS, REACTION_NS
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.stats import Accumulator, ClassPause, PauseStorm, Statistics
+from ecmproto.frames.stats.pauses import MOST_STORMS, REACTION_NS
+from ecmproto.wire.codec import VLAN, Data, Ethernet, Frame, encode
 from tests.stats.test_pauses import EAST, LINKS, START_NS, WEST, other, paused, pfc, times_of
 
 US, MS = 1000, 10**6

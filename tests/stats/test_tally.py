@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.stats.tally import (
+from ecmproto.frames.stats.tally import (
     FIRST_WIDTH_NS,
     MOST_ASKED_INTERVALS,
     MOST_INTERVALS,

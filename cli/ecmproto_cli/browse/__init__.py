@@ -1,1 +1,1 @@
-"""The window of ``ecmproto browse``: a terminal application over `ecmproto.browse`."""
+"""The window of ``ecmproto browse``: a terminal application over `ecmproto.tools.browse`."""

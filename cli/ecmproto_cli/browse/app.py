@@ -12,11 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.events import Resize
 
-from ecmproto.browse.browser import Browser, Which
-from ecmproto.browse.curves import Curves
-from ecmproto.browse.rows import TIME_FORMATS
-from ecmproto.dissect import Record
 from ecmproto.errors import EcmprotoError, OutputExistsError, counted
+from ecmproto.frames.dissect import Record
+from ecmproto.tools.browse.browser import Browser, Which
+from ecmproto.tools.browse.curves import Curves
+from ecmproto.tools.browse.rows import TIME_FORMATS
 from ecmproto_cli.browse.keys import FINDING, MOVING, SHOWING, WINDOW, bindings
 from ecmproto_cli.browse.pages import CurvesPage, HelpPage, StatisticsPage
 from ecmproto_cli.browse.panes import FrameList, FrameTree, Octets, Pane
@@ -309,7 +309,7 @@ class BrowseApp(App[None]):
         self._go_to(int(text) - 1)
 
     def _write(self, text: str, which: Which) -> None:
-        from ecmproto.capture.writer import check_sink
+        from ecmproto.frames.capture.writer import check_sink
 
         force = text.endswith("!")
         path = text.removesuffix("!").strip()
@@ -546,9 +546,9 @@ class _Counting:
         self._stopping = True
 
     def _run(self) -> None:
-        from ecmproto.capture import open_capture
-        from ecmproto.stats import Accumulator
-        from ecmproto.stats.accumulator import add_all
+        from ecmproto.frames.capture import open_capture
+        from ecmproto.frames.stats import Accumulator
+        from ecmproto.frames.stats.accumulator import add_all
         from ecmproto_cli.stats_table import stats_table
 
         browser = self._browser

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 from textual.strip import Strip
 
-from ecmproto.browse.curves import Curves, drawn
+from ecmproto.tools.browse.curves import Curves, drawn
 from ecmproto_cli.browse.keys import PAGE, bindings, help_lines
 from ecmproto_cli.browse.panes import STYLES, Pane
 from ecmproto_cli.browse.prompt import TextLines

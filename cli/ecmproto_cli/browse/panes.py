@@ -16,15 +16,15 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ecmproto.dissect.form import Record
-from ecmproto.dissect.tree import INDENT, TreeLine
 from ecmproto.errors import printable
-from ecmproto.formats.registry import FORMATS
+from ecmproto.frames.dissect.form import Record
+from ecmproto.frames.dissect.tree import INDENT, TreeLine
+from ecmproto.wire.formats.registry import FORMATS
 from ecmproto_cli.browse.keys import MOVING, bindings
 
 if TYPE_CHECKING:
-    from ecmproto.browse.browser import Browser
-    from ecmproto.browse.rows import TimeFormat
+    from ecmproto.tools.browse.browser import Browser
+    from ecmproto.tools.browse.rows import TimeFormat
 
 _PLAIN = Style()
 _CURSOR = Style(reverse=True)

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from ecmproto.errors import FilterError, printable
-from ecmproto.filter.completion import Candidate, Completion, complete
+from ecmproto.frames.filter.completion import Candidate, Completion, complete
 from ecmproto_cli.browse.keys import PROMPT, bindings
 from ecmproto_cli.browse.panes import STYLES
 
@@ -186,7 +186,7 @@ class Prompt(Vertical):
         if self.kind not in _FILTERS or not self.field.value.strip():
             self._mistake.show([])
             return
-        from ecmproto.filter import compile_filter
+        from ecmproto.frames.filter import compile_filter
 
         try:
             compile_filter(self.field.value)

@@ -18,9 +18,9 @@ from ecmproto_cli.output import check_outputs
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
-    from ecmproto.browse.pages import Pages
-    from ecmproto.codec import EtherTypes
-    from ecmproto.filter import Filter
+    from ecmproto.frames.filter import Filter
+    from ecmproto.tools.browse.pages import Pages
+    from ecmproto.wire.codec import EtherTypes
 
 
 @click.command()
@@ -58,7 +58,7 @@ def command(
         raise MissingDependencyError(package="textual", extra="tui", purpose="a window in the terminal")
     check_outputs([output], force=force)
     pages = _opened(paths, interface, filter, ethertypes)
-    from ecmproto.browse.browser import Browser
+    from ecmproto.tools.browse.browser import Browser
     from ecmproto_cli.browse.app import BrowseApp
 
     browser = Browser(pages, ethertypes=ethertypes)
@@ -86,7 +86,7 @@ def command(
 def _opened(
     paths: tuple[str, ...], interface: str | None, filter: Filter | None, ethertypes: EtherTypes
 ) -> Pages:
-    from ecmproto.browse.pages import live_pages, open_pages
+    from ecmproto.tools.browse.pages import live_pages, open_pages
 
     if interface is not None:
         reader = captured(interface, filter=filter, ethertypes=ethertypes, idle_batches=True)

@@ -29,12 +29,12 @@ from ecmproto_cli.terminal import echo, paint
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ecmproto.capture import Batch
-    from ecmproto.check.checker import Checked, Checker, RuleResult
-    from ecmproto.check.report import Finding
-    from ecmproto.check.rule import Family, Rule
-    from ecmproto.codec import EtherTypes
-    from ecmproto.filter import Filter
+    from ecmproto.frames.capture import Batch
+    from ecmproto.frames.filter import Filter
+    from ecmproto.tools.check.checker import Checked, Checker, RuleResult
+    from ecmproto.tools.check.report import Finding
+    from ecmproto.tools.check.rule import Family, Rule
+    from ecmproto.wire.codec import EtherTypes
 
 _LIST = "list"
 _LEVELS = ("error", "warning", "note")
@@ -114,13 +114,13 @@ def command(
     ecmproto check --explain QCN003
     """
     without_compiler(paths)
-    from ecmproto.check.own import own_family
-    from ecmproto.check.registry import FAMILIES, chosen, families_of, find_rule, of_families
+    from ecmproto.tools.check.own import own_family
+    from ecmproto.tools.check.registry import FAMILIES, chosen, families_of, find_rule, of_families
 
     families = (*FAMILIES, *(own_family(path) for path in rules if path != _LIST))
     _check_ids(families)
     if explain is not None:
-        from ecmproto.check.reference import as_text
+        from ecmproto.tools.check.reference import as_text
 
         rule = find_rule(explain, families)
         echo(as_text(rule, families_of(families)[rule.id], width=_WIDTH))
@@ -135,15 +135,15 @@ def command(
     check_outputs([name for name in (junit, sarif, write_baseline) if name], force=force)
     known = _baseline(baseline)
     checked, interrupted = _check(paths, wanted, parameters, families, filter, limit_frames, ethertypes)
-    from ecmproto.capture.names import names_shown
+    from ecmproto.frames.capture.names import names_shown
 
     path = names_shown(paths)
     if write_baseline is not None:
-        from ecmproto.check.documents import baseline_document
+        from ecmproto.tools.check.documents import baseline_document
 
         _write(write_baseline, json.dumps(baseline_document(checked), indent=1, ensure_ascii=False), force)
     if known is not None:
-        from ecmproto.check.documents import without_known
+        from ecmproto.tools.check.documents import without_known
 
         checked = without_known(checked, known)
     _tell(checked, path, form, limit)
@@ -174,7 +174,7 @@ def _check_ids(families: Sequence[Family]) -> None:
 
 def _failing(given: tuple[str, ...], families: Sequence[Family]) -> frozenset[str]:
     """Return the ids of the rules whose findings make the command fail."""
-    from ecmproto.check.registry import chosen
+    from ecmproto.tools.check.registry import chosen
 
     failing: set[str] = set()
     for word in given or ("note",):
@@ -191,7 +191,7 @@ def _baseline(path: str | None) -> Mapping[tuple[str, str], int] | None:
         return None
     from pathlib import Path
 
-    from ecmproto.check.documents import read_baseline
+    from ecmproto.tools.check.documents import read_baseline
 
     return read_baseline(Path(path).read_text(encoding="utf-8", errors="replace"), path)
 
@@ -227,9 +227,9 @@ def _check(
     """Return the findings in the captures, and whether reading them was interrupted."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from ecmproto.capture import open_captures
-    from ecmproto.check.checker import Checker
-    from ecmproto.stats.accumulator import add_all
+    from ecmproto.frames.capture import open_captures
+    from ecmproto.frames.stats.accumulator import add_all
+    from ecmproto.tools.check.checker import Checker
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1))
@@ -256,7 +256,7 @@ def _check(
 
 
 def _tell(checked: Checked, path: str, form: str, limit: int) -> None:
-    from ecmproto.check import documents
+    from ecmproto.tools.check import documents
 
     if form == "text":
         echo("\n".join(_lines(checked, path, limit)))
@@ -316,8 +316,8 @@ def _of_rule(result: RuleResult, checked: Checked, path: str, limit: int) -> Ite
 
 
 def _of_finding(finding: Finding, checked: Checked, path: str) -> Iterator[str]:
-    from ecmproto.check.documents import interface_name, sentence_of
-    from ecmproto.check.rule import PORT
+    from ecmproto.tools.check.documents import interface_name, sentence_of
+    from ecmproto.tools.check.rule import PORT
 
     place = path if finding.frame is None else f"{path}:{finding.frame}"
     if finding.time_ns is not None:
@@ -331,7 +331,7 @@ def _of_finding(finding: Finding, checked: Checked, path: str) -> Iterator[str]:
 
 
 def _write_documents(checked: Checked, path: str, junit: str | None, sarif: str | None, force: bool) -> None:
-    from ecmproto.check import documents
+    from ecmproto.tools.check import documents
 
     if junit is not None:
         _write(junit, documents.junit_document(checked, path), force)
@@ -340,7 +340,7 @@ def _write_documents(checked: Checked, path: str, junit: str | None, sarif: str 
 
 
 def _write(name: str, text: str, force: bool) -> None:
-    from ecmproto.capture import open_sink
+    from ecmproto.frames.capture import open_sink
 
     with open_sink(name, force=force) as sink:
         sink.write(text.encode() if text.endswith("\n") else f"{text}\n".encode())

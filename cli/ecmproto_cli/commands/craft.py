@@ -45,11 +45,11 @@ from ecmproto_cli.recipes import (
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
-    from ecmproto.craft.expectations import Expectation
-    from ecmproto.craft.recipe import Chunk, Recipe
-    from ecmproto.craft.sequences import Step
-    from ecmproto.craft.spec import Reading
-    from ecmproto.formats.ethertypes import EtherTypes
+    from ecmproto.tools.craft.expectations import Expectation
+    from ecmproto.tools.craft.recipe import Chunk, Recipe
+    from ecmproto.tools.craft.sequences import Step
+    from ecmproto.tools.craft.spec import Reading
+    from ecmproto.wire.formats.ethertypes import EtherTypes
 
 FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 
@@ -138,8 +138,8 @@ def command(
     ecmproto craft cnm --from-columns feedback.csv -w feedback.pcap
     ecmproto dissect -r in.pcap -T json | ecmproto craft --from-json -w same.pcap
     """
-    from ecmproto.capture import open_sink
-    from ecmproto.craft.spec import Reading
+    from ecmproto.frames.capture import open_sink
+    from ecmproto.tools.craft.spec import Reading
     from ecmproto.units import parse_octets
 
     if listing:
@@ -243,7 +243,7 @@ def _form(form: str | None, output: str | None, words: tuple[str, ...]) -> str:
 def _timed(
     recipes: Iterator[Recipe | Chunk], interval: str | None, rate: str | None, time: str | None
 ) -> Iterator[Chunk]:
-    from ecmproto.craft.recipe import Spacing, chunks, rate_of, time_of
+    from ecmproto.tools.craft.recipe import Spacing, chunks, rate_of, time_of
 
     if interval is not None and rate is not None:
         raise click.UsageError("needed --interval or --rate, got both")
@@ -255,8 +255,8 @@ def _timed(
 
 def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, force: bool) -> None:
     """Write the frames; the output is opened once there is a first one."""
-    from ecmproto.capture import open_sink
-    from ecmproto.craft.output import output_of
+    from ecmproto.frames.capture import open_sink
+    from ecmproto.tools.craft.output import output_of
 
     first = next(chunks, None)
     if first is None:

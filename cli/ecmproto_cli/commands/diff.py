@@ -17,10 +17,10 @@ from ecmproto_cli.progress import reading, work
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ecmproto.capture import Batch, CaptureReader
-    from ecmproto.codec import EtherTypes
-    from ecmproto.diff import Comparison
-    from ecmproto.filter import Filter
+    from ecmproto.frames.capture import Batch, CaptureReader
+    from ecmproto.frames.filter import Filter
+    from ecmproto.tools.diff import Comparison
+    from ecmproto.wire.codec import EtherTypes
 
 _LISTED = 50
 _LEAST_WINDOW, _MOST_WINDOW = 1000, 1 << 30
@@ -109,8 +109,8 @@ def command(
         raise click.UsageError("stdin can be read once: needed - once, got it twice")
     if stat and quiet:
         raise click.UsageError("--stat shows the summary, --quiet nothing: needed one of them")
-    from ecmproto.diff import Comparison, rules_of
-    from ecmproto.diff.comparison import WINDOW_FRAMES
+    from ecmproto.tools.diff import Comparison, rules_of
+    from ecmproto.tools.diff.comparison import WINDOW_FRAMES
 
     rules = rules_of(
         ignore,
@@ -148,7 +148,7 @@ def _watched(batches: Iterable[Batch], reader: CaptureReader) -> Iterator[Batch]
 
 def _show_text(comparison: Comparison, out: Stdout, limit: int | None) -> None:
     """Write the differences, ``limit`` of them or all, and the summary."""
-    from ecmproto.dissect import Lines
+    from ecmproto.frames.dissect import Lines
 
     text = DifferenceText(Lines(), width=shutil.get_terminal_size().columns if sys.stdout.isatty() else 0)
     listed = 0
@@ -174,8 +174,8 @@ def _listable(comparison: Comparison) -> int:
 
 
 def _show_json(comparison: Comparison, out: Stdout, limit: int | None, *, lines: bool) -> None:
-    from ecmproto.codec.document import json_text
-    from ecmproto.diff.document import SCHEMA, difference_document, summary_document
+    from ecmproto.tools.diff.document import SCHEMA, difference_document, summary_document
+    from ecmproto.wire.codec.document import json_text
 
     listed = 0
     comparison.listing = limit != 0

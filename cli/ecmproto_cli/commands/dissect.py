@@ -35,14 +35,14 @@ from ecmproto_cli.terminal import echo, paint, wanted
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from ecmproto.capture import Batch, CaptureCopier, CaptureReader, Interface, Sink
-    from ecmproto.capture.batch import Format
-    from ecmproto.codec import EtherTypes
-    from ecmproto.columns.arrow import Addresses, Repeated
-    from ecmproto.columns.files import Form as FileForm
-    from ecmproto.columns.threads import Turn
-    from ecmproto.dissect import Form, Record
-    from ecmproto.filter import Filter
+    from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, Interface, Sink
+    from ecmproto.frames.capture.batch import Format
+    from ecmproto.frames.columns.arrow import Addresses, Repeated
+    from ecmproto.frames.columns.files import Form as FileForm
+    from ecmproto.frames.columns.threads import Turn
+    from ecmproto.frames.dissect import Form, Record
+    from ecmproto.frames.filter import Filter
+    from ecmproto.wire.codec import EtherTypes
     from ecmproto_cli.capturing import HeldInterrupt
 
     Interrupt: TypeAlias = HeldInterrupt | StoppingInterrupt
@@ -150,7 +150,7 @@ def command(
             repeated="first" if first else "list", addresses="octets" if text is False else "text",
             ethertypes=ethertypes, force=force,
         )  # fmt: skip
-    from ecmproto.capture import CaptureCopier, open_captures, open_sink
+    from ecmproto.frames.capture import CaptureCopier, open_captures, open_sink
 
     with ExitStack() as stack:
         reader = stack.enter_context(
@@ -224,7 +224,7 @@ class _Asked:
 
     def build(self, ethertypes: EtherTypes, *, to_file: bool) -> Form:
         """Return the form, without colours if its output goes to a file."""
-        from ecmproto import dissect
+        from ecmproto.frames import dissect
 
         style = paint if wanted() and not to_file else dissect.plain
         match self.kind:
@@ -244,7 +244,7 @@ class _Asked:
 
 
 def _deep(ethertypes: EtherTypes) -> Callable[[bytes], str]:
-    from ecmproto.layers import payload_text
+    from ecmproto.wire.layers import payload_text
 
     return lambda octets: payload_text(octets, ethertypes=ethertypes)
 
@@ -260,7 +260,7 @@ def _run(
 
     ``flush`` saves what was written so far of the output.
     """
-    from ecmproto.capture import Batch
+    from ecmproto.frames.capture import Batch
 
     items = iter(reader) if copier is None and not out.tells_blocks else reader.items()
     with interrupts(reader) as held:
@@ -291,7 +291,7 @@ def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, ou
     for warning in [*reader.warnings, *(copier.warnings if copier is not None else ())]:
         warn(warning)
     for linktype, count in out.unknown.items():
-        from ecmproto.capture import linktype_name
+        from ecmproto.frames.capture import linktype_name
 
         name = linktype_name(linktype)
         echo(f"{counted(count, 'frame')} of link type {name} ({linktype}) not decoded", err=True)
@@ -354,7 +354,7 @@ class Output:
         *,
         sink: Sink | None = None,
     ) -> None:
-        from ecmproto.dissect.form import Listing
+        from ecmproto.frames.dissect.form import Listing
 
         self._form = form
         self._many_frames = _MANY_FRAMES if form is None else _MANY_OF_FORM.get(kind, _MANY_FRAMES)
@@ -384,7 +384,7 @@ class Output:
 
         Of a large file the batches that follow are begun before one is shown.
         """
-        from ecmproto.capture import Batch
+        from ecmproto.frames.capture import Batch
 
         for item in items:
             if isinstance(item, Batch):
@@ -412,7 +412,7 @@ class Output:
             return Shown(self, batch)
         from concurrent.futures import ThreadPoolExecutor
 
-        from ecmproto.columns.threads import Turn
+        from ecmproto.frames.columns.threads import Turn
 
         self._turn = Turn(self._turn)
         if not by_columns:
@@ -467,12 +467,12 @@ class Output:
         self, batch: Batch, interfaces: Sequence[Interface], turn: Turn
     ) -> tuple[Batch, Iterable[bytes | memoryview]]:
         """Return the frames of a batch that the filter selects, and their text; done by a thread."""
-        from ecmproto.filter.fields import DISPLAYED
+        from ecmproto.frames.filter.fields import DISPLAYED
 
         ethertypes, listing, kept = self._ethertypes, self._listing, batch
         try:
             if self._filter is not None:
-                from ecmproto.columns.selection import selected
+                from ecmproto.frames.columns.selection import selected
 
                 if DISPLAYED in self._filter.fields:
                     turn.wait()
@@ -494,7 +494,7 @@ class Output:
         return batch if len(selected) == len(batch) else batch.select(selected)
 
     def _records(self, batch: Batch) -> Iterator[Record]:
-        from ecmproto.dissect import records
+        from ecmproto.frames.dissect import records
 
         interfaces, ethertypes = self._reader.interfaces, self._ethertypes
         return records(
@@ -533,7 +533,7 @@ class Output:
             self._stdout.write(form.begin(self._reader))
 
     def _count_unknown(self, batch: Batch) -> None:
-        from ecmproto.dissect.form import KNOWN_LINKTYPES
+        from ecmproto.frames.dissect.form import KNOWN_LINKTYPES
 
         interfaces = self._reader.interfaces
         odd = {each.index: each.linktype for each in interfaces if each.linktype not in KNOWN_LINKTYPES}
@@ -563,12 +563,12 @@ def _write_columns(
     before its CaptureError is raised.  A first interrupt ends the file behind the frames before it, as a
     partial one.
     """
-    from ecmproto.capture import open_captures, open_sink
-    from ecmproto.capture.names import is_pipe
-    from ecmproto.columns.arrow import schema_of
-    from ecmproto.columns.column import asked
-    from ecmproto.columns.files import batch_works, fields_present, write_batches
-    from ecmproto.formats.registry import USUAL_FIELDS
+    from ecmproto.frames.capture import open_captures, open_sink
+    from ecmproto.frames.capture.names import is_pipe
+    from ecmproto.frames.columns.arrow import schema_of
+    from ecmproto.frames.columns.column import asked
+    from ecmproto.frames.columns.files import batch_works, fields_present, write_batches
+    from ecmproto.wire.formats.registry import USUAL_FIELDS
 
     names = tuple(field.name for field in asked(None if every else fields or USUAL_FIELDS))
     typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)

@@ -14,7 +14,7 @@ from ecmproto_cli.options import color_option
 from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
-    from ecmproto.live.doctor import Diagnosis
+    from ecmproto.control.live.doctor import Diagnosis
 
 SCHEMA = "ecmproto/doctor/1"
 _STYLES = {"ok": "dim", "note": "name", "finding": "error", "fixed": "tag"}
@@ -37,7 +37,7 @@ def command(interfaces: tuple[str, ...], fix: bool, form: str) -> int:
     ecmproto doctor
     ecmproto doctor -i eth0 --fix
     """
-    from ecmproto.live.doctor import examine, mended
+    from ecmproto.control.live.doctor import examine, mended
 
     checks = list(examine(interfaces))
     if fix:

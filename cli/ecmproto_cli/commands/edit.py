@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TypeVar
 
-    from ecmproto.capture import CaptureReader
-    from ecmproto.codec import EtherTypes
-    from ecmproto.edit import Edit, Report
-    from ecmproto.edit.records import Clock
-    from ecmproto.filter import Filter
+    from ecmproto.frames.capture import CaptureReader
+    from ecmproto.frames.filter import Filter
+    from ecmproto.tools.edit import Edit, Report
+    from ecmproto.tools.edit.records import Clock
+    from ecmproto.wire.codec import EtherTypes
 
     Item = TypeVar("Item")
 
@@ -130,9 +130,9 @@ def command(
         raise click.UsageError("--keep-checksums goes with --set")
     if raw and fix:
         raise click.UsageError("needed --fix or --keep-checksums, got both")
-    from ecmproto.capture.copier import format_of
-    from ecmproto.edit import Edit, assignments_from, edit_capture, frames_from, span_from, tag_from
-    from ecmproto.edit.selection import tag_named
+    from ecmproto.frames.capture.copier import format_of
+    from ecmproto.tools.edit import Edit, assignments_from, edit_capture, frames_from, span_from, tag_from
+    from ecmproto.tools.edit.selection import tag_named
 
     if dry_run:
         form = form or (format_of(output, None) if output else None)  # type: ignore[arg-type]
@@ -176,8 +176,8 @@ def _clock(shift: str | None, scale: str | None) -> Clock | None:
         return None
     from fractions import Fraction
 
-    from ecmproto.edit.records import Clock
     from ecmproto.errors import ParameterError
+    from ecmproto.tools.edit.records import Clock
     from ecmproto.units import parse_time
 
     shift_ns = 0
@@ -253,7 +253,7 @@ def _sums(what: str, frames: Counter[str]) -> list[str]:
 
 def _stale(edit: Edit) -> set[str]:
     """Return the fields set that say which octets a checksum covers, where it is not computed."""
-    from ecmproto.edit.checksums import EXTENTS
+    from ecmproto.tools.edit.checksums import EXTENTS
 
     return {
         each.name

@@ -19,8 +19,8 @@ from ecmproto_cli.terminal import echo, paint
 @color_option
 def command(pattern: str, form: str) -> None:
     """List the fields whose name or description holds PATTERN (a regular expression)."""
-    from ecmproto.filter.literals import expression
-    from ecmproto.formats.registry import ALIASES, catalogue
+    from ecmproto.frames.filter.literals import expression
+    from ecmproto.wire.formats.registry import ALIASES, catalogue
 
     try:
         holds = expression(os.fsencode(pattern))

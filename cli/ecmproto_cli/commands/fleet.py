@@ -32,11 +32,11 @@ from ecmproto_cli.progress import TaskProgress
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
-    from ecmproto.codec import EtherTypes
     from ecmproto.executors.protocol import Shard
-    from ecmproto.filter import Filter
-    from ecmproto.fleet.jobs import Job
-    from ecmproto.fleet.run import Plan, Summary
+    from ecmproto.frames.filter import Filter
+    from ecmproto.tools.fleet.jobs import Job
+    from ecmproto.tools.fleet.run import Plan, Summary
+    from ecmproto.wire.codec import EtherTypes
 
 _TROUBLES_TOLD = 20
 
@@ -113,7 +113,7 @@ def stats(
     ecmproto fleet stats '/captures/**/*.pcapng' --out stats --shard 3/40
     ecmproto fleet stats /captures --out stats --scheduler tcp://head:8786
     """
-    from ecmproto.fleet.jobs import StatsJob
+    from ecmproto.tools.fleet.jobs import StatsJob
     from ecmproto.units import parse_rate, parse_time
 
     job = StatsJob(
@@ -171,7 +171,7 @@ def check(
     \b
     ecmproto fleet check /captures --out checked --mechanism qcn,pfc
     """
-    from ecmproto.fleet.jobs import CheckJob
+    from ecmproto.tools.fleet.jobs import CheckJob
 
     job = CheckJob(
         filter=_text(filter), ethertypes=_changed(ethertypes), select=select, ignore=ignore,
@@ -214,10 +214,10 @@ def parquet(
     ecmproto fleet parquet /captures --out lake --name-pattern '{host}-{date}.pcap'
     ecmproto fleet parquet /captures --out cnms -Y cnm -e cnm.cpid -e cnm.qntz_fb
     """
-    from ecmproto.columns.arrow import arrow
-    from ecmproto.columns.column import asked
-    from ecmproto.fleet.jobs import ParquetJob
-    from ecmproto.formats.registry import USUAL_FIELDS
+    from ecmproto.frames.columns.arrow import arrow
+    from ecmproto.frames.columns.column import asked
+    from ecmproto.tools.fleet.jobs import ParquetJob
+    from ecmproto.wire.formats.registry import USUAL_FIELDS
 
     arrow()
     job = ParquetJob(
@@ -245,7 +245,7 @@ def filter(
     ecmproto fleet filter /captures --out cnms -Y 'cnm or pfc'
     ecmproto fleet filter /captures --out cnms -Y 'cnm or pfc' --merge
     """
-    from ecmproto.fleet.jobs import FilterJob
+    from ecmproto.tools.fleet.jobs import FilterJob
 
     if filter is None:
         raise click.UsageError("needed a filter: -Y FILTER")
@@ -265,9 +265,9 @@ def _changed(ethertypes: EtherTypes) -> dict[str, int]:
 
 def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, merge: bool = False) -> int:
     from ecmproto.executors.running import Tally
-    from ecmproto.fleet.members import roster
-    from ecmproto.fleet.names import NamePattern, captures_named
-    from ecmproto.fleet.run import FleetRun
+    from ecmproto.tools.fleet.members import roster
+    from ecmproto.tools.fleet.names import NamePattern, captures_named
+    from ecmproto.tools.fleet.run import FleetRun
     from ecmproto.units import parse_octets
 
     pattern = NamePattern(fleet.name_pattern) if fleet.name_pattern is not None else None
@@ -349,7 +349,7 @@ def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
 
 
 def _utc(time_ns: int) -> str:
-    from ecmproto.fleet.names import day_of
+    from ecmproto.tools.fleet.names import day_of
 
     seconds = time_ns // NS_PER_S
     return f"{day_of(time_ns)} {seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"

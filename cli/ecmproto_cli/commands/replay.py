@@ -29,17 +29,17 @@ from ecmproto_cli.progress import watched, work
 from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
-    from ecmproto.capture import Batch
-    from ecmproto.codec import EtherTypes
-    from ecmproto.engine.config import LoopConfig, PortConfig
-    from ecmproto.filter import Filter
-    from ecmproto.replay.series import SampleWriter
-    from ecmproto.replay.session import Outcome, Plan
+    from ecmproto.control.engine.config import LoopConfig, PortConfig
+    from ecmproto.control.replay.series import SampleWriter
+    from ecmproto.control.replay.session import Outcome, Plan
+    from ecmproto.frames.capture import Batch
+    from ecmproto.frames.filter import Filter
+    from ecmproto.wire.codec import EtherTypes
 
 
 def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str | None) -> None:
     """Print the parameters of a mechanism's roles and leave."""
-    from ecmproto.mechanisms.registry import find_mechanism
+    from ecmproto.control.mechanisms.registry import find_mechanism
 
     if mechanism is None or ctx.resilient_parsing:
         return
@@ -173,9 +173,9 @@ def command(
     if closed and ports != "one":
         raise click.UsageError("--ports is for open loops: a closed loop has one port")
 
-    from ecmproto.engine.config import LoopConfig, PortConfig, parse_buffer, parse_port_rate
-    from ecmproto.formats.text import mac_of
+    from ecmproto.control.engine.config import LoopConfig, PortConfig, parse_buffer, parse_port_rate
     from ecmproto.units import parse_octets, parse_rate, parse_time
+    from ecmproto.wire.formats.text import mac_of
 
     variants = variants_of(compare) if compare is not None else [Variant(name=name)]
     if len(variants) > 1 and output:
@@ -286,14 +286,14 @@ class ReplayRequest:
     @property
     def path(self) -> str:
         """The captures' names, for titles."""
-        from ecmproto.capture.names import names_shown
+        from ecmproto.frames.capture.names import names_shown
 
         return names_shown(self.paths)
 
 
 def replay_all(request: ReplayRequest) -> None:
     """Replay the capture through each mechanism and show the results."""
-    from ecmproto.replay.series import check_series_path, write_flows
+    from ecmproto.control.replay.series import check_series_path, write_flows
 
     if "-" in request.paths and len(request.variants) > 1:
         raise click.UsageError("--compare reads the capture several times: stdin can be read once")
@@ -325,7 +325,7 @@ def replay_all(request: ReplayRequest) -> None:
 def _check_reports(paths: tuple[str, ...]) -> None:
     """Check before the work that reports can be written."""
     if paths:
-        from ecmproto.report.html import report_form
+        from ecmproto.tools.report.html import report_form
 
         for path in paths:
             report_form(path)
@@ -346,9 +346,9 @@ def _check_that_all_differ(variants: list[Variant], plans: list[Plan]) -> None:
 
 
 def _plan(request: ReplayRequest, variant: Variant) -> Plan:
-    from ecmproto.engine.port import machine_on_port
-    from ecmproto.mechanisms.registry import find_mechanism
-    from ecmproto.replay.session import Plan
+    from ecmproto.control.engine.port import machine_on_port
+    from ecmproto.control.mechanisms.registry import find_mechanism
+    from ecmproto.control.replay.session import Plan
 
     machine = machine_on_port(
         variant.name,
@@ -390,8 +390,8 @@ def _own(request: ReplayRequest, name: str) -> Iterator[str]:
 def _replay(
     request: ReplayRequest, plan: Plan, samples: SampleWriter | None, label: str
 ) -> tuple[Outcome, Exception | None]:
-    from ecmproto.capture import open_captures
-    from ecmproto.replay.session import output_of, replay_capture
+    from ecmproto.control.replay.session import output_of, replay_capture
+    from ecmproto.frames.capture import open_captures
 
     sink = samples.rows_of(plan.machine, plan.variant) if samples else None
     with open_captures(request.paths) as reader:
@@ -409,7 +409,7 @@ def _replay(
 
 
 def _samples(request: ReplayRequest) -> AbstractContextManager[SampleWriter | None]:
-    from ecmproto.replay.series import SampleWriter
+    from ecmproto.control.replay.series import SampleWriter
 
     if request.samples is None:
         return nullcontext()
@@ -417,7 +417,7 @@ def _samples(request: ReplayRequest) -> AbstractContextManager[SampleWriter | No
 
 
 def _show(request: ReplayRequest, outcomes: list[Outcome]) -> None:
-    from ecmproto.replay.session import Comparison
+    from ecmproto.control.replay.session import Comparison
 
     shown = outcomes[0] if len(outcomes) == 1 else Comparison(outcomes)
     if request.form == "json":
@@ -427,10 +427,10 @@ def _show(request: ReplayRequest, outcomes: list[Outcome]) -> None:
 
 
 def _report(request: ReplayRequest, path: str, outcomes: list[Outcome]) -> None:
-    from ecmproto.capture import open_sink
-    from ecmproto.mechanisms.registry import find_mechanism
-    from ecmproto.report.html import report_form
-    from ecmproto.report.replays import replay_report
+    from ecmproto.control.mechanisms.registry import find_mechanism
+    from ecmproto.frames.capture import open_sink
+    from ecmproto.tools.report.html import report_form
+    from ecmproto.tools.report.replays import replay_report
 
     titles = [find_mechanism(variant.name).title for variant in request.variants]
     content = report_form(path)(replay_report(request.path, outcomes, titles))

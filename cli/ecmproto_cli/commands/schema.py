@@ -26,9 +26,9 @@ def command(name: str | None, form: str) -> None:
 
     As lua it is a part of the dissector that ecmproto wireshark prints.
     """
-    from ecmproto.codec.document import format_named
-    from ecmproto.codec.reference import as_dict, as_markdown, as_text
-    from ecmproto.formats.registry import FORMATS
+    from ecmproto.wire.codec.document import format_named
+    from ecmproto.wire.codec.reference import as_dict, as_markdown, as_text
+    from ecmproto.wire.formats.registry import FORMATS
 
     if name is None:
         if form == "json":
@@ -38,7 +38,7 @@ def command(name: str | None, form: str) -> None:
             )
             return
         if form == "lua":
-            from ecmproto.interop.lua import dissector
+            from ecmproto.tools.interop.lua import dissector
 
             echo(dissector(), nl=False)
             return
@@ -47,7 +47,7 @@ def command(name: str | None, form: str) -> None:
         return
     cls = format_named(name.lower(), where="schema")
     if form == "lua":
-        from ecmproto.interop.lua import format_source
+        from ecmproto.tools.interop.lua import format_source
 
         echo(format_source(cls))
     elif form == "json":

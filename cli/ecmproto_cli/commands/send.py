@@ -48,16 +48,22 @@ from ecmproto_cli.recipes import (
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
-    from ecmproto.capture import Batch
-    from ecmproto.capture.linux.interface import InterfaceFacts
-    from ecmproto.capture.linux.schedule import Schedule
-    from ecmproto.capture.linux.sender import FrameSender, Sendable
-    from ecmproto.capture.linux.transmission import GapCounts, Jitter, SendReport, Spacing, Transmission
-    from ecmproto.capture.several import Order
-    from ecmproto.craft.recipe import Chunk, Recipe
-    from ecmproto.craft.sequences import Storm
-    from ecmproto.craft.spec import Reading
-    from ecmproto.formats.ethertypes import EtherTypes
+    from ecmproto.frames.capture import Batch
+    from ecmproto.frames.capture.linux.interface import InterfaceFacts
+    from ecmproto.frames.capture.linux.schedule import Schedule
+    from ecmproto.frames.capture.linux.sender import FrameSender, Sendable
+    from ecmproto.frames.capture.linux.transmission import (
+        GapCounts,
+        Jitter,
+        SendReport,
+        Spacing,
+        Transmission,
+    )
+    from ecmproto.frames.capture.several import Order
+    from ecmproto.tools.craft.recipe import Chunk, Recipe
+    from ecmproto.tools.craft.sequences import Storm
+    from ecmproto.tools.craft.spec import Reading
+    from ecmproto.wire.formats.ethertypes import EtherTypes
 
 
 SCHEMA = "ecmproto/send/1"
@@ -168,9 +174,9 @@ def command(
     ecmproto send -i eth0 pfc-storm prio=3,4 --expect eth1 --junit storm.xml
     ecmproto send pfc-storm prio=3,4 --expect-from behind.pcapng --expect-near before.pcapng
     """
-    from ecmproto.capture.linux.schedule import schedule_of
-    from ecmproto.capture.linux.sender import Sendable
-    from ecmproto.capture.linux.transmission import MANY_FRAMES
+    from ecmproto.frames.capture.linux.schedule import schedule_of
+    from ecmproto.frames.capture.linux.sender import Sendable
+    from ecmproto.frames.capture.linux.transmission import MANY_FRAMES
 
     options = taken_options(line)
     many = "max" not in (rate, speed) and (loop or (count or 0) >= MANY_FRAMES)
@@ -248,7 +254,7 @@ def _judged(
     ethertypes: EtherTypes,
 ) -> int:
     """Send a sequence, or read what came of one, and say whether that is what is expected."""
-    from ecmproto.capture.linux.schedule import schedule_of
+    from ecmproto.frames.capture.linux.schedule import schedule_of
     from ecmproto_cli.verdicts import (
         Test,
         check_sides,
@@ -290,7 +296,7 @@ def _judged(
 
 def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterable[Batch]]:
     """Return a function that reads the captures anew at each call."""
-    from ecmproto.capture import open_captures
+    from ecmproto.frames.capture import open_captures
 
     def source() -> Iterator[Batch]:
         with open_captures(paths) as reader:
@@ -307,8 +313,8 @@ def _crafted(
     words: tuple[str, ...], spec: str | None, line: dict[str, Any], seed: int | None, ethertypes: EtherTypes
 ) -> Callable[[], Iterable[Batch]]:
     """Return a function that builds the same frames anew at each call."""
-    from ecmproto.craft.recipe import chunks
-    from ecmproto.craft.spec import Reading
+    from ecmproto.tools.craft.recipe import chunks
+    from ecmproto.tools.craft.spec import Reading
 
     drawn = secrets.randbits(32) if seed is None else seed
     told: list[int] = []
@@ -341,7 +347,7 @@ def _told(
 
 
 def _frames(source: Callable[[], Iterable[Batch]], count: int | None, loop: bool) -> Iterable[Batch]:
-    from ecmproto.capture.linux.sender import repeated
+    from ecmproto.frames.capture.linux.sender import repeated
 
     return source() if count is None and not loop else repeated(source, frames=count)
 
@@ -358,7 +364,7 @@ class Keeping:
         self, sender: FrameSender, schedule: Schedule, check: Callable[[], None]
     ) -> Transmission:
         """Return the transmission that sends by a schedule."""
-        from ecmproto.capture.linux.transmission import Transmission
+        from ecmproto.frames.capture.linux.transmission import Transmission
 
         work.at(lambda: "send")
         return Transmission(
@@ -385,7 +391,7 @@ def _send(
 
 def _speed_of(interface: str) -> int:
     """Return the speed of an interface's link."""
-    from ecmproto.capture.linux.interface import interface_facts, speed_bps
+    from ecmproto.frames.capture.linux.interface import interface_facts, speed_bps
 
     found = speed_bps(interface_facts(interface).name)
     if not found:
@@ -444,9 +450,9 @@ def send_storm(
 
 
 def _batch(line: str, storm: Storm, ethertypes: EtherTypes) -> Batch:
-    from ecmproto.capture import Batch
-    from ecmproto.codec import encode
-    from ecmproto.craft import build
+    from ecmproto.frames.capture import Batch
+    from ecmproto.tools.craft import build
+    from ecmproto.wire.codec import encode
 
     return Batch.from_frames([encode(build(line, raw=storm.raw, ethertypes=ethertypes))])
 
@@ -457,7 +463,7 @@ class _StormTransmission:
     def __init__(
         self, sender: FrameSender, storm: Storm, keeping: Keeping, check: Callable[[], None]
     ) -> None:
-        from ecmproto.capture.linux.schedule import FrameRate
+        from ecmproto.frames.capture.linux.schedule import FrameRate
 
         self._sender = sender
         self._storm = storm
@@ -509,7 +515,7 @@ def check_link(facts: InterfaceFacts) -> None:
 @contextmanager
 def _ahead(interface: str) -> Iterator[None]:
     """Run before all ordinary processes; InterfaceError where the process may not."""
-    from ecmproto.live.privileges import run_in_realtime
+    from ecmproto.control.live.privileges import run_in_realtime
 
     try:
         run_in_realtime()
@@ -532,7 +538,7 @@ def opened_sender(
 
     InterfaceError for one that is not there or down, and where the process may not do what is asked.
     """
-    from ecmproto.capture.linux.sender import FrameSender
+    from ecmproto.frames.capture.linux.sender import FrameSender
 
     held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
     with FrameSender(interface, bypass_queues=bypass) as sender, held:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import ThreadPoolExecutor
 
-    from ecmproto.capture import Batch, CaptureReader
-    from ecmproto.codec import EtherTypes
-    from ecmproto.filter import Filter
-    from ecmproto.stats import Accumulator, Statistics
+    from ecmproto.frames.capture import Batch, CaptureReader
+    from ecmproto.frames.filter import Filter
+    from ecmproto.frames.stats import Accumulator, Statistics
+    from ecmproto.wire.codec import EtherTypes
 
 
 @click.command()
@@ -73,9 +73,9 @@ def command(
     without_compiler(paths)
     from concurrent.futures import ThreadPoolExecutor
 
-    from ecmproto.capture import open_captures
-    from ecmproto.capture.names import names_shown
-    from ecmproto.stats import Accumulator
+    from ecmproto.frames.capture import open_captures
+    from ecmproto.frames.capture.names import names_shown
+    from ecmproto.frames.stats import Accumulator
     from ecmproto.units import parse_rate, parse_time
 
     writers = _writers(report)
@@ -112,7 +112,7 @@ def _count(
     pool: ThreadPoolExecutor,
 ) -> bool:
     """Count the reader's frames, up to ``limit``; return whether that was interrupted."""
-    from ecmproto.stats.accumulator import add_all
+    from ecmproto.frames.stats.accumulator import add_all
 
     try:
         with HeldInterrupt() as held:
@@ -135,13 +135,13 @@ def _writers(names: tuple[str, ...]) -> list[Callable[[Statistics, str], bytes]]
     """Return the writer of each report; a report that cannot be written is refused before any work."""
     if not names:
         return []
-    from ecmproto.report.capture_page import statistics_form
+    from ecmproto.tools.report.capture_page import statistics_form
 
     return [statistics_form(name) for name in names]
 
 
 def _show(statistics: Statistics, path: str, form: str) -> None:
-    from ecmproto.stats import document_text
+    from ecmproto.frames.stats import document_text
 
     if form == "json":
         echo(document_text(statistics, path), nl=False)
@@ -156,7 +156,7 @@ def _show(statistics: Statistics, path: str, form: str) -> None:
 
 
 def _write(name: str, octets: bytes, force: bool) -> None:
-    from ecmproto.capture import open_sink
+    from ecmproto.frames.capture import open_sink
 
     with open_sink(name, force=force) as sink:
         sink.write(octets)

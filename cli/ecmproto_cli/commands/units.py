@@ -65,13 +65,13 @@ def _say(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[st
 
 
 def _link(rate: str) -> int:
-    from ecmproto.lossless import check_rate
+    from ecmproto.control.mechanisms.lossless import check_rate
 
     return check_rate(parse_rate(rate))
 
 
 def _whole_ns(ns: Fraction, name: str) -> int:
-    from ecmproto.lossless import check_time
+    from ecmproto.control.mechanisms.lossless import check_time
 
     return math.ceil(check_time(ns, name))
 
@@ -91,7 +91,7 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
     How long it lasts, how many frames a second hold a queue, what a link carries in that time, and the
     headroom that the sender of the pause needs.
     """
-    from ecmproto.lossless import (
+    from ecmproto.control.mechanisms.lossless import (
         MOST_QUANTA,
         PAUSE_OCTETS,
         QUANTUM_OCTETS,
@@ -183,7 +183,7 @@ def headroom(
     form: str,
 ) -> None:
     """Work out the PFC headroom of a priority, term by term: all that arrives after the decision to pause."""
-    from ecmproto import lossless
+    from ecmproto.control.mechanisms import lossless
 
     rate_bps = _link(rate)
     given = [

@@ -12,14 +12,14 @@ from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
-    from ecmproto.interop.wireshark import InstalledFile
+    from ecmproto.tools.interop.wireshark import InstalledFile
 
 
 def install_files() -> list[InstalledFile]:
     """Return the files that ``install`` writes and ``uninstall`` removes."""
-    from ecmproto.interop.extcap import SCRIPT_NAME, entry_script
-    from ecmproto.interop.lua import FILE_NAME, dissector
-    from ecmproto.interop.wireshark import InstalledFile
+    from ecmproto.tools.interop.extcap import SCRIPT_NAME, entry_script
+    from ecmproto.tools.interop.lua import FILE_NAME, dissector
+    from ecmproto.tools.interop.wireshark import InstalledFile
 
     return [
         InstalledFile(kind="plugin", name=FILE_NAME, text=dissector()),
@@ -35,7 +35,7 @@ def command() -> None:
 @command.command(name="print")
 def print_command() -> None:
     """Print the dissector: one Lua file, for Wireshark 4.0 and later."""
-    from ecmproto.interop.lua import dissector
+    from ecmproto.tools.interop.lua import dissector
 
     echo(dissector(), nl=False)
 
@@ -90,7 +90,7 @@ def uninstall(folder: Path | None) -> None:
 
 
 def _places(folder: Path | None) -> list[tuple[Path, InstalledFile]]:
-    from ecmproto.interop.wireshark import folders
+    from ecmproto.tools.interop.wireshark import folders
 
     files = install_files()
     where = {file.kind: folder for file in files} if folder is not None else dict(folders())

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ecmproto.capture import Batch
-from ecmproto.capture.linux import compiled_departures, departures
-from ecmproto.capture.linux.compiled_departures import as_record, compiled_text
-from ecmproto.capture.linux.departures import (
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.capture.linux import compiled_departures, departures
+from ecmproto.frames.capture.linux.compiled_departures import as_record, compiled_text
+from ecmproto.frames.capture.linux.departures import (
     ALL_LEFT,
     BURST,
     LOOK,
@@ -28,12 +28,12 @@ from ecmproto.capture.linux.departures import (
     new_counts,
     percentile_ns,
 )
-from ecmproto.capture.linux.schedule import FrameRate, schedule_of
-from ecmproto.capture.linux.sender import FrameSender
-from ecmproto.capture.linux.transmission import Transmission
+from ecmproto.frames.capture.linux.schedule import FrameRate, schedule_of
+from ecmproto.frames.capture.linux.sender import FrameSender
+from ecmproto.frames.capture.linux.transmission import Transmission
 from ecmproto.kernels.kernel import compiled
-from ecmproto.record import new_record
-from ecmproto.structs import Struct
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Struct
 from tests.capture.linux.traffic import frame
 from tests.namespaces import NEAR, PATIENCE_S, Network
 

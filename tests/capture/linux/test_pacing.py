@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch
-from ecmproto.capture.linux.schedule import (
+from ecmproto.errors import ParameterError
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.capture.linux.schedule import (
     AsFastAsPossible,
     BitRate,
     CaptureTimes,
@@ -17,7 +18,6 @@ from ecmproto.capture.linux.schedule import (
     Schedule,
     schedule_of,
 )
-from ecmproto.errors import ParameterError
 
 LENGTHS = st.lists(st.integers(0, 9000), max_size=40)
 BATCHES = st.lists(LENGTHS, max_size=5)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch, Block, CaptureCopier, open_capture
-from ecmproto.capture.linux import receiver as ring_module
-from ecmproto.capture.linux.bpf import LOAD_HALF, RETURN, Instruction
-from ecmproto.capture.linux.packet_socket import SLOT_HEADER, SOL_PACKET, TPACKET_V2, PacketSocket
-from ecmproto.capture.linux.reader import open_interface
-from ecmproto.capture.linux.receiver import FrameReceiver, Ring
-from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import InterfaceError
+from ecmproto.frames.capture import Batch, Block, CaptureCopier, open_capture
+from ecmproto.frames.capture.linux import receiver as ring_module
+from ecmproto.frames.capture.linux.bpf import LOAD_HALF, RETURN, Instruction
+from ecmproto.frames.capture.linux.packet_socket import SLOT_HEADER, SOL_PACKET, TPACKET_V2, PacketSocket
+from ecmproto.frames.capture.linux.reader import open_interface
+from ecmproto.frames.capture.linux.receiver import FrameReceiver, Ring
+from ecmproto.frames.capture.linux.sender import FrameSender
 from tests.capture.linux.traffic import (
     TAGGED,
     captured,
@@ -377,7 +377,7 @@ def test_times_are_a_cards_own_where_it_stamps_all_frames(
 ) -> None:
     with open_interface(FAR) as reader:
         assert not reader.hardware_times
-    monkeypatch.setattr("ecmproto.capture.linux.packet_socket._receive_filter", lambda opened: 1)
+    monkeypatch.setattr("ecmproto.frames.capture.linux.packet_socket._receive_filter", lambda opened: 1)
     with open_interface(FAR) as reader, ended_after(reader):
         assert reader.hardware_times
         before = time.time_ns()

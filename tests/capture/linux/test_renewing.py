@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch
-from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.capture.linux.schedule import FrameRate
-from ecmproto.capture.linux.sender import FrameSender
-from ecmproto.capture.linux.transmission import Refusal, SendReport, Transmission
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
+from ecmproto.frames.capture.linux.schedule import FrameRate
+from ecmproto.frames.capture.linux.sender import FrameSender
+from ecmproto.frames.capture.linux.transmission import Refusal, SendReport, Transmission
 from tests.capture.linux.traffic import frame
 from tests.namespaces import FAR, NEAR, Network
 
@@ -33,7 +33,7 @@ def seen(receiver: FrameReceiver) -> tuple[list[bytes], np.ndarray]:
 @pytest.fixture(autouse=True)
 def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have `check` called behind each frame."""
-    monkeypatch.setattr("ecmproto.capture.linux.transmission._LOOK_NS", 0)
+    monkeypatch.setattr("ecmproto.frames.capture.linux.transmission._LOOK_NS", 0)
 
 
 def report_of(

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ecmproto.capture import Batch
-from ecmproto.capture.linux.interface import interface_facts
-from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.capture.linux.schedule import schedule_of
-from ecmproto.capture.linux.sender import FrameSender, Messages
-from ecmproto.capture.linux.transmission import Refusal, Transmission
 from ecmproto.errors import InterfaceError
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.capture.linux.interface import interface_facts
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
+from ecmproto.frames.capture.linux.schedule import schedule_of
+from ecmproto.frames.capture.linux.sender import FrameSender, Messages
+from ecmproto.frames.capture.linux.transmission import Refusal, Transmission
 from tests.capture.linux.traffic import TAGGED, eventually, frame, random_frames, received
 from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
 
@@ -183,7 +183,7 @@ def test_a_link_that_comes_back_is_waited_for(veth: Network, many: bool) -> None
 def test_a_link_that_stays_down_is_an_error(
     veth: Network, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:
-    monkeypatch.setattr("ecmproto.capture.linux.transmission._PATIENCE_NS", 50_000_000)
+    monkeypatch.setattr("ecmproto.frames.capture.linux.transmission._PATIENCE_NS", 50_000_000)
     with FrameSender(NEAR) as sender:
         veth.ip(f"link set {NEAR} down")
         transmission = Transmission(sender, schedule_of(rate="max"), many=many)
@@ -196,7 +196,7 @@ def test_a_link_that_stays_down_is_an_error(
 def test_frames_that_the_other_end_refuses_are_an_error(
     veth: Network, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:
-    monkeypatch.setattr("ecmproto.capture.linux.transmission._PATIENCE_NS", 50_000_000)
+    monkeypatch.setattr("ecmproto.frames.capture.linux.transmission._PATIENCE_NS", 50_000_000)
     veth.ip(f"link set {NEAR} mtu 1600")
     with FrameSender(NEAR) as sender:
         transmission = Transmission(sender, schedule_of(rate="max"), many=many)
@@ -308,7 +308,7 @@ def test_frames_that_are_paced_evenly_never_leave_in_bunches(
 ) -> None:
     machine: Any = SlowMachine()
     for module in ("departures", "transmission"):
-        monkeypatch.setattr(f"ecmproto.capture.linux.{module}.time", machine)
+        monkeypatch.setattr(f"ecmproto.frames.capture.linux.{module}.time", machine)
     transmission = Transmission(machine, schedule_of(rate="100kpps"), even=even)
     transmission.run([Batch.from_frames([bytes(60)] * 1000)] * 2)
     times = [now_ns for now_ns, _ in machine.calls]

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ecmproto.capture import Batch, open_capture
-from ecmproto.capture.linux.reader import InterfaceReader
-from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.capture.linux.sender import FrameSender
 from ecmproto.errors import CaptureError
+from ecmproto.frames.capture import Batch, open_capture
+from ecmproto.frames.capture.linux.reader import InterfaceReader
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
+from ecmproto.frames.capture.linux.sender import FrameSender
 from tests.namespaces import PATIENCE_S
 
 ADDRESSES = bytes.fromhex("020000000002020000000001")

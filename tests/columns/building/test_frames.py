@@ -16,8 +16,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch
-from ecmproto.codec import (
+from ecmproto.errors import ColumnError, DecodeError, EncodeError, ParameterError, SpecError
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns import Stretches, Texts, extract
+from ecmproto.frames.columns.building.frames import frames_from
+from ecmproto.tools.craft import build
+from ecmproto.tools.craft.builders import put_right
+from ecmproto.tools.fuzz.strategies import frames, layers_of, values_of
+from ecmproto.wire.codec import (
     CNM,
     PFC,
     TCP,
@@ -33,17 +39,11 @@ from ecmproto.codec import (
     encapsulated,
     encode,
 )
-from ecmproto.codec.frame import fixed
-from ecmproto.columns import Stretches, Texts, extract
-from ecmproto.columns.building.frames import frames_from
-from ecmproto.craft import build
-from ecmproto.craft.builders import put_right
-from ecmproto.errors import ColumnError, DecodeError, EncodeError, ParameterError, SpecError
-from ecmproto.formats.base import Layer
-from ecmproto.formats.registry import FORMATS, dispatch
-from ecmproto.formats.schema import Field
-from ecmproto.formats.text import text_of
-from ecmproto.fuzz.strategies import frames, layers_of, values_of
+from ecmproto.wire.codec.frame import fixed
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.registry import FORMATS, dispatch
+from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.formats.text import text_of
 
 MIXED_OCTETS = st.binary(max_size=12) | st.sampled_from([bytes(46), bytes(64), b"\x01" * 70])
 
@@ -411,8 +411,8 @@ def test_flags_and_their_field_are_the_same() -> None:
 def test_few_frames_need_no_compiler() -> None:
     code = """
 import sys
-from ecmproto.craft import build
-from ecmproto.columns.building.frames import frames_from
+from ecmproto.tools.craft import build
+from ecmproto.frames.columns.building.frames import frames_from
 assert len(frames_from(build("cnm"), 20, {"cnm.qntz_fb": range(20), "cnm.msdu": [b"1", b"22"] * 10})) == 20
 assert not {"numba", "pyarrow", "scapy"} & sys.modules.keys(), sys.modules.keys()
 """

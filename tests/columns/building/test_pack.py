@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ecmproto.codec import (
+from ecmproto.errors import EncodeError
+from ecmproto.frames.columns.building.frames import Given, pack
+from ecmproto.wire.codec import (
     BCN,
     CNM,
     E2CM,
@@ -26,11 +28,9 @@ from ecmproto.codec import (
     RDTag,
     RRTTag,
 )
-from ecmproto.columns.building.frames import Given, pack
-from ecmproto.errors import EncodeError
-from ecmproto.formats.base import Layer
-from ecmproto.formats.registry import FORMATS
-from ecmproto.formats.schema import Field
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.registry import FORMATS
+from ecmproto.wire.formats.schema import Field
 
 COUNTS = st.integers(0, 4)
 KINDS = [kind for kind in FORMATS if any(field.bits for field in kind.layout)]

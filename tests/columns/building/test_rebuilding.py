@@ -13,17 +13,27 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, open_capture
-from ecmproto.codec import TLV, CongestionNotificationTLV, Data, Ethernet, Frame, IPv4, IPv6, decode, encode
-from ecmproto.columns import every_name, extract
-from ecmproto.columns.arrow import record_batch_of, schema_of
-from ecmproto.columns.building.rebuilding import NO_VALUE, batch_from, told_apart
-from ecmproto.columns.files import read_table, write_columns
-from ecmproto.craft import build
 from ecmproto.errors import ColumnError, SpecError
-from ecmproto.formats.base import Layer
-from ecmproto.formats.ip import AH, DestinationOptions, HopByHop, Routing
-from ecmproto.fuzz.strategies import arbitrary_octets, frames, layers_of, mutated, octets_of, truncated
+from ecmproto.frames.capture import Batch, open_capture
+from ecmproto.frames.columns import every_name, extract
+from ecmproto.frames.columns.arrow import record_batch_of, schema_of
+from ecmproto.frames.columns.building.rebuilding import NO_VALUE, batch_from, told_apart
+from ecmproto.frames.columns.files import read_table, write_columns
+from ecmproto.tools.craft import build
+from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, layers_of, mutated, octets_of, truncated
+from ecmproto.wire.codec import (
+    TLV,
+    CongestionNotificationTLV,
+    Data,
+    Ethernet,
+    Frame,
+    IPv4,
+    IPv6,
+    decode,
+    encode,
+)
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ip import AH, DestinationOptions, HopByHop, Routing
 from tests.conftest import REPOSITORY, SHARED_CAPTURES
 
 PCAPS = sorted((REPOSITORY / "pcaps").glob("*.pcap*"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ecmproto.capture import Batch, Interface, open_capture
-from ecmproto.columns.selection import selected
-from ecmproto.dissect import Record, records
 from ecmproto.errors import CaptureError
-from ecmproto.filter import Filter
-from ecmproto.filter.evaluation import predicate
-from ecmproto.filter.fields import Test
-from ecmproto.filter.literals import text_of
-from ecmproto.fuzz.checks.frames import ETHERNET_ONLY
+from ecmproto.frames.capture import Batch, Interface, open_capture
+from ecmproto.frames.columns.selection import selected
+from ecmproto.frames.dissect import Record, records
+from ecmproto.frames.filter import Filter
+from ecmproto.frames.filter.evaluation import predicate
+from ecmproto.frames.filter.fields import Test
+from ecmproto.frames.filter.literals import text_of
+from ecmproto.tools.fuzz.checks.frames import ETHERNET_ONLY
 
 
 class Sample:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.columns.selection import count
 from ecmproto.errors import CaptureError, FilterError
-from ecmproto.filter import compile_filter
+from ecmproto.frames.columns.selection import count
+from ecmproto.frames.filter import compile_filter
 from tests.conftest import REPOSITORY
 from tests.filter.captured import bundled, selected
 

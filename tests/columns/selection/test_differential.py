@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch
-from ecmproto.columns import selection
-from ecmproto.columns.extraction import SHARED_FRAMES as SHARED_WORK
-from ecmproto.columns.selection import selected
-from ecmproto.filter import Filter, compile_filter
-from ecmproto.filter.evaluation import values_of
-from ecmproto.filter.fields import Test, Value, find
-from ecmproto.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns import selection
+from ecmproto.frames.columns.extraction import SHARED_FRAMES as SHARED_WORK
+from ecmproto.frames.columns.selection import selected
+from ecmproto.frames.filter import Filter, compile_filter
+from ecmproto.frames.filter.evaluation import values_of
+from ecmproto.frames.filter.fields import Test, Value, find
+from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
 from tests.columns.selection.reference import Sample, samples
 from tests.columns.spoilt import INTERFACES, spoilt_batch
 from tests.columns.test_extraction import BUNDLED

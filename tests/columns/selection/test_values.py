@@ -8,15 +8,15 @@ import random
 import numpy as np
 import pytest
 
-from ecmproto.capture import Batch
-from ecmproto.codec import Ethernet, Frame, IPv4, IPv6, encode
-from ecmproto.columns import selection
-from ecmproto.columns.column import Texts, Values
-from ecmproto.columns.relations import compared, matched, related, stretches_of
-from ecmproto.columns.selection import integers_anded, portions, selected
-from ecmproto.filter import compile_filter
-from ecmproto.filter.evaluation import RELATIONS
-from ecmproto.filter.fields import Constant, Relation
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns import selection
+from ecmproto.frames.columns.column import Texts, Values
+from ecmproto.frames.columns.relations import compared, matched, related, stretches_of
+from ecmproto.frames.columns.selection import integers_anded, portions, selected
+from ecmproto.frames.filter import compile_filter
+from ecmproto.frames.filter.evaluation import RELATIONS
+from ecmproto.frames.filter.fields import Constant, Relation
+from ecmproto.wire.codec import Ethernet, Frame, IPv4, IPv6, encode
 from tests.columns.selection.reference import Sample
 from tests.columns.spoilt import INTERFACES, spoilt_batch
 

@@ -1,1 +1,1 @@
-"""Tests of ecmproto.columns.text."""
+"""Tests of ecmproto.frames.columns.text."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ecmproto.columns.text.digits import dotted, grouped, significant
+from ecmproto.frames.columns.text.digits import dotted, grouped, significant
 from ecmproto.kernels.kernel import compiled
 
 OUT = np.zeros(64, np.uint8)

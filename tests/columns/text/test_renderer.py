@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.codec import CNM, VLAN, Data, Ethernet, decode_lax
-from ecmproto.columns.text import renderer, vocabulary
-from ecmproto.columns.text.pieces import (
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.columns.text import renderer, vocabulary
+from ecmproto.frames.columns.text.pieces import (
     Binary,
     Bits,
     Cell,
@@ -38,7 +37,8 @@ from ecmproto.columns.text.pieces import (
     Widest,
     Word,
 )
-from ecmproto.columns.text.renderer import Renderer
+from ecmproto.frames.columns.text.renderer import Renderer
+from ecmproto.wire.codec import CNM, VLAN, Data, Ethernet, decode_lax
 from tests.dissect.sample import FRAMES
 
 HEADER = bytes(12) + b"\x99\x99"

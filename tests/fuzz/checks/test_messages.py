@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from ecmproto.codec import CNM, decode_lax
-from ecmproto.fuzz.checks.messages import MessageCheck
-from ecmproto.fuzz.subjects import template_frames
-from ecmproto.mechanisms.api.machine import ParsedFeedback
-from ecmproto.mechanisms.ecm.machine import ECMMachine
-from ecmproto.mechanisms.qcn.machine import QCNMachine
-from ecmproto.mechanisms.qcn.reaction_point import QCNStations
+from ecmproto.control.mechanisms.api.machine import ParsedFeedback
+from ecmproto.control.mechanisms.ecm.machine import ECMMachine
+from ecmproto.control.mechanisms.qcn.machine import QCNMachine
+from ecmproto.control.mechanisms.qcn.reaction_point import QCNStations
+from ecmproto.tools.fuzz.checks.messages import MessageCheck
+from ecmproto.tools.fuzz.subjects import template_frames
+from ecmproto.wire.codec import CNM, decode_lax
 
 CNM_FRAME = next(octets for octets in template_frames() if CNM in decode_lax(octets))
 HEARD = ParsedFeedback({"kind": 1, "priority": 0, "qntz_fb": 9}, None)

@@ -10,9 +10,9 @@ from itertools import islice
 
 import pytest
 
-from ecmproto.capture import batch, pcapng
-from ecmproto.fuzz.checks.readers import CaptureUseCheck
-from ecmproto.fuzz.subjects import SUBJECTS
+from ecmproto.frames.capture import batch, pcapng
+from ecmproto.tools.fuzz.checks.readers import CaptureUseCheck
+from ecmproto.tools.fuzz.subjects import SUBJECTS
 
 CASES = 500
 
@@ -46,7 +46,7 @@ def test_numbers_that_are_not_clamped_are_found(module: object, monkeypatch: pyt
 
 def test_arrivals_as_late_as_never_are_found() -> None:
     planted = (
-        "from ecmproto.engine import arrivals; arrivals._LATEST_NS = arrivals.TIME_LIMIT_NS; "
+        "from ecmproto.control.engine import arrivals; arrivals._LATEST_NS = arrivals.TIME_LIMIT_NS; "
         "from tests.fuzz.checks.test_readers import use; use()"
     )
     done = subprocess.run(

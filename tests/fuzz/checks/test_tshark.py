@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.fuzz.cases import Cases
-from ecmproto.fuzz.checks.tshark import (
+from ecmproto.tools.fuzz.cases import Cases
+from ecmproto.tools.fuzz.checks.tshark import (
     FIELDS,
     Fields,
     Sample,

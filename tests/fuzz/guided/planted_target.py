@@ -6,8 +6,8 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 
-from ecmproto.fuzz.checks.base import Difference
-from ecmproto.fuzz.guided.targets import GuidedTarget
+from ecmproto.tools.fuzz.checks.base import Difference
+from ecmproto.tools.fuzz.guided.targets import GuidedTarget
 
 if "PLANTED_BROKEN" in os.environ:
     raise RuntimeError("planted")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
-from ecmproto.fuzz.findings import Finding, Progress
-from ecmproto.fuzz.guided import campaign as guided_campaign
-from ecmproto.fuzz.guided.campaign import GuidedCampaign
+from ecmproto.tools.fuzz.findings import Finding, Progress
+from ecmproto.tools.fuzz.guided import campaign as guided_campaign
+from ecmproto.tools.fuzz.guided.campaign import GuidedCampaign
 from ecmproto_cli.main import run
 from tests.conftest import REPOSITORY
 from tests.fuzz.guided import planted_target

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.fuzz.checks.base import Items
-from ecmproto.fuzz.guided.targets import (
+from ecmproto.tools.fuzz.checks.base import Items
+from ecmproto.tools.fuzz.guided.targets import (
     TARGETS,
     committed_inputs,
     find_target,
@@ -16,8 +16,8 @@ from ecmproto.fuzz.guided.targets import (
     write_folder,
     write_lines,
 )
-from ecmproto.fuzz.subjects import SUBJECTS
-from ecmproto_cli.commands.fuzz_guided import TARGETS as OF_THE_COMMAND
+from ecmproto.tools.fuzz.subjects import SUBJECTS
+from ecmproto_cli.commands.fuzz.guided import TARGETS as OF_THE_COMMAND
 
 MOST_OCTETS = 200_000
 

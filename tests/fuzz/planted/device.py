@@ -11,9 +11,9 @@ import struct
 import sys
 import time
 
-from ecmproto.capture import Batch
-from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
+from ecmproto.frames.capture.linux.sender import FrameSender
 
 TAGS = (0x8100, 0x88A8, 0x22E9)
 DEEPEST = 5

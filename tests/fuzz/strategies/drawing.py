@@ -9,20 +9,7 @@ from typing import Any, TypeVar
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis.strategies import SearchStrategy
 
-from ecmproto.codec import (
-    BCN,
-    CNM,
-    E2CM,
-    ECM,
-    CMTag,
-    CNTag,
-    DBPRateReport,
-    FECNReturn,
-    Layer,
-    RDTag,
-    RRTTag,
-)
-from ecmproto.fuzz.strategies import (
+from ecmproto.tools.fuzz.strategies import (
     bcn_messages,
     cm_tags,
     cn_tags,
@@ -34,6 +21,19 @@ from ecmproto.fuzz.strategies import (
     fecn_returns,
     rd_tags,
     rrt_tags,
+)
+from ecmproto.wire.codec import (
+    BCN,
+    CNM,
+    E2CM,
+    ECM,
+    CMTag,
+    CNTag,
+    DBPRateReport,
+    FECNReturn,
+    Layer,
+    RDTag,
+    RRTTag,
 )
 
 T = TypeVar("T")

@@ -8,9 +8,9 @@ import struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.capture import open_capture
-from ecmproto.codec import encode
-from ecmproto.fuzz.strategies import DrawnCapture, DrawnFrame, captures, pause_frames
+from ecmproto.frames.capture import open_capture
+from ecmproto.tools.fuzz.strategies import DrawnCapture, DrawnFrame, captures, pause_frames
+from ecmproto.wire.codec import encode
 from tests.fuzz.strategies.drawing import collected, smallest
 
 

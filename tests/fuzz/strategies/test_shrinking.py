@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 from hypothesis.strategies import SearchStrategy
 
-from ecmproto.codec import (
+from ecmproto.tools.fuzz.strategies import (
+    cnms,
+    ecm_frames,
+    frames,
+    lldp_frames,
+    message_frames,
+    pause_frames,
+    pfc_frames,
+    tagged_frames,
+)
+from ecmproto.wire.codec import (
     CNM,
     ECM,
     PFC,
@@ -21,16 +31,6 @@ from ecmproto.codec import (
     ITag,
     Layer,
     encode,
-)
-from ecmproto.fuzz.strategies import (
-    cnms,
-    ecm_frames,
-    frames,
-    lldp_frames,
-    message_frames,
-    pause_frames,
-    pfc_frames,
-    tagged_frames,
 )
 from tests.fuzz.strategies.drawing import NAMED, smallest
 

@@ -10,7 +10,30 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ecmproto.codec import (
+from ecmproto.errors import EncodeError
+from ecmproto.tools.fuzz import strategies
+from ecmproto.tools.fuzz.strategies import (
+    arbitrary_octets,
+    captures,
+    cnms,
+    e2cm_messages,
+    e2cm_probes,
+    frames,
+    layers_of,
+    lldp_frames,
+    message_frames,
+    mutated,
+    octets_of,
+    pause_frames,
+    pfc_frames,
+    roce_frames,
+    tag_stacks,
+    tagged_frames,
+    truncated,
+    values_of,
+    vlan_stacks,
+)
+from ecmproto.wire.codec import (
     BCN,
     CNM,
     E2CM,
@@ -34,32 +57,9 @@ from ecmproto.codec import (
     decode_lax,
     encode,
 )
-from ecmproto.codec.frame import frame_check_sequence
-from ecmproto.errors import EncodeError
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.formats.registry import FORMATS, announcement
-from ecmproto.fuzz import strategies
-from ecmproto.fuzz.strategies import (
-    arbitrary_octets,
-    captures,
-    cnms,
-    e2cm_messages,
-    e2cm_probes,
-    frames,
-    layers_of,
-    lldp_frames,
-    message_frames,
-    mutated,
-    octets_of,
-    pause_frames,
-    pfc_frames,
-    roce_frames,
-    tag_stacks,
-    tagged_frames,
-    truncated,
-    values_of,
-    vlan_stacks,
-)
+from ecmproto.wire.codec.frame import frame_check_sequence
+from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.registry import FORMATS, announcement
 from tests.fuzz.strategies.drawing import NAMED, collected
 
 ANNOUNCED = [cls for cls in FORMATS if announcement(cls, DEFAULT) is not None]

@@ -6,14 +6,14 @@ import subprocess
 
 import pytest
 
-from ecmproto.capture.batch import Batch
-from ecmproto.capture.linux import interface
-from ecmproto.capture.linux.interface import interface_facts
-from ecmproto.capture.linux.receiver import FrameReceiver
-from ecmproto.capture.linux.sender import FrameSender
+from ecmproto.control.live import doctor
+from ecmproto.control.live.doctor import Diagnosis, examine, mended
 from ecmproto.errors import InterfaceError
-from ecmproto.live import doctor
-from ecmproto.live.doctor import Diagnosis, examine, mended
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.frames.capture.linux import interface
+from ecmproto.frames.capture.linux.interface import interface_facts
+from ecmproto.frames.capture.linux.receiver import FrameReceiver
+from ecmproto.frames.capture.linux.sender import FrameSender
 from tests.capture.linux.traffic import frame, received, send
 from tests.namespaces import FAR, NEAR, Network
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.live import doctor
-from ecmproto.live.doctor import Diagnosis
+from ecmproto.control.live import doctor
+from ecmproto.control.live.doctor import Diagnosis
 
 
 def found() -> dict[str, Diagnosis]:

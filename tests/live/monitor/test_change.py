@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.capture import Batch, Interface
-from ecmproto.codec import encode
-from ecmproto.craft import build
-from ecmproto.formats.ip import CE
-from ecmproto.live.monitor import change_between
-from ecmproto.stats import Accumulator
+from ecmproto.control.live.monitor import change_between
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.stats import Accumulator
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
+from ecmproto.wire.formats.ip import CE
 from tests.stats import test_roce as roce
 
 INTERFACES = [Interface(index=0, linktype=1, speed_bps=10**10)]

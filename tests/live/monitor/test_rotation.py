@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture import Batch, Interface, open_capture
+from ecmproto.control.live.monitor import Rotation
 from ecmproto.errors import OutputError
-from ecmproto.live.monitor import Rotation
+from ecmproto.frames.capture import Batch, Interface, open_capture
 
 ETHERNET = [Interface(index=0, linktype=1, name="eth0")]
 

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernels.kernel import allocating, compiled
-from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, machine_of
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_LIMITER,
     Arrival,
@@ -26,9 +25,10 @@ from ecmproto.mechanisms.api.protocol import (
     messages_of,
     new_outbox,
 )
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.registry import find_mechanism
-from ecmproto.record import columns, new_records, record_dtype
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.kernels.kernel import allocating, compiled
+from ecmproto.kernels.record import columns, new_records, record_dtype
 
 CP = bytes.fromhex("0200000000cc")
 LINK = 10_000_000_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import zlib
 from typing import NamedTuple
 
-from ecmproto.codec import Ethernet, EtherTypes
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.parameters import AIMDReactionPointParameters
-from ecmproto.mechanisms.api.frames import headers, outer_vlan
+from ecmproto.control.mechanisms.aimd.parameters import AIMDReactionPointParameters
+from ecmproto.control.mechanisms.api.frames import headers, outer_vlan
+from ecmproto.wire.codec import Ethernet, EtherTypes
+from ecmproto.wire.formats.ethertypes import DEFAULT
 
 _NO_VLAN = b"\xff\xff"
 _HASH_OCTETS = 4

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ecmproto.codec import EtherTypes, decode
-from ecmproto.codec.tags import TagFormat, find_tag, with_tag, without_tags
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.aimd.machine import AIMDMachine
-from ecmproto.mechanisms.aimd.parameters import AIMDReactionPointParameters
-from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.api.machine import MessageDiscards, PortContext, SampledFrame
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import NO_CPID, messages_of, signed_cpid, unsigned_cpid
+from ecmproto.control.mechanisms.aimd.machine import AIMDMachine
+from ecmproto.control.mechanisms.aimd.parameters import AIMDReactionPointParameters
+from ecmproto.control.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.control.mechanisms.api.machine import MessageDiscards, PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import NO_CPID, messages_of, signed_cpid, unsigned_cpid
+from ecmproto.wire.codec import EtherTypes, decode
+from ecmproto.wire.codec.tags import TagFormat, find_tag, with_tag, without_tags
+from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.mechanisms.aimd.flow import Flow, flow_of
 
 

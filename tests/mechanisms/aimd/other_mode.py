@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from ecmproto.mechanisms.aimd.congestion_point import start
+from ecmproto.control.mechanisms.aimd.congestion_point import start
 
 
 def output_in_other_mode(module: str) -> str:

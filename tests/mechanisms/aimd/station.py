@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ecmproto.mechanisms.aimd.congestion_point import Meter
-from ecmproto.mechanisms.aimd.parameters import AIMDReactionPointParameters
-from ecmproto.mechanisms.aimd.reaction_point import (
+from ecmproto.control.mechanisms.aimd.congestion_point import Meter
+from ecmproto.control.mechanisms.aimd.parameters import AIMDReactionPointParameters
+from ecmproto.control.mechanisms.aimd.reaction_point import (
     ACTIVE,
     FREE,
     NO_FLOW,
@@ -30,9 +30,9 @@ from ecmproto.mechanisms.aimd.reaction_point import (
     on_timer,
     route,
 )
-from ecmproto.mechanisms.api.protocol import NO_LIMITER, signed_cpid
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_record, record_dtype
+from ecmproto.control.mechanisms.api.protocol import NO_LIMITER, signed_cpid
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.record import new_record, record_dtype
 
 Receive = Callable[[Limiters, Any, np.random.Generator, Any, int, int, int], int]
 OUTCOMES = [name for name in record_dtype(LimiterCounters).names or () if name != "messages"]

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
+from ecmproto.control.mechanisms.ecm.parameters import ECMReactionPointParameters
 from tests.mechanisms.aimd.flow import flow_of
 
 DA, SA = "020000000001", "020000000002"

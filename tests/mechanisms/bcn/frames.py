@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ecmproto.codec import EtherTypes
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.api.machine import MessageDiscards
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.bcn.congestion_point import KIND_OF_TYPE, BCNFeedback, BCNPointState, capacity_kbps
-from ecmproto.mechanisms.bcn.machine import BCNMachine
-from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
-from ecmproto.mechanisms.bcn.reaction_point import BCNFields
+from ecmproto.control.mechanisms.api.machine import MessageDiscards
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.bcn.congestion_point import (
+    KIND_OF_TYPE,
+    BCNFeedback,
+    BCNPointState,
+    capacity_kbps,
+)
+from ecmproto.control.mechanisms.bcn.machine import BCNMachine
+from ecmproto.control.mechanisms.bcn.parameters import (
+    BCNCongestionPointParameters,
+    BCNReactionPointParameters,
+)
+from ecmproto.control.mechanisms.bcn.reaction_point import BCNFields
+from ecmproto.wire.codec import EtherTypes
+from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.mechanisms.aimd.flow import Flow
 from tests.mechanisms.aimd.frames import Frames
 

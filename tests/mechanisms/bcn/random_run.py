@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ecmproto.mechanisms.aimd.congestion_point import count, start
-from ecmproto.mechanisms.bcn import congestion_point, reaction_point
-from ecmproto.mechanisms.bcn.congestion_point import BCNPointState
-from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
-from ecmproto.mechanisms.bcn.reaction_point import BCNFields
+from ecmproto.control.mechanisms.aimd.congestion_point import count, start
+from ecmproto.control.mechanisms.bcn import congestion_point, reaction_point
+from ecmproto.control.mechanisms.bcn.congestion_point import BCNPointState
+from ecmproto.control.mechanisms.bcn.parameters import (
+    BCNCongestionPointParameters,
+    BCNReactionPointParameters,
+)
+from ecmproto.control.mechanisms.bcn.reaction_point import BCNFields
 from tests.mechanisms.aimd.station import Station, new_reaction_point, new_state
 
 

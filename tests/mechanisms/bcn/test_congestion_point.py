@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.errors import ParameterError
-from ecmproto.formats.bcn import NORMAL, STOP
-from ecmproto.mechanisms.aimd.congestion_point import count, start
-from ecmproto.mechanisms.api.protocol import EVERY_STATION, PAUSE_KIND, flow_control_payload, new_outbox
-from ecmproto.mechanisms.bcn.congestion_point import (
+from ecmproto.control.mechanisms.aimd.congestion_point import count, start
+from ecmproto.control.mechanisms.api.protocol import (
+    EVERY_STATION,
+    PAUSE_KIND,
+    flow_control_payload,
+    new_outbox,
+)
+from ecmproto.control.mechanisms.bcn.congestion_point import (
     SILENT,
     BCNFeedback,
     BCNPointState,
@@ -27,9 +30,11 @@ from ecmproto.mechanisms.bcn.congestion_point import (
     settings_record,
     watch,
 )
-from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.congestion_point import next_timer_ns
+from ecmproto.control.mechanisms.bcn.parameters import BCNCongestionPointParameters
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.congestion_point import next_timer_ns
+from ecmproto.errors import ParameterError
+from ecmproto.wire.formats.bcn import NORMAL, STOP
 from tests.mechanisms.aimd.station import new_state
 from tests.mechanisms.bcn import literal
 

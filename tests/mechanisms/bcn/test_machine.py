@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.codec import RRTTag, decode
-from ecmproto.codec.tags import TagFormat
-from ecmproto.mechanisms.aimd.congestion_point import count, start
-from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.api.machine import AboutFlow, SampledFrame
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.aimd.congestion_point import count, start
+from ecmproto.control.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.control.mechanisms.api.machine import AboutFlow, SampledFrame
+from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_CPID,
     NO_LIMITER,
@@ -26,20 +24,25 @@ from ecmproto.mechanisms.api.protocol import (
     messages_of,
     new_outbox,
 )
-from ecmproto.mechanisms.bcn import congestion_point as cp
-from ecmproto.mechanisms.bcn import reaction_point as rp
-from ecmproto.mechanisms.bcn.congestion_point import (
+from ecmproto.control.mechanisms.bcn import congestion_point as cp
+from ecmproto.control.mechanisms.bcn import reaction_point as rp
+from ecmproto.control.mechanisms.bcn.congestion_point import (
     BCN_KIND,
     BCN_STOP_KIND,
     KIND_OF_TYPE,
     BCNPointState,
     bcn_payload,
 )
-from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
-from ecmproto.mechanisms.bcn.reaction_point import TAG_OCTETS
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.messages import read_flow_control as read_pause
-from ecmproto.record import columns, new_record
+from ecmproto.control.mechanisms.bcn.parameters import (
+    BCNCongestionPointParameters,
+    BCNReactionPointParameters,
+)
+from ecmproto.control.mechanisms.bcn.reaction_point import TAG_OCTETS
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.messages import read_flow_control as read_pause
+from ecmproto.kernels.record import columns, new_record
+from ecmproto.wire.codec import RRTTag, decode
+from ecmproto.wire.codec.tags import TagFormat
 from tests.mechanisms.aimd.driver import (
     CP,
     LINK,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.formats.bcn import NORMAL, STOP
-from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.bcn.congestion_point import BCNFeedback, BCNPointState
-from ecmproto.mechanisms.bcn.parameters import BCNCongestionPointParameters, BCNReactionPointParameters
-from ecmproto.mechanisms.bcn.reaction_point import BCNFields
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.control.mechanisms.bcn.congestion_point import BCNFeedback, BCNPointState
+from ecmproto.control.mechanisms.bcn.parameters import (
+    BCNCongestionPointParameters,
+    BCNReactionPointParameters,
+)
+from ecmproto.control.mechanisms.bcn.reaction_point import BCNFields
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.formats.bcn import NORMAL, STOP
 from tests.mechanisms.aimd.station import new_state
 from tests.mechanisms.bcn.frames import bcn_message, read, tag_cpid, tagged, untagged
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.formats.bcn import NORMAL, STOP
-from ecmproto.mechanisms.aimd.reaction_point import TIMED_OUT
-from ecmproto.mechanisms.api.protocol import NO_LIMITER
-from ecmproto.mechanisms.bcn.parameters import BCNReactionPointParameters
-from ecmproto.mechanisms.bcn.reaction_point import BCNFields, receive, settings_record
+from ecmproto.control.mechanisms.aimd.reaction_point import TIMED_OUT
+from ecmproto.control.mechanisms.api.protocol import NO_LIMITER
+from ecmproto.control.mechanisms.bcn.parameters import BCNReactionPointParameters
+from ecmproto.control.mechanisms.bcn.reaction_point import BCNFields, receive, settings_record
+from ecmproto.wire.formats.bcn import NORMAL, STOP
 from tests.mechanisms.aimd.station import Station, new_reaction_point
 from tests.mechanisms.bcn.literal import LiteralRegulator
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import EtherTypes, decode
-from ecmproto.engine.config import PortConfig
-from ecmproto.formats.csig import AVAILABLE, CSIG, DELAY, DEPTH, SHARE
-from ecmproto.mechanisms.api.machine import PortContext
-from ecmproto.mechanisms.api.protocol import Arrival, CongestionPoint, new_outbox
-from ecmproto.replay.open_loop import replay_open_loop
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.control.mechanisms.api.machine import PortContext
+from ecmproto.control.mechanisms.api.protocol import Arrival, CongestionPoint, new_outbox
+from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.wire.codec import EtherTypes, decode
+from ecmproto.wire.formats.csig import AVAILABLE, CSIG, DELAY, DEPTH, SHARE
 from tests.live.virtual import Clock, switch_port
 from tests.replay.loops import CP_MAC, machine
 

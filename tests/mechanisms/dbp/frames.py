@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ecmproto.codec import DBPRateReport, EtherTypes, decode_lax
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.dbp.machine import DBPDestination, receiving_rate
-from ecmproto.mechanisms.fecn.messages import reply
+from ecmproto.control.mechanisms.dbp.machine import DBPDestination, receiving_rate
+from ecmproto.control.mechanisms.fecn.messages import reply
+from ecmproto.wire.codec import DBPRateReport, EtherTypes, decode_lax
+from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.mechanisms.fecn.frames import is_answerable, with_layer
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.dbp.machine import (
+from ecmproto.control.mechanisms.dbp.machine import (
     DBPDestination,
     destination_settings,
     hear,
@@ -15,9 +15,9 @@ from ecmproto.mechanisms.dbp.machine import (
     on_timer,
     start,
 )
-from ecmproto.mechanisms.dbp.parameters import DBPEdgeParameters
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.dbp.parameters import DBPEdgeParameters
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.record import new_record
 
 MS = 1_000_000
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.api.machine import PortContext, SampledFrame
-from ecmproto.mechanisms.api.protocol import Delivery, Departure, Outbox, Sent, new_outbox
-from ecmproto.mechanisms.dbp.machine import REPORT_KIND
-from ecmproto.mechanisms.fecn.congestion_point import lowered
-from ecmproto.mechanisms.fecn.reaction_point import FECNSource, fecn_payload
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.api.machine import PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.protocol import Delivery, Departure, Outbox, Sent, new_outbox
+from ecmproto.control.mechanisms.dbp.machine import REPORT_KIND
+from ecmproto.control.mechanisms.fecn.congestion_point import lowered
+from ecmproto.control.mechanisms.fecn.reaction_point import FECNSource, fecn_payload
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.record import new_record
 from tests.mechanisms.dbp.frames import Destination, report, with_rate
 from tests.mechanisms.fecn.driver import DROPPED, MS, PORT_MAC, drive, greedy, made, place
 from tests.mechanisms.fecn.frames import DBPReport, received_report

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ecmproto.mechanisms.dbp.machine import on_report, settings_record
-from ecmproto.mechanisms.dbp.parameters import DBPCongestionPointParameters, DBPReactionPointParameters
-from ecmproto.mechanisms.fecn.congestion_point import FECNPointState, lowered, start
-from ecmproto.mechanisms.fecn.congestion_point import settings_record as switch_settings
-from ecmproto.mechanisms.fecn.reaction_point import FECNSource, join, leave, queue_records, route
-from ecmproto.mechanisms.fecn.reaction_point import start as start_source
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.dbp.machine import on_report, settings_record
+from ecmproto.control.mechanisms.dbp.parameters import (
+    DBPCongestionPointParameters,
+    DBPReactionPointParameters,
+)
+from ecmproto.control.mechanisms.fecn.congestion_point import FECNPointState, lowered, start
+from ecmproto.control.mechanisms.fecn.congestion_point import settings_record as switch_settings
+from ecmproto.control.mechanisms.fecn.reaction_point import FECNSource, join, leave, queue_records, route
+from ecmproto.control.mechanisms.fecn.reaction_point import start as start_source
+from ecmproto.kernels.record import new_record
 from tests.mechanisms.dbp.frames import Destination, rate_of, report, with_rate
 from tests.mechanisms.fecn.frames import DBPReport, received_report
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.dbp.parameters import (
+from ecmproto.control.mechanisms.dbp.parameters import (
     DBP,
     DBPCongestionPointParameters,
     DBPEdgeParameters,
     DBPReactionPointParameters,
 )
-from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters
+from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParameters
+from ecmproto.errors import ParameterError
 
 
 def test_the_switch_is_fecns_with_t_at_10_ms() -> None:

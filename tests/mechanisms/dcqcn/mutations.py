@@ -68,7 +68,7 @@ TRAPS = {
 
 def found(trap: Trap) -> bool:
     """Return whether the check fails with the trap put back, and does not without."""
-    module = importlib.import_module(f"ecmproto.mechanisms.dcqcn.{trap.module}")
+    module = importlib.import_module(f"ecmproto.control.mechanisms.dcqcn.{trap.module}")
     path = Path(str(module.__file__))
     text = path.read_text(encoding="utf-8")
     assert text.count(trap.old) == 1, trap
@@ -85,7 +85,7 @@ def found(trap: Trap) -> bool:
 def _with(module: ModuleType, path: Path, text: str) -> ModuleType:
     """Return the tests' module as it is with ``text`` as the text of ``module``."""
     exec(compile(text, path, "exec"), vars(module))
-    importlib.reload(importlib.import_module("ecmproto.mechanisms.dcqcn.machine"))
+    importlib.reload(importlib.import_module("ecmproto.control.mechanisms.dcqcn.machine"))
     return importlib.reload(test_machines)
 
 

@@ -7,26 +7,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.capture import open_capture
-from ecmproto.capture.batch import Batch
-from ecmproto.codec import TCP, UDP, VLAN, Data, Ethernet, Frame, IPv4, IPv6, decode, encode
-from ecmproto.engine.arrivals import Intake
-from ecmproto.engine.config import LoopConfig, PortConfig
-from ecmproto.engine.frames import tagged_frames
-from ecmproto.formats.base import Layer
-from ecmproto.formats.infiniband import AETH, BTH, CNP, ICRC
-from ecmproto.formats.ip import CE, ECT0, NOT_ECT
-from ecmproto.live.edge import HOST, NET, Edge
-from ecmproto.live.reaction_point import HOST as FROM_HOST
-from ecmproto.live.reaction_point import NET as TO_NET
-from ecmproto.live.reaction_point import ReactionPoint
-from ecmproto.mechanisms.api.machine import Conversation, PortContext, QueuePair, SampledFrame
-from ecmproto.mechanisms.api.protocol import Message
-from ecmproto.mechanisms.dcqcn.notification_point import CNP_KIND
-from ecmproto.record import new_record
-from ecmproto.replay.closed_loop import replay_closed_loop
-from ecmproto.replay.closed_output import ClosedLoopOutput
-from ecmproto.replay.open_loop import replay_open_loop
+from ecmproto.control.engine.arrivals import Intake
+from ecmproto.control.engine.config import LoopConfig, PortConfig
+from ecmproto.control.engine.frames import tagged_frames
+from ecmproto.control.live.edge import HOST, NET, Edge
+from ecmproto.control.live.reaction_point import HOST as FROM_HOST
+from ecmproto.control.live.reaction_point import NET as TO_NET
+from ecmproto.control.live.reaction_point import ReactionPoint
+from ecmproto.control.mechanisms.api.machine import PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.protocol import Message
+from ecmproto.control.mechanisms.dcqcn.notification_point import CNP_KIND
+from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.control.replay.closed_output import ClosedLoopOutput
+from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.frames.capture import open_capture
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec import TCP, UDP, VLAN, Data, Ethernet, Frame, IPv4, IPv6, decode, encode
+from ecmproto.wire.flow import Conversation, QueuePair
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.infiniband import AETH, BTH, CNP, ICRC
+from ecmproto.wire.formats.ip import CE, ECT0, NOT_ECT
 from tests.live.virtual import START_NS, Clock, switch_port
 from tests.mechanisms.parsing import parse_frame
 from tests.replay.loops import CP_MAC, machine

@@ -10,17 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ecmproto.codec.tags import NO_IP_HEADER
-from ecmproto.errors import ParameterError
-from ecmproto.formats.ip import CE, ECT0, ECT1, NOT_ECT
-from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
-from ecmproto.mechanisms.api.protocol import NO_LIMITER, Arrival, Delivery, Departure, new_outbox
-from ecmproto.mechanisms.dcqcn.parameters import (
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, machine_of
+from ecmproto.control.mechanisms.api.protocol import NO_LIMITER, Arrival, Delivery, Departure, new_outbox
+from ecmproto.control.mechanisms.dcqcn.parameters import (
     DCQCN,
     DCQCNCongestionPointParameters,
     DCQCNReactionPointParameters,
 )
-from ecmproto.mechanisms.dcqcn.reaction_point import (
+from ecmproto.control.mechanisms.dcqcn.reaction_point import (
     depart,
     new_reaction_point,
     next_timer_ns,
@@ -29,7 +26,10 @@ from ecmproto.mechanisms.dcqcn.reaction_point import (
     settings_record,
     update_alpha,
 )
-from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.errors import ParameterError
+from ecmproto.wire.codec.tags import NO_IP_HEADER
+from ecmproto.wire.formats.ip import CE, ECT0, ECT1, NOT_ECT
 from tests.mechanisms.dcqcn.literal import LiteralNic, LiteralNotifier, LiteralPaper, LiteralPoint
 
 US = 1_000

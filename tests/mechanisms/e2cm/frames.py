@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ecmproto.codec import EtherTypes
-from ecmproto.formats.e2cm import BCN_TYPES
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.api.machine import MessageDiscards
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, E2CMPointState
-from ecmproto.mechanisms.e2cm.machine import E2CMMachine
-from ecmproto.mechanisms.e2cm.parameters import (
+from ecmproto.control.mechanisms.api.machine import MessageDiscards
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.e2cm.congestion_point import BCN_KIND, E2CMPointState
+from ecmproto.control.mechanisms.e2cm.machine import E2CMMachine
+from ecmproto.control.mechanisms.e2cm.parameters import (
     E2CMCongestionPointParameters,
     E2CMEdgeParameters,
     E2CMReactionPointParameters,
 )
-from ecmproto.mechanisms.e2cm.reaction_point import E2CMFields
-from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback
+from ecmproto.control.mechanisms.e2cm.reaction_point import E2CMFields
+from ecmproto.control.mechanisms.ecm.congestion_point import ECMFeedback
+from ecmproto.wire.codec import EtherTypes
+from ecmproto.wire.formats.e2cm import BCN_TYPES
+from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.mechanisms.aimd.flow import Flow
 from tests.mechanisms.aimd.frames import Frames
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.kernels.kernel import compiled
-from ecmproto.mechanisms.api.machine import PortContext, machine_of
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.parameters import Parameters
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.api.machine import PortContext, machine_of
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.parameters import Parameters
+from ecmproto.control.mechanisms.api.protocol import (
     NO_LIMITER,
     PROBE_KIND,
     Arrival,
@@ -26,8 +25,9 @@ from ecmproto.mechanisms.api.protocol import (
     new_outbox,
     probe_payload,
 )
-from ecmproto.mechanisms.e2cm.machine import E2CMMachine
-from ecmproto.mechanisms.e2cm.parameters import E2CM
+from ecmproto.control.mechanisms.e2cm.machine import E2CMMachine
+from ecmproto.control.mechanisms.e2cm.parameters import E2CM
+from ecmproto.kernels.kernel import compiled
 
 PLACE = PortContext(
     rate_bps=10_000_000_000,

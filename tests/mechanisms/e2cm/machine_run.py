@@ -6,13 +6,13 @@ import sys
 
 import numpy as np
 
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.e2cm.parameters import (
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.e2cm.parameters import (
     E2CMCongestionPointParameters,
     E2CMEdgeParameters,
     E2CMReactionPointParameters,
 )
-from ecmproto.record import columns
+from ecmproto.kernels.record import columns
 from tests.mechanisms.e2cm.loop import Loop, machine
 
 SMALL = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ecmproto.mechanisms.aimd.congestion_point import Sampler
-from ecmproto.mechanisms.aimd.reaction_point import Limiter, join, route
-from ecmproto.mechanisms.api.protocol import signed_cpid
-from ecmproto.mechanisms.e2cm import reaction_point as rp
-from ecmproto.mechanisms.e2cm.congestion_point import E2CMPoint, E2CMPointState
-from ecmproto.mechanisms.e2cm.parameters import E2CMReactionPointParameters
-from ecmproto.mechanisms.e2cm.reaction_point import (
+from ecmproto.control.mechanisms.aimd.congestion_point import Sampler
+from ecmproto.control.mechanisms.aimd.reaction_point import Limiter, join, route
+from ecmproto.control.mechanisms.api.protocol import signed_cpid
+from ecmproto.control.mechanisms.e2cm import reaction_point as rp
+from ecmproto.control.mechanisms.e2cm.congestion_point import E2CMPoint, E2CMPointState
+from ecmproto.control.mechanisms.e2cm.parameters import E2CMReactionPointParameters
+from ecmproto.control.mechanisms.e2cm.reaction_point import (
     BCN,
     BCN_MAX,
     BCN_ZERO,
@@ -19,8 +19,8 @@ from ecmproto.mechanisms.e2cm.reaction_point import (
     Probing,
     Reaction,
 )
-from ecmproto.mechanisms.limiter import leaves_ns
-from ecmproto.record import new_record, new_records
+from ecmproto.control.mechanisms.limiter import leaves_ns
+from ecmproto.kernels.record import new_record, new_records
 
 LINK = 10_000_000_000
 CPID, OTHER = 0x0200_0000_00CC_0001, 0x0200_0000_00DD_0001

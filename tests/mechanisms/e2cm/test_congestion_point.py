@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.e2cm.congestion_point import count_arrival, sample, settings_record, start
-from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
-from ecmproto.mechanisms.ecm.congestion_point import REGULAR, SATURATED, SEVERE, SILENT, ECMFeedback
+from ecmproto.control.mechanisms.e2cm.congestion_point import count_arrival, sample, settings_record, start
+from ecmproto.control.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
+from ecmproto.control.mechanisms.ecm.congestion_point import REGULAR, SATURATED, SEVERE, SILENT, ECMFeedback
 from tests.mechanisms.e2cm.literal import LiteralCongestionPoint
 from tests.mechanisms.e2cm.station import new_point
 

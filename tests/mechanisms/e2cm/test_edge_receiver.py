@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.e2cm.edge import (
+from ecmproto.control.mechanisms.e2cm.edge import (
     E2CMEdgeCounters,
     MeasuredFlow,
     ProbeReply,
@@ -13,7 +13,7 @@ from ecmproto.mechanisms.e2cm.edge import (
     on_probe,
     on_unknown_probe,
 )
-from ecmproto.record import new_record
+from ecmproto.kernels.record import new_record
 from tests.mechanisms.e2cm.literal import LiteralEdge
 
 

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import E2CM, CMTag, decode
-from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.aimd.congestion_point import ecm_payload
-from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.api.machine import AboutFlow, PortContext, SampledFrame
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.aimd.congestion_point import ecm_payload
+from ecmproto.control.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.control.mechanisms.api.machine import AboutFlow, PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_LIMITER,
     PROBE_KIND,
@@ -29,10 +27,10 @@ from ecmproto.mechanisms.api.protocol import (
     probe_payload,
     signed_cpid,
 )
-from ecmproto.mechanisms.e2cm.congestion_point import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND
-from ecmproto.mechanisms.e2cm.edge import REPLY_KIND, E2CMEdgeCounters, ProbeReply, reply_payload
-from ecmproto.mechanisms.e2cm.machine import E2CMMachine
-from ecmproto.mechanisms.e2cm.messages import (
+from ecmproto.control.mechanisms.e2cm.congestion_point import BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND
+from ecmproto.control.mechanisms.e2cm.edge import REPLY_KIND, E2CMEdgeCounters, ProbeReply, reply_payload
+from ecmproto.control.mechanisms.e2cm.machine import E2CMMachine
+from ecmproto.control.mechanisms.e2cm.messages import (
     Reply,
     probe_frame,
     probe_reply,
@@ -40,14 +38,16 @@ from ecmproto.mechanisms.e2cm.messages import (
     read_probe,
     read_reply,
 )
-from ecmproto.mechanisms.e2cm.parameters import (
+from ecmproto.control.mechanisms.e2cm.parameters import (
     E2CMCongestionPointParameters,
     E2CMEdgeParameters,
     E2CMReactionPointParameters,
 )
-from ecmproto.mechanisms.e2cm.reaction_point import TAG_OCTETS, set_flight
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import columns, new_record
+from ecmproto.control.mechanisms.e2cm.reaction_point import TAG_OCTETS, set_flight
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.errors import ParameterError
+from ecmproto.kernels.record import columns, new_record
+from ecmproto.wire.codec import E2CM, CMTag, decode
 from tests.mechanisms.aimd.flow import flow_of
 from tests.mechanisms.aimd.other_mode import output_in_other_mode
 from tests.mechanisms.e2cm import machine_run

@@ -8,14 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import E2CM, CMTag, EtherTypes, decode
-from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.api.protocol import NO_CPID
-from ecmproto.mechanisms.e2cm.messages import NO_TYPE, type_of
-from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters, E2CMReactionPointParameters
-from ecmproto.mechanisms.e2cm.reaction_point import BCN, BCN_MAX, BCN_ZERO, E2CMFields
-from ecmproto.mechanisms.ecm.congestion_point import REGULAR, SATURATED, SEVERE, ECMFeedback
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.control.mechanisms.api.protocol import NO_CPID
+from ecmproto.control.mechanisms.e2cm.messages import NO_TYPE, type_of
+from ecmproto.control.mechanisms.e2cm.parameters import (
+    E2CMCongestionPointParameters,
+    E2CMReactionPointParameters,
+)
+from ecmproto.control.mechanisms.e2cm.reaction_point import BCN, BCN_MAX, BCN_ZERO, E2CMFields
+from ecmproto.control.mechanisms.ecm.congestion_point import REGULAR, SATURATED, SEVERE, ECMFeedback
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec import E2CM, CMTag, EtherTypes, decode
 from tests.mechanisms.e2cm.frames import e2cm_message, read, tag_cpid, tagged, untagged
 from tests.mechanisms.e2cm.station import new_point
 

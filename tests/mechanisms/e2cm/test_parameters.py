@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.aimd import parameters as aimd
-from ecmproto.mechanisms.api.parameters import Parameters
-from ecmproto.mechanisms.e2cm.parameters import (
+from ecmproto.control.mechanisms.aimd import parameters as aimd
+from ecmproto.control.mechanisms.api.parameters import Parameters
+from ecmproto.control.mechanisms.e2cm.parameters import (
     E2CMCongestionPointParameters,
     E2CMEdgeParameters,
     E2CMReactionPointParameters,
 )
-from ecmproto.mechanisms.ecm import parameters as ecm
+from ecmproto.control.mechanisms.ecm import parameters as ecm
+from ecmproto.errors import ParameterError
 
 LINK = 10_000_000_000
 
@@ -143,7 +143,7 @@ def test_ecm_keeps_its_own_defaults() -> None:
 
 def test_describing_it_imports_no_compiler() -> None:
     script = (
-        "import sys, ecmproto.mechanisms.e2cm.parameters;"
+        "import sys, ecmproto.control.mechanisms.e2cm.parameters;"
         "print([name for name in ('numba', 'scapy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.aimd.reaction_point import LimiterTable
-from ecmproto.mechanisms.api.machine import MessageDiscards
-from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters, ProbeReply
-from ecmproto.mechanisms.e2cm.messages import (
+from ecmproto.control.mechanisms.aimd.reaction_point import LimiterTable
+from ecmproto.control.mechanisms.api.machine import MessageDiscards
+from ecmproto.control.mechanisms.e2cm.edge import E2CMEdgeCounters, ProbeReply
+from ecmproto.control.mechanisms.e2cm.messages import (
     Probe,
     ProbedFlow,
     Reply,
@@ -19,8 +19,8 @@ from ecmproto.mechanisms.e2cm.messages import (
     read_probe,
     read_reply,
 )
-from ecmproto.mechanisms.e2cm.parameters import E2CMEdgeParameters, E2CMReactionPointParameters
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.e2cm.parameters import E2CMEdgeParameters, E2CMReactionPointParameters
+from ecmproto.kernels.record import new_record
 
 DST, SRC = "020000000002", "020000000001"
 FLOW = ProbedFlow(bytes.fromhex(DST), bytes.fromhex(SRC), 0x4EDD)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.e2cm.parameters import E2CMReactionPointParameters
-from ecmproto.mechanisms.e2cm.reaction_point import (
+from ecmproto.control.mechanisms.e2cm.parameters import E2CMReactionPointParameters
+from ecmproto.control.mechanisms.e2cm.reaction_point import (
     NO_LATENCY,
     ProbeCounters,
     ProbeSettings,
@@ -22,8 +22,8 @@ from ecmproto.mechanisms.e2cm.reaction_point import (
     start_probing,
     stop_probing,
 )
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.record import new_record
 
 SKIPPED = Reaction(False, 0.0, 0.0)
 GBPS_10 = 10_000_000

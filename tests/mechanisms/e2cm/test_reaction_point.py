@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ecmproto.control.mechanisms.aimd.reaction_point import ACTIVE, FREE, TIMED_OUT, join, on_timer
+from ecmproto.control.mechanisms.api.protocol import NO_CPID
+from ecmproto.control.mechanisms.e2cm import reaction_point as rp
+from ecmproto.control.mechanisms.e2cm.parameters import E2CMReactionPointParameters
+from ecmproto.control.mechanisms.e2cm.reaction_point import BCN, BCN_ZERO, NO_LATENCY, E2CMFields, Reaction
+from ecmproto.control.mechanisms.limiter import NEVER_NS, leaves_ns
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.aimd.reaction_point import ACTIVE, FREE, TIMED_OUT, join, on_timer
-from ecmproto.mechanisms.api.protocol import NO_CPID
-from ecmproto.mechanisms.e2cm import reaction_point as rp
-from ecmproto.mechanisms.e2cm.parameters import E2CMReactionPointParameters
-from ecmproto.mechanisms.e2cm.reaction_point import BCN, BCN_ZERO, NO_LATENCY, E2CMFields, Reaction
-from ecmproto.mechanisms.limiter import NEVER_NS, leaves_ns
-from ecmproto.record import columns
+from ecmproto.kernels.record import columns
 from tests.conftest import REPOSITORY
 from tests.mechanisms.e2cm.literal import LiteralReactionPoint
 from tests.mechanisms.e2cm.station import CPID, LARGEST, LINK, OTHER, STOP, Station, bcn

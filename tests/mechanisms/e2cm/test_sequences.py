@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ecmproto.mechanisms.e2cm import congestion_point as cp
-from ecmproto.mechanisms.e2cm import edge
-from ecmproto.mechanisms.e2cm.messages import (
+from ecmproto.control.mechanisms.e2cm import congestion_point as cp
+from ecmproto.control.mechanisms.e2cm import edge
+from ecmproto.control.mechanisms.e2cm.messages import (
     ProbedFlow,
     probe_frame,
     probe_reply,
@@ -13,14 +13,14 @@ from ecmproto.mechanisms.e2cm.messages import (
     read_reply,
     type_of,
 )
-from ecmproto.mechanisms.e2cm.parameters import (
+from ecmproto.control.mechanisms.e2cm.parameters import (
     E2CMCongestionPointParameters,
     E2CMEdgeParameters,
     E2CMReactionPointParameters,
 )
-from ecmproto.mechanisms.e2cm.reaction_point import BCN, BCN_MAX, Reaction
-from ecmproto.mechanisms.ecm.congestion_point import SILENT
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.e2cm.reaction_point import BCN, BCN_MAX, Reaction
+from ecmproto.control.mechanisms.ecm.congestion_point import SILENT
+from ecmproto.kernels.record import new_record
 from tests.mechanisms.e2cm.frames import e2cm_message, read, tag_cpid, tagged, untagged
 from tests.mechanisms.e2cm.station import CPID, LINK, PRIORITY, Station, new_point
 

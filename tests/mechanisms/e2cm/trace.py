@@ -6,13 +6,16 @@ import sys
 
 import numpy as np
 
-from ecmproto.mechanisms.e2cm import congestion_point as cp
-from ecmproto.mechanisms.e2cm import reaction_point as rp
-from ecmproto.mechanisms.e2cm.edge import E2CMEdgeCounters, MeasuredFlow, on_data, on_probe
-from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters, E2CMReactionPointParameters
-from ecmproto.mechanisms.e2cm.reaction_point import BCN, E2CMFields
-from ecmproto.mechanisms.ecm.congestion_point import SILENT
-from ecmproto.record import columns, new_record
+from ecmproto.control.mechanisms.e2cm import congestion_point as cp
+from ecmproto.control.mechanisms.e2cm import reaction_point as rp
+from ecmproto.control.mechanisms.e2cm.edge import E2CMEdgeCounters, MeasuredFlow, on_data, on_probe
+from ecmproto.control.mechanisms.e2cm.parameters import (
+    E2CMCongestionPointParameters,
+    E2CMReactionPointParameters,
+)
+from ecmproto.control.mechanisms.e2cm.reaction_point import BCN, E2CMFields
+from ecmproto.control.mechanisms.ecm.congestion_point import SILENT
+from ecmproto.kernels.record import columns, new_record
 from tests.mechanisms.e2cm.station import CPID, Station, new_point
 
 

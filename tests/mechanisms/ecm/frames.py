@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ecmproto.codec import EtherTypes
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.api.machine import MessageDiscards
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.ecm.congestion_point import ECMFeedback, ECMPointState
-from ecmproto.mechanisms.ecm.machine import ECMMachine
-from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
-from ecmproto.mechanisms.ecm.reaction_point import ECMFields
+from ecmproto.control.mechanisms.api.machine import MessageDiscards
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.ecm.congestion_point import ECMFeedback, ECMPointState
+from ecmproto.control.mechanisms.ecm.machine import ECMMachine
+from ecmproto.control.mechanisms.ecm.parameters import (
+    ECMCongestionPointParameters,
+    ECMReactionPointParameters,
+)
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields
+from ecmproto.wire.codec import EtherTypes
+from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.mechanisms.aimd.flow import Flow
 from tests.mechanisms.aimd.frames import Frames
 

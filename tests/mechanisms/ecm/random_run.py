@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ecmproto.mechanisms.aimd.congestion_point import count, start
-from ecmproto.mechanisms.ecm import congestion_point, reaction_point
-from ecmproto.mechanisms.ecm.congestion_point import ECMPointState
-from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
-from ecmproto.mechanisms.ecm.reaction_point import ECMFields
+from ecmproto.control.mechanisms.aimd.congestion_point import count, start
+from ecmproto.control.mechanisms.ecm import congestion_point, reaction_point
+from ecmproto.control.mechanisms.ecm.congestion_point import ECMPointState
+from ecmproto.control.mechanisms.ecm.parameters import (
+    ECMCongestionPointParameters,
+    ECMReactionPointParameters,
+)
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields
 from tests.mechanisms.aimd.station import Station, new_reaction_point, new_state
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.aimd.congestion_point import count, start
-from ecmproto.mechanisms.ecm.congestion_point import (
+from ecmproto.control.mechanisms.aimd.congestion_point import count, start
+from ecmproto.control.mechanisms.ecm.congestion_point import (
     REGULAR,
     SATURATED,
     SEVERE,
@@ -21,7 +21,7 @@ from ecmproto.mechanisms.ecm.congestion_point import (
     sample,
     settings_record,
 )
-from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters
+from ecmproto.control.mechanisms.ecm.parameters import ECMCongestionPointParameters
 from tests.mechanisms.aimd.station import new_state
 from tests.mechanisms.ecm.literal import LiteralCongestionPoint
 

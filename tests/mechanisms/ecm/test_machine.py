@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.codec import CMTag, decode
-from ecmproto.codec.tags import TagFormat
-from ecmproto.mechanisms.aimd.congestion_point import count, ecm_payload, start
-from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.api.machine import AboutFlow, SampledFrame
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.aimd.congestion_point import count, ecm_payload, start
+from ecmproto.control.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.control.mechanisms.api.machine import AboutFlow, SampledFrame
+from ecmproto.control.mechanisms.api.protocol import (
     NO_CPID,
     NO_LIMITER,
     SILENT,
@@ -23,12 +21,22 @@ from ecmproto.mechanisms.api.protocol import (
     messages_of,
     new_outbox,
 )
-from ecmproto.mechanisms.ecm import congestion_point as cp
-from ecmproto.mechanisms.ecm import reaction_point as rp
-from ecmproto.mechanisms.ecm.congestion_point import ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND, ECMPointState
-from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
-from ecmproto.mechanisms.ecm.reaction_point import TAG_OCTETS
-from ecmproto.record import columns, new_record
+from ecmproto.control.mechanisms.ecm import congestion_point as cp
+from ecmproto.control.mechanisms.ecm import reaction_point as rp
+from ecmproto.control.mechanisms.ecm.congestion_point import (
+    ECM_KIND,
+    ECM_MAX_KIND,
+    ECM_ZERO_KIND,
+    ECMPointState,
+)
+from ecmproto.control.mechanisms.ecm.parameters import (
+    ECMCongestionPointParameters,
+    ECMReactionPointParameters,
+)
+from ecmproto.control.mechanisms.ecm.reaction_point import TAG_OCTETS
+from ecmproto.kernels.record import columns, new_record
+from ecmproto.wire.codec import CMTag, decode
+from ecmproto.wire.codec.tags import TagFormat
 from tests.mechanisms.aimd.driver import (
     CP,
     LINK,

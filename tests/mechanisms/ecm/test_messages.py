@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from ecmproto.codec import ECM, VLAN, CMTag, EtherTypes, STag, decode
-from ecmproto.mechanisms.aimd.reaction_point import Limiter, LimiterTable
-from ecmproto.mechanisms.ecm.congestion_point import REGULAR, ECMFeedback, ECMPointState
-from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
-from ecmproto.mechanisms.ecm.reaction_point import ECMFields
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.aimd.reaction_point import Limiter, LimiterTable
+from ecmproto.control.mechanisms.ecm.congestion_point import REGULAR, ECMFeedback, ECMPointState
+from ecmproto.control.mechanisms.ecm.parameters import (
+    ECMCongestionPointParameters,
+    ECMReactionPointParameters,
+)
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec import ECM, VLAN, CMTag, EtherTypes, STag, decode
 from tests.mechanisms.aimd.station import new_state
 from tests.mechanisms.ecm.frames import ecm_frame, read, tag_cpid, tagged, untagged
 

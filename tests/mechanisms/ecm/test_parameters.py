@@ -7,10 +7,13 @@ import sys
 
 import pytest
 
+from ecmproto.control.mechanisms.api.parameters import Parameters
+from ecmproto.control.mechanisms.e2cm.parameters import E2CMCongestionPointParameters as E2CMParameters
+from ecmproto.control.mechanisms.ecm.parameters import (
+    ECMCongestionPointParameters,
+    ECMReactionPointParameters,
+)
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.api.parameters import Parameters
-from ecmproto.mechanisms.e2cm.parameters import E2CMCongestionPointParameters as E2CMParameters
-from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
 
 
 def test_defaults_of_the_congestion_point() -> None:
@@ -101,7 +104,7 @@ def test_qeq_reaches_as_far_as_its_field() -> None:
 
 def test_reading_parameters_imports_neither_numba_nor_scapy() -> None:
     script = (
-        "import sys, ecmproto.mechanisms.ecm.parameters, ecmproto.mechanisms.bcn.parameters;"
+        "import sys, ecmproto.control.mechanisms.ecm.parameters, ecmproto.control.mechanisms.bcn.parameters;"
         "print([name for name in ('numba', 'scapy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.aimd.reaction_point import (
+from ecmproto.control.mechanisms.aimd.reaction_point import (
     ACTIVE,
     FREE,
     TIMED_OUT,
@@ -19,10 +18,11 @@ from ecmproto.mechanisms.aimd.reaction_point import (
     next_timer_ns,
     on_timer,
 )
-from ecmproto.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER
-from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
-from ecmproto.mechanisms.ecm.reaction_point import ECMFields, receive, settings_record, ticks
-from ecmproto.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER
+from ecmproto.control.mechanisms.ecm.parameters import ECMReactionPointParameters
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields, receive, settings_record, ticks
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.errors import ParameterError
 from tests.mechanisms.aimd.station import Station, new_reaction_point
 from tests.mechanisms.ecm import literal
 

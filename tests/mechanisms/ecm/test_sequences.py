@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ecmproto.codec import ECM, CMTag, decode
-from ecmproto.mechanisms.aimd.congestion_point import count, start
-from ecmproto.mechanisms.aimd.reaction_point import TIMED_OUT, route
-from ecmproto.mechanisms.api.protocol import NO_LIMITER
-from ecmproto.mechanisms.ecm import congestion_point, reaction_point
-from ecmproto.mechanisms.ecm.congestion_point import REGULAR, SEVERE, SILENT, ECMPointState
-from ecmproto.mechanisms.ecm.parameters import ECMCongestionPointParameters, ECMReactionPointParameters
+from ecmproto.control.mechanisms.aimd.congestion_point import count, start
+from ecmproto.control.mechanisms.aimd.reaction_point import TIMED_OUT, route
+from ecmproto.control.mechanisms.api.protocol import NO_LIMITER
+from ecmproto.control.mechanisms.ecm import congestion_point, reaction_point
+from ecmproto.control.mechanisms.ecm.congestion_point import REGULAR, SEVERE, SILENT, ECMPointState
+from ecmproto.control.mechanisms.ecm.parameters import (
+    ECMCongestionPointParameters,
+    ECMReactionPointParameters,
+)
+from ecmproto.wire.codec import ECM, CMTag, decode
 from tests.mechanisms.aimd.station import Station, new_reaction_point, new_state
 from tests.mechanisms.ecm.frames import ecm_frame, read, tag_cpid, tagged, untagged
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.ecm.parameters import ECMReactionPointParameters
-from ecmproto.mechanisms.ecm.reaction_point import ECMFields, receive, settings_record
+from ecmproto.control.mechanisms.ecm.parameters import ECMReactionPointParameters
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields, receive, settings_record
 from tests.mechanisms.aimd.station import Station, new_reaction_point
 
 MESSAGES = st.builds(

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernels.kernel import allocating
-from ecmproto.mechanisms.api.machine import Machine, PortContext, machine_of
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, machine_of
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import (
     Arrival,
     CongestionPoint,
     Delivery,
@@ -24,8 +23,9 @@ from ecmproto.mechanisms.api.protocol import (
     Senders,
     new_outbox,
 )
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.registry import find_mechanism
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.kernels.kernel import allocating
 
 MS = 1_000_000
 HELD_OUT, DROPPED = -1, -2

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ecmproto.codec import DBPRateReport, Ethernet, EtherTypes, FECNReturn, Frame, Layer, RDTag, decode
-from ecmproto.codec.frame import MIN_OCTETS
-from ecmproto.codec.tags import find_tag, with_fields, with_tag, without_tags
-from ecmproto.formats.ethertypes import DEFAULT
-from ecmproto.mechanisms.fecn import messages
-from ecmproto.mechanisms.fecn.edge import FECNEdge
-from ecmproto.mechanisms.fecn.messages import TAG, reply
-from ecmproto.mechanisms.fecn.parameters import FECNEdgeParameters
-from ecmproto.mechanisms.fecn.reaction_point import FECNDiscards, FECNFields
+from ecmproto.control.mechanisms.fecn import messages
+from ecmproto.control.mechanisms.fecn.edge import FECNEdge
+from ecmproto.control.mechanisms.fecn.messages import TAG, reply
+from ecmproto.control.mechanisms.fecn.parameters import FECNEdgeParameters
+from ecmproto.control.mechanisms.fecn.reaction_point import FECNDiscards, FECNFields
 from ecmproto.units import RATE_INFINITY
+from ecmproto.wire.codec import DBPRateReport, Ethernet, EtherTypes, FECNReturn, Frame, Layer, RDTag, decode
+from ecmproto.wire.codec.frame import MIN_OCTETS
+from ecmproto.wire.codec.tags import find_tag, with_fields, with_tag, without_tags
+from ecmproto.wire.formats.ethertypes import DEFAULT
 
 _ADDRESS_OCTETS = 6
 _HEADER_OCTETS = 14

@@ -9,11 +9,14 @@ import heapq
 
 import numpy as np
 
-from ecmproto.mechanisms.fecn import congestion_point as cp
-from ecmproto.mechanisms.fecn import reaction_point as rp
-from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters, FECNReactionPointParameters
-from ecmproto.mechanisms.limiter import leaves_ns
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.fecn import congestion_point as cp
+from ecmproto.control.mechanisms.fecn import reaction_point as rp
+from ecmproto.control.mechanisms.fecn.parameters import (
+    FECNCongestionPointParameters,
+    FECNReactionPointParameters,
+)
+from ecmproto.control.mechanisms.limiter import leaves_ns
+from ecmproto.kernels.record import new_record
 from ecmproto.units import NS_PER_S, RATE_INFINITY
 
 OCTETS = 1_500

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.fecn.congestion_point import (
+from ecmproto.control.mechanisms.fecn.congestion_point import (
     LARGEST_RATE,
     FECNPointSettings,
     FECNPointState,
@@ -22,8 +22,8 @@ from ecmproto.mechanisms.fecn.congestion_point import (
     settings_record,
     start,
 )
-from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParameters
+from ecmproto.kernels.record import new_record
 from ecmproto.units import RATE_INFINITY
 from tests.mechanisms.fecn.literal import LiteralSwitch
 

@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.codec import RDTag, decode
-from ecmproto.codec.tags import TagFormat
-from ecmproto.mechanisms.api.machine import PortContext, SampledFrame
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.api.machine import PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_LIMITER,
     SILENT,
@@ -27,13 +25,15 @@ from ecmproto.mechanisms.api.protocol import (
     fields_of,
     new_outbox,
 )
-from ecmproto.mechanisms.fecn.congestion_point import lowered
-from ecmproto.mechanisms.fecn.edge import RETURN_KIND
-from ecmproto.mechanisms.fecn.parameters import FECNEdgeParameters
-from ecmproto.mechanisms.fecn.reaction_point import FECNFields, FECNSource, fecn_payload
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.fecn.congestion_point import lowered
+from ecmproto.control.mechanisms.fecn.edge import RETURN_KIND
+from ecmproto.control.mechanisms.fecn.parameters import FECNEdgeParameters
+from ecmproto.control.mechanisms.fecn.reaction_point import FECNFields, FECNSource, fecn_payload
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.record import new_record
 from ecmproto.units import RATE_INFINITY
+from ecmproto.wire.codec import RDTag, decode
+from ecmproto.wire.codec.tags import TagFormat
 from tests.mechanisms.fecn.driver import DROPPED, HELD_OUT, MS, PORT_MAC, drive, greedy, made, place, trace
 from tests.mechanisms.fecn.frames import Edge, receive, received, tagged, with_rate
 from tests.mechanisms.parsing import parse_frame

@@ -7,13 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import VLAN, CMTag, CNTag, Ethernet, EtherTypes, FECNReturn, RDTag, RRTTag, STag, decode
-from ecmproto.mechanisms.fecn.congestion_point import FECNPointState, lowered, settings_record, start
-from ecmproto.mechanisms.fecn.messages import reply
-from ecmproto.mechanisms.fecn.parameters import FECNCongestionPointParameters, FECNEdgeParameters
-from ecmproto.mechanisms.fecn.reaction_point import FECNFields, FECNSource
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.fecn.congestion_point import FECNPointState, lowered, settings_record, start
+from ecmproto.control.mechanisms.fecn.messages import reply
+from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParameters, FECNEdgeParameters
+from ecmproto.control.mechanisms.fecn.reaction_point import FECNFields, FECNSource
+from ecmproto.kernels.record import new_record
 from ecmproto.units import RATE_INFINITY
+from ecmproto.wire.codec import (
+    VLAN,
+    CMTag,
+    CNTag,
+    Ethernet,
+    EtherTypes,
+    FECNReturn,
+    RDTag,
+    RRTTag,
+    STag,
+    decode,
+)
 from tests.mechanisms.fecn.frames import (
     Edge,
     FECNDelivered,

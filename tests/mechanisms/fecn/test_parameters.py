@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.fecn.parameters import (
+from ecmproto.control.mechanisms.fecn.parameters import (
     FECN,
     FECNCongestionPointParameters,
     FECNEdgeParameters,
     FECNReactionPointParameters,
 )
+from ecmproto.errors import ParameterError
 
 
 def test_defaults_are_those_of_s003() -> None:
@@ -73,7 +73,7 @@ def test_every_parameter_is_documented() -> None:
 
 def test_knowing_the_mechanism_needs_no_compiler() -> None:
     script = (
-        "import sys, ecmproto.mechanisms.fecn.parameters, ecmproto.mechanisms.dbp.parameters;"
+        "import sys, ecmproto.control.mechanisms.fecn.parameters, ecmproto.control.mechanisms.dbp.parameters;"
         "print([name for name in ('numba', 'scapy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ecmproto.mechanisms.fecn.parameters import FECNReactionPointParameters
-from ecmproto.mechanisms.fecn.reaction_point import (
+from ecmproto.control.mechanisms.fecn.parameters import FECNReactionPointParameters
+from ecmproto.control.mechanisms.fecn.reaction_point import (
     TAG_OCTETS,
     FECNFields,
     FECNQueue,
@@ -25,8 +25,8 @@ from ecmproto.mechanisms.fecn.reaction_point import (
     settings_record,
     start,
 )
-from ecmproto.mechanisms.limiter import NEVER_NS, leaves_ns
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.limiter import NEVER_NS, leaves_ns
+from ecmproto.kernels.record import new_record
 from ecmproto.units import RATE_INFINITY
 from tests.mechanisms.fecn.literal import LiteralSource
 

@@ -6,11 +6,16 @@ import sys
 
 import numpy as np
 
-from ecmproto.mechanisms.api.machine import PortContext, machine_of
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import EVERY_STATION
-from ecmproto.mechanisms.pause.gate import counters, new_gates, obey, opens_ns, paused_ns
-from ecmproto.mechanisms.pause.parameters import PAUSE, PFC, GenerationParameters, PFCGenerationParameters
+from ecmproto.control.mechanisms.api.machine import PortContext, machine_of
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import EVERY_STATION
+from ecmproto.control.mechanisms.pause.gate import counters, new_gates, obey, opens_ns, paused_ns
+from ecmproto.control.mechanisms.pause.parameters import (
+    PAUSE,
+    PFC,
+    GenerationParameters,
+    PFCGenerationParameters,
+)
 from tests.mechanisms.crossing import crossing, said, shown
 
 

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, SILENT, Message, flow_control_payload
-from ecmproto.mechanisms.pause.gate import (
+from ecmproto.control.mechanisms.api.protocol import (
+    PAUSE_KIND,
+    PFC_KIND,
+    SILENT,
+    Message,
+    flow_control_payload,
+)
+from ecmproto.control.mechanisms.pause.gate import (
     ANY_PRIORITY,
     Gates,
     counters,
@@ -18,7 +24,7 @@ from ecmproto.mechanisms.pause.gate import (
     settle_standstill,
     starts_sending,
 )
-from ecmproto.record import new_record
+from ecmproto.kernels.record import new_record
 from tests.mechanisms.pause.literal import LiteralReceiver
 
 ALL = frozenset(range(8))

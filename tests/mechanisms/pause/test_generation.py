@@ -9,8 +9,8 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.congestion_point import (
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.congestion_point import (
     FlowControlSettings,
     FlowControlState,
     OccupancyMeter,
@@ -22,11 +22,11 @@ from ecmproto.mechanisms.pause.congestion_point import (
     on_timer,
     stopped_ns,
 )
-from ecmproto.mechanisms.pause.parameters import (
+from ecmproto.control.mechanisms.pause.parameters import (
     GenerationParameters,
     PFCGenerationParameters,
 )
-from ecmproto.record import new_record
+from ecmproto.kernels.record import new_record
 from tests.conftest import REPOSITORY
 from tests.mechanisms.pause.literal import LiteralSender
 from tests.mechanisms.pause.trace import trace

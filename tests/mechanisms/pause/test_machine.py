@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.api.machine import PortContext, SampledFrame, machine_of
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.protocol import (
+from ecmproto.control.mechanisms.api.machine import PortContext, SampledFrame, machine_of
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     PAUSE_KIND,
     PFC_KIND,
@@ -27,12 +26,12 @@ from ecmproto.mechanisms.api.protocol import (
     flow_control_payload,
     new_outbox,
 )
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.pause.congestion_point import FlowControlPoint
-from ecmproto.mechanisms.pause.gate import new_gates, obey, opens_ns
-from ecmproto.mechanisms.pause.machine import FlowControlMachine, PauseMachine, PFCMachine
-from ecmproto.mechanisms.pause.messages import read_flow_control
-from ecmproto.mechanisms.pause.parameters import (
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.congestion_point import FlowControlPoint
+from ecmproto.control.mechanisms.pause.gate import new_gates, obey, opens_ns
+from ecmproto.control.mechanisms.pause.machine import FlowControlMachine, PauseMachine, PFCMachine
+from ecmproto.control.mechanisms.pause.messages import read_flow_control
+from ecmproto.control.mechanisms.pause.parameters import (
     PAUSE,
     PFC,
     GenerationParameters,
@@ -40,8 +39,9 @@ from ecmproto.mechanisms.pause.parameters import (
     PFCGenerationParameters,
     PFCReactionParameters,
 )
-from ecmproto.mechanisms.pause.reaction_point import KIND_PAUSE, KIND_PFC
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.pause.reaction_point import KIND_PAUSE, KIND_PFC
+from ecmproto.errors import ParameterError
+from ecmproto.kernels.record import new_record
 from ecmproto.units import quanta_to_ns
 from tests.conftest import REPOSITORY
 from tests.mechanisms.crossing import crossing, said, shown

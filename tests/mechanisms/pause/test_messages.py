@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import EtherTypes
-from ecmproto.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND
-from ecmproto.mechanisms.pause.congestion_point import Signal
-from ecmproto.mechanisms.pause.messages import (
+from ecmproto.control.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND
+from ecmproto.control.mechanisms.pause.congestion_point import Signal
+from ecmproto.control.mechanisms.pause.messages import (
     PauseDiscards,
     parse_flow_control,
     pause_frame,
     pfc_frame,
     read_flow_control,
 )
-from ecmproto.mechanisms.pause.reaction_point import KIND_PAUSE, KIND_PFC, KIND_REFUSED
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.pause.reaction_point import KIND_PAUSE, KIND_PFC, KIND_REFUSED
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec import EtherTypes
 
 SRC = bytes.fromhex("0200000000cc")
 HEADER = "0180c2000001" + "0200000000cc" + "8808"

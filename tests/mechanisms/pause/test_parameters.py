@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.pause.parameters import (
+from ecmproto.control.mechanisms.pause.parameters import (
     PAUSE,
     PFC,
     GenerationParameters,
@@ -16,6 +15,7 @@ from ecmproto.mechanisms.pause.parameters import (
     PFCGenerationParameters,
     PFCReactionParameters,
 )
+from ecmproto.errors import ParameterError
 
 
 def test_defaults_are_those_of_s002() -> None:
@@ -59,7 +59,7 @@ def test_every_parameter_is_documented() -> None:
 
 def test_describing_them_imports_no_compiler() -> None:
     script = (
-        "import sys, ecmproto.mechanisms.pause.parameters, ecmproto.mechanisms.registry;"
+        "import sys, ecmproto.control.mechanisms.pause.parameters, ecmproto.control.mechanisms.registry;"
         "print([name for name in ('numba', 'scapy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns
-from ecmproto.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
-from ecmproto.mechanisms.pause.reaction_point import (
+from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns
+from ecmproto.control.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
+from ecmproto.control.mechanisms.pause.reaction_point import (
     KIND_PAUSE,
     KIND_PFC,
     KIND_REFUSED,
@@ -21,7 +21,7 @@ from ecmproto.mechanisms.pause.reaction_point import (
     paused_ns,
     starts_ns,
 )
-from ecmproto.record import columns, new_record, new_records
+from ecmproto.kernels.record import columns, new_record, new_records
 from ecmproto.units import quanta_to_ns
 from tests.mechanisms.pause.literal import LiteralReceiver
 

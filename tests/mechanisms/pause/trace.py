@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 
-from ecmproto.mechanisms.pause import congestion_point, reaction_point
-from ecmproto.mechanisms.pause.congestion_point import OccupancyMeter
-from ecmproto.mechanisms.pause.parameters import PFCGenerationParameters, PFCReactionParameters
-from ecmproto.mechanisms.pause.reaction_point import KIND_PAUSE, KIND_PFC, PauseFrame
-from ecmproto.record import columns, new_records
+from ecmproto.control.mechanisms.pause import congestion_point, reaction_point
+from ecmproto.control.mechanisms.pause.congestion_point import OccupancyMeter
+from ecmproto.control.mechanisms.pause.parameters import PFCGenerationParameters, PFCReactionParameters
+from ecmproto.control.mechanisms.pause.reaction_point import KIND_PAUSE, KIND_PFC, PauseFrame
+from ecmproto.kernels.record import columns, new_records
 
 
 def trace(seed: int) -> list[str]:

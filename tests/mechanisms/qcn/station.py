@@ -6,10 +6,10 @@ from collections import deque
 
 import numpy as np
 
-from ecmproto.mechanisms.api.protocol import NO_LIMITER
-from ecmproto.mechanisms.limiter import leaves_ns
-from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
-from ecmproto.mechanisms.qcn.reaction_point import (
+from ecmproto.control.mechanisms.api.protocol import NO_LIMITER
+from ecmproto.control.mechanisms.limiter import leaves_ns
+from ecmproto.control.mechanisms.qcn.parameters import QCNReactionPointParameters
+from ecmproto.control.mechanisms.qcn.reaction_point import (
     CNMFeedback,
     QCNLimiter,
     depart,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.qcn.congestion_point import (
+from ecmproto.control.mechanisms.qcn.congestion_point import (
     QCNFeedback,
     QCNPointSettings,
     QCNPointState,
@@ -19,8 +19,8 @@ from ecmproto.mechanisms.qcn.congestion_point import (
     settings_record,
     start,
 )
-from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.qcn.parameters import QCNCongestionPointParameters
+from ecmproto.kernels.record import new_record
 from tests.mechanisms.qcn.literal import LiteralCongestionPoint
 
 

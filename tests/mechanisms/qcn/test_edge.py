@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import CongestionNotificationTLV, decode
-from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.qcn.edge import (
+from ecmproto.control.mechanisms.qcn.edge import (
     DefenceRules,
     QCNEdge,
     advertisement,
@@ -21,8 +19,10 @@ from ecmproto.mechanisms.qcn.edge import (
     receive,
     transmit,
 )
-from ecmproto.mechanisms.qcn.parameters import DefenceMode, QCNEdgeParameters
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.qcn.parameters import DefenceMode, QCNEdgeParameters
+from ecmproto.errors import ParameterError
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec import CongestionNotificationTLV, decode
 
 MACS = "020000000001 020000000002 "
 IP = " 0800 " + "45" * 60

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.mechanisms.api.machine import AboutFlow, Machine, PortContext, SampledFrame, machine_of
-from ecmproto.mechanisms.api.protocol import Message, signed_cpid
-from ecmproto.mechanisms.qcn.congestion_point import CNM_KIND, cnm_payload
-from ecmproto.mechanisms.qcn.parameters import QCN
-from ecmproto.mechanisms.qcn.reaction_point import LAST_FLOW_ID
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.api.machine import AboutFlow, Machine, PortContext, SampledFrame, machine_of
+from ecmproto.control.mechanisms.api.protocol import Message, signed_cpid
+from ecmproto.control.mechanisms.qcn.congestion_point import CNM_KIND, cnm_payload
+from ecmproto.control.mechanisms.qcn.parameters import QCN
+from ecmproto.control.mechanisms.qcn.reaction_point import LAST_FLOW_ID
+from ecmproto.kernels.record import new_record
 from tests.mechanisms.parsing import parse_frame
 
 OWN, DST = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import CNM, EtherTypes
-from ecmproto.mechanisms.qcn.messages import CNMReceiver, Discard, ReceivedCNM, read_cnm
-from ecmproto.mechanisms.qcn.reaction_point import CNMFeedback
-from ecmproto.record import new_record
+from ecmproto.control.mechanisms.qcn.messages import CNMReceiver, Discard, ReceivedCNM, read_cnm
+from ecmproto.control.mechanisms.qcn.reaction_point import CNMFeedback
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec import CNM, EtherTypes
 
 OWN = bytes.fromhex("020000000002")
 CP = "0200000000cc"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ecmproto.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, STag, decode
-from ecmproto.formats.text import cpid
-from ecmproto.mechanisms.qcn.messages import NotifiedFrame, notification
-from ecmproto.mechanisms.qcn.parameters import QCNCongestionPointParameters
+from ecmproto.control.mechanisms.qcn.messages import NotifiedFrame, notification
+from ecmproto.control.mechanisms.qcn.parameters import QCNCongestionPointParameters
+from ecmproto.wire.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, STag, decode
+from ecmproto.wire.formats.text import cpid
 
 DA = "020000000001"
 SA = "020000000002"

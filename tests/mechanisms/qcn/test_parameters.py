@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.api.mechanism import Role
-from ecmproto.mechanisms.api.parameters import Parameters
-from ecmproto.mechanisms.qcn.parameters import (
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.parameters import Parameters
+from ecmproto.control.mechanisms.qcn.parameters import (
     QCN,
     QCNCongestionPointParameters,
     QCNEdgeParameters,
     QCNReactionPointParameters,
 )
+from ecmproto.errors import ParameterError
 
 
 def test_defaults_are_those_of_802_1q() -> None:
@@ -137,7 +137,7 @@ def test_the_roles_of_qcn(role: Role, kind: type[Parameters]) -> None:
 
 def test_listing_mechanisms_and_reading_parameters_imports_neither_numba_nor_scapy() -> None:
     script = (
-        "import sys, ecmproto, ecmproto.mechanisms.registry, ecmproto.mechanisms.qcn.parameters;"
+        "import sys, ecmproto.control.mechanisms.registry, ecmproto.control.mechanisms.qcn.parameters;"
         "print([name for name in ('numba', 'scapy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ecmproto.control.mechanisms.limiter import NEVER_NS, leaves_ns
+from ecmproto.control.mechanisms.qcn.parameters import QCNReactionPointParameters
+from ecmproto.control.mechanisms.qcn.reaction_point import next_timer_ns, settings_record
 from ecmproto.errors import ParameterError
-from ecmproto.mechanisms.limiter import NEVER_NS, leaves_ns
-from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
-from ecmproto.mechanisms.qcn.reaction_point import next_timer_ns, settings_record
 from tests.mechanisms.qcn.station import LINK_BPS, Station
 
 MS = 1_000_000

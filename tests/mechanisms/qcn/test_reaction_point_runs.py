@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ecmproto.mechanisms.api.protocol import NO_LIMITER
-from ecmproto.mechanisms.limiter import NEVER_NS
-from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
-from ecmproto.mechanisms.qcn.reaction_point import next_timer_ns, route
+from ecmproto.control.mechanisms.api.protocol import NO_LIMITER
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.qcn.parameters import QCNReactionPointParameters
+from ecmproto.control.mechanisms.qcn.reaction_point import next_timer_ns, route
 from tests.mechanisms.qcn.literal_reaction_point import LiteralReactionPoint
 from tests.mechanisms.qcn.station import LINK_BPS, Station
 
@@ -226,7 +226,7 @@ _RUN = """
 import json
 import numpy as np
 from tests.mechanisms.qcn.station import Station
-from ecmproto.mechanisms.qcn.parameters import QCNReactionPointParameters
+from ecmproto.control.mechanisms.qcn.parameters import QCNReactionPointParameters
 events = np.random.default_rng(77)
 found = []
 for variant in ("pseudocode", "standard"):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.codec import EtherTypes
+from ecmproto.control.mechanisms.qcn.edge import insert_cn_tag, received_priority, strip_cn_tag, with_priority
 from ecmproto.errors import EncodeError
-from ecmproto.mechanisms.qcn.edge import insert_cn_tag, received_priority, strip_cn_tag, with_priority
+from ecmproto.wire.codec import EtherTypes
 
 MACS = "020000000001 020000000002 "
 IP = " 0800 " + "45" * 60

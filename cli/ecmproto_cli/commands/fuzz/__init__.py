@@ -1,0 +1,248 @@
+"""``ecmproto fuzz``: spoilt frames for decoders, and what its campaigns share.
+
+Each subcommand is imported when it is called; options, the end of a campaign and its report are here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto.errors import ParameterError, counted
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED
+from ecmproto_cli.main import LazyGroup
+from ecmproto_cli.options import TIME, F, filter_option
+from ecmproto_cli.output import pairs
+from ecmproto_cli.terminal import echo, echo_over
+
+if TYPE_CHECKING:
+    from ecmproto.frames.capture import Batch, CaptureReader
+    from ecmproto.frames.filter import Filter
+    from ecmproto.tools.fuzz.findings import Finding, Progress
+
+
+COMMANDS = {
+    "decode": "These decoders beside one another, on frames, captures, filters, specifications.",
+    "guided": "These decoders, on inputs that coverage guides to (atheris).",
+    "send": "A switch, by frames out of an interface, and a look at whether it is still alive.",
+    "target": "Any program that reads captures: tshark, a decoder of your own.",
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, prefix="fuzz.")
+def command() -> None:
+    """Find what decoders do wrong: cases made from a seed, failures reduced and kept, campaigns that go on.
+
+    Exit code 0: nothing found; 1: findings.
+    """
+
+
+_SHOWN_EVERY_S = 0.25
+DEFAULT_TIME = "60s"
+
+
+def corpus_option(help: str) -> Callable[[F], F]:
+    """``-r FILE``, any number of times."""
+    return click.option("-r", "--read", "paths", metavar="FILE", multiple=True, help=help)
+
+
+def campaign_options(function: F) -> F:
+    """``--seed``, ``--time``, ``--runs``."""
+    options = (
+        click.option(
+            "--seed", type=click.IntRange(min=0, max=1 << 64),
+            help="What all cases follow from.  [default: the folder's, else a new one]",
+        ),
+        click.option("--time", "duration", type=TIME, help="How long.  [default: 60s without --runs]"),
+    )  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def corpus_filter_option(function: F) -> F:
+    """``-Y FILTER``."""
+    return filter_option("Spoil only frames of -r that this display filter selects.")(function)
+
+
+def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
+    """Return the frames of captures, those that ``filter`` selects; the templates of ``craft`` without any.
+
+    UsageError where nothing is there to be filtered, or nothing is left.
+    """
+    from ecmproto.frames.capture import open_captures
+    from ecmproto.tools.fuzz.subjects import template_frames
+
+    if not paths:
+        if filter is not None:
+            raise click.UsageError("-Y filters what -r has: needed -r FILE")
+        return template_frames()
+    frames: list[bytes] = []
+    for path in paths:
+        with open_captures((path,)) as reader:
+            for batch in reader:
+                frames += batch.frames() if filter is None else _selected(batch, filter, reader)
+                if len(frames) > MOST_FRAMES:
+                    raise ParameterError(
+                        name="-r", needed=f"at most {MOST_FRAMES:,} frames to spoil", got=f"more in {path}"
+                    )
+            if reader.problem is not None:
+                raise reader.problem
+    if filter is not None and not frames:
+        raise click.UsageError(f"-Y selects none of the frames of {', '.join(paths)}")
+    return frames
+
+
+def _selected(batch: Batch, filter: Filter, reader: CaptureReader) -> Iterator[bytes]:
+    from ecmproto.frames.columns import selected
+
+    return batch.select(selected(batch, filter, interfaces=reader.interfaces)).frames()
+
+
+MOST_FRAMES = 200_000
+"""All of a corpus is in memory."""
+
+
+def seed_for(folder: Path, given: int | None) -> int:
+    """Return the seed of a campaign, and print it."""
+    from ecmproto.tools.fuzz.findings import seed_of
+
+    seed = given
+    if seed is None:
+        seed = seed_of(folder)
+    if seed is None:
+        seed = secrets.randbits(32)
+    echo(f"ecmproto: seed {seed}", err=True)
+    return seed
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Session:
+    """One call of a campaign: its time limit, and its cases and findings so far."""
+
+    duration_s: float | None
+    noun: str
+    """What progress counts: cases, frames."""
+    held: HeldInterrupt
+    start: float = dataclasses.field(default_factory=time.monotonic)
+    cases: int = 0
+    """Tried in this call."""
+    findings: int = 0
+    _first: int | None = None
+    _shown: float = 0.0
+
+    def going_on(self, progress: Progress) -> bool:
+        """Show the progress; return whether there is time left.  Raises an interrupt that came."""
+        self.count(progress)
+        self.held.check()
+        self._show()
+        return self.duration_s is None or self.seconds < self.duration_s
+
+    def count(self, progress: Progress) -> None:
+        """Note the number of cases tried."""
+        self._first = progress.cases if self._first is None else self._first
+        self.cases = progress.cases - self._first
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self.start
+
+    def left_s(self) -> float:
+        """Return how many seconds are left."""
+        return math.inf if self.duration_s is None else self.duration_s - self.seconds
+
+    @property
+    def rate(self) -> str:
+        """Cases a second."""
+        return f"{self.cases / max(self.seconds, 1e-9):,.0f} {self.noun}/s"
+
+    def _show(self) -> None:
+        if not sys.stderr.isatty() or self.seconds - self._shown < _SHOWN_EVERY_S:
+            return
+        self._shown = self.seconds
+        told = f"{self.seconds:.0f} s, {self.cases:,} {self.noun}, {self.rate}"
+        echo_over(f"{told}, {counted(self.findings, 'finding')}")
+
+    def cleared(self) -> None:
+        """Clear the line of progress."""
+        if sys.stderr.isatty():
+            echo_over()
+
+
+def run_session(
+    session: Session, findings: Iterator[Finding], folder: Path, told: Callable[[Finding], str]
+) -> bool:
+    """Run a campaign, printing each finding as it comes; return whether it was interrupted."""
+    try:
+        with session.held:
+            for finding in findings:
+                session.findings += 1
+                session.cleared()
+                echo(f"{finding.outcome.kind}: {told(finding)}")
+                echo(f"  kept in {folder / 'findings' / finding.name}")
+    except KeyboardInterrupt:
+        return True
+    finally:
+        session.cleared()
+    return False
+
+
+def timeout_of(text: str) -> float:
+    """Return how many seconds something may take; ParameterError for none."""
+    from ecmproto.units import NS_PER_S, parse_time
+
+    seconds = parse_time(text) / NS_PER_S
+    if seconds <= 0:
+        raise ParameterError(name="timeout", needed="more than 0", got=repr(text))
+    return seconds
+
+
+def duration_of(text: str | None, runs: int | None) -> float | None:
+    """Return how many seconds a campaign lasts; None where runs alone end it."""
+    from ecmproto.units import NS_PER_S, parse_time
+
+    if text is None and runs is not None:
+        return None
+    return parse_time(text or DEFAULT_TIME) / NS_PER_S
+
+
+def report(
+    session: Session,
+    progress: Progress,
+    findings: dict[str, Finding],
+    rows: Sequence[tuple[str, str]],
+    line: Callable[[Finding], str],
+    *,
+    interrupted: bool,
+) -> int:
+    """Print the result of a campaign; return the exit code."""
+    all_rows = [
+        ("executions", f"{session.cases:,} {session.noun} in {session.seconds:.1f} s, {session.rate}"),
+        *rows,
+        ("campaign", f"{progress.cases:,} {session.noun} in {progress.seconds:.1f} s so far"),
+        ("failures", f"{progress.failures:,} of {progress.runs:,} runs"),
+        ("findings", str(len(findings))),
+    ]
+    echo(pairs(all_rows))
+    return ended(findings, line, interrupted=interrupted)
+
+
+def ended(findings: dict[str, Finding], line: Callable[[Finding], str], *, interrupted: bool) -> int:
+    """Print a campaign's findings and how to reproduce them; return the exit code."""
+    for finding in findings.values():
+        echo(f"\n{finding.outcome.kind}: {finding.outcome.signature}")
+        echo(pairs([("seen", counted(finding.count, "time")), ("again", line(finding))]))
+    if interrupted:
+        echo("ecmproto: interrupted; the same command goes on", err=True)
+        return INTERRUPTED
+    return FINDINGS if findings else 0

@@ -1,0 +1,236 @@
+"""``ecmproto fuzz decode``: these decoders beside one another."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.commands.fuzz import (
+    Session,
+    campaign_options,
+    captured_frames,
+    corpus_filter_option,
+    corpus_option,
+    duration_of,
+    report,
+    run_session,
+    seed_for,
+    timeout_of,
+)
+from ecmproto_cli.errors import FINDINGS
+from ecmproto_cli.options import SIZE, TIME
+from ecmproto_cli.terminal import echo
+
+if TYPE_CHECKING:
+    from ecmproto.frames.filter import Filter
+    from ecmproto.tools.fuzz.checks.base import BatchCheck
+    from ecmproto.tools.fuzz.findings import Finding
+    from ecmproto.tools.fuzz.judgement import Bounds
+
+WHAT = ("frames", "captures", "filters", "specs", "messages")
+FRAMES = ("frames", "messages")
+"""What is made of frames."""
+
+
+@click.command()
+@corpus_option(
+    "Start from this: a capture, with --what filters a text of a filter a line, else the file as it is.  "
+    "[default: the templates of craft]"
+)
+@corpus_filter_option
+@click.option("--what", type=click.Choice(WHAT), default="frames", show_default=True, help="What is spoilt.")
+@campaign_options
+@click.option("--runs", type=click.IntRange(min=1), help="How many cases.")
+@click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Try this case alone.")
+@click.option("--as-is", is_flag=True, help="Try what -r has as it is.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    default="fuzz-decode",
+    show_default=True,
+    help="Where state and findings are kept.",
+)
+@click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
+    help="Let a check look at one batch in N, at none for 0; any number of times.",
+)  # fmt: skip
+@click.option("--timeout", type=TIME, default="10s", show_default=True, help="Of a check of a batch.")
+@click.option("--memory", type=SIZE, default="256MB", show_default=True, help="Of a check of a batch.")
+def command(
+    paths: tuple[str, ...],
+    filter: Filter | None,
+    what: str,
+    seed: int | None,
+    duration: str | None,
+    runs: int | None,
+    index: int | None,
+    as_is: bool,
+    out: str,
+    jobs: int,
+    every: dict[str, int],
+    timeout: str,
+    memory: str,
+) -> int:
+    """Try spoilt octets on all decoders here, and on tshark where it is installed: they must agree.
+
+    Each batch goes through the one-frame decoder and the columns, now and then also through documents, the
+    text of whole batches, Scapy and tshark.  What differs, raises or takes too much is reduced and kept.
+
+    \b
+    ecmproto fuzz decode --time 60s
+    ecmproto fuzz decode -r in.pcap --seed 7 --runs 20000000 --jobs 2 --every tshark=200 --out campaign
+    ecmproto fuzz decode --seed 7 --index 4711
+    ecmproto fuzz decode --what captures --time 10s
+    """
+    from ecmproto.tools.fuzz.judgement import Bounds
+    from ecmproto.units import parse_octets
+
+    _check_options(paths, seed, index, as_is, runs, duration)
+    if (as_is or index is not None) and (every or jobs > 1):
+        raise click.UsageError("--jobs and --every belong to campaigns, not to a case")
+    bounds = Bounds(seconds=timeout_of(timeout), memory_octets=parse_octets(memory))
+    seconds = duration_of(duration, runs)
+    corpus = _corpus(what, paths, filter, whole=as_is)
+    if as_is:
+        return _tried(corpus, _checks(what), bounds)
+    if index is not None and seed is not None:
+        return _case(what, corpus, seed, index, bounds)
+    reads = list(itertools.chain.from_iterable(("-r", os.path.relpath(path)) for path in paths))
+    reads += ["-Y", filter.text] if filter is not None else []
+    return _campaign(what, reads, corpus, Path(out), seed, seconds, runs, bounds, every, jobs)
+
+
+def _shares(given: tuple[str, ...]) -> dict[str, int]:
+    """Parse ``CHECK=N`` texts: the frequency of each check."""
+    shares = {}
+    for text in given:
+        name, _, count = text.partition("=")
+        if not count.isdecimal():
+            raise click.UsageError(f"--every: needed CHECK=N, such as scapy=16, got {text!r}")
+        shares[name] = int(count)
+    return shares
+
+
+def _check_options(
+    paths: tuple[str, ...],
+    seed: int | None,
+    index: int | None,
+    as_is: bool,
+    runs: int | None,
+    duration: str | None,
+) -> None:
+    if as_is and not paths:
+        raise click.UsageError("--as-is tries what -r has: needed -r FILE")
+    if index is not None and seed is None:
+        raise click.UsageError("--index counts the cases of a seed: needed --seed N")
+    if as_is and (index is not None or seed is not None):
+        raise click.UsageError("--as-is makes no cases: needed it without --seed and --index")
+    if (as_is or index is not None) and (runs is not None or duration is not None):
+        raise click.UsageError("--runs and --time belong to campaigns, not to a case")
+
+
+def _corpus(what: str, paths: tuple[str, ...], filter: Filter | None, *, whole: bool) -> list[bytes]:
+    from ecmproto.tools.fuzz.subjects import SUBJECTS
+
+    if what in FRAMES:
+        return captured_frames(paths, filter)
+    if filter is not None:
+        raise click.UsageError(f"-Y filters frames, not {what}")
+    if not paths:
+        return SUBJECTS[what].corpus()
+    files = [Path(path).read_bytes() for path in paths]
+    if what == "filters" and not whole:
+        return [line for octets in files for line in octets.splitlines()]
+    return files
+
+
+def _checks(what: str) -> list[BatchCheck]:
+    from ecmproto.tools.fuzz.subjects import SUBJECTS
+
+    checks = SUBJECTS[what].checks()
+    if what == "frames":
+        from ecmproto.tools.fuzz.checks.scapy import ScapyCheck
+        from ecmproto.tools.fuzz.checks.tshark import TsharkCheck
+
+        checks.append(ScapyCheck())
+        if TsharkCheck.program() is not None:
+            checks.append(TsharkCheck())
+    return checks
+
+
+def _tried(items: list[bytes], checks: list[BatchCheck], bounds: Bounds) -> int:
+    """Try octets as they are; print what is wrong."""
+    from ecmproto.tools.fuzz.checks.base import Items
+    from ecmproto.tools.fuzz.judgement import disagreements
+
+    batch = Items(items)
+    found = [wrong for check in checks for wrong in disagreements(check, batch, bounds, measured=False)]
+    for wrong in found:
+        echo(f"{wrong.kind}: {wrong.signature}\n{wrong.detail}")
+    if not found:
+        echo(f"all agree: {', '.join(check.name for check in checks)}")
+    return FINDINGS if found else 0
+
+
+def _case(what: str, corpus: list[bytes], seed: int, index: int, bounds: Bounds) -> int:
+    from ecmproto.tools.fuzz.subjects import SUBJECTS
+
+    case = next(SUBJECTS[what].cases(corpus, seed).starting_at(index))
+    made = f"from item {case.source + 1} of the corpus" if case.source >= 0 else "from nothing"
+    echo(f"case {index} of seed {seed}, {made}: {', '.join(case.mutations)}")
+    echo(f"{len(case.octets):5} {case.octets.hex()}")
+    return _tried([case.octets], _checks(what), bounds)
+
+
+def _campaign(
+    what: str,
+    reads: list[str],
+    corpus: list[bytes],
+    folder: Path,
+    seed: int | None,
+    seconds: float | None,
+    runs: int | None,
+    bounds: Bounds,
+    every: dict[str, int],
+    jobs: int,
+) -> int:
+    from ecmproto.tools.fuzz.agreement import AgreementCampaign
+    from ecmproto.tools.fuzz.subjects import SUBJECTS
+
+    subject = SUBJECTS[what]
+    seed = seed_for(folder, seed)
+    words = ["ecmproto", "fuzz", "decode", *(["--what", what] if what != "frames" else [])]
+    campaign = AgreementCampaign(
+        _checks(what),
+        subject.cases(corpus, seed),
+        folder,
+        line=shlex.join([*words, "--as-is", "-r", subject.file]),
+        file=subject.file,
+        bounds=bounds,
+        every=every,
+        batch_cases=subject.batch_cases,
+        jobs=jobs,
+    )
+
+    def again(finding: Finding) -> str:
+        """Return the command that runs a finding's case alone, or its kept frames if it takes several."""
+        if len(finding.frames) > 1:
+            return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
+        return shlex.join([*words, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
+
+    session = Session(duration_s=seconds, noun="frames" if what in FRAMES else "cases", held=HeldInterrupt())
+    found = campaign.run(session.going_on, most_cases=runs, left_s=session.left_s)
+    interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
+    session.count(campaign.progress)
+    rows = [
+        (name, f"{count:,} {session.noun}, {campaign.progress.checked.get(name, 0):,} so far")
+        for name, count in campaign.executions.items()
+    ]
+    return report(session, campaign.progress, campaign.findings, rows, again, interrupted=interrupted)

@@ -1,0 +1,55 @@
+"""``ecmproto fuzz guided``: these decoders, on inputs that coverage guides to."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.commands.fuzz import Session, campaign_options, duration_of, report, run_session, seed_for
+
+if TYPE_CHECKING:
+    from ecmproto.tools.fuzz.findings import Finding
+
+TARGETS = ("frames", "columns", "captures", "filters", "specs", "messages")
+
+
+@click.command()
+@click.argument("target", type=click.Choice(TARGETS))
+@campaign_options
+@click.option("--runs", type=click.IntRange(min=1), help="How many inputs.")
+@click.option(
+    "--out", metavar="DIR", help="Where state, corpus and findings are kept.  [default: fuzz-guided/TARGET]"
+)
+def command(target: str, seed: int | None, duration: str | None, runs: int | None, out: str | None) -> int:
+    """Fuzz these decoders with atheris: what reaches new lines is kept, and inputs are made from it.
+
+    What must hold of each target stands in tools/fuzz/guided/targets.py.  Kernels run as plain Python,
+    whose lines can be seen.  What is found is kept as `fuzz decode` does, and fuzzing goes on.
+
+    \b
+    ecmproto fuzz guided frames --time 60s
+    ecmproto fuzz guided columns --time 600s --out campaign
+    """
+    from ecmproto.tools.fuzz.guided.campaign import GuidedCampaign, require_atheris
+
+    require_atheris()
+    seconds = duration_of(duration, runs)
+    folder = Path(out or f"fuzz-guided/{target}")
+    campaign = GuidedCampaign(target, folder, seed=seed_for(folder, seed))
+    session = Session(duration_s=seconds, noun="inputs", held=HeldInterrupt())
+
+    def again(finding: Finding) -> str:
+        return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
+
+    found = campaign.run(session.going_on, most_cases=runs)
+    interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
+    coverage = campaign.coverage
+    rows = [
+        ("edges", f"{coverage.edges:,}; {coverage.first_edges:,} of them by what it started from"),
+        ("corpus", f"{coverage.inputs:,} inputs, each for what it reaches"),
+    ]
+    return report(session, campaign.progress, campaign.findings, rows, again, interrupted=interrupted)

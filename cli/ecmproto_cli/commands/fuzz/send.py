@@ -1,0 +1,412 @@
+"""``ecmproto fuzz send``: spoilt frames for a switch, and a look at whether it is still alive."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ecmproto.errors import InterfaceError, ParameterError, counted
+from ecmproto.units import NS_PER_S, format_time, parse_time
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.commands.fuzz import (
+    Session,
+    campaign_options,
+    captured_frames,
+    corpus_filter_option,
+    corpus_option,
+    duration_of,
+    ended,
+    run_session,
+    seed_for,
+    timeout_of,
+)
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED, CommandError, warn
+from ecmproto_cli.options import TIME, F
+from ecmproto_cli.output import pairs
+from ecmproto_cli.terminal import echo
+
+if TYPE_CHECKING:
+    from ecmproto.frames.capture.linux.interface import InterfaceFacts
+    from ecmproto.frames.capture.linux.schedule import Schedule
+    from ecmproto.frames.capture.linux.sender import FrameSender
+    from ecmproto.frames.capture.linux.transmission import Transmission
+    from ecmproto.frames.filter import Filter
+    from ecmproto.tools.fuzz.device import Patience, WiredDevice
+    from ecmproto.tools.fuzz.device_campaign import DeviceCampaign, FrameFitter, HeartbeatSchedule
+    from ecmproto.tools.fuzz.findings import Finding
+
+_SHORTEST, _HEADER, _LEAST_MTU = 60, 14, 46
+
+
+_MOST_TOGETHER = 64
+_LOOKS_PER_S = 100
+_USUAL_OCTETS = 125
+
+
+_OPTIONS = (
+    click.option(
+        "--pad", metavar="OCTETS", type=click.IntRange(_HEADER, _SHORTEST), default=_SHORTEST,
+        show_default=True, help="Put zeros behind cases that are shorter.",
+    ),
+    click.option(
+        "--mtu", metavar="OCTETS", type=click.IntRange(min=_LEAST_MTU),
+        help="Leave out cases that are longer.  [default: the interface's]",
+    ),
+    click.option(
+        "--heartbeat", "heartbeats", metavar="SIGN", multiple=True,
+        help="A sign that the device is alive: ping:ADDRESS, frame:IF (a frame from -i comes out of the "
+        "device to that interface), command:CMD (exits with 0).  Of several, all.",
+    ),
+    click.option(
+        "--heartbeat-every", "every", metavar="N|TIME", default="1s", show_default=True,
+        help="Ask for it after so many cases, or so long.",
+    ),
+    click.option(
+        "--heartbeat-timeout", "timeout", metavar="TIME", default="500ms", show_default=True,
+        help="How long a sign may take.",
+    ),
+    click.option(
+        "--heartbeat-retries", "retries", type=click.IntRange(0, 1000), default=2,
+        show_default=True, help="How many more have to stay away.",
+    ),
+    click.option(
+        "--settle", type=TIME, default="100ms", show_default=True,
+        help="Wait between suspects and their heartbeat.",
+    ),
+    click.option(
+        "--recover", "recovery", metavar="CMD", default="", help="Run this to bring the device back."
+    ),
+    click.option(
+        "--recover-wait", "recovery_wait", metavar="TIME", default="30s", show_default=True,
+        help="How long it may take to come back.",
+    ),
+)  # fmt: skip
+
+
+def device_options(function: F) -> F:
+    """How frames are fitted, signs of life, recovery: the fields of `DeviceOptions` but the first two."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOptions:
+    """The options as they were given."""
+
+    interface: str
+    rate: str
+    pad: int
+    mtu: int | None
+    heartbeats: tuple[str, ...]
+    every: str
+    timeout: str
+    retries: int
+    settle: str
+    recovery: str
+    recovery_wait: str
+
+    @property
+    def line(self) -> str:
+        """The command that sends a finding's frames again, with the same heartbeats."""
+        words = ["ecmproto", "fuzz", "send", "-i", self.interface, "--as-is", "-r", "case.pcap"]
+        words += ["--rate", self.rate]
+        words += ["--pad", str(self.pad)] if self.pad != _SHORTEST else []
+        words += ["--mtu", str(self.mtu)] if self.mtu is not None else []
+        for heartbeat in self.heartbeats:
+            words += ["--heartbeat", heartbeat]
+        words += ["--heartbeat-timeout", self.timeout, "--heartbeat-retries", str(self.retries)]
+        return shlex.join([*words, "--settle", self.settle])
+
+    def pulse(self) -> HeartbeatSchedule:
+        """Return the schedule of heartbeats."""
+        from ecmproto.tools.fuzz.device_campaign import HeartbeatSchedule
+
+        if self.every.isdecimal() and int(self.every):
+            return HeartbeatSchedule(every_frames=int(self.every), retries=self.retries)
+        return HeartbeatSchedule(every_s=timeout_of(self.every), retries=self.retries)
+
+    def patience(self) -> Patience:
+        """Return the times to wait for a heartbeat, before a retry and for a recovery."""
+        from ecmproto.tools.fuzz.device import Patience
+
+        return Patience(
+            beat_s=timeout_of(self.timeout),
+            settle_s=parse_time(self.settle) / NS_PER_S,
+            recover_s=parse_time(self.recovery_wait) / NS_PER_S,
+        )
+
+    def fitting(self, facts: InterfaceFacts) -> FrameFitter:
+        """Return the fitter of cases to an interface's frame sizes; ParameterError for too large an MTU."""
+        from ecmproto.tools.fuzz.device_campaign import FrameFitter
+
+        less = 0 if self.mtu is None else facts.mtu_octets - self.mtu
+        if less < 0:
+            needed = f"at most the {facts.mtu_octets} octets of {facts.name}"
+            raise ParameterError(name="mtu", needed=needed, got=str(self.mtu))
+        return FrameFitter(
+            longest_octets=facts.longest_octets - less,
+            longest_tagged_octets=facts.longest_tagged_octets - less,
+            shortest_octets=self.pad,
+        )
+
+
+@click.command()
+@click.option("-i", "--interface", metavar="IF", required=True, help="Interface to send out of.")
+@corpus_option("Spoil the frames of this capture.  [default: the templates of craft]")
+@corpus_filter_option
+@click.option(
+    "--rate", metavar="RATE", default="1000pps", show_default=True,
+    help="Frames a second (1000pps), bits a second on the wire (100M), or max.",
+)  # fmt: skip
+@campaign_options
+@click.option("--runs", type=click.IntRange(min=1), help="How many cases.")
+@click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Send this case alone.")
+@click.option("--as-is", is_flag=True, help="Send what -r has as it is, once.")
+@device_options
+@click.option(
+    "--out", metavar="DIR", default="fuzz-send", show_default=True, help="Where state and findings are kept."
+)
+def command(
+    paths: tuple[str, ...],
+    filter: Filter | None,
+    seed: int | None,
+    duration: str | None,
+    runs: int | None,
+    index: int | None,
+    as_is: bool,
+    out: str,
+    **device: Any,
+) -> int:
+    """Send spoilt frames to a switch at a rate, and find the ones that silence it.
+
+    Each --heartbeat-every a sign of life is asked for.  Where it stays away, the frames since the last one
+    are suspects: the device is brought back, parts of them are sent again, and the least that silence it
+    are kept.
+
+    \b
+    ecmproto fuzz send -i eth0 --rate 5kpps --time 60s
+    ecmproto fuzz send -i eth0 --heartbeat ping:192.0.2.1 --seed 7
+    ecmproto fuzz send -i eth0 --heartbeat frame:eth1 --heartbeat-every 500 --recover './power-cycle 3'
+    ecmproto fuzz send -i eth0 --seed 7 --index 4711 --heartbeat ping:192.0.2.1
+    """
+    from ecmproto.frames.capture.linux.schedule import schedule_of
+    from ecmproto.tools.fuzz.cases import Cases
+
+    _check_options(paths, seed, index, as_is, runs, duration)
+    options = DeviceOptions(**device)
+    seconds = duration_of(duration, runs)
+    schedule = schedule_of(rate=options.rate)
+    corpus = captured_frames(paths, filter)
+    if as_is:
+        return _once(options, schedule, corpus)
+    if index is not None and seed is not None:
+        case = Cases(corpus, seed=seed)[index]
+        echo(f"case {index} of seed {seed}: {', '.join(case.mutations)}")
+        return _once(options, schedule, [case.octets])
+    return _campaign(options, schedule, corpus, Path(out), seed, seconds, runs)
+
+
+def _check_options(
+    paths: tuple[str, ...],
+    seed: int | None,
+    index: int | None,
+    as_is: bool,
+    runs: int | None,
+    duration: str | None,
+) -> None:
+    if as_is and not paths:
+        raise click.UsageError("--as-is sends what -r has: needed -r FILE")
+    if as_is and (index is not None or seed is not None):
+        raise click.UsageError("--as-is makes no cases: needed it without --seed and --index")
+    if index is not None and seed is None:
+        raise click.UsageError("--index counts the cases of a seed: needed --seed N")
+    if (as_is or index is not None) and (runs is not None or duration is not None):
+        raise click.UsageError("--runs and --time belong to campaigns, not to frames that are sent once")
+
+
+def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int:
+    """Send frames once, and print whether the device is alive after them."""
+    held = HeldInterrupt()
+    with opened(options, schedule, held) as open_device, held:
+        device, silence = open_device.device, ""
+        try:
+            _begin(open_device)
+            frames = [open_device.fitting.frame(octets) for octets in items]
+            device.send([frame for frame in frames if frame is not None])
+            device.settle()
+            silence = open_device.pulse.silence(device)
+        except KeyboardInterrupt:
+            echo(pairs(open_device.rows()))
+            return INTERRUPTED
+        echo(pairs(open_device.rows()))
+        if silence:
+            echo(f"\nsilence: {silence}")
+        return FINDINGS if silence or _nothing_sent(open_device) else 0
+
+
+def _begin(open_device: OpenDevice) -> None:
+    """See that the device is alive before anything is sent; bring it back where that can be done."""
+    silence = open_device.pulse.silence(open_device.device)
+    if silence and not (open_device.device.recovers and open_device.device.recover()):
+        raise CommandError(
+            f"{silence}, before any frame was sent",
+            exit_code=FINDINGS,
+            help="--heartbeat needs a sign that comes while the device is well; --recover CMD brings it back",
+        )
+
+
+def _nothing_sent(open_device: OpenDevice) -> bool:
+    if open_device.sender.sent:
+        return False
+    echo("ecmproto: no frame was sent", err=True)
+    return True
+
+
+def _campaign(
+    options: DeviceOptions,
+    schedule: Schedule,
+    corpus: list[bytes],
+    folder: Path,
+    seed: int | None,
+    seconds: float | None,
+    runs: int | None,
+) -> int:
+    from ecmproto.tools.fuzz.cases import Cases, PrefetchedCases
+    from ecmproto.tools.fuzz.device_campaign import DeviceCampaign
+
+    held = HeldInterrupt()
+    with opened(options, schedule, held) as open_device:
+        cases = Cases(corpus, seed=seed_for(folder, seed))
+        with closing(PrefetchedCases(cases)) as ahead:
+            campaign = DeviceCampaign(
+                open_device.device,
+                cases,
+                open_device.fitting,
+                folder,
+                pulse=open_device.pulse,
+                line=options.line,
+                part_frames=_together(schedule),
+                octets_from=ahead.starting_at,
+                say=lambda sentence: echo(f"ecmproto: {sentence}", err=True),
+            )
+            _begin(open_device)
+            session = Session(duration_s=seconds, noun="frames", held=held)
+            return _run(open_device, campaign, session, folder, runs)
+
+
+def _together(schedule: Schedule) -> int:
+    """Return how many cases to send between two looks at the clock: some milliseconds of them."""
+    from ecmproto.frames.capture.linux.schedule import BitRate, FrameRate
+
+    if isinstance(schedule, FrameRate):
+        frames_per_s = float(schedule.frames_per_s)
+    elif isinstance(schedule, BitRate):
+        frames_per_s = schedule.rate_bps / (8 * _USUAL_OCTETS)
+    else:
+        return _MOST_TOGETHER
+    return max(1, min(_MOST_TOGETHER, int(frames_per_s / _LOOKS_PER_S)))
+
+
+def _run(
+    open_device: OpenDevice, campaign: DeviceCampaign, session: Session, folder: Path, runs: int | None
+) -> int:
+    """Run a campaign and print its result; return the exit code."""
+    failed: InterfaceError | None = None
+    interrupted = False
+    found = campaign.run(session.going_on, most_cases=runs)
+    try:
+        interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
+    except InterfaceError as error:
+        failed = error
+    rows = open_device.rows()
+    if campaign.trials:
+        told = f"{counted(campaign.trials, 'time')}, {counted(campaign.trial_frames, 'frame')}"
+        rows.append(("sent again", told))
+    progress = campaign.progress
+    rows.append(("campaign", f"{progress.cases:,} cases in {progress.seconds:.1f} s so far"))
+    rows.append(("findings", str(len(campaign.findings))))
+    echo(pairs(rows))
+
+    def again(finding: Finding) -> str:
+        return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
+
+    code = ended(campaign.findings, again, interrupted=interrupted)
+    if failed is not None:
+        raise failed
+    if campaign.lost:
+        echo("ecmproto: the device did not come back; the same command goes on behind these cases", err=True)
+        return FINDINGS
+    return code if interrupted or not _nothing_sent(open_device) else FINDINGS
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OpenDevice:
+    """A device that can be sent to."""
+
+    sender: FrameSender
+    transmission: Transmission
+    device: WiredDevice
+    fitting: FrameFitter
+    pulse: HeartbeatSchedule
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the rows of the report: how much was sent, refused, padded and left out."""
+        from ecmproto_cli.commands.send import report_rows
+
+        rows = report_rows(self.transmission.report())
+        fitting, device = self.fitting, self.device
+        if self.sender.refused:
+            rows.append(("refused", counted(self.sender.refused, "frame")))
+        if fitting.padded:
+            told = f"{_cases(fitting.padded)} shorter than {fitting.shortest_octets} octets"
+            rows.append(("padded", told))
+        if fitting.left_out:
+            told = f"{_cases(fitting.left_out)} longer than {fitting.longest_octets} octets"
+            rows.append(("left out", told))
+        if device.beats or device.missed:
+            told = f"{device.beats:,} came, {device.missed:,} did not"
+            if self.transmission.rested_ns:
+                told += f"; sending stood still for {format_time(self.transmission.rested_ns)}"
+            rows.append(("heartbeats", told))
+        return rows
+
+
+def _cases(count: int) -> str:
+    return "1 case" if count == 1 else f"{count:,} cases"
+
+
+@contextmanager
+def opened(options: DeviceOptions, schedule: Schedule, held: HeldInterrupt) -> Iterator[OpenDevice]:
+    """Open the interface and the heartbeats; InterfaceError if one cannot be opened."""
+    from ecmproto.frames.capture.batch import ETHERNET
+    from ecmproto.frames.capture.linux.sender import FrameSender
+    from ecmproto.frames.capture.linux.transmission import Transmission
+    from ecmproto.tools.fuzz.device import WiredDevice, heartbeat_of
+    from ecmproto_cli.commands.send import check_link
+
+    pulse, patience, name = options.pulse(), options.patience(), options.interface
+    with ExitStack() as stack:
+        sender = stack.enter_context(FrameSender(name))
+        check_link(sender.facts)
+        if sender.facts.linktype != ETHERNET:
+            raise InterfaceError(interface=name, needed="frames of Ethernet", got="an interface of bare IP")
+        fitting = options.fitting(sender.facts)
+        heartbeats = []
+        for text in options.heartbeats:
+            heartbeats.append(heartbeat_of(text, name, held.check))
+            stack.callback(heartbeats[-1].close)
+        transmission = Transmission(sender, schedule, check=held.check)
+        device = WiredDevice(
+            transmission, name, heartbeats,
+            patience=patience, recovery=options.recovery, check=held.check, say=warn,
+        )  # fmt: skip
+        yield OpenDevice(
+            sender=sender, transmission=transmission, device=device, fitting=fitting, pulse=pulse
+        )

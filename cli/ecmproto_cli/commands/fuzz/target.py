@@ -1,0 +1,198 @@
+"""``ecmproto fuzz target``: any program that reads captures."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto.errors import counted
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.commands.fuzz import (
+    Session,
+    campaign_options,
+    captured_frames,
+    corpus_filter_option,
+    corpus_option,
+    duration_of,
+    report,
+    run_session,
+    seed_for,
+    timeout_of,
+)
+from ecmproto_cli.errors import FINDINGS
+from ecmproto_cli.options import SIZE, TIME
+from ecmproto_cli.terminal import echo
+
+if TYPE_CHECKING:
+    from ecmproto.frames.filter import Filter
+    from ecmproto.tools.fuzz.command import Command
+    from ecmproto.tools.fuzz.findings import Finding, Progress
+    from ecmproto.tools.fuzz.target import Feed
+
+WHAT = ("frames", "captures", "both")
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@corpus_option("Spoil this capture, or its frames.  [default: the templates of craft]")
+@corpus_filter_option
+@click.option(
+    "--what", type=click.Choice(WHAT), default="frames", show_default=True,
+    help="What is spoilt: frames, the capture files themselves, or each in turn.",
+)  # fmt: skip
+@click.option("--as-is", is_flag=True, help="Run the program once on each -r FILE as it is.")
+@campaign_options
+@click.option("--runs", type=click.IntRange(min=1), help="How many runs of the program.")
+@click.option(
+    "--frames-per-run", type=click.IntRange(min=1, max=1_000_000),
+    help="Frames in the capture of a run.  [default: 64, and as many more as are read quickly]",
+)  # fmt: skip
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(min=1, max=256), default=1, show_default=True,
+    help="Programs that run at once.",
+)  # fmt: skip
+@click.option(
+    "--timeout",
+    type=TIME,
+    metavar="TIME",
+    default="5s",
+    show_default=True,
+    help="Of a run: longer is a hang.",
+)
+@click.option("--memory", type=SIZE, default="1GB", show_default=True, help="Of a run, resident.")
+@click.option(
+    "--fail-exit", "failing", metavar="CODE", type=click.IntRange(1, 255), multiple=True,
+    help="An exit status that is a failure; any number of times.",
+)  # fmt: skip
+@click.option(
+    "--out",
+    metavar="DIR",
+    default="fuzz-target",
+    show_default=True,
+    help="Where state and findings are kept.",
+)
+@click.argument("words", nargs=-1, metavar="-- CMD [ARG|{}]...", required=True, type=click.UNPROCESSED)
+def command(
+    paths: tuple[str, ...],
+    filter: Filter | None,
+    what: str,
+    as_is: bool,
+    seed: int | None,
+    duration: str | None,
+    runs: int | None,
+    frames_per_run: int | None,
+    jobs: int,
+    timeout: str,
+    memory: str,
+    failing: tuple[int, ...],
+    out: str,
+    words: tuple[str, ...],
+) -> int:
+    """Run a program on captures of spoilt frames, or spoilt captures; keep what crashes, hangs or swells it.
+
+    The capture's name takes the place of {}; without one it comes by standard input.  Crashes, reports of
+    sanitizers, tracebacks, hangs and too much memory are failures; each kind is reduced to the least frames
+    or octets, and kept as a capture, as hex and with a line that shows it again.
+
+    \b
+    ecmproto fuzz target --time 60s --jobs 2 -- tshark -V -r {}
+    ecmproto fuzz target --what captures -r in.pcapng -- tcpdump -nvr {}
+    ecmproto fuzz target -r in.pcap --fail-exit 1 -- ./my-decoder {}
+    ecmproto fuzz target --as-is -r case.pcap --memory 100MB -- ./my-decoder {}
+    """
+    from ecmproto.tools.fuzz.command import Command
+    from ecmproto.tools.fuzz.target import TargetCampaign
+    from ecmproto.units import parse_octets
+
+    program = Command(
+        words=_placed(words),
+        seconds=timeout_of(timeout),
+        memory_octets=parse_octets(memory),
+        failing=frozenset(failing),
+    )
+    if as_is:
+        if not paths or seed is not None or runs is not None or duration is not None:
+            raise click.UsageError(
+                "--as-is runs once on each -r FILE: needed -r, and no --seed, --runs, --time"
+            )
+        return _once(program, paths)
+    seconds = duration_of(duration, runs)
+    folder = Path(out)
+    corpora = _corpora(what, paths, filter)
+    feed = _feed(corpora, seed_for(folder, seed))
+    campaign = TargetCampaign(program, feed, folder, frames_per_run=frames_per_run, jobs=jobs)
+    session = Session(
+        duration_s=seconds, noun="frames" if what == "frames" else "cases", held=HeldInterrupt()
+    )
+    last = None if runs is None else campaign.progress.runs + runs
+
+    def going_on(progress: Progress) -> bool:
+        return session.going_on(progress) and (last is None or progress.runs < last)
+
+    def again(finding: Finding) -> str:
+        return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
+
+    findings = campaign.run(going_on, left_s=session.left_s)
+    interrupted = run_session(session, findings, folder, lambda found: found.outcome.signature)
+    code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
+    if campaign.cut_short:
+        kept = counted(len(campaign.cut_short), "finding")
+        echo(f"ecmproto: --time was up before {kept} could be reduced: all frames are kept", err=True)
+    return code
+
+
+def _once(program: Command, paths: tuple[str, ...]) -> int:
+    """Run a program on files as they are, and print how it ends on each."""
+    code = 0
+    for path in paths:
+        outcome = dataclasses.replace(program, measured=True).run(Path(path))
+        echo(f"{outcome.kind}: {outcome.signature}" if outcome.failed else f"fine: {path}")
+        if outcome.failed:
+            echo(outcome.output, nl=False)
+            code = FINDINGS
+    return code
+
+
+def _corpora(what: str, paths: tuple[str, ...], filter: Filter | None) -> dict[str, list[bytes]]:
+    """Return the inputs that cases are made from, by kind: frames, captures, filters and so on."""
+    from ecmproto.tools.fuzz.cases import LONGEST_INPUT_OCTETS
+    from ecmproto.tools.fuzz.subjects import SUBJECTS
+
+    corpora = {}
+    if what == "captures" and filter is not None:
+        raise click.UsageError("-Y filters frames, not captures")
+    if what != "captures":
+        corpora["frames"] = captured_frames(paths, filter)
+    if what != "frames":
+        files = []
+        for path in paths:
+            with open(path, "rb") as file:
+                files.append(file.read(LONGEST_INPUT_OCTETS))
+        corpora["captures"] = files or SUBJECTS["captures"].corpus()
+    return corpora
+
+
+def _feed(corpora: dict[str, list[bytes]], seed: int) -> Feed:
+    from ecmproto.tools.fuzz.subjects import SUBJECTS
+    from ecmproto.tools.fuzz.target import Feed
+
+    return Feed(**{what: SUBJECTS[what].cases(corpus, seed) for what, corpus in corpora.items()})
+
+
+def _placed(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a command that can be called from any folder."""
+    program, *others = words
+    found = os.sep in program and Path(program).exists()
+    return (
+        str(Path(program).absolute()) if found else program,
+        *(str(Path(word).absolute()) if _is_path(word) else word for word in others),
+    )
+
+
+def _is_path(word: str) -> bool:
+    """Return whether a word names something here: a file, or what looks like a path."""
+    return Path(word).exists() if os.sep in word else Path(word).is_file()

@@ -1,0 +1,406 @@
+"""``ecmproto lab``: experiments in networks of hosts and switches, in virtual time; what its commands share.
+
+``list``, ``show`` and ``new`` are here; the others are modules of their own, imported when they are called.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto.errors import counted
+from ecmproto_cli.main import LazyGroup
+from ecmproto_cli.options import F, color_option, force_option, options_as
+from ecmproto_cli.output import pairs
+from ecmproto_cli.progress import is_wanted, work
+from ecmproto_cli.terminal import echo, echo_over, paint
+
+if TYPE_CHECKING:
+    from ecmproto.control.lab.model import Experiment
+    from ecmproto.control.lab.results.running import Runs
+    from ecmproto.control.lab.setup.scenario import Scenario
+    from ecmproto.control.lab.simulation.series import Progress, RunResult
+    from ecmproto.frames.capture import PcapngWriter
+
+COMMANDS = {
+    "list": "List the scenarios that there are.",
+    "show": "Show a scenario: its network, flows, parameters, and what it must show.",
+    "new": "Write a commented scenario to begin with.",
+    "run": "Run a scenario: its figures beside the published ones.",
+    "compare": "Run a scenario through several mechanisms, side by side.",
+    "sweep": "Run a scenario over many values of its parameters.",
+    "papers": "Write a page for each source document: its experiments, published and ours.",
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, prefix="lab.")
+def command() -> None:
+    """Experiments in networks of hosts and switches, in virtual time.
+
+    A SCENARIO is the name of one of these that come along (lab list), a TOML file, or a capture: the frames
+    of its sources come to one port.
+    """
+
+
+def setting_options(function: F) -> F:
+    """Options that change a scenario, from ``--variant`` to ``--outside``; the command gets ``setup``."""
+    options = (
+        click.option("--variant", metavar="NAME", help="A variant that the scenario has (lab show)."),
+        click.option("--mechanism", metavar="NAME", help="Another mechanism; none for no control at all."),
+        click.option(
+            "--flow-control", type=click.Choice(["none", "pause", "pfc"]),
+            help="PAUSE or PFC beneath the mechanism, or none of them.",
+        ),
+        click.option(
+            "--set", "settings", metavar="KEY=VALUE", multiple=True,
+            help="Set a value of the scenario, as control.rp.ru=8Mb/s or duration=50ms (see lab show).",
+        ),
+        click.option(
+            "--outside", is_flag=True,
+            help="Let the scenario name files that are not below its folder, and URLs.",
+        ),
+    )  # fmt: skip
+    return options_as(function, options, Setup, "setup")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a scenario is changed before it is run."""
+
+    variant: str | None = None
+    mechanism: str | None = None
+    flow_control: str | None = None
+    settings: tuple[str, ...] = ()
+    outside: bool = False
+
+    def scenario(self, name: str) -> Scenario:
+        """Return a scenario, by its name or file, so changed; SpecError for what it does not have."""
+        from ecmproto.control.lab.setup.scenario import load_scenario
+
+        return self.applied(load_scenario(name, outside=self.outside))
+
+    def applied(self, scenario: Scenario) -> Scenario:
+        """Return a scenario so changed."""
+        from ecmproto.control.lab.setup.scenario import apply
+
+        changed = scenario.with_variant(self.variant or "")
+        if self.mechanism is not None:
+            changed = changed.with_mechanism(self.mechanism)
+        if self.flow_control is not None:
+            changed = changed.with_value("control.flow_control", self.flow_control)
+        return apply(changed, self.settings)
+
+    def named(self, scenario: Scenario, name: str) -> Scenario:
+        """Return the run that a figure names by ``@name``: a variant of the scenario, or a mechanism."""
+        if name in scenario.variants:
+            return replace(self, variant=name).applied(scenario)
+        if name == scenario.document.control.get("mechanism"):
+            return replace(self, mechanism=name).applied(scenario)
+        # What was set of the scenario's own mechanism is not about another one.
+        return self.applied(scenario).with_mechanism(name)
+
+
+def seed_options(function: F) -> F:
+    """``--seed``, ``--seeds``, ``--jobs``: the command gets ``seeding``, a `Seeding`."""
+    options = (
+        click.option(
+            "--seed", type=click.IntRange(min=0),
+            help="Seed of all that is drawn.  [default: the scenario's]",
+        ),
+        click.option(
+            "--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="K",
+            help="Run with K seeds, from that one on: median and range.",
+        ),
+        click.option(
+            "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
+            help="Run N at a time, in processes of their own.",
+        ),
+    )  # fmt: skip
+    return options_as(function, options, Seeding, "seeding")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seeding:
+    """The seeds of runs, and how many of them run at a time."""
+
+    seed: int | None = None
+    seeds: int = 1
+    jobs: int = 1
+
+    def all_seeds(self, scenario: Scenario) -> list[int]:
+        """Return the seeds, from the first or the scenario's own on, and print them on stderr."""
+        first = scenario.seed if self.seed is None else self.seed
+        seeds = [first + number for number in range(self.seeds)]
+        echo(f"ecmproto: {seeds_text(seeds)}", err=True)
+        return seeds
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Return the name of consecutive seeds."""
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+
+
+scenario_argument = click.argument("scenario")
+
+
+# Running --------------------------------------------------------------------------------------------------
+
+_TOLD_S = 0.5
+"""How often progress is told at most."""
+
+
+@dataclass
+class Teller:
+    """Tells how far runs are: lines of JSON on stdout, or one line on stderr that is written over.
+
+    ``stopped`` is set by Ctrl-C; then the run under way ends at its next window, and what it has is kept.
+    """
+
+    as_json: bool
+    runs: int
+    stopped: bool = False
+    _number: int = 0
+    _told_s: float = 0.0
+    _line: bool = False
+    _began: tuple[float, int] = field(default=(0.0, 0))
+
+    def watch_of(self, experiment: Experiment, seed: int) -> Callable[[Progress], bool]:
+        """Return the watch of the next run."""
+        self._number += 1
+        label = f"{experiment.name}, {experiment.control.mechanism}, seed {seed}"
+        if self.runs > 1:
+            label += f" ({self._number} of {self.runs})"
+        work.at(f"lab {label}")
+        self._began = (0.0, 0)
+
+        def watch(progress: Progress) -> bool:
+            if self.as_json:
+                self._tell_json(experiment, seed, progress)
+            elif is_wanted() and sys.stderr.isatty():
+                self._tell(label, progress)
+            return not self.stopped
+
+        return watch
+
+    def _to_go_s(self, progress: Progress) -> float:
+        left_ns = progress.duration_ns - progress.now_ns
+        return progress.elapsed_s * left_ns / progress.now_ns if progress.now_ns else 0.0
+
+    def _tell_json(self, experiment: Experiment, seed: int, progress: Progress) -> None:
+        rate = progress.events / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
+        document = {
+            "schema": "ecmproto/lab-progress/1",
+            "scenario": experiment.name,
+            "mechanism": experiment.control.mechanism,
+            "seed": seed,
+            "time_ns": progress.now_ns,
+            "duration_ns": progress.duration_ns,
+            "frames": progress.frames,
+            "events": progress.events,
+            "events_per_s": round(rate),
+            "to_go_s": round(self._to_go_s(progress), 3),
+        }
+        work.end()
+        echo(json.dumps(document))
+
+    def _tell(self, label: str, progress: Progress) -> None:
+        now_s = time.monotonic()
+        if now_s - self._told_s < _TOLD_S or progress.elapsed_s < _TOLD_S:
+            return
+        self._told_s = now_s
+        from ecmproto.units import format_time
+
+        work.end()
+        rate = progress.events / progress.elapsed_s
+        text = (
+            f"{label}: {format_time(progress.now_ns)} of {format_time(progress.duration_ns)}, "
+            f"{rate / 1e6:.2f} million events/s, {self._to_go_s(progress):.0f} s to go"
+        )
+        echo_over(text)
+        self._line = True
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._line:
+            echo_over()
+            self._line = False
+
+    @contextmanager
+    def interruptible(self, runs: Runs) -> Iterator[None]:
+        """Have the first Ctrl-C end the run at its next window, and the second one at once."""
+
+        def stop(signum: int, frame: FrameType | None) -> None:
+            if self.stopped or runs.jobs > 1:
+                raise KeyboardInterrupt
+            self.stopped = True
+            echo("\necmproto: stopping; once more to leave everything", err=True)
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+            self.end()
+
+
+def run_experiments(
+    experiments: Mapping[str, Experiment],
+    seeds: Sequence[int],
+    *,
+    jobs: int,
+    as_json: bool,
+    trace: PcapngWriter | None = None,
+) -> Runs:
+    """Run experiments on seeds, telling how far they are; Ctrl-C keeps what there is.
+
+    The frames of the first run go to ``trace``.
+    """
+    from ecmproto.control.lab.results.running import Runs
+
+    runs = Runs(experiments, seeds, jobs=jobs, trace=trace)
+    teller = Teller(as_json=as_json, runs=len(experiments) * len(seeds))
+
+    def done(result: RunResult) -> None:
+        teller.end()
+
+    with teller.interruptible(runs):
+        runs.run(teller.watch_of, done)
+    work.end()
+    if not runs.results:
+        raise click.Abort
+    return runs
+
+
+# Commands without a run -----------------------------------------------------------------------------------
+
+
+@command.command("list")
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to list them.")
+@color_option
+def list_command(form: str) -> None:
+    """List the scenarios that come along: what each is about, its source and its variants."""
+    from ecmproto.control.lab.setup.scenario import load_scenario, scenario_names
+
+    rows = []
+    for name in scenario_names():
+        scenario = load_scenario(name)
+        head = scenario.document.scenario
+        rows.append(
+            {
+                "name": name,
+                "title": head.get("title", ""),
+                "source": head.get("source", ""),
+                "mechanism": scenario.document.control.get("mechanism", "none"),
+                "variants": dict(scenario.variants),
+            }
+        )
+    if form == "json":
+        echo(json.dumps({"schema": "ecmproto/lab-list/1", "scenarios": rows}, indent=2))
+        return
+    width = max((len(str(row["name"])) for row in rows), default=0)
+    for row in rows:
+        echo(f"{paint(str(row['name']).ljust(width), 'name')}  {row['title']} ({row['source']})")
+        for variant, title in dict(row["variants"]).items():
+            echo(f"{' ' * width}    {paint(f':{variant}', 'name')}  {title}")
+
+
+@command.command("show")
+@scenario_argument
+@setting_options
+@click.option(
+    "-T", "form", type=click.Choice(["text", "json", "toml"]), default="text", show_default=True,
+    help="How to show it: what holds, as JSON, or the file that it is.",
+)  # fmt: skip
+@color_option
+def show_command(scenario: str, setup: Setup, form: str) -> None:
+    """Show a scenario: every value with who set it and its source, bands, published figures, variants."""
+    found = setup.scenario(scenario)
+    experiment = found.experiment()
+    if form == "toml":
+        echo(found.toml(), nl=False)
+        return
+    rows = found.explain()
+    if form == "json":
+        document = {
+            "schema": "ecmproto/lab-scenario/1",
+            "name": found.name,
+            "title": experiment.title,
+            "source": experiment.source,
+            "values": [asdict(row) for row in rows],
+            "bands": [asdict(band) for band in experiment.measure.bands],
+            "published": [asdict(each) for each in experiment.measure.published],
+            "variants": dict(found.variants),
+        }
+        echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    _show_scenario(found, experiment)
+
+
+def _show_scenario(found: Scenario, experiment: Experiment) -> None:
+    """Print a scenario for a person."""
+    from ecmproto.control.lab.results.outcome import band_text
+
+    network, measure = experiment.network, experiment.measure
+    source = f" ({experiment.source})" if experiment.source else ""
+    echo(f"{paint(found.name, 'title')}: {experiment.title}{source}")
+    sizes = [
+        counted(len(network.hosts), "host"),
+        counted(len(network.switches), "switch").replace("switchs", "switches"),
+        counted(len(network.links), "link"),
+        counted(len(experiment.flows), "flow"),
+    ]
+    echo(f"{', '.join(sizes)}\n")
+    rows = found.explain()
+    width = max(len(row.path) for row in rows)
+    values = max(len(row.value) for row in rows)
+    for row in rows:
+        by = row.set_by if not row.source else f"{row.set_by}, {row.source}"
+        echo(f"  {paint(row.path.ljust(width), 'name')}  {row.value.ljust(values)}  {paint(by, 'dim')}")
+    if measure.bands:
+        echo(f"\n{paint('bands', 'title')}")
+        lines = [(band.figure, f"{band_text(band)}  {band.source}".rstrip()) for band in measure.bands]
+        echo(pairs(lines))
+    if measure.published:
+        echo(f"\n{paint('published', 'title')}")
+        lines = [(each.figure, f"{each.value}  {each.source}".rstrip()) for each in measure.published]
+        echo(pairs(lines))
+    if found.variants:
+        echo(f"\n{paint('variants', 'title')}")
+        echo(pairs(list(found.variants.items())))
+
+
+@command.command("new")
+@click.argument("file")
+@click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Which it is to have.")
+@click.option(
+    "--topology", metavar="LINE", help="Its network, as 'fat-tree k=4'.  [default: dumbbell sources=4]"
+)
+@click.option("--like", metavar="SCENARIO", help="Begin with a copy of this one instead.")
+@force_option
+def new_command(file: str, mechanism: str, topology: str | None, like: str | None, force: bool) -> None:
+    """Write a commented scenario to FILE (- for stdout): a network, a flow, all parameters and a band.
+
+    \b
+    ecmproto lab new mine.toml
+    ecmproto lab new tree.toml --topology 'fat-tree k=4 buffer=300kB'
+    ecmproto lab run mine.toml
+    """
+    if like and topology:
+        raise click.UsageError("--like has a network already: leave --topology out")
+    from ecmproto.control.lab.setup.scenario import load_scenario, template
+    from ecmproto.frames.capture import open_sink
+
+    text = load_scenario(like).toml() if like else template(mechanism, topology)
+    with open_sink(file, force=force) as sink:
+        sink.write(text)
+    if file != "-":
+        echo(f"ecmproto: wrote {file}; next: ecmproto lab run {file}", err=True)

@@ -1,0 +1,281 @@
+"""``ecmproto lab sweep``: a scenario over many values of its parameters, on all cores."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto_cli.commands.lab import Setup, scenario_argument, seeds_text, setting_options
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED
+from ecmproto_cli.options import Execution, color_option, execution_options, force_option, shard_option
+from ecmproto_cli.output import check_outputs, columns_of
+from ecmproto_cli.progress import TaskProgress, tell_failures
+from ecmproto_cli.terminal import Printed, echo, paint
+
+if TYPE_CHECKING:
+    from ecmproto.control.lab.model import Experiment
+    from ecmproto.control.lab.results.sweeps import Axis, Effect, Point
+    from ecmproto.executors.protocol import Shard
+    from ecmproto.executors.rows import Row
+
+FIGURES = ("queue.mean", "queue.peak", "throughput", "utilisation", "drops")
+"""What is swept for unless figures are named: the scenario's own, and these."""
+CHECKED = 1000
+"""Points that are looked at before any is run; what is wrong with others is said when it is their turn."""
+
+
+@click.command()
+@scenario_argument
+@setting_options
+@click.option(
+    "--sweep", "axes", metavar="KEY=A,B,…", multiple=True,
+    help="A key and its values, as control.rp.ru=4Mb/s,8Mb/s; several are combined, each with each.",
+)  # fmt: skip
+@click.option("--points", metavar="FILE", help="Points, one a line, as 'KEY=VALUE KEY=VALUE'; - is stdin.")
+@click.option("--show", "figures", metavar="FIGURE", multiple=True, help="A figure to take, as 'queue.p99'.")
+@click.option("--seed", type=click.IntRange(min=0), help="The first seed.  [default: the scenario's]")
+@click.option(
+    "--seeds", type=click.IntRange(1, 10_000), default=3, show_default=True, metavar="K",
+    help="Run each point with K seeds; tables and pictures show the median.",
+)  # fmt: skip
+@execution_options
+@shard_option
+@click.option(
+    "--out", metavar="FILE",
+    help="Add each finished point to this file, and skip those that it has: a line of JSON each.",
+)  # fmt: skip
+@click.option(
+    "--figure", metavar="FILE",
+    help="Draw a heat map for each figure, of one or two keys: .png or .svg; needs ecmproto[report].",
+)  # fmt: skip
+@force_option
+@click.option("--effects", is_flag=True, help="Show what each factor does, of two values each (2ᵏ design).")
+@click.option(
+    "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
+    help="How to report; ndjson writes each point as it is done.",
+)  # fmt: skip
+@color_option
+def command(
+    scenario: str,
+    setup: Setup,
+    axes: tuple[str, ...],
+    points: str | None,
+    figures: tuple[str, ...],
+    seed: int | None,
+    seeds: int,
+    execution: Execution,
+    shard: Shard,
+    out: str | None,
+    figure: str | None,
+    force: bool,
+    effects: bool,
+    form: str,
+) -> int:
+    """Run SCENARIO over many values of its parameters.
+
+    With --out the same command goes on where it ended: points are known by the scenario, what is set, the
+    seed and the code.
+
+    \b
+    ecmproto lab sweep bcn-symmetric --sweep control.rp.ru=0.8Mb/s,8Mb/s --sweep control.cp.sf=15kB,150kB \\
+        --seeds 3 --effects --out bcn.ndjson
+    ecmproto lab sweep fecn-symmetric --sweep control.rp.n0=20,40,80,100 --shard 1/4 --out part-1.ndjson
+    """
+    from ecmproto.control.lab.results.sweeps import (
+        PointRow,
+        full_factorial,
+        in_order,
+        listed_points,
+        parse_axis,
+        run_sweep,
+        sweep_call,
+        with_settings,
+    )
+    from ecmproto.control.lab.setup.figures import parse_figure
+    from ecmproto.executors.rows import RowStore
+    from ecmproto.executors.running import Tally
+
+    if bool(axes) == bool(points):
+        raise click.UsageError("needed --sweep KEY=A,B,… or --points FILE: what to run")
+    if effects and points:
+        raise click.UsageError("--effects is for --sweep, with two values of each key")
+    if figure:
+        _check_figure(figure, force)
+    found = setup.scenario(scenario)
+    parsed = [parse_axis(text) for text in axes]
+    first = found.seed if seed is None else seed
+    numbers = range(first, first + seeds)
+    every = full_factorial(parsed, numbers) if axes else listed_points(_lines(points or "-"), numbers)
+    part = shard.of(every)
+    differing = itertools.groupby(part, key=lambda point: point.settings)
+    for settings, _ in itertools.islice(differing, CHECKED):
+        with_settings(found, settings).experiment()
+    own = found.experiment()
+    texts = list(figures) or _figures(own)
+    for text in texts:
+        parse_figure(text)
+    store = RowStore(out, PointRow) if out else None
+    check_outputs([out], force=True)  # what is there is added to
+    progress = TaskProgress(
+        Tally(noun="point"), kept_in=out, shown=form != "ndjson" or not sys.stdout.isatty()
+    )
+    executor = execution.executor(len(part), progress.tell)
+    rows: list[Row] = []
+    stopped = False
+    try:
+        with progress:
+            for row in run_sweep(
+                part, sweep_call(found, texts), executor=executor, store=store, tally=progress.tally,
+                progress=progress.show,
+            ):  # fmt: skip
+                if form == "ndjson":
+                    echo(json.dumps(row))
+                else:
+                    rows.append(row)
+    except KeyboardInterrupt:
+        stopped = True
+        progress.tell_interrupted()
+    finally:
+        if store is not None:
+            store.close()
+    failed = [row for row in rows if "failure" in row]
+    rows = [] if form == "ndjson" else in_order((row for row in rows if "failure" not in row), part)
+    found_effects = _effects(rows, parsed, texts) if effects and not (stopped or failed) else {}
+    if form == "json":
+        document: dict[str, object] = {"schema": "ecmproto/lab-sweep/1", "seeds": list(numbers), "rows": rows}
+        if failed:
+            document["failed"] = failed
+        if found_effects:
+            document["effects"] = _effects_as_dict(found_effects)
+        echo(json.dumps(document, indent=2))
+    elif form != "ndjson":
+        _show(rows, parsed or _axes_of(part), texts, form)
+    over = f"median over {seeds_text(numbers)}" if seeds > 1 else seeds_text(numbers)
+    if form == "text":
+        echo(over)
+        for text, each in found_effects.items():
+            echo(f"\n{_effects_table(text, each)}")
+    if figure:
+        _draw(figure, force, f"{found.name}: {own.title}, {over}", rows, parsed or _axes_of(part), texts)
+    has_failed = tell_failures(progress.tally)
+    return INTERRUPTED if stopped else FINDINGS if has_failed else 0
+
+
+def _check_figure(path: str, force: bool) -> None:
+    """Check before the work that the picture can be written."""
+    from ecmproto.tools.report.html import report_form
+
+    report_form(path)
+    check_outputs([path], force=force)
+
+
+def _draw(
+    path: str, force: bool, title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]
+) -> None:
+    from ecmproto.frames.capture import open_sink
+    from ecmproto.tools.report.sweeps import heat_maps
+
+    content = heat_maps(title, rows, axes, figures, path)
+    with open_sink(path, force=force) as sink:
+        sink.write(content)
+
+
+def _lines(path: str) -> list[str]:
+    if path == "-":
+        return sys.stdin.readlines()
+    return Path(path).read_text().splitlines()
+
+
+def _figures(experiment: Experiment) -> list[str]:
+    """Return the figures that a scenario is about, as far as they are of one run, and the usual ones."""
+    from ecmproto.control.lab.setup.figures import parse_figure
+
+    measure = experiment.measure
+    own = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published)]
+    return [text for text in dict.fromkeys((*own, *FIGURES)) if not parse_figure(text).runs]
+
+
+def _axes_of(points: Sequence[Point]) -> list[Axis]:
+    """Return the keys that listed points set, each with its values."""
+    from ecmproto.control.lab.results.sweeps import Axis
+
+    values: dict[str, dict[str, None]] = {}
+    for point in points:
+        for path, value in point.settings:
+            values.setdefault(path, {})[value] = None
+    return [Axis(path=path, values=tuple(each)) for path, each in values.items()]
+
+
+def _show(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str], form: str) -> None:
+    if form == "csv":
+        writer = csv.writer(Printed(), lineterminator="\n")
+        writer.writerow([*(axis.path for axis in axes), "seed", *figures])
+        for row in rows:
+            settings = [row["settings"].get(axis.path, "") for axis in axes]
+            writer.writerow([*settings, row["seed"], *(_csv_value(row, text) for text in figures)])
+    else:
+        echo(_table(rows, axes, figures))
+
+
+def _csv_value(row: Row, figure: str) -> str:
+    return " ".join("" if value is None else repr(value) for value in row["figures"].get(figure, ()))
+
+
+def _table(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) -> str:
+    """Return a line for each combination: the median over seeds of each figure."""
+    import statistics
+
+    from ecmproto.control.lab.results.sweeps import cells
+    from ecmproto.control.lab.setup.figures import parse_figure
+
+    found = {text: cells(rows, axes, text) for text in figures}
+    lines: list[tuple[str, Sequence[str]]] = [(", ".join(axis.path for axis in axes), list(figures))]
+    for key in dict.fromkeys(key for each in found.values() for key in each):
+        shown = [parse_figure(text).show(statistics.median(found[text][key])) for text in figures]
+        lines.append((", ".join(key), shown))
+    return columns_of(lines)
+
+
+def _effects(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) -> dict[str, list[Effect]]:
+    from ecmproto.control.lab.results.sweeps import effects
+
+    return {text: effects(rows, axes, text) for text in figures}
+
+
+def _effects_as_dict(found: dict[str, list[Effect]]) -> dict[str, list[dict[str, object]]]:
+    """Return effects for JSON, which has no NaN."""
+
+    def known(value: float) -> float | None:
+        return None if math.isnan(value) else value
+
+    return {
+        text: [
+            {"factors": each.factors, "effect": known(each.effect), "explained": known(each.explained)}
+            for each in effects
+        ]
+        for text, effects in found.items()
+    }
+
+
+def _effects_table(figure: str, effects: Sequence[Effect]) -> str:
+    from ecmproto.control.lab.setup.figures import parse_figure
+
+    show = parse_figure(figure).show
+    lines: list[tuple[str, Sequence[str]]] = [("", ["effect", "of the variation"])]
+    for each in effects:
+        share = "–" if math.isnan(each.explained) else f"{100 * each.explained:.1f} %"
+        if math.isnan(each.effect):
+            lines.append(("the seeds", ["", share]))
+        elif each.factors:
+            lines.append((" × ".join(each.factors), [show(each.effect), share]))
+        else:
+            lines.append(("mean", [show(each.effect), ""]))
+    return f"{paint(f'effects on {figure}', 'title')}\n{columns_of(lines)}"

@@ -1,0 +1,493 @@
+"""``ecmproto live``: devices between real interfaces, and what they share.
+
+Each subcommand is imported when it is called; the options of devices, their run, reports and summary are
+here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import os
+import secrets
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from ecmproto.errors import counted
+from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, parse_time
+from ecmproto_cli.errors import INTERRUPTED, warn
+from ecmproto_cli.main import LazyGroup
+from ecmproto_cli.options import TIME, F, color_option, ethertype_option
+from ecmproto_cli.output import columns_of, pairs
+from ecmproto_cli.terminal import echo, paint
+
+if TYPE_CHECKING:
+    from ecmproto.control.live.device import Device, InterfaceCounts, LiveInterface, ProcessorWait, Snapshot
+    from ecmproto.control.live.net import DeviceSpec
+    from ecmproto.wire.codec import EtherTypes
+
+
+COMMANDS = {
+    "cp": "A switch port with a congestion point.",
+    "rp": "A reaction point beside a sender.",
+    "edge": "The edge beside a receiver.",
+    "net": "Several of these as one process, from a file.",
+    "testbed": "A network of all of them in namespaces, under real traffic.",
+    "monitor": "A running table of what an interface carries.",
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, prefix="live.")
+def command() -> None:
+    """Congestion management on real interfaces, in software.
+
+    These commands open packet sockets: they need root, or CAP_NET_RAW and CAP_NET_ADMIN.
+    """
+
+
+_PRIORITY = "ecmproto.vlan_priority"
+
+
+_NAMES = 13
+_INTEGRAL = "_seconds"
+"""What a gauge is called that only means something to whoever takes differences."""
+_NOT_THE_MECHANISM = "these figures are this machine's and not the mechanism's"
+_LINK_FIELDS = (
+    ("received", "received_frames"),
+    ("sent", "sent_frames"),
+    ("overflow", "overflow_frames"),
+    ("unsent", "unsent_frames"),
+    ("refused", "refused_frames"),
+    ("lost", "lost"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """The options with which any device runs."""
+
+    form: str
+    """table or ndjson."""
+    stats_interval: str | None
+    time: str | None
+    prometheus: str | None
+    user: str | None
+    coalesce: str
+    spin: str
+    realtime: bool
+    cpu: int | None
+    seed: int | None
+    ethertypes: EtherTypes
+
+
+def _checked_cpu(ctx: click.Context, param: click.Parameter, cpu: int | None) -> int | None:
+    """Refuse a processor that there is not, or that this process may not use."""
+    allowed = os.sched_getaffinity(0) if cpu is not None else ()
+    if cpu is not None and cpu not in allowed:
+        needed = f"a processor that it may use ({', '.join(map(str, sorted(allowed)))})"
+        raise click.BadParameter(f"needed {needed}, got {cpu}")
+    return cpu
+
+
+_OPTIONS = (
+    click.option(
+        "--param", "assignments", metavar="[ROLE.]NAME=VALUE", multiple=True,
+        help="A parameter of the mechanism, as in qeq=33kB or rp.gd=0.01.",
+    ),
+    click.option(
+        "-T", "form", type=click.Choice(["table", "ndjson"]), default="table",
+        help="How to report: a table at the end, or a JSON document a line.",
+    ),
+    click.option(
+        "--stats-interval", type=TIME,
+        help="Report so often.  [default: 1s with -T ndjson, else at the end alone]",
+    ),
+    click.option("--time", type=TIME, help="Stop after this time.  [default: at SIGINT or SIGTERM]"),
+    click.option(
+        "--prometheus", metavar="[HOST:]PORT",
+        help="Serve counters and gauges at this port: to this machine alone where no host is given.",
+    ),
+    click.option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
+    click.option(
+        "--coalesce", type=TIME, default="0", show_default=True,
+        help="Wait so long for more whenever something is due: takes less of the processor.",
+    ),
+    click.option(
+        "--spin", type=TIME, default="20us", show_default=True,
+        help="End sleeping so long before something is due, and look at the clock: frames leave less late.",
+    ),
+    click.option("--realtime", is_flag=True, help="Run before all ordinary processes; needs root."),
+    click.option(
+        "--cpu", type=click.IntRange(min=0), metavar="N", callback=_checked_cpu,
+        help="Run on this processor and no other.",
+    ),
+    click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]"),
+    ethertype_option,
+    color_option,
+)  # fmt: skip
+
+
+def running_options(function: F) -> F:
+    """``--param``, ``-T``, ``--time`` and the others that each device has; for `running`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def running(options: dict[str, Any]) -> Running:
+    """Remove the values of `running_options`, but for ``assignments``, from ``options`` and return them."""
+    return Running(**{name: options.pop(name) for name in Running.__dataclass_fields__})
+
+
+def vlan_options(function: F) -> F:
+    """``--vlan`` and ``--prio``; the command gets ``vlan``, the control information of a C-TAG, or None."""
+    function = click.option(
+        "--prio", type=click.IntRange(0, 7), default=0, show_default=True, is_eager=True,
+        expose_value=False, callback=_keep_priority, help="Priority in the tag that --vlan puts on.",
+    )(function)  # fmt: skip
+    return click.option(
+        "--vlan", type=click.IntRange(0, 4094), metavar="ID", callback=_vlan_control,
+        help="Put a VLAN tag on the host's frames that have none, and take it off frames to the host.",
+    )(function)  # fmt: skip
+
+
+def _keep_priority(ctx: click.Context, param: click.Parameter, priority: int) -> None:
+    ctx.meta[_PRIORITY] = priority
+
+
+def _vlan_control(ctx: click.Context, param: click.Parameter, identifier: int | None) -> int | None:
+    if identifier is None:
+        return None
+    from ecmproto.control.live.net import vlan_control
+
+    return vlan_control(identifier, ctx.meta[_PRIORITY])
+
+
+_SLOW_NS = 2 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """The name of a kind of live device, and the title of its output."""
+
+    name: str
+    title: str
+
+
+def chosen_seed(running: Running) -> int:
+    """Return the seed that was given, or draw one."""
+    return secrets.randbelow(2**32) if running.seed is None else running.seed
+
+
+def live(spec: DeviceSpec, running: Running, seed: int) -> int:
+    """Run a device until it is told to stop; return the exit code."""
+    from ecmproto.control.live.device import ProcessorWait, Stop, run, sleep_precisely
+    from ecmproto.control.live.privileges import check_user, drop_privileges, run_in_realtime
+    from ecmproto.control.live.prometheus import Scraped, served
+    from ecmproto.control.mechanisms.limiter import NEVER_NS
+    from ecmproto.kernels.turns import taking_turns
+
+    echo(f"ecmproto: seed {seed}", err=True)
+    if running.user:
+        check_user(running.user)
+    with opened(spec.interfaces):
+        pass  # what cannot be opened is said before anything is compiled
+    with taking_turns(tell_of_waiting):
+        precompiled([spec])
+    with Stop().held() as stop, opened(spec.interfaces) as links, ProcessorWait() as waiting:
+        start_ns = time.monotonic_ns()
+        device = made(spec, links, start_ns)
+        role = Role(name=spec.role, title=spec.title)
+        reporter = Reporter(role, device, links, running, start_ns, waiting)
+        if running.realtime:
+            run_in_realtime()
+        told = [Scraped(role.name, lambda: stop.call(reporter.scrape))]
+        endpoint = served(running.prometheus, told) if running.prometheus else nullcontext(0)
+        sleep_precisely()
+        with endpoint as port:
+            # Last of all: whom it becomes may not be able to read this project's own files.
+            if running.user:
+                reporter.rehearse()
+                drop_privileges(running.user)
+            if running.cpu is not None:
+                os.sched_setaffinity(0, {running.cpu})  # of this thread: metrics are made where there is time
+            gc.freeze()
+            if port:
+                echo(f"ecmproto: metrics on port {port}", err=True)
+            echo(f"ecmproto: live {role.name} ready: {role.title}", err=True)
+            run(
+                device, links, stop,
+                until_ns=start_ns + parse_time(running.time) if running.time else NEVER_NS,
+                report=reporter.report if reporter.every_ns else reporter.warn,
+                report_every_ns=reporter.every_ns or NS_PER_S,
+                coalesce_ns=parse_time(running.coalesce),
+                spin_ns=parse_time(running.spin),
+            )  # fmt: skip
+            reporter.summary()
+        return INTERRUPTED if stop.number == signal.SIGINT else 0
+
+
+def made(spec: DeviceSpec, links: Sequence[LiveInterface], start_ns: int) -> Device:
+    """Return the device that ``spec`` describes, whose code and interfaces' code is compiled."""
+
+    def send(interface: int, octets: Any, offset: Any, length: Any) -> None:
+        links[interface].send(octets, offset, length)
+
+    for link in links:
+        link.precompile()
+    return spec.make(links, send, start_ns)
+
+
+def tell_of_waiting() -> None:
+    """Say that another process compiles."""
+    echo("ecmproto: another process compiles what this one needs: waiting for it", err=True)
+
+
+def precompiled(specs: Iterable[DeviceSpec]) -> None:
+    """Have everything compiled before frames come, once for devices that run the same code."""
+    start_ns = time.monotonic_ns()
+    for spec in {spec.code: spec for spec in specs}.values():
+        spec.precompile()
+    elapsed_ns = time.monotonic_ns() - start_ns
+    if elapsed_ns > _SLOW_NS:
+        echo(f"ecmproto: compiled and loaded, {elapsed_ns / NS_PER_S:.1f} s", err=True)
+
+
+@contextmanager
+def opened(interfaces: Sequence[str]) -> Iterator[list[LiveInterface]]:
+    """Open interfaces for as long as the context lasts."""
+    from ecmproto.control.live.device import LiveInterface
+
+    with ExitStack() as stack:
+        links = []
+        for name in interfaces:
+            links.append(LiveInterface(name))
+            stack.callback(links[-1].close)
+        yield links
+
+
+def _has_room(stream: TextIO) -> bool:
+    """Return whether a report can be written at once: a device must not wait for a full pipe."""
+    try:
+        _, writable, _ = select.select([], [stream], [], 0)
+    except (OSError, ValueError):  # no file of the system's: it never waits
+        return True
+    return bool(writable)
+
+
+_printing = threading.Lock()
+"""Devices that are threads of one process print whole lines."""
+
+
+class Reporter:
+    """The reports of a device, printed at intervals and at its end.
+
+    ``name`` is the device's where several share a process; each is a thread then (`count_thread`).
+    """
+
+    def __init__(
+        self,
+        role: Role,
+        device: Device,
+        links: Sequence[LiveInterface],
+        running: Running,
+        start_ns: int,
+        waiting: ProcessorWait,
+        *,
+        name: str = "",
+    ) -> None:
+        self._role = role
+        self._name = name
+        self._device = device
+        self._links = links
+        self._form = running.form
+        self._realtime = running.realtime
+        self._waiting = waiting
+        self._warned: tuple[str, ...] = ()
+        self._start_ns = start_ns
+        self._start_processor_ns = time.process_time_ns()
+        self._before: tuple[int, Snapshot] | None = None
+        self._unread = 0
+        every = running.stats_interval or ("1s" if running.form == "ndjson" else None)
+        self.every_ns = parse_time(every) if every else 0
+
+    def look(self, *, last: bool = False) -> tuple[Snapshot, dict[str, Any]]:
+        """Return the device's state and its interfaces'; ``last``: it runs no more."""
+        snapshot = self._device.snapshot(time.monotonic_ns())
+        return snapshot, {link.name: link.counts(last=last) for link in self._links}
+
+    def count_thread(self, waiting: ProcessorWait) -> None:
+        """Count this thread's processor time and waits from now on, and no other's."""
+        self._waiting = waiting
+
+    def scrape(self) -> tuple[Snapshot, dict[str, Any]]:
+        """Return the same, with its processor time and its wait for a processor among the counters."""
+        snapshot, links = self.look()
+        return dataclasses.replace(snapshot, counters={**snapshot.counters, **self._times()}), links
+
+    def _times(self) -> dict[str, int]:
+        return {
+            "processor_ns": self._processor_ns(),
+            "waited_ns": self._waiting.ns(),
+            "stolen_ns": self._waiting.stolen_ns(),
+        }
+
+    def _processor_ns(self) -> int:
+        if self._name:
+            return self._waiting.ran_ns()
+        return time.process_time_ns() - self._start_processor_ns
+
+    def rehearse(self) -> None:
+        """Make each report once without printing it, so that all its code is loaded."""
+        snapshot, links = self.look()
+        live_line(1, 1, snapshot, None)
+        live_table(self._role.title, 1, snapshot, links)
+        self._text("summary", self._start_ns, snapshot, links)
+
+    def report(self, now_ns: int) -> None:
+        """Print a report at ``now_ns``, unless stdout would block."""
+        snapshot, links = self.look()
+        self._warn(snapshot)
+        with _printing:
+            if not _has_room(sys.stdout):
+                self._unread += 1
+                return
+            if self._form == "ndjson":
+                echo(self._text("stats", now_ns, snapshot, links))
+            else:
+                before_ns, before = self._before or (self._start_ns, None)
+                line = live_line(now_ns - self._start_ns, now_ns - before_ns, snapshot, before)
+                echo(f"{self._name:{_NAMES}} {line}" if self._name else line)
+        self._before = now_ns, snapshot
+
+    def summary(self) -> None:
+        """Print the summary of the whole run."""
+        starved, told = self.closing()
+        if starved:
+            echo(starved + "\n")
+        echo(told)
+
+    def closing(self) -> tuple[str, str]:
+        """Return the first lines of a summary, "" for none, and the summary of the whole run."""
+        now_ns = time.monotonic_ns()
+        snapshot, links = self.look(last=True)
+        self._warn(snapshot)
+        if self._unread:
+            warn(f"{counted(self._unread, 'report')} left out: nobody read those before")
+        if self._form == "ndjson":
+            return "", self._text("summary", now_ns, snapshot, links)
+        elapsed_ns = now_ns - self._start_ns
+        title = f"{self._name}: {self._role.title}" if self._name else self._role.title
+        return self._starved(elapsed_ns), live_table(title, elapsed_ns, snapshot, links)
+
+    def warn(self, now_ns: int) -> None:
+        """Print the device's warnings that were not printed yet."""
+        self._warn(self._device.snapshot(now_ns))
+
+    def _warn(self, snapshot: Snapshot) -> None:
+        for sentence in snapshot.warnings:
+            if sentence not in self._warned:
+                warn(sentence)
+        self._warned += tuple(each for each in snapshot.warnings if each not in self._warned)
+
+    def _starved(self, elapsed_ns: int) -> str:
+        """Return a warning if the device was kept from the processor for long, else ""."""
+        from ecmproto.control.live.device import is_starved
+
+        waited_ns, stolen_ns = self._waiting.ns(), self._waiting.stolen_ns()
+        if not is_starved(max(waited_ns, stolen_ns), elapsed_ns):
+            return ""
+        if stolen_ns > waited_ns:
+            took = f"{stolen_ns / NS_PER_S:.2g} of {elapsed_ns / NS_PER_S:.3g} s"
+            return f"The hypervisor took each processor for {took}: {_NOT_THE_MECHANISM}."
+        kept = kept_from_processor(waited_ns, elapsed_ns)
+        told = f"{self._name} was {kept}" if self._name else kept.capitalize()
+        advice = "" if self._realtime else "; --realtime runs it before ordinary programs"
+        return f"{told}: {_NOT_THE_MECHANISM}{advice}."
+
+    def _text(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> str:
+        """Return the report as a line of JSON."""
+        document = {
+            "schema": "ecmproto/live/1",
+            "role": self._role.name,
+            **({"device": self._name} if self._name else {}),
+            "event": event,
+            "time_ns": time.time_ns(),
+            "elapsed_ns": now_ns - self._start_ns,
+            **self._times(),
+            **asdict(snapshot),
+            "links": {name: asdict(counts) for name, counts in links.items()},
+        }
+        return json.dumps(document)
+
+
+def kept_from_processor(waited_ns: int, elapsed_ns: int) -> str:
+    """Return for how long something was ready to run and did not, as ``kept from …``."""
+    return f"kept from the processor for {waited_ns / NS_PER_S:.2g} of {elapsed_ns / NS_PER_S:.3g} s"
+
+
+def live_table(title: str, elapsed_ns: int, snapshot: Snapshot, links: Mapping[str, InterfaceCounts]) -> str:
+    """Return the summary of a device that ran for ``elapsed_ns``."""
+    parts = [paint(f"{title}, {format_time(elapsed_ns)}", "title"), _links(links)]
+    rows = [
+        (_said(name), _value(name, value))
+        for name, value in snapshot.gauges.items()
+        if not name.endswith(_INTEGRAL)
+    ]
+    rows += [(_said(name), str(value)) for name, value in snapshot.counters.items() if value]
+    if rows:
+        parts.append(pairs(rows, width=_NAMES))
+    for heading, counts in (("messages sent", snapshot.messages), ("mechanism", snapshot.mechanism)):
+        shown = [(_said(name), str(value)) for name, value in counts.items() if value]
+        if shown:
+            parts.append(paint(heading, "title") + "\n" + pairs(shown, width=_NAMES))
+    return "\n\n".join(parts)
+
+
+def _links(links: Mapping[str, InterfaceCounts]) -> str:
+    rows = [("", [heading for heading, _ in _LINK_FIELDS])]
+    rows += [
+        (name, [str(getattr(counts, field)) for _, field in _LINK_FIELDS]) for name, counts in links.items()
+    ]
+    return columns_of(rows)
+
+
+def live_line(elapsed_ns: int, span_ns: int, snapshot: Snapshot, before: Snapshot | None) -> str:
+    """Return one line about the last ``span_ns``, at whose beginning there was ``before``."""
+    parts = [format_time(elapsed_ns).rjust(8)]
+    counters = snapshot.counters
+    for name, value in counters.items():
+        grown = value - (before.counters[name] if before else 0)
+        if name.endswith("_octets") and name[: -len("octets")] + "frames" in counters:
+            parts.append(f"{_said(name[: -len('_octets')])} {format_rate(8 * grown * NS_PER_S / span_ns)}")
+    if "queue_octets" in snapshot.gauges:
+        parts.append(f"queue {format_octets(snapshot.gauges['queue_octets'])}")
+    sent = sum(snapshot.messages.values()) - (sum(before.messages.values()) if before else 0)
+    parts.append(counted(sent, "message"))
+    return "  ".join(parts)
+
+
+def _said(name: str) -> str:
+    for unit in ("_bps", "_ns"):
+        name = name.removesuffix(unit)
+    return name.replace("_", " ")
+
+
+def _value(name: str, value: float) -> str:
+    if name.endswith("_octets"):
+        return format_octets(value)
+    if name.endswith("_bps"):
+        return format_rate(value)
+    if name.endswith("_ns"):
+        return format_time(value)
+    return f"{value:.4g}"

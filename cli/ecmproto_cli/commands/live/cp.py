@@ -1,0 +1,82 @@
+"""``ecmproto live cp``: a software switch port with a congestion point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ecmproto_cli.commands.live import chosen_seed, live, running, running_options
+from ecmproto_cli.options import RATE, TIME
+
+
+@click.command()
+@click.option("--in", "inputs", metavar="IF", multiple=True, required=True, help="An input; several may be.")
+@click.option("--out", "output", metavar="IF", required=True, help="The output, before which frames queue.")
+@click.option("--rate", type=RATE, required=True, help="Rate at which the output serves its queues.")
+@click.option("--mechanism", default="qcn", show_default=True, help="Whose congestion point it has.")
+@click.option(
+    "--buffer", default="1000frames", show_default=True,
+    help="What the queues hold together: as 1000frames, or as 500kB.",
+)  # fmt: skip
+@click.option(
+    "--link-rate", type=RATE, help="Rate of the inputs, which PAUSE times count in.  [default: --rate]"
+)
+@click.option(
+    "--flow-control", type=click.Choice(["pause", "pfc"]),
+    help="Send PAUSE or PFC to the inputs as well, and obey it from the output.",
+)  # fmt: skip
+@click.option(
+    "--pause-watchdog", type=TIME,
+    help="Start frames again after so long without a break, whatever stops the output.  [default: obey]",
+)  # fmt: skip
+@click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
+@click.option(
+    "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
+    help="Octets a frame takes on the line besides its own: FCS, preamble, gap.",
+)  # fmt: skip
+@running_options
+def command(
+    inputs: tuple[str, ...],
+    output: str,
+    rate: str,
+    mechanism: str,
+    buffer: str,
+    link_rate: str | None,
+    flow_control: str | None,
+    pause_watchdog: str | None,
+    cp_mac: str,
+    overhead: int,
+    assignments: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Be a switch port: frames from the inputs queue for the output, the mechanism's messages go back.
+
+    Frames leave the output at --rate, highest priority first. The reverse direction, and frames between
+    inputs, are bridged at once. Ends with a summary, at SIGINT, SIGTERM or after --time.
+
+    \b
+    ecmproto live cp --in veth1 --in veth2 --out veth3 --rate 100M --mechanism qcn
+    ecmproto live cp --in a --in b --out c --rate 50M --mechanism ecm --param qeq=33kB -T ndjson
+    """
+    from ecmproto.control.live.net import congestion_point
+    from ecmproto.units import parse_rate, parse_time
+
+    how = running(options)
+    seed = chosen_seed(how)
+    spec = congestion_point(
+        inputs=inputs,
+        output=output,
+        rate_bps=parse_rate(rate),
+        mechanism=mechanism,
+        assignments=assignments,
+        buffer=buffer,
+        link_rate_bps=None if link_rate is None else parse_rate(link_rate),
+        flow_control=flow_control,
+        watchdog_ns=None if pause_watchdog is None else parse_time(pause_watchdog),
+        cp_mac=cp_mac,
+        overhead_octets=overhead,
+        seed=seed,
+        ethertypes=how.ethertypes,
+    )
+    return live(spec, how, seed)

@@ -1,0 +1,60 @@
+"""``ecmproto live edge``: the edge of a domain in the wire beside a receiver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ecmproto_cli.commands.live import chosen_seed, live, running, running_options, vlan_options
+from ecmproto_cli.options import RATE
+
+
+@click.command()
+@click.option("--net", metavar="IF", required=True, help="Where the network is.")
+@click.option("--host", metavar="IF", required=True, help="Where the receiver is.")
+@click.option("--mechanism", default="qcn", show_default=True, help="Whose tags end here.")
+@click.option("--link-rate", type=RATE, default="10G", show_default=True, help="Rate of the receiver's link.")
+@click.option(
+    "--mac", metavar="ADDRESS",
+    help="Address of the edge: of its LLDP, and of a backbone's edge that CNMs are sent to.  "
+    "[default: that of --net]",
+)  # fmt: skip
+@vlan_options
+@running_options
+def command(
+    net: str,
+    host: str,
+    mechanism: str,
+    link_rate: str,
+    mac: str | None,
+    vlan: int | None,
+    assignments: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Be the edge of a domain: frames to the host lose the mechanism's tags, probes and RD tags are answered.
+
+    With --mechanism qcn and --param edge.cnpv=PRIORITIES the port to the host defends these priorities, by
+    --param edge.mode or by what the host's LLDP says, and says its own. Without, all CN-TAGs end here.
+
+    \b
+    ecmproto live edge --net eth1 --host veth1 --mechanism fecn
+    ecmproto live edge --net eth1 --host veth1 --param edge.cnpv=3,4
+    """
+    from ecmproto.control.live.net import edge
+    from ecmproto.units import parse_rate
+
+    how = running(options)
+    seed = chosen_seed(how)
+    spec = edge(
+        net=net,
+        host=host,
+        mechanism=mechanism,
+        assignments=assignments,
+        link_rate_bps=parse_rate(link_rate),
+        mac=mac,
+        vlan=vlan,
+        seed=seed,
+        ethertypes=how.ethertypes,
+    )
+    return live(spec, how, seed)

@@ -1,0 +1,440 @@
+"""``ecmproto live monitor``: a running table of an interface's traffic, and rotated captures of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+import click
+
+from ecmproto.units import format_octets, format_rate, format_time, per_second
+from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured
+from ecmproto_cli.errors import INTERRUPTED, warn
+from ecmproto_cli.options import (
+    RATE,
+    SIZE,
+    TIME,
+    color_option,
+    ethertype_option,
+    filter_option,
+    force_option,
+    storm_options,
+    write_option,
+)
+from ecmproto_cli.output import check_outputs, output_form, pairs
+from ecmproto_cli.progress import told_when_compiling
+from ecmproto_cli.stats_table import address, share, stats_table, table
+from ecmproto_cli.terminal import echo, paint, visible
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ecmproto.control.live.monitor import Change, PauseChange, Rotation
+    from ecmproto.frames.capture import Batch, Interface
+    from ecmproto.frames.capture.linux.reader import InterfaceReader
+    from ecmproto.frames.filter import Filter
+    from ecmproto.frames.stats import Accumulator, Statistics
+    from ecmproto.frames.stats.cells import Columns
+    from ecmproto.wire.codec import EtherTypes
+
+SCHEMA = "ecmproto/monitor/1"
+_NAMES = 13
+_POINTS_SHOWN = 12
+_PAUSES_SHOWN = 12
+_TOLD = ("message", "flow control")
+"""The groups of kinds that a line tells."""
+_HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
+
+
+@click.command()
+@click.option("-i", "--interface", metavar="IF", required=True, help="Interface to watch.")
+@filter_option("Count, and with -w write, only frames that this display filter selects.")
+@click.option("--every", type=TIME, default="1s", show_default=True, help="How often to tell.")
+@click.option("--time", "duration", type=TIME, help="Stop after this time.  [default: at Ctrl-C]")
+@click.option(
+    "-T", "form", type=click.Choice(["table", "line", "ndjson"]),
+    help="How to tell: a table that is drawn anew, a line, a JSON document.  [default: table on a terminal]",
+)  # fmt: skip
+@write_option("Write the frames to this capture, pcapng or pcap.")
+@click.option(
+    "--rotate-size",
+    type=SIZE,
+    metavar="SIZE",
+    help="Begin another file of -w before one is longer, as 100MB.",
+)
+@click.option("--rotate-time", type=TIME, help="Begin another file of -w after so much time, as 60s.")
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the last N files of -w.")
+@click.option("--snap", type=click.IntRange(min=64), metavar="N", help="Keep N octets of a frame at most.")
+@click.option(
+    "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
+    help="Speed of the link where it tells none.",
+)  # fmt: skip
+@storm_options
+@click.option(
+    "--prometheus", metavar="[HOST:]PORT",
+    help="Serve the counts of the last look at this port: to this machine alone where no host is given.",
+)  # fmt: skip
+@click.option("--no-promiscuous", is_flag=True, help="Leave out what is for other stations.")
+@force_option
+@ethertype_option
+@color_option
+def command(
+    interface: str,
+    filter: Filter | None,
+    every: str,
+    duration: str | None,
+    form: str | None,
+    output: str | None,
+    rotate_size: str | None,
+    rotate_time: str | None,
+    keep: int | None,
+    snap: int | None,
+    speed: str,
+    lossless: tuple[int, ...] | None,
+    storm_detect: str,
+    storm_restore: str,
+    prometheus: str | None,
+    no_promiscuous: bool,
+    force: bool,
+    ethertypes: EtherTypes,
+) -> int:
+    """Watch an interface: kinds of frames, rates, messages by congestion point, and pauses as time.
+
+    At the end it tells everything as `ecmproto stats` does.
+
+    \b
+    ecmproto live monitor -i eth0
+    ecmproto live monitor -i eth0 -Y 'cnm or pfc' -w feedback.pcapng
+    ecmproto live monitor -i eth0 -w all.pcapng --rotate-size 100MB --keep 10
+    """
+    from ecmproto.frames.capture.linux.interface import interface_facts
+    from ecmproto.frames.stats import Accumulator
+    from ecmproto.units import parse_rate, parse_time
+
+    if output is None and (rotate_size, rotate_time, keep) != (None, None, None):
+        raise click.UsageError("--rotate-size, --rotate-time and --keep belong to -w")
+    if keep is not None and rotate_size is None and rotate_time is None:
+        raise click.UsageError("--keep belongs to --rotate-size or --rotate-time")
+    output_form(output, None, ("pcap", "pcapng"), text="")
+    if rotate_size is None and rotate_time is None:
+        check_outputs([output], force=force)
+    if output == "-":
+        raise click.UsageError("-w -: stdout tells what is seen; `ecmproto dissect -i` writes captures there")
+    watch = Watch(
+        Accumulator(
+            speed_bps=parse_rate(speed),
+            detect_ns=parse_time(storm_detect),
+            restore_ns=parse_time(storm_restore),
+            lossless=lossless,
+            ethertypes=ethertypes,
+        ),
+        form or ("table" if sys.stdout.isatty() else "line"),
+        filter=filter,
+        ethertypes=ethertypes,
+        every_ns=parse_time(every),
+        duration_ns=parse_time(duration) if duration else None,
+    )
+    interface_facts(interface)  # one that is not there is said to be before the work
+    with told_when_compiling():
+        watch.warm_up()
+    with captured(
+        interface,
+        filter=filter,
+        ethertypes=ethertypes,
+        snap_octets=snap,
+        promiscuous=not no_promiscuous,
+        idle_batches=True,
+    ) as reader:
+        writer = (
+            nullcontext()
+            if output is None
+            else _rotation(output, reader, rotate_size, rotate_time, keep, force)
+        )
+        endpoint = nullcontext(0) if prometheus is None else _endpoint(prometheus, watch)
+        with writer as rotation, endpoint as port:
+            if port:
+                echo(f"ecmproto: metrics on port {port}", err=True)
+            watch.run(reader, rotation)
+    for warning in reader.warnings:
+        warn(warning)
+    if rotation is not None:
+        files = f"{len(rotation.files)} files" if len(rotation.files) > 1 else rotation.files[0]
+        echo(f"{rotation.frames:,} frames written to {files}", err=True)
+    if reader.problem is not None:
+        raise reader.problem
+    return INTERRUPTED if watch.interrupted else 0
+
+
+def _endpoint(address: str, watch: Watch) -> AbstractContextManager[int]:
+    from ecmproto.control.live.prometheus import served_statistics
+
+    return served_statistics(address, watch.last)
+
+
+def _rotation(
+    output: str,
+    reader: InterfaceReader,
+    rotate_size: str | None,
+    rotate_time: str | None,
+    keep: int | None,
+    force: bool,
+) -> Rotation:
+    from ecmproto.control.live.monitor import Rotation
+    from ecmproto.units import parse_octets, parse_time
+
+    return Rotation(
+        output,
+        reader.interfaces,
+        octets=parse_octets(rotate_size) if rotate_size else None,
+        span_ns=parse_time(rotate_time) if rotate_time else None,
+        keep=keep,
+        force=force,
+    )
+
+
+class Watch:
+    """Counts what a reader gives, and tells it every ``every_ns`` in ``form``: table, line or ndjson."""
+
+    def __init__(
+        self,
+        counts: Accumulator,
+        form: str,
+        *,
+        filter: Filter | None,
+        ethertypes: EtherTypes,
+        every_ns: int,
+        duration_ns: int | None,
+    ) -> None:
+        self.interrupted = False
+        """Whether an interrupt ended it."""
+        self._counts = counts
+        self._form = form
+        self._filter = filter
+        self._ethertypes = ethertypes
+        self._every_ns = every_ns
+        self._duration_ns = duration_ns
+        self._screen = Screen()
+        self._before: Statistics | None = None
+        self._begun_ns = self._told_ns = time.monotonic_ns()
+
+    def warm_up(self) -> None:
+        """Have everything compiled before frames come."""
+        from ecmproto.frames.capture import Batch, Interface
+        from ecmproto.frames.stats import Accumulator
+
+        batch = Batch.from_frames([bytes(64)] * 2, time_ns=[1, 2])
+        interfaces = [Interface(index=0, linktype=1)]
+        Accumulator().add(batch, interfaces=interfaces, selected=self._selected(batch, interfaces))
+
+    def last(self) -> Statistics | None:
+        """Return the statistics that were told last."""
+        return self._before
+
+    def run(self, reader: InterfaceReader, rotation: Rotation | None) -> None:
+        """Watch until the time is over, the interface is gone or an interrupt; then print the summary."""
+        self._begun_ns = self._told_ns = time.monotonic_ns()
+        saving = Saving(rotation.flush) if rotation is not None else None
+        with StoppingInterrupt(reader.stop).held() as interrupt:
+            for batch in reader:
+                if len(batch):
+                    self._take(batch, reader.interfaces, rotation)
+                if saving is not None:
+                    saving.look()
+                now_ns = time.monotonic_ns()
+                if now_ns - self._told_ns >= self._every_ns:
+                    self._tell(reader, now_ns)
+                if self._duration_ns is not None and now_ns - self._begun_ns >= self._duration_ns:
+                    self._duration_ns = None
+                    reader.stop()
+        self.interrupted = interrupt.came
+        self._end(reader)
+
+    def _take(self, batch: Batch, interfaces: Sequence[Interface], rotation: Rotation | None) -> None:
+        selected = self._selected(batch, interfaces)
+        self._counts.add(batch, interfaces=interfaces, selected=selected)
+        if rotation is not None:
+            rotation.write(batch if selected is None else batch.select(selected))
+
+    def _selected(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
+        if self._filter is None:
+            return None
+        from ecmproto.frames.columns.selection import selected
+
+        return selected(batch, self._filter, interfaces=interfaces, ethertypes=self._ethertypes)
+
+    def _tell(self, reader: InterfaceReader, now_ns: int) -> None:
+        from ecmproto.control.live.monitor import change_between
+
+        statistics = self._counts.result(interfaces=reader.interfaces)
+        happened = change_between(self._before, statistics, now_ns - self._told_ns)
+        elapsed_ns, dropped = now_ns - self._begun_ns, reader.counts().dropped
+        if self._form == "table":
+            self._screen.draw(monitor_table(happened, reader.path, elapsed_ns, dropped))
+        elif self._form == "line":
+            echo(monitor_line(happened, elapsed_ns, dropped))
+        else:
+            echo(document_line(happened, reader.path, elapsed_ns, dropped))
+        self._before, self._told_ns = statistics, now_ns
+
+    def _end(self, reader: InterfaceReader) -> None:
+        statistics = self._counts.result(interfaces=reader.interfaces, problem=reader.problem)
+        if self._form == "ndjson":
+            echo(summary_line(statistics, reader.path, reader.counts().dropped))
+            return
+        self._screen.clear()
+        echo(stats_table(statistics, reader.path) if statistics.frames else "0 frames")
+
+
+class Screen:
+    """A terminal that is drawn over; what is not one is never drawn on."""
+
+    def __init__(self) -> None:
+        self._drawn = False
+
+    def draw(self, text: str) -> None:
+        """Show ``text`` in place of what was shown, as much of it as there is room for."""
+        lines = text.splitlines()[: shutil.get_terminal_size().lines - 1]
+        start = _HOME if self._drawn else _HOME + _REST
+        self._drawn = True
+        sys.stdout.write(start + "".join(f"{visible(line)}{_LINE_REST}\n" for line in lines) + _REST)
+        sys.stdout.flush()
+
+    def clear(self) -> None:
+        """Clear the screen for the summary."""
+        if self._drawn:
+            sys.stdout.write(_HOME + _REST)
+            self._drawn = False
+
+
+def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> str:
+    """Return the traffic since the last report as a table."""
+    rows = [
+        ("now", f"{per_second(change.frames_per_s)}, {format_rate(change.bits_per_s)}"),
+        ("frames", f"{change.frames:,}, {format_octets(change.octets)}"),
+    ]
+    if dropped:
+        rows.append(("dropped", f"{dropped:,} by the kernel: not counted below"))
+    title = f"{paint(name, 'title')}, {format_time(elapsed_ns)}"
+    # what is cut off where a terminal has few lines comes last
+    if change.roce is not None:
+        marks = f"{share(change.roce.ce_share)} CE, {per_second(change.roce.cnps_per_s)} CNPs"
+        rows.append(("RoCE", f"{per_second(change.roce.frames_per_s)}, {marks}"))
+    parts = [f"{title}\n{pairs(rows, width=_NAMES)}", *_pauses(change), *_points(change), *_kinds(change)]
+    return "\n\n".join(parts)
+
+
+def _kinds(change: Change) -> Iterator[str]:
+    if not change.kinds:
+        return
+    # types of messages are told at the end
+    rows = [(each.kind.title, each) for each in change.kinds if "." not in each.kind.name]
+    columns: Columns = {"frames": "frames", "now": "frames_per_s", "": "bits_per_s"}
+    yield f"{paint('kinds of frames', 'title')}\n{table(rows, columns, change)}"
+
+
+def _points(change: Change) -> Iterator[str]:
+    from ecmproto.frames.stats.statistics import kind_of
+    from ecmproto.wire.formats.text import cpid_text
+
+    if not change.points:
+        return
+    rows = [(f"{kind_of(point.kind).title} {cpid_text(point.cpid)}", point) for point in change.points]
+    shown = table(rows[:_POINTS_SHOWN], {"messages": "frames", "now": "frames_per_s"}, change)
+    more = len(rows) - _POINTS_SHOWN
+    tail = f"\n  and {more} more" if more > 0 else ""
+    yield f"{paint('messages by congestion point', 'title')}\n{shown}{tail}"
+
+
+def _pauses(change: Change) -> Iterator[str]:
+    if not change.pauses:
+        return
+    rows = [(f"{address(each.source)} {_class(each)}", each) for each in change.pauses]
+    shown = table(rows[:_PAUSES_SHOWN], _PAUSES, change)
+    more = len(rows) - _PAUSES_SHOWN
+    tail = f"\n  and {more} more" if more > 0 else ""
+    yield f"{paint('time stopped by PAUSE and PFC', 'title')}, by who sent them\n{shown}{tail}"
+
+
+_PAUSES: Columns = {
+    "frames": "frames", "stopped": "paused_ns", "now": lambda each, _: share(min(1.0, each.share)),
+    "transitions": "transitions", "ran out": "expired", "": lambda each, _: "storm" if each.in_storm else "",
+}  # fmt: skip
+
+
+def _class(each: PauseChange) -> str:
+    return "link" if each.priority is None else f"priority {each.priority}"
+
+
+def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
+    """Return the traffic since the last report in one line."""
+    parts = [
+        format_time(elapsed_ns).rjust(8),
+        per_second(change.frames_per_s).rjust(10),
+        format_rate(change.bits_per_s).rjust(10),
+    ]
+    parts += [
+        f"{each.kind.title} {per_second(each.frames_per_s)}"
+        for each in change.kinds
+        if each.kind.group in _TOLD and "." not in each.kind.name and each.frames_per_s
+    ]
+    stopped = max((each.share for each in change.pauses), default=0.0)
+    if stopped > 0:
+        parts.append(f"stopped {share(min(1.0, stopped))}")
+    if any(each.in_storm for each in change.pauses):
+        parts.append("storm")
+    if change.roce is not None and change.roce.ce_share > 0:
+        parts.append(f"CE {share(change.roce.ce_share)}")
+    if dropped:
+        parts.append(f"dropped {dropped:,}")
+    return "  ".join(parts)
+
+
+def document_line(change: Change, name: str, elapsed_ns: int, dropped: int) -> str:
+    """Return the traffic since the last report as a JSON document on one line."""
+    from ecmproto.wire.formats.text import mac_text
+
+    document = {
+        "schema": SCHEMA,
+        "event": "stats",
+        "interface": name,
+        "elapsed_ns": elapsed_ns,
+        "span_ns": change.span_ns,
+        "dropped_frames": dropped,
+        "frames": change.frames,
+        "octets": change.octets,
+        "frames_per_s": change.frames_per_s,
+        "bits_per_s": change.bits_per_s,
+        "kinds": [
+            {
+                "kind": each.kind.name,
+                "frames": each.frames,
+                "frames_per_s": each.frames_per_s,
+                "bits_per_s": each.bits_per_s,
+            }
+            for each in change.kinds
+        ],
+        "congestion_points": [
+            {**dataclasses.asdict(point), "cpid": f"{point.cpid:016x}"} for point in change.points
+        ],
+        "pauses": [
+            {**dataclasses.asdict(each), "source": None if each.source is None else mac_text(each.source)}
+            for each in change.pauses
+        ],
+        "roce": None if change.roce is None else dataclasses.asdict(change.roce),
+    }
+    return json.dumps(document)
+
+
+def summary_line(statistics: Statistics, name: str, dropped: int) -> str:
+    """Return everything as a JSON document on one line: that of `ecmproto stats`, and what was dropped."""
+    from ecmproto.frames.stats import as_document
+
+    document = {"schema": SCHEMA, "event": "summary", "interface": name, "dropped_frames": dropped}
+    return json.dumps({**document, "stats": as_document(statistics, name)})

@@ -1,0 +1,193 @@
+"""``ecmproto live net``: several live devices as parts of one process."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ecmproto.errors import InterfaceError
+from ecmproto.units import NS_PER_S, parse_time
+from ecmproto_cli.commands.live import (
+    Reporter,
+    Role,
+    Running,
+    chosen_seed,
+    made,
+    opened,
+    precompiled,
+    running,
+    running_options,
+    tell_of_waiting,
+)
+from ecmproto_cli.errors import INTERRUPTED, warn
+from ecmproto_cli.terminal import echo
+
+if TYPE_CHECKING:
+    from ecmproto.control.live.device import LiveInterface, Stop
+    from ecmproto.control.live.net import NetDevice, Part
+    from ecmproto.control.live.prometheus import Look
+
+_FAILED = 1
+_SWITCH_S = 0.0005
+
+
+@click.command()
+@click.argument("path", metavar="FILE", required=False)
+@click.option("--example", is_flag=True, help="Write a file that has everything that one may have, and end.")
+@running_options
+def command(path: str | None, example: bool, assignments: tuple[str, ...], **options: Any) -> int:
+    """Be several devices at once, those that a TOML file names: a thread each of one process.
+
+    There is one summary, one stream of reports and one endpoint for metrics, in which each device is told by
+    its name. SIGINT and SIGTERM stop all of them. A device that fails is named; the others go on.
+
+    \b
+    ecmproto live net --example > net.toml
+    ecmproto live net net.toml -T ndjson
+    """
+    from ecmproto.control.live.net import EXAMPLE, read_net
+
+    if example:
+        echo(EXAMPLE, nl=False)
+        return 0
+    if path is None:
+        raise click.UsageError("needed a FILE that names devices; --example writes one")
+    how = running(options)
+    seed = chosen_seed(how)
+    devices = read_net(path, seed=seed, assignments=assignments, ethertypes=how.ethertypes)
+    echo(f"ecmproto: seed {seed}", err=True)
+    if how.cpu is not None:
+        os.sched_setaffinity(0, {how.cpu})  # what threads begin with; a device's own goes before it
+    return _Net(devices, how).run()
+
+
+class _Net:
+    """The devices of a file, running."""
+
+    def __init__(self, devices: list[NetDevice], running: Running) -> None:
+        self._devices = devices
+        self._running = running
+        self._reporters: dict[str, Reporter] = {}
+        self._closings: dict[str, tuple[str, str]] = {}
+
+    def run(self) -> int:
+        """Run them until they are told to stop; return the exit code."""
+        from ecmproto.control.live.device import Stop
+        from ecmproto.control.live.net import run_together
+        from ecmproto.control.live.privileges import check_user, drop_privileges, run_in_realtime
+        from ecmproto.control.live.prometheus import Scraped, served
+        from ecmproto.kernels.turns import taking_turns
+
+        how = self._running
+        if how.user:
+            check_user(how.user)
+        with self._opened():
+            pass  # what cannot be opened is said before anything is compiled
+        with taking_turns(tell_of_waiting):
+            precompiled(device.spec for device in self._devices)
+        with Stop().held() as stop, self._opened() as links:
+            start_ns = time.monotonic_ns()
+            parts = {each.name: self._part(each, links[each.name], start_ns) for each in self._devices}
+            if how.realtime:
+                run_in_realtime()
+            told = [
+                Scraped(each.spec.role, self._reporters[each.name].scrape, each.name)
+                for each in self._devices
+            ]
+            with served(how.prometheus, told) if how.prometheus else nullcontext(0) as port:
+                # Before there are threads: what is given up, each thread gives up for itself.
+                if how.user:
+                    for reporter in self._reporters.values():
+                        reporter.rehearse()
+                    drop_privileges(how.user)
+                gc.freeze()
+                # A thread that is back from compiled code does not wait long for one that runs Python.
+                sys.setswitchinterval(_SWITCH_S)
+                if port:
+                    echo(f"ecmproto: metrics on port {port}", err=True)
+                echo(f"ecmproto: live net ready: {', '.join(parts)}", err=True)
+                failed = run_together(parts, stop, self._tell_failure)
+                self._tell_summary()
+            if stop.number == signal.SIGINT:
+                return INTERRUPTED
+            return _FAILED if failed else 0
+
+    @contextmanager
+    def _opened(self) -> Iterator[dict[str, list[LiveInterface]]]:
+        """Open the interfaces of all devices; InterfaceError with the path of the device."""
+        with ExitStack() as stack:
+            links = {}
+            for device in self._devices:
+                try:
+                    links[device.name] = stack.enter_context(opened(device.spec.interfaces))
+                except InterfaceError as error:
+                    where = f"{device.where}: {error.interface}"
+                    raise InterfaceError(
+                        interface=where,
+                        needed=error.needed,
+                        got=error.got,
+                        hint=error.hint,
+                        remedy=error.remedy,
+                    ) from error
+            yield links
+
+    def _scrape(self, name: str, stop: Stop) -> Look:
+        """Return the function that reads a device's metrics in the device's own thread."""
+        return lambda: stop.call(self._reporters[name].scrape)
+
+    def _part(self, named: NetDevice, links: list[LiveInterface], start_ns: int) -> Part:
+        """Return the device as a thread runs it."""
+        from ecmproto.control.live.device import ProcessorWait, Stop, run, sleep_precisely
+        from ecmproto.control.live.net import Part
+        from ecmproto.control.mechanisms.limiter import NEVER_NS
+
+        how, spec = self._running, named.spec
+        device = made(spec, links, start_ns)
+        role = Role(name=spec.role, title=spec.title)
+        reporter = Reporter(role, device, links, how, start_ns, ProcessorWait(), name=named.name)
+        self._reporters[named.name] = reporter
+        coalesce_ns = parse_time(how.coalesce) if named.coalesce_ns is None else named.coalesce_ns
+        spin_ns = parse_time(how.spin) if named.spin_ns is None else named.spin_ns
+
+        def work(stop: Stop) -> None:
+            sleep_precisely()
+            with ProcessorWait() as waiting:
+                reporter.count_thread(waiting)
+                run(
+                    device, links, stop,
+                    until_ns=start_ns + parse_time(how.time) if how.time else NEVER_NS,
+                    report=reporter.report if reporter.every_ns else reporter.warn,
+                    report_every_ns=reporter.every_ns or NS_PER_S,
+                    coalesce_ns=coalesce_ns,
+                    spin_ns=spin_ns,
+                )  # fmt: skip
+                self._closings[named.name] = reporter.closing()
+
+        return Part(work, Stop(), named.cpu)
+
+    def _tell_failure(self, name: str, error: BaseException) -> None:
+        """Name a device that failed; the others go on."""
+        said = f"{type(error).__name__}: {error}"
+        warn(f"the device {name} failed and is gone, the others go on: {said}")
+        if self._running.form == "ndjson":
+            document = {"schema": "ecmproto/live/1", "device": name, "event": "failed", "error": said}
+            echo(json.dumps({**document, "time_ns": time.time_ns()}))
+
+    def _tell_summary(self) -> None:
+        """Print the summaries of all devices, first those that were kept from the processor."""
+        first = [starved for starved, _ in self._closings.values() if starved]
+        first += [f"{each.name} failed." for each in self._devices if each.name not in self._closings]
+        told = [self._closings[each.name][1] for each in self._devices if each.name in self._closings]
+        if self._running.form == "ndjson":
+            echo("\n".join(told))
+        else:
+            echo("\n\n".join([*(["\n".join(first)] if first else []), *told]))

@@ -1,0 +1,64 @@
+"""``ecmproto live rp``: a reaction point in the wire beside a sender."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ecmproto_cli.commands.live import chosen_seed, live, running, running_options, vlan_options
+from ecmproto_cli.options import RATE, SIZE
+
+
+@click.command()
+@click.option("--host", metavar="IF", required=True, help="Where the sender is.")
+@click.option("--net", metavar="IF", required=True, help="Where the network is.")
+@click.option("--mechanism", default="qcn", show_default=True, help="Whose reaction point it is.")
+@click.option(
+    "--link-rate", type=RATE, required=True, help="Rate of the sender's link: what limiters start from."
+)
+@click.option("--queue", type=SIZE, default="1MB", show_default=True, help="What each limiter's queue holds.")
+@click.option(
+    "--hops", type=int, default=1, show_default=True,
+    help="Congestion points on a flow's path: what E²CM's rp.hops_exponent raises.",
+)  # fmt: skip
+@vlan_options
+@running_options
+def command(
+    host: str,
+    net: str,
+    mechanism: str,
+    link_rate: str,
+    queue: str,
+    hops: int,
+    vlan: int | None,
+    assignments: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Be a reaction point: limit the host's flows as the network's feedback says.
+
+    Frames from the host are told apart by source, destination, VLAN and priority, wait behind their flow's
+    rate limiter, and leave with the mechanism's tag; probes follow them. Feedback is taken off the wire. A
+    frame that its tag would make too long for the network's MTU leaves without it, and is counted.
+
+    \b
+    ecmproto live rp --host veth1 --net eth1 --mechanism qcn --link-rate 1G
+    """
+    from ecmproto.control.live.net import reaction_point
+    from ecmproto.units import parse_octets, parse_rate
+
+    how = running(options)
+    seed = chosen_seed(how)
+    spec = reaction_point(
+        host=host,
+        net=net,
+        link_rate_bps=parse_rate(link_rate),
+        mechanism=mechanism,
+        assignments=assignments,
+        queue_octets=parse_octets(queue),
+        hops=hops,
+        vlan=vlan,
+        seed=seed,
+        ethertypes=how.ethertypes,
+    )
+    return live(spec, how, seed)

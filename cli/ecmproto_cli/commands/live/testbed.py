@@ -1,0 +1,344 @@
+"""``ecmproto live testbed``: senders, reaction points, a port, an edge and a receiver in namespaces."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import secrets
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ecmproto.errors import OutputError, ParameterError
+from ecmproto.units import NS_PER_S, format_octets, format_rate
+from ecmproto_cli.options import RATE, TIME, color_option, force_option
+from ecmproto_cli.output import columns_of
+from ecmproto_cli.terminal import echo, paint
+
+if TYPE_CHECKING:
+    from ecmproto.control.live.testbed.run import RunOutcome
+    from ecmproto.control.live.testbed.topology import Topology
+
+
+@click.command()
+@click.option(
+    "--mechanism", "mechanisms", default="qcn,none", show_default=True, metavar="MECHANISM,…",
+    help="Run the same traffic under each of these, one after the other.",
+)  # fmt: skip
+@click.option("--senders", default=3, show_default=True, type=click.IntRange(1, 32))
+@click.option("--rate", type=RATE, default="50M", show_default=True, help="Rate of the port that they share.")
+@click.option("--load", default=1.8, show_default=True, type=click.FloatRange(0.01, 100),
+              help="What they offer together, as a multiple of --rate.")  # fmt: skip
+@click.option("--tcp", is_flag=True, help="Send with TCP instead of UDP.")
+@click.option("--victim", type=RATE, help="Have the first sender send to a host beside the port too.")
+@click.option("--topology", "path", metavar="FILE", help="Take all this from a TOML file.")
+@click.option("--time", "duration", type=TIME, default="12s", show_default=True, help="How long each runs.")
+@click.option(
+    "--param", "assignments", metavar="[MECHANISM:][ROLE.]NAME=VALUE", multiple=True,
+    help="A parameter, as in qcn:qeq=33kB, instead of what suits the rate.",
+)  # fmt: skip
+@click.option(
+    "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
+)
+@click.option(
+    "--processes", type=click.Choice(["auto", "one", "each"]), default="auto", show_default=True,
+    help="Have the devices be threads of one process, or each one of its own.",
+)  # fmt: skip
+@click.option("--any-rate", is_flag=True, help="Go on if this machine's processors cannot carry the rate.")
+@click.option("--keep", "folder", metavar="FOLDER", help="Keep reports and captures there.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]")
+@force_option
+@click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to report.")
+@color_option
+def command(
+    mechanisms: str,
+    senders: int,
+    rate: str,
+    load: float,
+    tcp: bool,
+    victim: str | None,
+    path: str | None,
+    duration: str,
+    assignments: tuple[str, ...],
+    flow_control: str | None,
+    processes: str,
+    any_rate: bool,
+    folder: str | None,
+    seed: int | None,
+    force: bool,
+    form: str,
+) -> None:
+    """Run real traffic through the live devices in namespaces of this machine, and compare mechanisms.
+
+    A dumbbell: each sender behind a reaction point, all into one port, the receiver behind an edge. iperf3
+    sends, ping measures. Everything is taken down at the end, however that comes.
+
+    \b
+    ecmproto live testbed --mechanism qcn,ecm,fecn,none --rate 50M --time 15s --keep runs/
+    """
+    from ecmproto.control.live.testbed.topology import dumbbell, read_topology
+    from ecmproto.units import NS_PER_S, parse_rate, parse_time
+
+    names = list(dict.fromkeys(name.strip() for name in mechanisms.split(",") if name.strip()))
+    if not names:
+        raise click.UsageError("--mechanism needs mechanisms, as in qcn,ecm,none")
+    topology: Topology
+    if path is not None:
+        topology = read_topology(path)
+    else:
+        topology = dumbbell(
+            senders=senders,
+            rate_bps=parse_rate(rate),
+            load=load,
+            protocol="tcp" if tcp else "udp",
+            victim_bps=parse_rate(victim or "0"),
+        )
+    run_all(
+        TestbedRequest(
+            names=names,
+            topology=topology,
+            assignments=assignments,
+            duration_s=parse_time(duration) / NS_PER_S,
+            flow_control=flow_control,
+            processes=processes,
+            any_rate=any_rate,
+            folder=folder,
+            force=force,
+            seed=secrets.randbelow(2**31) if seed is None else seed,
+            form=form,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestbedRequest:
+    """The options of the command, read."""
+
+    names: list[str]
+    topology: Topology
+    assignments: tuple[str, ...]
+    duration_s: float
+    flow_control: str | None
+    processes: str
+    any_rate: bool
+    folder: str | None
+    force: bool
+    seed: int
+    form: str
+
+
+def run_all(request: TestbedRequest) -> None:
+    """Run each mechanism and show its results."""
+    from ecmproto.control.live.testbed.namespaces import check_rights, left_behind, remove
+    from ecmproto.control.live.testbed.run import check_programs
+
+    chosen = {name: _assignments(request, name) for name in request.names}
+    # What is lacking is said before anything is compiled.
+    check_programs()
+    check_rights()
+    for name in left_behind():
+        remove(name)
+    echo(f"ecmproto: seed {request.seed}", err=True)
+    outcomes = []
+    with _folder(request) as folder, _Ending() as ending:
+        for name in request.names:
+            _precompile(request, name, chosen[name])
+            ending.check()
+            echo(f"ecmproto: {name} for {request.duration_s:g} s", err=True)
+            try:
+                outcomes.append(_run(request, name, chosen[name], folder / name, ending))
+            except ParameterError:  # a rate that the machine cannot carry
+                if outcomes:
+                    _show(request, outcomes)
+                raise
+    _show(request, outcomes)
+
+
+def _show(request: TestbedRequest, outcomes: list[RunOutcome]) -> None:
+    if request.form == "json":
+        echo(json.dumps(_document(request, outcomes), indent=2))
+    else:
+        echo(table_of_runs(request, outcomes))
+
+
+@contextmanager
+def _folder(request: TestbedRequest) -> Iterator[Path]:
+    if request.folder is None:
+        with tempfile.TemporaryDirectory(prefix="ecmproto-") as folder:
+            yield Path(folder)
+        return
+    kept = Path(request.folder)
+    if kept.exists() and any(kept.iterdir()) and not request.force:
+        raise OutputError(path=request.folder, needed="an empty folder, or --force", got="one with files")
+    yield kept
+
+
+class _Ending:
+    """SIGINT and SIGTERM, held until the run is at a place where everything can be taken down."""
+
+    def __init__(self) -> None:
+        self._came = False
+        self._before: dict[int, Any] = {}
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if one came."""
+        if self._came:
+            raise KeyboardInterrupt
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        self._came = True
+
+    def __enter__(self) -> _Ending:
+        self._before = {
+            number: signal.signal(number, self._hold) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
+    """Return the mechanism's parameters: the defaults for the rate, then those that were given."""
+    from ecmproto.control.mechanisms.registry import find_mechanism
+
+    own = []
+    for assignment in request.assignments:
+        target, colon, rest = assignment.partition(":")
+        if not colon or "=" in target:
+            own.append(assignment)
+        elif target == name:
+            own.append(rest)
+        elif target not in request.names:
+            needed = f"a mechanism that runs ({', '.join(request.names)})"
+            raise ParameterError(name="param", needed=needed, got=repr(target))
+    mechanism = find_mechanism(name)
+    chosen = (*mechanism.low_rate_parameters(request.topology.rate_bps), *own)
+    mechanism.parse(chosen)
+    return chosen
+
+
+def _precompile(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> None:
+    """Compile the kernels once here, which every device would compile for itself otherwise."""
+    from ecmproto.control.engine.port import machine_on_port
+    from ecmproto.control.live.edge import precompile_edge
+    from ecmproto.control.live.port import buffer_of, precompile_port
+    from ecmproto.control.live.reaction_point import precompile_reaction_point
+    from ecmproto.control.mechanisms.api.machine import machine_of
+    from ecmproto.control.mechanisms.registry import find_mechanism
+    from ecmproto.wire.formats.ethertypes import DEFAULT
+
+    mechanism = find_mechanism(name)
+    machine = machine_of(mechanism, mechanism.parse(assignments))
+    _, buffer_octets = buffer_of(request.topology.buffer)
+    on_port = machine_on_port(
+        name, assignments, buffer_octets=buffer_octets, flow_control=request.flow_control
+    )
+    precompile_port(on_port, DEFAULT)
+    precompile_reaction_point(machine, DEFAULT)
+    precompile_edge(machine, DEFAULT)
+
+
+def _run(
+    request: TestbedRequest, name: str, assignments: tuple[str, ...], folder: Path, ending: _Ending
+) -> RunOutcome:
+    from ecmproto.control.live.testbed.run import RunSettings, outcome_of, run
+    from ecmproto.control.mechanisms.api.machine import machine_of
+    from ecmproto.control.mechanisms.registry import find_mechanism
+
+    given = RunSettings(
+        mechanism=name,
+        assignments=assignments,
+        duration_s=request.duration_s,
+        command=(sys.executable, "-m", "ecmproto_cli"),
+        folder=folder,
+        seed=request.seed,
+        flow_control=request.flow_control,
+        any_rate=request.any_rate,
+        together=None if request.processes == "auto" else request.processes == "one",
+        check=ending.check,
+    )
+    mechanism = find_mechanism(name)
+    machine = machine_of(mechanism, mechanism.parse(assignments))
+    return outcome_of(name, machine.set_point_octets, run(request.topology, given))
+
+
+def _document(request: TestbedRequest, outcomes: list[RunOutcome]) -> dict[str, Any]:
+    return {
+        "schema": "ecmproto/testbed/1",
+        "topology": dataclasses.asdict(request.topology),
+        "duration_s": request.duration_s,
+        "seed": request.seed,
+        "runs": [dataclasses.asdict(outcome) for outcome in outcomes],
+    }
+
+
+def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
+    """Return a table that compares the results of the runs."""
+    topology = request.topology
+    offered = ", ".join(
+        sender.protocol if sender.protocol == "tcp" else format_rate(sender.rate_bps)
+        for sender in topology.senders
+    )
+    title = f"{offered} into {format_rate(topology.rate_bps)}, buffer {topology.buffer}"
+    title += f", {request.duration_s:g} s each"
+    rows = [("", [outcome.mechanism for outcome in outcomes])]
+    rows += [
+        (f"sender {n + 1}", [format_rate(outcome.rates_bps[n]) for outcome in outcomes])
+        for n in range(len(topology.senders))
+    ]
+    rows.append(("Jain index", [f"{outcome.fairness:.4f}" for outcome in outcomes]))
+    if topology.victim_bps:
+        rows.append(("victim", [format_rate(outcome.victim_bps or 0.0) for outcome in outcomes]))
+    rows += [
+        ("queue mean", [format_octets(outcome.queue_mean_octets) for outcome in outcomes]),
+        ("set point", [format_octets(o.set_point_octets) if o.set_point_octets else "–" for o in outcomes]),
+        ("queue peak", [format_octets(outcome.queue_peak_octets) for outcome in outcomes]),
+        ("dropped", [str(outcome.dropped_frames) for outcome in outcomes]),
+    ]
+    if any(sender.protocol == "udp" for sender in topology.senders):
+        rows.append(("lost in all", [_percent(outcome.lost_share) for outcome in outcomes]))
+    if any(sender.protocol == "tcp" for sender in topology.senders):
+        rows.append(("retransmits", [_count(outcome.retransmits) for outcome in outcomes]))
+    rows += [
+        ("ping p50", [_ms(outcome.ping_p50_ms) for outcome in outcomes]),
+        ("ping p99", [_ms(outcome.ping_p99_ms) for outcome in outcomes]),
+        ("messages", [str(outcome.messages) for outcome in outcomes]),
+    ]
+    notes = "Rates, queue and drops once it had time to settle; senders' own queues lose frames too."
+    told = _starved(outcomes, request.duration_s)
+    return "\n".join([*told, paint(title, "title"), "", columns_of(rows), "", notes])
+
+
+def _starved(outcomes: list[RunOutcome], duration_s: float) -> list[str]:
+    """Return the warning that heads the table if devices were kept from the processor, else nothing."""
+    kept = [
+        f"{each.mechanism} for {each.starved_ns / NS_PER_S:.2g} of {duration_s:.3g} s"
+        for each in outcomes
+        if each.starved_ns
+    ]
+    if not kept:
+        return []
+    told = "these figures are this machine's and not the mechanisms'"
+    return [f"Kept from the processor ({', '.join(kept)}): {told}. Run it on a machine with less to do.", ""]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else str(value)
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f} ms"

@@ -1,0 +1,1 @@
+"""Congestion control: mechanisms, the engine that runs them, replay, laboratory, live devices."""

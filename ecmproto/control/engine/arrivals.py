@@ -1,0 +1,326 @@
+"""Batches of frames as the engine takes them: times from the first arrival, lengths, classes and tags.
+
+One compiled pass over a batch finds all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.api.machine import Machine
+from ecmproto.errors import CaptureError
+from ecmproto.frames.batch.classes import FrameClasses, class_of
+from ecmproto.frames.batch.flows import FlowTable
+from ecmproto.frames.batch.headers import fixed, roles_of, signed
+from ecmproto.frames.batch.packets import find_udp_messages
+from ecmproto.frames.batch.tags import TagLayout, own_tag, tag_layout
+from ecmproto.frames.capture.batch import ETHERNET, Batch, Interface
+from ecmproto.frames.capture.reader import CaptureReader
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec import EtherTypes
+
+
+class Arrivals(NamedTuple):
+    """A batch as the port sees it: time in ns from the first arrival of all, octets without FCS, classes.
+
+    Times never run backwards, within a batch or from one to the next.
+    ``tag`` and ``mark`` are those of `ecmproto.control.mechanisms.api.protocol.Arrival`.
+    """
+
+    time_ns: NDArray[np.int64]
+    octets: NDArray[np.int64]
+    priority: NDArray[np.uint8]
+    occupies: NDArray[np.bool_]
+    sampled: NDArray[np.bool_]
+    answerable: NDArray[np.bool_]
+    tagged: NDArray[np.bool_]
+    tag: NDArray[np.int64]
+    mark: NDArray[np.int64]
+    station: NDArray[np.int32]
+    flow: NDArray[np.int32]
+
+
+def no_arrivals() -> Arrivals:
+    """Return the columns of no frames."""
+    types = (np.int64, np.int64, np.uint8, np.bool_, np.bool_, np.bool_, np.bool_, np.int64, np.int64)
+    return Arrivals._make(np.zeros(0, kind) for kind in (*types, np.int32, np.int32))
+
+
+TIME_LIMIT_NS = 2**62 - 1
+_LATEST_NS = 2**61
+"""The latest time after the first: what follows an arrival is due before NEVER_NS, 2^62."""
+_GROUP_BIT = 1
+
+
+class Clock:
+    """The time of a capture; a record (``kernels.record``)."""
+
+    first_ns: int
+    """Of the first frame that has a time, since 1970 …"""
+    begun: int
+    """… and 1 if there was one."""
+    now_ns: int
+    """The latest time seen, from ``first_ns`` on."""
+    untimed: int
+    """Frames of the batch that have no time."""
+    backwards: int
+    """Those of it stamped before an earlier one."""
+
+
+class Frames(NamedTuple):
+    """The columns of a batch; ``timed`` is empty where all frames have a time."""
+
+    buffer: NDArray[np.uint8]
+    offset: NDArray[np.int64]
+    captured: NDArray[np.int64]
+    original: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    timed: NDArray[np.bool_]
+    interface: NDArray[np.int64]
+
+
+class Found(NamedTuple):
+    """The columns of `batch.classes.FrameClasses`, then those of `Arrivals` besides, and more."""
+
+    priority: NDArray[np.uint8]
+    occupies: NDArray[np.bool_]
+    sampled: NDArray[np.bool_]
+    answerable: NDArray[np.bool_]
+    msdu_offset: NDArray[np.int32]
+    cn_tagged: NDArray[np.bool_]
+    flow_id: NDArray[np.uint16]
+    time_ns: NDArray[np.int64]
+    octets: NDArray[np.int64]
+    tagged: NDArray[np.bool_]
+    tag: NDArray[np.int64]
+    mark: NDArray[np.int64]
+    numbered: NDArray[np.bool_]
+    """Whether it has a station and a flow."""
+
+
+def new_found(count: int) -> Found:
+    """Return columns for ``count`` frames, not filled yet."""
+    return Found(
+        priority=np.empty(count, np.uint8),
+        occupies=np.empty(count, np.bool_),
+        sampled=np.empty(count, np.bool_),
+        answerable=np.empty(count, np.bool_),
+        msdu_offset=np.empty(count, np.int32),
+        cn_tagged=np.empty(count, np.bool_),
+        flow_id=np.empty(count, np.uint16),
+        time_ns=np.empty(count, np.int64),
+        octets=np.empty(count, np.int64),
+        tagged=np.empty(count, np.bool_),
+        tag=np.empty(count, np.int64),
+        mark=np.empty(count, np.int64),
+        numbered=np.empty(count, np.bool_),
+    )
+
+
+@compiled
+def read(
+    frames: Frames,
+    fcs_octets: NDArray[np.int64],
+    roles: NDArray[np.uint8],
+    own: int,
+    layout: TagLayout,
+    clock: Clock,
+    found: Found,
+) -> None:
+    """Fill ``found`` for ``frames``, and advance ``clock``.
+
+    ``fcs_octets`` are those of each interface's frames, empty where none has any; ``own`` is the generator's
+    address as a number, below 0 for none; ``layout`` is that of the mechanism's own tag.  A frame stamped
+    before an earlier one arrives at that one's time; one without a time, at the latest seen.
+    """
+    # Each array by its own name: looking one up in the tuple costs as much as the walk.
+    buffer, offset, captured, original, stamped_ns, timed, interface = frames
+    priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = found[:7]
+    time_ns, octets, tagged, tag, mark, numbered = found[7:]
+    all_timed, no_fcs = len(timed) == 0, len(fcs_octets) == 0
+    is_cn, has_tag = layout.is_cn != 0, layout.octets != 0 or layout.is_ecn != 0
+    clock.untimed = clock.backwards = 0
+    for i in range(len(offset)):
+        start, count = offset[i], captured[i]
+        one = class_of(buffer, start, start + count, roles, own)
+        priority[i] = one.priority
+        occupies[i] = one.occupies
+        sampled[i] = one.sampled
+        answerable[i] = one.answerable
+        msdu_offset[i] = one.msdu_at - start
+        cn_tagged[i] = one.cn_tagged
+        flow_id[i] = one.flow_id
+        tagged[i], tag[i], mark[i] = False, 0, 0
+        if is_cn:
+            # The walk has found it already.
+            tagged[i], tag[i] = one.cn_tagged, one.flow_id
+        elif has_tag:
+            tagged[i], tag[i], mark[i], _ = own_tag(buffer, start, count, roles, layout)
+        # A frame to a group has no one destination that could answer for it: it goes past reaction points.
+        # Messages do too: forged ones must not use up the numbers of stations.
+        numbered[i] = one.sampled and count > 0 and signed(buffer[start]) & _GROUP_BIT == 0
+        # No record claims less than it holds.
+        length = max(original[i], count) - (0 if no_fcs else fcs_octets[interface[i]])
+        octets[i] = max(length, 0)
+        if all_timed or timed[i]:
+            _pass(clock, max(min(stamped_ns[i], TIME_LIMIT_NS), -TIME_LIMIT_NS))
+        else:
+            clock.untimed += 1
+        time_ns[i] = clock.now_ns
+
+
+@inlined
+def _pass(clock: Clock, stamped_ns: int) -> None:
+    """Move the clock on to the time of a frame."""
+    if clock.begun == 0:
+        clock.begun, clock.first_ns = 1, stamped_ns
+    # No time is more than 73 years after the first one.
+    relative_ns = min(stamped_ns - clock.first_ns, _LATEST_NS)
+    clock.backwards += int(relative_ns < clock.now_ns)
+    clock.now_ns = max(clock.now_ns, relative_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Taken:
+    """A batch, and the columns of its frames that a loop reads."""
+
+    batch: Batch
+    classes: FrameClasses
+    arrivals: Arrivals
+    messages: NDArray[np.bool_] | None = None
+    """Which frames are messages over IP (`Machine.udp_messages`); None where there can be none."""
+    untimed: int
+    """Frames that have no time."""
+    backwards: int
+    """Frames stamped before an earlier one."""
+
+
+class Intake:
+    """The reader of a capture's batches, in order.
+
+    With ``flows`` stations and flows are numbered, else they are all −1.  ``first_time_ns`` is when the first
+    frame with a time came, if that is known already.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        cp_mac: bytes,
+        ethertypes: EtherTypes,
+        interfaces: Sequence[Interface],
+        flows: FlowTable | None,
+        first_time_ns: int | None = None,
+    ) -> None:
+        self.machine = machine
+        self.flows = flows
+        self._clock = new_record(Clock)
+        if first_time_ns is not None:
+            self._clock.begun, self._clock.first_ns = 1, first_time_ns
+        self._roles = roles_of(ethertypes)
+        self._own = int.from_bytes(cp_mac)
+        self._layout = tag_layout(machine.tag, ethertypes)
+        self._interfaces = interfaces
+
+    @property
+    def first_time_ns(self) -> int | None:
+        """Return the time of the first frame that has one, in ns since 1970; None before that frame."""
+        return int(self._clock.first_ns) if self._clock.begun else None
+
+    def take(self, batch: Batch, *, time_ns: NDArray[np.int64] | None = None) -> Taken:
+        """Return ``batch`` as the loops take it; its frames came at ``time_ns`` if that is given."""
+        found = new_found(len(batch))
+        read(
+            _frames(batch, time_ns), self._fcs_octets(), self._roles, self._own, self._layout, self._clock,
+            found,
+        )  # fmt: skip
+        messages = self._messages(batch)
+        if messages is not None:
+            found.sampled[messages] = found.numbered[messages] = False
+        station, flow = self._numbers(batch, found.numbered)
+        return Taken(
+            batch=batch,
+            classes=FrameClasses(
+                priority=found.priority,
+                occupies=found.occupies,
+                sampled=found.sampled,
+                answerable=found.answerable,
+                msdu_offset=found.msdu_offset,
+                cn_tagged=found.cn_tagged,
+                flow_id=found.flow_id,
+            ),
+            arrivals=Arrivals(
+                time_ns=found.time_ns,
+                octets=found.octets,
+                priority=found.priority,
+                occupies=found.occupies,
+                sampled=found.sampled,
+                answerable=found.answerable,
+                tagged=found.tagged,
+                tag=found.tag,
+                mark=found.mark,
+                station=station,
+                flow=flow,
+            ),
+            messages=messages,
+            untimed=int(self._clock.untimed),
+            backwards=int(self._clock.backwards),
+        )
+
+    def _messages(self, batch: Batch) -> NDArray[np.bool_] | None:
+        """Return which frames are messages over IP; None where there can be none."""
+        if self.machine.udp_messages is None:
+            return None
+        found = np.zeros(len(batch), np.bool_)
+        find_udp_messages(
+            fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original),
+            self._roles, *self.machine.udp_messages, found,
+        )  # fmt: skip
+        return found
+
+    def _fcs_octets(self) -> NDArray[np.int64]:
+        octets = [interface.fcs_octets for interface in self._interfaces]
+        return np.array(octets if any(octets) else [], np.int64)
+
+    def _numbers(
+        self, batch: Batch, chosen: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        if self.flows is None:
+            unknown = np.full(len(batch), -1, np.int32)
+            return unknown, unknown
+        numbers = self.flows.number(
+            batch.buffer, batch.offset, batch.captured, original=batch.original, chosen=chosen
+        )
+        return numbers.station, numbers.flow
+
+
+def _frames(batch: Batch, time_ns: NDArray[np.int64] | None) -> Frames:
+    return Frames(
+        buffer=fixed(batch.buffer),
+        offset=fixed(batch.offset),
+        captured=fixed(batch.captured),
+        original=fixed(batch.original),
+        time_ns=fixed(batch.time_ns if time_ns is None else time_ns),
+        timed=fixed(np.zeros(0, np.bool_) if batch.timed is None else batch.timed),
+        interface=fixed(batch.interface),
+    )
+
+
+def check_ethernet(batch: Batch, reader: CaptureReader) -> None:
+    """Raise CaptureError for a batch that ``reader`` has of another link type than Ethernet."""
+    for interface in np.unique(batch.interface).tolist():
+        described = reader.interfaces[interface]
+        if described.linktype != ETHERNET:
+            raise CaptureError(
+                path=reader.path,
+                offset=int(batch.record_offset[0]),
+                frame=batch.first,
+                needed="Ethernet frames for a replay",
+                got=f"link type {described.linktype_name} on interface {interface}",
+            )

@@ -1,0 +1,106 @@
+"""Event heap: numbered entries, each with a time that may change, the earliest first.
+
+A heap whose leaves are all entries, in order, and whose inner nodes are the earlier of their two children
+(a tournament tree).  A time changes in as many steps as the tree has levels, none of which is guessed by the
+processor: three times as fast as a binary heap of the entries that are due.  Of entries due at one time the
+lowest number comes first, which makes a run the same however it was scheduled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.structs import Struct
+
+
+class EventHeap(Struct):
+    """Node k has the children 2k and 2k + 1; node 1 is the root, and entry e the leaf at half the length + e.
+
+    ``due_ns`` is the time of the earliest entry below each node, and ``earliest`` that entry.
+    """
+
+    due_ns: NDArray[np.int64]
+    earliest: NDArray[np.int64]
+
+
+def new_event_heap(entries: int) -> EventHeap:
+    """Return an event heap of which no entry is due."""
+    leaves = 1 << (max(1, int(entries)) - 1).bit_length()
+    events = EventHeap(np.full(2 * leaves, NEVER_NS), np.zeros(2 * leaves, np.int64))
+    set_all_due(events, [])
+    return events
+
+
+def set_all_due(events: EventHeap, due_ns: ArrayLike) -> None:
+    """Set when the entries from 0 on are due; those behind are not."""
+    times_ns = np.asarray(due_ns, np.int64)
+    leaves = len(events.due_ns) // 2
+    events.due_ns[leaves:] = NEVER_NS
+    events.due_ns[leaves : leaves + len(times_ns)] = times_ns
+    events.earliest[leaves:] = np.arange(leaves)
+    while leaves > 1:
+        nodes, children = slice(leaves // 2, leaves), slice(leaves, 2 * leaves)
+        pairs_ns = events.due_ns[children].reshape(-1, 2)
+        right = pairs_ns[:, 1] < pairs_ns[:, 0]
+        events.due_ns[nodes] = pairs_ns.min(axis=1)
+        events.earliest[nodes] = np.where(right, *events.earliest[children].reshape(-1, 2).T[::-1])
+        leaves //= 2
+
+
+def with_entries(events: EventHeap, entries: int) -> EventHeap:
+    """Return a heap of so many entries, not fewer than before, with the times of ``events``."""
+    longer = new_event_heap(entries)
+    set_all_due(longer, events.due_ns[len(events.due_ns) // 2 :][:entries])
+    return longer
+
+
+@inlined
+def first(events: EventHeap) -> int:
+    """Return the entry that is due first."""
+    return int(events.earliest[1])
+
+
+@inlined
+def first_ns(events: EventHeap) -> int:
+    """Return when the first entry is due."""
+    return int(events.due_ns[1])
+
+
+@inlined
+def entry_due_ns(events: EventHeap, entry: int) -> int:
+    """Return when ``entry`` is due."""
+    return int(events.due_ns[(len(events.due_ns) >> 1) + entry])
+
+
+@inlined
+def is_next_due(events: EventHeap, now_ns: int) -> bool:
+    """Return whether another entry than the first is due by ``now_ns``."""
+    node = (len(events.due_ns) >> 1) + events.earliest[1]
+    others_ns = NEVER_NS
+    while node > 1:
+        others_ns = min(others_ns, events.due_ns[node ^ 1])
+        node >>= 1
+    return bool(others_ns <= now_ns)
+
+
+@compiled
+def set_due(events: EventHeap, entry: int, due_ns: int) -> None:
+    """Set when ``entry`` is due; NEVER_NS: not at all."""
+    nodes_ns, earliest = events.due_ns, events.earliest
+    node = (len(nodes_ns) >> 1) + entry
+    if nodes_ns[node] == due_ns:
+        return
+    nodes_ns[node] = due_ns
+    while node > 1:
+        beside_ns, beside = nodes_ns[node ^ 1], earliest[node ^ 1]
+        # At one time the left child comes first, which is the sibling where this node's number is odd.
+        # A mask, as of a choice the compiler would make a branch for the processor to guess.
+        mask = -int(beside_ns < due_ns + (node & 1))
+        due_ns ^= (due_ns ^ beside_ns) & mask
+        entry ^= (entry ^ beside) & mask
+        node >>= 1
+        nodes_ns[node] = due_ns
+        earliest[node] = entry

@@ -1,0 +1,231 @@
+"""Captured feedback: frames that carry messages, as the messages that reaction points receive.
+
+Messages of mechanisms, whatever their format, PAUSE and PFC.  Each such frame is read once, by the
+mechanism's own reader, which discards and counts what is no message:
+
+- A message is for the station that its destination address is, if frames of that one came before it.  For a
+  flow that has not come by then, or that the station does not have, it is about flow −1: the reaction point
+  counts it, and does what its rules say of unknown flows.
+- PAUSE and PFC are for all stations, as from the port; those that a station itself sends stop others than
+  stations, and are counted alone.
+
+Nothing here remembers frames: a flood of messages costs the time to read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.arrivals import Taken
+from ecmproto.control.engine.gauge import PRIORITIES
+from ecmproto.control.mechanisms.api.machine import AboutFlow, Machine, PortContext
+from ecmproto.control.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, Message, messages_of
+from ecmproto.control.mechanisms.pause.messages import PauseDiscards
+from ecmproto.control.mechanisms.pause.messages import parse_flow_control as heard_flow_control
+from ecmproto.frames.batch.flows import NO_NUMBER, FlowTable
+from ecmproto.frames.batch.headers import ADDRESS_OCTETS, CNM, MAC_CONTROL, MESSAGE, roles_of
+from ecmproto.kernels.record import new_record, new_records
+from ecmproto.wire.codec import EtherTypes
+
+_NONE = -1
+_FOR_NO_STATION = b""
+_TYPE_OCTETS = 2
+_NO_MESSAGES = new_records(Message, 0)
+
+
+class CapturedFeedbackCounts:
+    """Counters of frames that are feedback; a record."""
+
+    feedback_frames: int
+    """Frames that are feedback by their EtherType."""
+    heard_messages: int
+    """Messages that they were for reaction points; a PFC frame may be several."""
+    own_pauses: int
+    """PAUSE and PFC frames from stations."""
+
+
+class FeedbackCounters(NamedTuple):
+    """Counters of feedback frames, and of those that were discarded: records."""
+
+    counts: CapturedFeedbackCounts
+    mechanism: Any
+    """Of the machine's ``refusal_record``."""
+    flow_control: PauseDiscards
+
+
+class CapturedFeedback(NamedTuple):
+    """The messages of a batch: those of frame i are ``messages[message[i]]`` up to before ``until[i]``.
+
+    Both are −1 for a frame that is none.  ``station`` is a number or EVERY_STATION, ``flow`` −1 if it is not
+    known, ``time_ns`` the frame's, ``cause`` NO_CAUSE.
+    """
+
+    message: NDArray[np.int32]
+    until: NDArray[np.int32]
+    messages: Sequence[Message]
+
+
+def new_feedback_counters(machine: Machine) -> FeedbackCounters:
+    """Return counters at 0."""
+    return FeedbackCounters(
+        new_record(CapturedFeedbackCounts), new_record(machine.refusal_record), new_record(PauseDiscards)
+    )
+
+
+def feedback_counters(counters: FeedbackCounters) -> dict[str, int]:
+    """Return the counters by name."""
+    records: tuple[Any, ...] = tuple(counters)
+    return {name: int(record[name]) for record in records for name in record.dtype.names}
+
+
+def read_feedback(
+    taken: Taken, machine: Machine, place: PortContext, flows: FlowTable, counters: FeedbackCounters
+) -> CapturedFeedback:
+    """Return the messages that the frames of ``taken`` carry.
+
+    ``flows`` has numbered the batch, and none after it.  The result does not depend on how frames are
+    batched.
+    """
+    positions = _feedback(taken, place.ethertypes)
+    if len(positions) == 0:
+        return no_feedback(len(taken.batch))
+    reader = _FeedbackReader(taken, machine, place, flows, counters)
+    message, until = (np.full(len(taken.batch), _NONE, np.int32) for _ in range(2))
+    found: list[Mapping[str, int]] = []
+    for position in positions.tolist():
+        said = reader.at(position)
+        if said:
+            message[position] = len(found)
+            found += said
+            until[position] = len(found)
+    counters.counts.feedback_frames += len(positions)
+    counters.counts.heard_messages += len(found)
+    return CapturedFeedback(message, until, messages_of(found, machine.payloads))
+
+
+def no_feedback(frames: int) -> CapturedFeedback:
+    """Return the feedback of ``frames`` frames of which none is a message."""
+    none = np.full(frames, _NONE, np.int32)
+    return CapturedFeedback(none, none, _NO_MESSAGES)
+
+
+def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
+    """Return the positions of the frames that are feedback by their EtherType, or over IP."""
+    batch, classes = taken.batch, taken.classes
+    # Data may be sampled, feedback may not.
+    suspects = np.flatnonzero(~classes.sampled)
+    if len(suspects) == 0:
+        return suspects
+    over_ip = np.zeros(0, np.int64)
+    if taken.messages is not None:
+        over_ip = np.flatnonzero(taken.messages)
+        suspects = suspects[~taken.messages[suspects]]
+    at = classes.msdu_offset[suspects]
+    whole = at + _TYPE_OCTETS <= batch.captured[suspects]
+    suspects = suspects[whole]
+    at = batch.offset[suspects] + at[whole]
+    types = batch.buffer[at].astype(np.uint16) << 8 | batch.buffer[at + 1]
+    chosen = suspects[np.isin(roles_of(ethertypes)[types], (CNM, MESSAGE, MAC_CONTROL))]
+    return np.sort(np.concatenate([chosen, over_ip])) if len(over_ip) else chosen
+
+
+class _FeedbackReader:
+    """The parser of one batch's feedback frames."""
+
+    def __init__(
+        self, taken: Taken, machine: Machine, place: PortContext, flows: FlowTable, counters: FeedbackCounters
+    ) -> None:
+        self._taken = taken
+        self._machine = machine
+        self._place = place
+        self._flows = flows
+        self._counters = counters
+        self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
+
+    def at(self, position: int) -> list[dict[str, int]]:
+        """Return the fields of the messages that a frame carries."""
+        octets, length_octets = self._frame(position)
+        at = int(self._taken.classes.msdu_offset[position])
+        if int.from_bytes(octets[at : at + _TYPE_OCTETS]) == self._place.ethertypes.mac_control:
+            said = self._flow_control(octets, position)
+        else:
+            said = self._message(octets, length_octets, position)
+        time_ns = int(self._taken.arrivals.time_ns[position])
+        return [{"sent": 1, "time_ns": time_ns, "cause": NO_CAUSE, **fields} for fields in said]
+
+    def _frame(self, position: int) -> tuple[bytes, int]:
+        """Return a frame's captured octets and its length, both without FCS."""
+        length_octets = int(self._taken.arrivals.octets[position])
+        return self._taken.batch.frame(position)[:length_octets], length_octets
+
+    def _message(self, octets: bytes, length_octets: int, position: int) -> list[dict[str, int]]:
+        mac = octets[:ADDRESS_OCTETS]
+        station, _ = self._come(self._flows.find(mac), position)
+        station_mac = _FOR_NO_STATION if station == NO_NUMBER else mac
+        parsed = self._machine.parse_feedback(
+            octets, station_mac, self._place, self._counters.mechanism, length_octets=length_octets
+        )
+        if parsed is None:
+            return []
+        flow = NO_NUMBER if parsed.about is None else self._flow(mac, parsed.about, position)
+        return [{**parsed.fields, "station": station, "flow": flow}]
+
+    def _flow(self, mac: bytes, about: AboutFlow, position: int) -> int:
+        """Return the number of a flow of the station ``mac``, NO_NUMBER without one."""
+        if about.queue_pair is not None:
+            return self._come(self._flows.find_queue_pair(mac, about.queue_pair), position)[1]
+        if about.cn_flow is not None:
+            numbers = self._flows.find(mac, priority=about.priority, cn_flow=about.cn_flow)
+            _, flow = self._come(numbers, position)
+            if flow != NO_NUMBER:
+                return flow
+        numbers = self._flows.find(
+            mac, destination=about.destination, vlan=about.vlan, priority=about.priority
+        )
+        _, flow = self._come(numbers, position)
+        if flow == NO_NUMBER and about.among is not None:
+            flow = self._queued_flow(mac, about, about.among, position)
+        return flow if about.given in (None, flow) else NO_NUMBER
+
+    def _queued_flow(self, mac: bytes, about: AboutFlow, among: range, position: int) -> int:
+        """Return the number, one of ``among``, of a flow of the station ``mac`` to the message's source."""
+        for priority in range(PRIORITIES) if about.priority is None else ():
+            numbers = self._flows.find(mac, destination=about.destination, vlan=about.vlan, priority=priority)
+            _, flow = self._come(numbers, position)
+            if flow in among:
+                return flow
+        return NO_NUMBER
+
+    def _flow_control(self, octets: bytes, position: int) -> list[dict[str, int]]:
+        if self._come(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]), position)[0] >= 0:
+            self._counters.counts.own_pauses += 1
+            return []
+        said = heard_flow_control(octets, self._counters.flow_control, ethertypes=self._place.ethertypes)
+        return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in said]
+
+    def _come(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
+        """Return those of ``numbers`` that frames before ``position`` have, wherever a batch begins."""
+        station, flow = numbers
+        if station == NO_NUMBER or not self._flows.is_fresh(station, flow):
+            return numbers
+        if self._firsts is None:
+            arrivals = self._taken.arrivals
+            number = self._flows.numbers(arrivals.station, arrivals.flow)
+            self._firsts = _firsts(arrivals.station), _firsts(number)
+        if self._flows.is_fresh(station) and self._firsts[0][station] >= position:
+            return NO_NUMBER, NO_NUMBER
+        if flow != NO_NUMBER:
+            (number,) = self._flows.numbers(np.array([station], np.int32), np.array([flow], np.int32))
+            if self._firsts[1][int(number)] >= position:
+                flow = NO_NUMBER
+        return station, flow
+
+
+def _firsts(numbers: NDArray[Any]) -> dict[int, int]:
+    """Return the first position of each number."""
+    found, first = np.unique(numbers, return_index=True)
+    return dict(zip(found.tolist(), first.tolist(), strict=True))

@@ -1,0 +1,347 @@
+"""Time-weighted statistics of queue levels, kept in bounded memory however long a replay runs.
+
+A gauge has a queue per priority and one, its total, for the whole port.  Each knows its level (the octets in
+that queue now), the peak, the integral over time, and for how long each level stood: levels up to 1 MiB in
+steps of 64 octets, larger ones in steps of a power of two that depend on the buffer; step 0 is "empty"
+exactly.  For the total there is also a trace: integral and peak in ``TRACE_BINS`` bins of equal length, which
+double, folding neighbours together, whenever the replay outgrows them.
+
+As long as only one priority's queue has ever held frames, what is counted of it and of the port is the same:
+it is counted once, and `settled` enters it for the priority too.
+
+The integrals are float64: exact to 2^53 octet·ns (nine million octet-seconds), then to 16 digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.kernels.kernel import compiled, expanded, inlined
+from ecmproto.kernels.record import new_record, new_records
+from ecmproto.kernels.structs import Struct
+
+PRIORITIES = 8
+
+TOTAL = PRIORITIES
+"""The row of the whole port in ``held_ns``; rows 0 to 7 are the priorities."""
+
+NO_PRIORITY, SEVERAL = -1, -2
+
+TRACE_BINS = 512
+
+_FINE_SHIFT = 6
+_FINE_STEPS = 16_384
+_FINE_LIMIT = _FINE_STEPS << _FINE_SHIFT
+_COARSE_STEPS = 16_384
+_PERCENTILES = (50, 90, 99)
+_STEPS = 1 + _FINE_STEPS + _COARSE_STEPS
+
+
+class QueueLevel:
+    """A queue's length, and what is counted of it over time; a record."""
+
+    octets: int
+    """The length, which has stood since …"""
+    since_ns: int
+    peak_octets: int
+    octet_ns: float
+    """The integral of the length over time up to ``since_ns``."""
+
+
+class LevelBins:
+    """For how long queues had which lengths, and the trace of the port's; a record."""
+
+    coarse_shift: int
+    """log2 of the steps above 1 MiB, in octets."""
+    trace_shift: int
+    """log2 of the length of a trace bin, in ns."""
+    total_only: int
+    """1: priorities have a level but no statistics, and there is no trace."""
+    only_priority: int
+    """The only priority whose queue has ever held frames, NO_PRIORITY before that, SEVERAL after it; unless
+    ``total_only``."""
+    lengths_octets: Annotated[NDArray[np.int64], PRIORITIES]
+    """What `queue_lengths` returns."""
+    held_ns: Annotated[NDArray[np.int64], (PRIORITIES + 1, _STEPS)]
+    """How long each step of the level stood, of priorities and, at `TOTAL`, of the port."""
+    trace_octet_ns: Annotated[NDArray[np.float64], TRACE_BINS]
+    trace_peak_octets: Annotated[NDArray[np.int64], TRACE_BINS]
+
+
+class TraceBin:
+    """The bin of the trace that time is in, and what it has; a record.
+
+    It is entered into the trace when time leaves it, and when statistics are read.
+    """
+
+    end_ns: int
+    """0: there is none yet."""
+    octet_ns: float
+    peak_octets: int
+
+
+class Gauge(Struct):
+    """The state of a gauge."""
+
+    total: QueueLevel
+    """Of the whole port."""
+    queues: Sequence[QueueLevel]
+    """Of each priority."""
+    trace_bin: TraceBin
+    bins: LevelBins
+
+
+def new_gauge(buffer_octets: int) -> Gauge:
+    """Return an empty gauge for levels of 0 to ``buffer_octets``, all queues at time 0."""
+    bins = new_record(LevelBins)
+    bins.only_priority = NO_PRIORITY
+    bins.coarse_shift = _FINE_SHIFT
+    while (buffer_octets - _FINE_LIMIT) >> int(bins.coarse_shift) >= _COARSE_STEPS:
+        bins.coarse_shift += 1
+    return Gauge(new_record(QueueLevel), new_records(QueueLevel, PRIORITIES), new_record(TraceBin), bins)
+
+
+@expanded
+def queue_lengths(gauge: Gauge) -> NDArray[np.int64]:
+    """Return the length of each priority's queue."""
+    for priority in range(PRIORITIES):
+        gauge.bins.lengths_octets[priority] = gauge.queues[priority].octets
+    return gauge.bins.lengths_octets[:]
+
+
+@inlined
+def step_of(bins: LevelBins, octets: int) -> int:
+    """Return the histogram step of a level: 0 for 0, else the step whose upper end is the first ≥ it."""
+    if octets <= _FINE_LIMIT:
+        return (octets + (1 << _FINE_SHIFT) - 1) >> _FINE_SHIFT
+    shift = bins.coarse_shift
+    # A buffer of so many frames, or one that a tag does not count in, may hold more octets than was thought.
+    return _FINE_STEPS + min(_COARSE_STEPS, (octets - _FINE_LIMIT + (1 << shift) - 1) >> shift)
+
+
+def step_end(bins: LevelBins, step: int) -> int:
+    """Return the largest level that ``step_of`` puts into ``step``; the last one has all that are larger."""
+    if step <= _FINE_STEPS:
+        return step << _FINE_SHIFT
+    return _FINE_LIMIT + ((step - _FINE_STEPS) << int(bins.coarse_shift))
+
+
+@inlined
+def change(gauge: Gauge, priority: int, now_ns: int, octets: int) -> None:
+    """Add ``octets`` (negative to take away) to the levels of ``priority`` and of the port at ``now_ns``."""
+    bins, queue, total = gauge.bins, gauge.queues[priority], gauge.total
+    only = bins.only_priority
+    if only != priority and only != SEVERAL and bins.total_only == 0:
+        _add_priority(bins, gauge.queues, priority, total.since_ns, total.peak_octets, total.octet_ns)
+    if bins.only_priority == SEVERAL:
+        _settle_level(bins, queue, priority, now_ns)
+        _change_level(queue, octets)
+    else:
+        queue.octets += octets
+    settle(gauge, now_ns)
+    _change_level(total, octets)
+
+
+@inlined
+def _change_level(level: QueueLevel, octets: int) -> None:
+    level.octets += octets
+    level.peak_octets = max(level.peak_octets, level.octets)
+
+
+# What is not inlined takes numbers, not the record of the total: a kernel that has a copy of it to itself
+# (`structs.local_copy`) could not keep that in registers otherwise.
+
+
+@compiled
+def _add_priority(
+    bins: LevelBins,
+    queues: Sequence[QueueLevel],
+    priority: int,
+    since_ns: int,
+    peak_octets: int,
+    octet_ns: float,
+) -> None:
+    """Make ``priority`` the only one with frames, or the second, from which on each is counted."""
+    if bins.only_priority == NO_PRIORITY:
+        bins.only_priority = priority
+    else:
+        _enter_only(bins, queues, since_ns, peak_octets, octet_ns)
+        bins.only_priority = SEVERAL
+
+
+@compiled
+def _enter_only(
+    bins: LevelBins, queues: Sequence[QueueLevel], since_ns: int, peak_octets: int, octet_ns: float
+) -> None:
+    """Enter for the only priority with frames what was counted of the port; its level is the port's."""
+    row, held_ns = bins.only_priority, bins.held_ns
+    queue = queues[row]
+    queue.since_ns = since_ns
+    queue.peak_octets = peak_octets
+    queue.octet_ns = octet_ns
+    for step in range(_STEPS):
+        held_ns[row, step] = held_ns[TOTAL, step]
+
+
+@inlined
+def settle(gauge: Gauge, now_ns: int) -> None:
+    """Enter into the port's statistics that it has stood at its level up to ``now_ns``."""
+    bins, total, current = gauge.bins, gauge.total, gauge.trace_bin
+    since_ns, octets = total.since_ns, total.octets
+    octet_ns = _settle_level(bins, total, TOTAL, now_ns)
+    if now_ns < current.end_ns:
+        current.octet_ns += octet_ns
+        current.peak_octets = max(current.peak_octets, octets)
+    elif octets > 0 and bins.total_only == 0:
+        _leave_bin(bins, current)
+        trace(bins, since_ns, now_ns, octets)
+        time_bin = now_ns >> bins.trace_shift
+        if time_bin < TRACE_BINS:
+            current.end_ns = (time_bin + 1) << bins.trace_shift
+            current.octet_ns = bins.trace_octet_ns[time_bin]
+            current.peak_octets = bins.trace_peak_octets[time_bin]
+
+
+@inlined
+def _settle_level(bins: LevelBins, level: QueueLevel, row: int, now_ns: int) -> float:
+    """Count that a queue has stood at its level up to ``now_ns``; return the integral over that time."""
+    elapsed_ns = now_ns - level.since_ns
+    octet_ns = float(elapsed_ns) * level.octets
+    level.since_ns = now_ns
+    level.octet_ns += octet_ns
+    bins.held_ns[row, step_of(bins, level.octets)] += elapsed_ns
+    return octet_ns
+
+
+@inlined
+def _leave_bin(bins: LevelBins, current: TraceBin) -> None:
+    """Enter what ``current`` has into the trace."""
+    if current.end_ns > 0:
+        time_bin = (current.end_ns >> bins.trace_shift) - 1
+        bins.trace_octet_ns[time_bin] = current.octet_ns
+        bins.trace_peak_octets[time_bin] = current.peak_octets
+        current.end_ns = 0
+
+
+@compiled
+def trace(bins: LevelBins, since_ns: int, now_ns: int, octets: int) -> None:
+    """Enter into the trace that the port stood at ``octets`` from ``since_ns`` to ``now_ns``."""
+    fit_trace(bins, now_ns)
+    shift = bins.trace_shift
+    start_ns = since_ns
+    while start_ns < now_ns:
+        time_bin = start_ns >> shift
+        end_ns = min(now_ns, (time_bin + 1) << shift)
+        bins.trace_octet_ns[time_bin] += float(end_ns - start_ns) * octets
+        bins.trace_peak_octets[time_bin] = max(bins.trace_peak_octets[time_bin], octets)
+        start_ns = end_ns
+
+
+@compiled
+def fit_trace(bins: LevelBins, now_ns: int) -> None:
+    """Double the trace's bins until they reach to ``now_ns``."""
+    while now_ns > TRACE_BINS << bins.trace_shift:
+        sums, peaks = bins.trace_octet_ns, bins.trace_peak_octets
+        for time_bin in range(TRACE_BINS // 2):
+            sums[time_bin] = sums[2 * time_bin] + sums[2 * time_bin + 1]
+            peaks[time_bin] = max(peaks[2 * time_bin], peaks[2 * time_bin + 1])
+        sums[TRACE_BINS // 2 :] = 0.0
+        peaks[TRACE_BINS // 2 :] = 0
+        bins.trace_shift += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatistics:
+    """A queue's length over time, in octets waiting and in service.
+
+    ``pN_octets`` is the length at or under which the queue stood N % of the time, rounded up to a step of
+    64 octets (a coarser one above 1 MiB) and never above the peak; ``mean_octets`` is over time too.
+    """
+
+    mean_octets: float
+    p50_octets: int
+    p90_octets: int
+    p99_octets: int
+    peak_octets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTrace:
+    """The port's length over time for a plot: per bin of ``span_ns``, its mean and its peak.
+
+    The first bin starts at the first arrival; the last may reach beyond the last one.
+    """
+
+    span_ns: int
+    mean_octets: tuple[float, ...]
+    peak_octets: tuple[int, ...]
+
+
+@compiled
+def settled(gauge: Gauge, now_ns: int) -> None:
+    """Bring all that ``gauge`` counts up to ``now_ns``: before statistics are read, as often as one likes."""
+    bins, queues, total = gauge.bins, gauge.queues, gauge.total
+    for priority in range(PRIORITIES):
+        _settle_level(bins, queues[priority], priority, now_ns)
+    settle(gauge, now_ns)
+    if bins.only_priority >= 0:
+        _enter_only(bins, queues, total.since_ns, total.peak_octets, total.octet_ns)
+    _leave_bin(bins, gauge.trace_bin)
+    fit_trace(bins, now_ns)
+
+
+def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
+    """Return the statistics of a priority, or `TOTAL`, up to the time it is settled; all 0 at time 0."""
+    level = gauge.total if row == TOTAL else gauge.queues[row]
+    peak_octets, duration_ns = int(level.peak_octets), int(level.since_ns)
+    held_ns = np.cumsum(gauge.bins.held_ns[row])
+    steps = [_step_at(held_ns, percent, duration_ns) for percent in _PERCENTILES]
+    p50, p90, p99 = (min(peak_octets, step_end(gauge.bins, step)) for step in steps)
+    return QueueStatistics(
+        mean_octets=float(level.octet_ns) / duration_ns if duration_ns else 0.0,
+        p50_octets=p50,
+        p90_octets=p90,
+        p99_octets=p99,
+        peak_octets=peak_octets,
+    )
+
+
+def _step_at(held_ns: NDArray[np.int64], percent: int, duration_ns: int) -> int:
+    # ⌈percent·duration/100⌉ in whole numbers: a level that held exactly half the time is p50.
+    return int(np.searchsorted(held_ns, -(-percent * duration_ns // 100))) if duration_ns else 0
+
+
+def queue_trace(gauge: Gauge) -> QueueTrace:
+    """Return the trace of a settled gauge."""
+    span_ns = 1 << int(gauge.bins.trace_shift)
+    duration_ns = int(gauge.total.since_ns)
+    bins = min(TRACE_BINS, max(1, -(-duration_ns // span_ns)))
+    lengths_ns = bin_lengths_ns(bins, span_ns, duration_ns)
+    return QueueTrace(
+        span_ns=span_ns,
+        mean_octets=tuple((gauge.bins.trace_octet_ns[:bins] / lengths_ns).tolist()),
+        peak_octets=tuple(gauge.bins.trace_peak_octets[:bins].tolist()),
+    )
+
+
+def utilisation(gauge: Gauge) -> float:
+    """Return the share of time in which a settled gauge's port was not empty."""
+    duration_ns = int(gauge.total.since_ns)
+    return 1.0 - int(gauge.bins.held_ns[TOTAL, 0]) / duration_ns if duration_ns else 0.0
+
+
+def priorities_used(gauge: Gauge) -> list[int]:
+    """Return the priorities whose queue ever held a frame."""
+    return [priority for priority in range(PRIORITIES) if gauge.queues[priority].peak_octets > 0]
+
+
+def bin_lengths_ns(bins: int, span_ns: int, duration_ns: int) -> NDArray[np.int64]:
+    """Return the lengths of bins, of which the last is only as long as the replay reached into it."""
+    lengths_ns = np.full(bins, span_ns, np.int64)
+    lengths_ns[-1] = max(1, duration_ns - (bins - 1) * span_ns)
+    return lengths_ns

@@ -1,0 +1,568 @@
+"""A closed loop: stations with reaction points, switches with ports, destinations, and messages between.
+
+The text of the loop, compiled once for all mechanisms.  Its rules:
+
+1. A frame of the capture comes to its station at its time, one of a source when the source offers it.  It
+   queues behind the limiter that it is routed to, in a finite queue, or leaves at once.  Where its priority
+   is paused, or an earlier frame waits for that, it waits in the station's own queue of the priority.  What
+   waited leaves no faster than the link.  All frames of a station share its link from when one that a limiter
+   lets through is ready for it, or a probe is on it, until it falls idle: of what is ready, what came first
+   leaves first.  Before that, what comes from the capture leaves as it was captured: it did fit on a link.
+   Frames of sources always share it.  A frame that is ready in the whole ns in which the one before it is
+   through follows that one without a gap, so that fractions of ns never add up.
+2. What leaves a station reaches the port as much later as its link delays it, with its tag; a probe follows
+   it in band.  Of several ports, a switch takes one on a shortest way to the destination.
+3. What leaves a port is at the end of its way as much later as the way delays it: at the next switch, or at
+   its destination.  Messages of ports and of destinations reach their station as much later as its link, or
+   the table of delays, says; they do not take bandwidth.  Where messages are frames, they do.
+4. A frame of the capture that is feedback to a station, where such frames are read, is received at its time
+   and takes nothing of the port.
+5. At one time, a change of a port's rate comes first, then departures (by port), frames from lines (by port),
+   timers of congestion points, messages, reports of destinations, the stations' timers and queues (by
+   number), sources, and the capture's arrivals.
+6. PAUSE and PFC of a switch reach what feeds its input as much later as its link is long: a station, or a
+   port of another switch, which starts no frame that is stopped.  They take the line of the port, or of the
+   host, that sends to it: behind the frame under way, before all that waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ecmproto.control.engine.arrivals import Arrivals
+from ecmproto.control.engine.event_heap import first, first_ns, set_due
+from ecmproto.control.engine.frame_pool import (
+    NOWHERE,
+    Frame,
+    append,
+    clear_frame,
+    give_back,
+    take,
+    take_first,
+)
+from ecmproto.control.engine.gauge import queue_lengths
+from ecmproto.control.engine.messages import (
+    count_message,
+    message_frame,
+    put_in_flight,
+    send_of_port,
+    send_out_of_band,
+    stop_feeds,
+    trace_frame,
+)
+from ecmproto.control.engine.network import (
+    NetworkState,
+    add_frames,
+    lengthen_in_flight,
+    lengthen_tight_ring,
+    trace_room,
+)
+from ecmproto.control.engine.port import PASSED_BY, depart, end_control
+from ecmproto.control.engine.stations import receive_message, route_frame, wake_station
+from ecmproto.control.engine.switches import (
+    gate_port,
+    note_passage,
+    pass_to_port,
+    port_to,
+    schedule_departure,
+)
+from ecmproto.control.engine.traffic import MOST_OFFERS, Offer, Sources
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_AVERAGE,
+    NO_CAUSE,
+    NO_STATION,
+    Delivery,
+    Receivers,
+    Senders,
+)
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.kernel import compiled, inlined
+
+if TYPE_CHECKING:
+    from ecmproto.control.engine.feedback import CapturedFeedback
+
+
+_ROOM = 16
+"""More messages, passages and frames than one event makes; ticks and reports look for room themselves."""
+
+
+@compiled
+def run(
+    network: NetworkState,
+    senders: Senders,
+    receivers: Receivers,
+    sources: Sources,
+    arrivals: Arrivals,
+    feedback: CapturedFeedback,
+    position: int,
+    serial: int,
+    last: bool,
+) -> int:
+    """Run the loop until ``arrivals`` from ``position`` on have come; if ``last``, till nothing is in flight.
+
+    ``serial`` is the number of the first of them.  Returns the position of the first that has not come:
+    it stops early when something has no more room, and when it is to stop for a change.
+    """
+    loop, count = network.loop, arrivals.time_ns.size
+    timers, ports = network.timers, len(network.ports)
+    loop.source_ns, loop.report_ns = sources.next_source_ns(), receivers.next_report_ns()
+    ticked, spare = False, 0
+    while True:
+        if spare == 0 or loop.tight_port != NOWHERE:
+            spare = spare_events(network)
+            if spare == 0:
+                break
+        spare -= 1
+        port_ns = first_ns(network.port_events)
+        message_ns = _message_ns(network)
+        entry_ns = first_ns(network.events)
+        report_ns, source_ns = loop.report_ns, loop.source_ns
+        arrival_ns = NEVER_NS
+        if position < count:
+            arrival_ns = arrivals.time_ns[position]
+        elif not last or (
+            network.pool.stock.used == 0 and loop.sent == loop.received and source_ns == NEVER_NS
+        ):
+            break
+        tick_ns = first_ns(timers)
+        other_ns = min(min(port_ns, message_ns), min(report_ns, min(entry_ns, min(source_ns, arrival_ns))))
+        if min(tick_ns, other_ns) >= loop.change_ns:
+            loop.changes = 1
+            _end_all_quietly(network, sources, loop.change_ns - 1)
+            break
+        if tick_ns < other_ns and ticked and ports == 1 and network.ports[0].line.in_service_octets == 0:
+            # At an idle port nothing changes from tick to tick: one call catches up with all.
+            tick_ns = min(other_ns, loop.change_ns - 1)
+        now_ns = min(tick_ns, other_ns)
+        ticked = port_ns > now_ns and tick_ns <= now_ns
+        loop.now_ns = now_ns
+        if port_ns == now_ns:
+            _on_port(network, senders, receivers, sources, now_ns)
+        elif tick_ns <= now_ns:
+            _on_timer(network, first(timers), now_ns)
+            spare = 0
+        elif message_ns == now_ns:
+            _deliver_message(network, senders, now_ns)
+        elif report_ns == now_ns:
+            _report(network, senders, receivers, now_ns)
+            spare = 0
+        elif entry_ns == now_ns:
+            wake_station(network, senders, now_ns)
+        elif source_ns == now_ns:
+            sources.on_source_timer(now_ns, network.offers)
+            loop.source_ns = sources.next_source_ns()
+            _take_offers(network, senders, now_ns)
+        else:
+            _arrive(network, senders, arrivals, feedback, position, serial + position, now_ns)
+            position += 1
+        if network.note_count.noted > 0:
+            _tell_sources(network, senders, sources, now_ns)
+        loop.events += 1
+        if loop.is_logging == 0:
+            network.outbox.posted.count = 0
+    return position
+
+
+@compiled
+def spare_events(network: NetworkState) -> int:
+    """Return how many events every store has room for; 0: `make_room`, or drain what is full.
+
+    A tick or a report may post as many messages as there is room for: ask anew after it.
+    """
+    loop, outbox = network.loop, network.outbox
+    spare = _spare_frames(network)
+    spare = min(spare, _spare_flights(network))
+    completions = len(network.offers.completions) - network.offers.count.completed
+    spare = min(spare, completions // (_ROOM + MOST_OFFERS))
+    messages = len(outbox.messages) - outbox.posted.count
+    if loop.is_logging == 1:
+        spare = min(spare, messages // _ROOM)
+        passages = len(network.passages) - network.log.passages
+        spare = min(spare, passages // (_ROOM + MOST_OFFERS))
+    else:
+        # What an event posted is gone before the next one.
+        spare = spare if messages >= _ROOM else 0
+        spare = min(spare, len(network.stop_events) - network.stop_count.logged)
+    if loop.is_tracing == 1:
+        spare = min(spare, (len(network.traced) - network.log.traced) // trace_room(network))
+    return spare if loop.tight_port == NOWHERE else 0
+
+
+@inlined
+def _spare_frames(network: NetworkState) -> int:
+    """Return for how many events the pool has frames."""
+    return (len(network.pool.frames) - network.pool.stock.used) // (_ROOM + MOST_OFFERS)
+
+
+@inlined
+def _spare_flights(network: NetworkState) -> int:
+    """Return for how many events the messages have room in flight, a full outbox at the end."""
+    in_flight = network.loop.sent - network.loop.received
+    # A message to every station is one for each where they come at different times.
+    copies = 0 if network.loop.same_delays == 1 else _ROOM * len(network.links)
+    room = len(network.in_flight) - in_flight - len(network.outbox.messages)
+    return max(0, room // (_ROOM + copies))
+
+
+def make_room(network: NetworkState) -> None:
+    """Enlarge the stores that draining does not empty, where they are used up."""
+    lengthen_tight_ring(network)
+    if _spare_frames(network) == 0:
+        add_frames(network)
+    if _spare_flights(network) == 0:
+        lengthen_in_flight(network)
+
+
+@inlined
+def _message_ns(network: NetworkState) -> int:
+    loop = network.loop
+    if loop.sent == loop.received:
+        return NEVER_NS
+    return int(network.due_ns[loop.received & (len(network.due_ns) - 1)])
+
+
+@compiled
+def _on_port(
+    network: NetworkState, senders: Senders, receivers: Receivers, sources: Sources, now_ns: int
+) -> None:
+    """Handle the first event of ports: a departure, or a frame at the end of a line."""
+    entry, ports = first(network.port_events), len(network.ports)
+    if entry < ports:
+        _depart(network, senders, receivers, sources, entry, now_ns)
+        return
+    queue = network.lines[entry - ports]
+    index = take_first(network.pool, queue)
+    comes_ns = network.pool.frames[queue.head].comes_ns if queue.length > 0 else NEVER_NS
+    set_due(network.port_events, entry, comes_ns)
+    port = entry - ports
+    if port >= ports:
+        pass_to_port(network, index, port - ports, NOWHERE, now_ns, 0.0, NO_AVERAGE)
+        return
+    way = network.ways[port]
+    if way.next_switch == NOWHERE:
+        _end(network, senders, receivers, sources, port, index, now_ns)
+        return
+    frame = network.pool.frames[index]
+    if way.ends == 1 and frame.carries == 0:
+        posted = network.outbox.posted.count
+        _tell_receivers(network, receivers, frame, now_ns)
+        _send_of_station(network, senders, posted, frame.destination, now_ns)
+    pass_to_port(network, index, way.next_switch, way.input, now_ns, 0.0, NO_AVERAGE)
+
+
+@compiled
+def _on_timer(network: NetworkState, entry: int, now_ns: int) -> None:
+    """Run the timer of a port's congestion point or of flow control, or end a pause of a port."""
+    ports, outbox = len(network.ports), network.outbox
+    posted = outbox.posted.count
+    if entry < ports:
+        point = network.points[entry]
+        point.on_timer(now_ns, queue_lengths(network.ports[entry].gauge), outbox)
+        set_due(network.timers, entry, point.next_timer_ns())
+        send_of_port(network, posted, entry, now_ns)
+        return
+    number = entry - ports
+    if number < len(network.controls):
+        control = network.controls[number]
+        control.on_timer(now_ns, queue_lengths(network.ports[0].gauge), outbox)
+        set_due(network.timers, entry, control.next_timer_ns())
+        stop_feeds(network, posted, _switch_of(network, number), now_ns)
+        return
+    gate_port(network, number - len(network.controls), now_ns)
+
+
+@inlined
+def _switch_of(network: NetworkState, control: int) -> int:
+    """Return the switch that a flow control machine is of."""
+    port = 0
+    while network.ways[port].control != control:
+        port += 1
+    return network.ways[port].switch
+
+
+@compiled
+def _send_of_station(network: NetworkState, senders: Senders, posted: int, station: int, now_ns: int) -> None:
+    """Send the messages that a destination has posted from index ``posted`` on, from its ``station``."""
+    for number in range(posted, network.outbox.posted.count):
+        _send_one(network, senders, number, station, now_ns)
+
+
+@compiled
+def _send_one(network: NetworkState, senders: Senders, number: int, station: int, now_ns: int) -> None:
+    """Send the message ``number`` of ``station``."""
+    message = network.outbox.messages[number]
+    if not message.sent or message.station == NO_STATION:
+        return
+    count_message(network, message, len(network.ports) + station)
+    if network.loop.in_band == 1:
+        index = message_frame(network, message, station, len(network.ports) + station, now_ns)
+        route_frame(network, senders, index, now_ns)
+    else:
+        send_out_of_band(network, message, len(network.ports) + station)
+
+
+@compiled
+def _arrive(
+    network: NetworkState,
+    senders: Senders,
+    arrivals: Arrivals,
+    feedback: CapturedFeedback,
+    position: int,
+    serial: int,
+    now_ns: int,
+) -> None:
+    """Take a frame of the capture at its station (rule 1)."""
+    index = take(network.pool)
+    frame = network.pool.frames[index]
+    clear_frame(frame)
+    frame.serial = serial
+    frame.station = arrivals.station[position]
+    frame.flow = arrivals.flow[position]
+    frame.priority = arrivals.priority[position]
+    frame.octets = arrivals.octets[position]
+    frame.sampled = arrivals.sampled[position]
+    frame.answerable = arrivals.answerable[position]
+    frame.tagged = arrivals.tagged[position]
+    frame.tag = arrivals.tag[position]
+    frame.mark = arrivals.mark[position]
+    if feedback.message[position] >= 0:
+        for message in range(feedback.message[position], feedback.until[position]):
+            receive_message(network, senders, feedback.messages[message], now_ns)
+        note_passage(network, frame, PASSED_BY, -1, 0.0, NO_AVERAGE)
+        give_back(network.pool, index)
+    elif not arrivals.occupies[position] or frame.octets <= 0:
+        note_passage(network, frame, PASSED_BY, -1, 0.0, NO_AVERAGE)
+        give_back(network.pool, index)
+    elif frame.station < 0 or frame.flow < 0:
+        pass_to_port(network, index, 0, NOWHERE, now_ns, 0.0, NO_AVERAGE)
+    else:
+        route_frame(network, senders, index, now_ns)
+
+
+@compiled
+def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
+    """Take the frames that sources have just offered at their stations (rule 1)."""
+    offers, loop = network.offers, network.loop
+    for number in range(offers.count.posted):
+        offer: Offer = offers.records[number]
+        index = take(network.pool)
+        frame = network.pool.frames[index]
+        clear_frame(frame)
+        loop.serial += 1
+        frame.serial = loop.serial
+        frame.station = offer.station
+        frame.destination = offer.destination
+        frame.flow = offer.flow
+        frame.priority = offer.priority
+        frame.octets = offer.octets
+        frame.sampled = 1
+        frame.answerable = 1
+        frame.path = offer.path
+        frame.source = offer.source
+        frame.number = offer.number
+        frame.offered_ns = now_ns
+        route_frame(network, senders, index, now_ns)
+    offers.count.posted = 0
+
+
+@compiled
+def _tell_sources(network: NetworkState, senders: Senders, sources: Sources, now_ns: int) -> None:
+    """Tell sources of their frames that left their hosts or were refused there, and take what they offer."""
+    # Taking offers adds notes of refused ones at most, for which nothing is offered.
+    while network.note_count.noted > 0:
+        network.note_count.noted -= 1
+        note = network.notes[network.note_count.noted]
+        if note.refused == 1:
+            sources.on_frame_refused(note.source, note.number, now_ns)
+            continue
+        sources.on_frame_sent(note.source, note.number, now_ns, network.offers)
+        if network.offers.count.posted > 0:
+            _take_offers(network, senders, now_ns)
+    network.loop.source_ns = sources.next_source_ns()
+
+
+@compiled
+def _depart(
+    network: NetworkState,
+    senders: Senders,
+    receivers: Receivers,
+    sources: Sources,
+    number: int,
+    now_ns: int,
+) -> None:
+    """Take the frame on a port's line on its way, and serve the next (rule 3)."""
+    port, point, way = network.ports[number], network.points[number], network.ways[number]
+    outbox, memory = network.outbox, network.switches[way.switch]
+    posted = outbox.posted.count
+    if port.line.in_service_octets == 0:
+        end_control(port)
+        schedule_departure(network, number)
+        return
+    index = depart(port)
+    schedule_departure(network, number)
+    frame = network.pool.frames[index]
+    memory.held_octets -= frame.octets
+    memory.held_frames -= 1
+    if frame.input != NOWHERE:
+        feed = network.feeds[memory.first_feed + frame.input]
+        feed.held_octets -= frame.octets
+        feed.held_frames -= 1
+    counts = network.port_counts[number]
+    counts.sent_frames += 1
+    counts.sent_octets += frame.octets
+    if network.loop.is_tracing == 1 and way.is_adapter == 0:
+        trace_frame(network, index, number, now_ns)
+    port_octets = port.gauge.total.octets
+    if frame.carries == 0:
+        outbox.posted.cause = frame.serial
+        point.on_dequeue(now_ns, frame.station, frame.priority, frame.octets, port_octets, outbox)
+        set_due(network.timers, number, point.next_timer_ns())
+    else:
+        counts.message_frames += 1
+        counts.message_octets += frame.octets
+    if way.control != NOWHERE:
+        send_of_port(network, posted, number, now_ns)
+        posted = outbox.posted.count
+        control = network.controls[way.control]
+        control.on_dequeue(now_ns, frame.input, frame.priority, frame.octets, port_octets, outbox)
+        set_due(network.timers, len(network.ports) + way.control, control.next_timer_ns())
+        stop_feeds(network, posted, way.switch, now_ns)
+        posted = outbox.posted.count
+    if way.next_switch != NOWHERE or way.delay_ns > 0:
+        outbox.posted.cause = NO_CAUSE
+        send_of_port(network, posted, number, now_ns)
+        frame.comes_ns = now_ns + way.delay_ns
+        queue = network.lines[number]
+        if way.counts_only == 1:
+            _end_quietly(network, sources, number, now_ns)
+            append(network.pool, queue, index)
+            return
+        append(network.pool, queue, index)
+        if queue.length == 1:
+            set_due(network.port_events, len(network.ports) + number, frame.comes_ns)
+        return
+    if len(network.routes) == 0:
+        _tell_receivers(network, receivers, frame, now_ns)
+        _deliver(network, sources, index, now_ns)
+        send_of_port(network, posted, number, now_ns)
+        return
+    send_of_port(network, posted, number, now_ns)
+    _end(network, senders, receivers, sources, number, index, now_ns)
+
+
+@compiled
+def _end(
+    network: NetworkState,
+    senders: Senders,
+    receivers: Receivers,
+    sources: Sources,
+    number: int,
+    index: int,
+    now_ns: int,
+) -> None:
+    """Take a frame at the station at the end of its way, where it is data, or carries a message."""
+    frame = network.pool.frames[index]
+    if frame.carries == 1:
+        message, station = network.carried[index], frame.destination
+        put_in_flight(network, message, station, now_ns + network.links[station].reaction_ns)
+        give_back(network.pool, index)
+        return
+    if network.ways[number].is_adapter == 0:
+        posted, station = network.outbox.posted.count, frame.destination
+        _tell_receivers(network, receivers, frame, now_ns)
+        _send_of_station(network, senders, posted, station, now_ns)
+    _deliver(network, sources, index, now_ns)
+    if network.offers.count.posted > 0:
+        _take_offers(network, senders, now_ns)
+
+
+@compiled
+def _end_quietly(network: NetworkState, sources: Sources, number: int, until_ns: int) -> None:
+    """Count what has come by ``until_ns`` to a station where nobody acts on it (`Way.counts_only`)."""
+    queue, frames = network.lines[number], network.pool.frames
+    while queue.length > 0 and frames[queue.head].comes_ns <= until_ns:
+        index = take_first(network.pool, queue)
+        _count_delivery(network, sources, index, frames[index].comes_ns)
+        give_back(network.pool, index)
+        network.loop.events += 1
+
+
+@compiled
+def _end_all_quietly(network: NetworkState, sources: Sources, until_ns: int) -> None:
+    """Count what has come by ``until_ns`` to all such stations, for whoever looks at the counts."""
+    for number in range(len(network.ports)):
+        if network.ways[number].counts_only == 1:
+            _end_quietly(network, sources, number, until_ns)
+
+
+@inlined
+def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, now_ns: int) -> None:
+    """Give a frame to the receivers; what they post has it as its cause."""
+    network.outbox.posted.cause = frame.serial
+    if frame.station >= 0 and frame.flow >= 0:
+        delivery = Delivery(
+            now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.probe == 1,
+            frame.tagged == 1, frame.tag, frame.mark, frame.destination,
+        )  # fmt: skip
+        receivers.on_delivery(delivery, network.outbox)
+        network.loop.report_ns = receivers.next_report_ns()
+    network.outbox.posted.cause = NO_CAUSE
+
+
+@inlined
+def _deliver(network: NetworkState, sources: Sources, index: int, now_ns: int) -> None:
+    """Take a frame that has come to its destination."""
+    _count_delivery(network, sources, index, now_ns)
+    if network.pool.frames[index].source != NOWHERE:
+        network.loop.source_ns = sources.next_source_ns()
+    give_back(network.pool, index)
+
+
+@inlined
+def _count_delivery(network: NetworkState, sources: Sources, index: int, now_ns: int) -> None:
+    """Count a frame that has come to its destination at ``now_ns``, and give it to its source there."""
+    frame = network.pool.frames[index]
+    network.log.delivered_frames += 1
+    network.log.delivered_octets += frame.octets
+    if frame.source != NOWHERE:
+        counts = network.flow_counts[frame.source]
+        delay_ns = now_ns - frame.sent_ns
+        counts.delivered_frames += 1
+        counts.delivered_octets += frame.octets
+        counts.delay_ns += delay_ns
+        counts.longest_ns = max(counts.longest_ns, delay_ns)
+        sources.on_frame_delivered(
+            frame.source, frame.number, frame.octets, frame.offered_ns, now_ns, network.offers
+        )
+
+
+@compiled
+def _report(network: NetworkState, senders: Senders, receivers: Receivers, now_ns: int) -> None:
+    """Send the reports of destinations, which pass the ports' congestion points on their way."""
+    posted = network.outbox.posted.count
+    receivers.post_reports(now_ns, network.outbox)
+    network.loop.report_ns = receivers.next_report_ns()
+    for number in range(posted, network.outbox.posted.count):
+        message = network.outbox.messages[number]
+        if len(network.routes) == 0:
+            message.rate_kbps = network.points[0].rewrite_tag(message.priority, message.rate_kbps)
+            continue
+        stations = len(network.links)
+        destination = network.flow_ends[message.station * (len(network.flow_ends) // stations) + message.flow]
+        switch = network.links[message.station].switch
+        while switch != NOWHERE:
+            port = port_to(network, switch, destination, 0)
+            message.rate_kbps = network.points[port].rewrite_tag(message.priority, message.rate_kbps)
+            switch = network.ways[port].next_switch
+        _send_one(network, senders, number, destination, now_ns)
+    if len(network.routes) == 0:
+        send_of_port(network, posted, 0, now_ns)
+
+
+@compiled
+def _deliver_message(network: NetworkState, senders: Senders, now_ns: int) -> None:
+    """Deliver the first message in flight."""
+    loop = network.loop
+    message = network.in_flight[loop.received & (len(network.in_flight) - 1)]
+    loop.received += 1
+    receive_message(network, senders, message, now_ns)

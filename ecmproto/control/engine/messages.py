@@ -1,0 +1,185 @@
+"""Messages of ports and destinations on their way: frames that queue, or out of band, and PAUSE to feeds."""
+
+from __future__ import annotations
+
+from ecmproto.control.engine.event_heap import set_due
+from ecmproto.control.engine.frame_pool import (
+    NOWHERE,
+    append,
+    clear_frame,
+    take,
+)
+from ecmproto.control.engine.network import (
+    DATA_FRAME,
+    FLOW_CONTROL_FRAME,
+    MESSAGE_FRAME,
+    MESSAGE_KINDS,
+    MESSAGE_OUT_OF_BAND,
+    Feed,
+    NetworkState,
+    occupy,
+)
+from ecmproto.control.engine.port import send_control
+from ecmproto.control.mechanisms.api.protocol import (
+    EVERY_STATION,
+    NO_STATION,
+    Message,
+)
+from ecmproto.kernels.kernel import compiled, inlined
+
+
+@compiled
+def send_of_port(network: NetworkState, posted: int, port: int, now_ns: int) -> None:
+    """Send the messages posted from index ``posted`` on by a port's congestion point."""
+    for number in range(posted, network.outbox.posted.count):
+        message = network.outbox.messages[number]
+        if not message.sent or message.station == NO_STATION:
+            continue
+        count_message(network, message, port)
+        # What is for all has no way to queue on.
+        if network.loop.in_band == 1 and message.station != EVERY_STATION:
+            switch = network.ways[port].switch
+            index = message_frame(network, message, NOWHERE, port, now_ns)
+            network.pool.frames[index].comes_ns = now_ns
+            entry = len(network.ports) + switch
+            append(network.pool, network.lines[entry], index)
+            set_due(network.port_events, len(network.ports) + entry, now_ns)
+        else:
+            send_out_of_band(network, message, port)
+
+
+@inlined
+def count_message(network: NetworkState, message: Message, sender: int) -> None:
+    """Count a message by its kind and by what sends it: a port, or counted on behind these a station."""
+    network.message_counts[sender * MESSAGE_KINDS + min(message.kind, MESSAGE_KINDS - 1)] += 1
+
+
+@inlined
+def message_frame(network: NetworkState, message: Message, station: int, sender: int, now_ns: int) -> int:
+    """Return a new frame that carries a message of ``sender``; ``station`` is that, NOWHERE for a port."""
+    index = take(network.pool)
+    network.carried[index] = message
+    frame = network.pool.frames[index]
+    clear_frame(frame)
+    frame.serial = message.cause
+    frame.station = station
+    frame.flow = NOWHERE
+    frame.priority = network.loop.message_priority
+    frame.octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
+    frame.destination = message.station
+    frame.carries = 1
+    frame.number = sender
+    frame.offered_ns = now_ns
+    return index
+
+
+@compiled
+def trace_frame(network: NetworkState, index: int, sender: int, time_ns: int) -> None:
+    """Keep a frame whose last bit ``sender`` puts on its link at ``time_ns``."""
+    frame, place = network.pool.frames[index], network.log.traced
+    network.log.traced += 1
+    row = network.traced[place]
+    row.time_ns = time_ns
+    row.what = DATA_FRAME
+    row.sender = sender
+    row.serial = frame.serial
+    row.station = frame.station
+    row.destination = frame.destination
+    row.flow = frame.flow
+    row.priority = frame.priority
+    row.octets = frame.octets
+    row.probe = frame.probe
+    row.tagged = frame.tagged
+    row.tag = frame.tag
+    row.mark = frame.mark
+    row.source = frame.source
+    row.number = frame.number
+    if frame.carries == 1:
+        row.what = MESSAGE_FRAME
+        network.traced_messages[place] = network.carried[index]
+
+
+@compiled
+def _trace_message(network: NetworkState, message: Message, what: int, sender: int, time_ns: int) -> None:
+    """Keep a message that is no frame of the network: one out of band, or PAUSE or PFC."""
+    place = network.log.traced
+    network.log.traced += 1
+    row = network.traced[place]
+    row.time_ns = time_ns
+    row.what = what
+    row.sender = sender
+    row.serial = message.cause
+    row.station = NOWHERE
+    row.destination = message.station
+    row.flow = NOWHERE
+    row.priority = message.priority
+    row.octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
+    row.probe = row.tagged = row.tag = row.mark = 0
+    row.source = row.number = NOWHERE
+    network.traced_messages[place] = message
+
+
+@compiled
+def send_out_of_band(network: NetworkState, message: Message, sender: int) -> None:
+    """Put a message out of band in flight; ``sender`` is a port, or counted on behind these a station."""
+    loop, links = network.loop, network.links
+    station, stations = message.station, len(links)
+    if loop.is_tracing == 1:
+        _trace_message(network, message, MESSAGE_OUT_OF_BAND, sender, message.time_ns)
+    if len(network.delays_ns) > 0:
+        among = range(stations) if station == EVERY_STATION else range(station, station + 1)
+        for each in among:
+            delay_ns = network.delays_ns[sender * stations + each]
+            put_in_flight(network, message, each, message.time_ns + delay_ns)
+    elif station == EVERY_STATION and loop.same_delays == 0:
+        for each in range(stations):
+            put_in_flight(network, message, each, message.time_ns + links[each].to_station_ns)
+    else:
+        put_in_flight(network, message, station, message.time_ns + links[max(0, station)].to_station_ns)
+
+
+@inlined
+def put_in_flight(network: NetworkState, message: Message, station: int, due_ns: int) -> None:
+    """Send ``message`` to ``station``, behind all that come there or elsewhere by ``due_ns``."""
+    loop, mask = network.loop, len(network.in_flight) - 1
+    place = loop.sent
+    if loop.same_delays == 0:
+        while place > loop.received and network.due_ns[(place - 1) & mask] > due_ns:
+            network.in_flight[place & mask] = network.in_flight[(place - 1) & mask]
+            network.due_ns[place & mask] = network.due_ns[(place - 1) & mask]
+            place -= 1
+    network.in_flight[place & mask] = message
+    network.in_flight[place & mask].station = station
+    network.due_ns[place & mask] = due_ns
+    loop.sent += 1
+
+
+@compiled
+def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> None:
+    """Send PAUSE or PFC frames posted from index ``posted`` on to what feeds ``switch`` (rule 6)."""
+    of = network.switches[switch]
+    for number in range(posted, network.outbox.posted.count):
+        message = network.outbox.messages[number]
+        inlet = message.station
+        for each in range(of.feeds):
+            if each == inlet or inlet == EVERY_STATION:
+                feed = network.feeds[of.first_feed + each]
+                sent_ns = _send_back(network, feed, message, now_ns)
+                if network.loop.is_tracing == 1:
+                    _trace_message(network, message, FLOW_CONTROL_FRAME, of.first_feed + each, sent_ns)
+                station = feed.station if feed.port == NOWHERE else len(network.links) + feed.port
+                put_in_flight(network, message, station, sent_ns + feed.back_ns)
+
+
+@inlined
+def _send_back(network: NetworkState, feed: Feed, message: Message, now_ns: int) -> int:
+    """Put a PAUSE or PFC frame on the line to ``feed``; return when its last bit is on it."""
+    octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
+    if feed.back_port == NOWHERE:
+        occupy(network, feed.back_station, octets, now_ns, True)
+        return int(network.links[feed.back_station].free_ns)
+    port = network.ports[feed.back_port]
+    sent_ns = send_control(port, now_ns, octets)
+    network.port_counts[feed.back_port].control_octets += octets + port.line.overhead_octets
+    set_due(network.port_events, feed.back_port, port.line.departure_ns)
+    return sent_ns

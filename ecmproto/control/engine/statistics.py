@@ -1,0 +1,333 @@
+"""Counts of a port and rates of flows over time, in bounded memory.
+
+Sums over time stand in equal bins that double, folding neighbours together, as time goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT
+from ecmproto.control.mechanisms.api.machine import Machine
+from ecmproto.control.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT, payload_columns
+from ecmproto.units import NS_PER_S
+
+MOST_BINS = 512
+_FIRST_SHIFT = 10
+COARSE_BINS = 64
+"""Bins of what is kept for every flow; the second half begins where one of them does."""
+
+
+def second_half_ns(duration_ns: int) -> int:
+    """Return when the second half of ``duration_ns`` begins, for all figures about it.
+
+    That is the first of the at most ``COARSE_BINS`` equal bins of the time, their length a power of two,
+    that begins in the second half: at most a thirty-second of the time after its middle.
+    """
+    shift = max(0, duration_ns.bit_length() - COARSE_BINS.bit_length() + 1)
+    return -(-(duration_ns // 2) >> shift) << shift
+
+
+class TimeBins:
+    """Rows of sums over ``bins`` bins of ``bin_ns`` each, an even number, the first from time 0 on."""
+
+    def __init__(self, rows: int, *, bins: int = MOST_BINS, first_shift: int = _FIRST_SHIFT) -> None:
+        self.values = np.zeros((rows, bins))
+        self._shift = first_shift
+
+    @property
+    def bin_ns(self) -> int:
+        """Return the length of a bin."""
+        return 1 << self._shift
+
+    def add(self, row: NDArray[np.int64], time_ns: NDArray[np.int64], value: NDArray[np.float64]) -> None:
+        """Add each ``value`` to its ``row`` at its time, which is not before 0."""
+        if not len(row):
+            return
+        self.reach(int(time_ns.max()))
+        flat = row * self.values.shape[1] + (time_ns >> self._shift)
+        np.add.at(self.values.reshape(-1), flat, value)
+
+    def reach(self, time_ns: int) -> None:
+        """Double the bins until they reach beyond ``time_ns``."""
+        bins = self.values.shape[1]
+        while time_ns >> self._shift >= bins:
+            self.values[:, : bins // 2] = self.values[:, ::2] + self.values[:, 1::2]
+            self.values[:, bins // 2 :] = 0.0
+            self._shift += 1
+
+    def grow(self, rows: int) -> None:
+        """Add rows of 0 until there are ``rows``."""
+        if rows > len(self.values):
+            more = np.zeros((max(rows, 2 * len(self.values)) - len(self.values), self.values.shape[1]))
+            self.values = np.concatenate([self.values, more])
+
+    def between(self, start_ns: int, end_ns: int) -> NDArray[np.float64]:
+        """Return each row's sum over the bins that begin at or after ``start_ns`` and before ``end_ns``."""
+        low, high = -(-start_ns >> self._shift), -(-end_ns >> self._shift)
+        total: NDArray[np.float64] = self.values[:, low:high].sum(axis=1)
+        return total
+
+
+_LARGEST_QNTZ_FB = 63
+_SHARED_KINDS = {SILENT: "sample", PAUSE_KIND: "PAUSE", PFC_KIND: "PFC", PROBE_KIND: "probe"}
+
+
+class Timed(Protocol):
+    """Frames by columns."""
+
+    @property
+    def time_ns(self) -> NDArray[np.int64]:
+        """Return their arrival times."""
+
+    @property
+    def octets(self) -> NDArray[np.int64]:
+        """Return their lengths."""
+
+
+class PortCounts:
+    """Frames and octets that came to a port and that it dropped; its samples and messages."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.frames = self.octets = self.dropped_frames = self.dropped_octets = 0
+        self.samples = self.unanswered = 0
+        self.drops = TimeBins(1)
+        """Dropped frames over time."""
+        self.messages: Counter[str] = Counter()
+        self.qntz_fb = np.zeros(_LARGEST_QNTZ_FB + 1, np.int64)
+        self._machine = machine
+        self._no_samples = [PAUSE_KIND, PFC_KIND, PROBE_KIND, *machine.answers]
+
+    def add_frames(self, frames: Timed, came: NDArray[np.bool_], dropped: NDArray[np.bool_]) -> None:
+        """Count the frames that ``came``, and those of them that were ``dropped``."""
+        lost_ns = frames.time_ns[dropped]
+        self.drops.add(np.zeros(len(lost_ns), np.int64), lost_ns, np.ones(len(lost_ns)))
+        self.frames += int(np.count_nonzero(came))
+        self.octets += int(frames.octets.sum(where=came))
+        self.dropped_frames += len(lost_ns)
+        self.dropped_octets += int(frames.octets[dropped].sum())
+
+    def add_messages(self, messages: NDArray[Any]) -> None:
+        """Count messages and silent samples."""
+        kind, sent = messages["kind"], messages["sent"]
+        sampled = (messages["cause"] >= 0) & np.isin(kind, self._no_samples, invert=True)
+        self.samples += int(sampled.sum())
+        self.unanswered += int((sampled & (kind != SILENT) & (sent == 0)).sum())
+        for value, count in zip(*np.unique(kind[sent == 1], return_counts=True), strict=True):
+            self.messages[kind_name(self._machine, int(value))] += int(count)
+        if self._machine.histogram_field and sampled.any():
+            payloads = payload_columns(messages[sampled], self._machine.payloads[SILENT])
+            levels = payloads[self._machine.histogram_field]
+            self.qntz_fb += np.bincount(levels, minlength=_LARGEST_QNTZ_FB + 1)
+
+
+def kind_name(machine: Machine, kind: int) -> str:
+    """Return the name of a kind of message."""
+    return machine.kinds.get(kind) or _SHARED_KINDS.get(kind) or f"kind {kind}"
+
+
+FLOWS_SHOWN = 64
+"""Flows that have rates over time of their own, the first to come; the row behind them is all others'."""
+
+FLOWS_COUNTED = 65_536
+"""Flows that fairness is about, the first to come: a kilobyte and a half for each that there is."""
+
+OTHERS = FLOWS_SHOWN
+OTHERS_LABEL = "others"
+_OTHERS_NUMBER = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRates:
+    """One flow: octets without FCS, and rates in bit/s over the bins of the series it is from."""
+
+    number: int
+    """That samples have of the flow; −1 for all others together."""
+    label: str
+    offered_octets: int
+    """That came from the capture."""
+    passed_octets: int
+    """That the port took, with their tags."""
+    dropped_octets: int
+    """That the port dropped."""
+    held_out_octets: int
+    """That found the station's queue full."""
+    second_half_bps: float
+    """The rate that passed in the second half of the time (`second_half_ns`)."""
+    offered_bps: NDArray[np.float64]
+    """The rate that the capture wants to send."""
+    sent_bps: NDArray[np.float64]
+    """The rate that came to the port."""
+    passed_bps: NDArray[np.float64]
+    limit_bps: NDArray[np.float64]
+    """Of the limiter that its frames came through, on average over them; NaN where none did."""
+    rtt_average_ns: NDArray[np.float64]
+    """The limiter's average round-trip time to its congestion point, likewise; NaN where it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fairness:
+    """The fairness between the flows that offered traffic in the second half, over that half."""
+
+    index: float
+    """Jain's index of what passed of each: 1 when all got the same, or where there is none."""
+    flows: int
+    """How many these are: a frame of theirs came in the second half, or waited when it began."""
+
+
+_OFFERED, _SENT, _PASSED, _LIMIT_SUM, _LIMITED, _RTT_SUM, _TIMED = range(7)
+_KINDS = 7
+_PASSED_OCTETS, _CAME, _GONE = range(3)
+"""Of every flow: octets that passed, frames that came, and frames that went on or were lost."""
+_EACH = 3
+_NOBODY = 0
+"""The row of frames of no flow, or of one beyond ``FLOWS_COUNTED``; behind it the flows as they came."""
+_FIRST_FLOWS = 64
+
+
+class FlowSeries:
+    """Sums by flow; fed batch by batch."""
+
+    def __init__(self) -> None:
+        self._bins = TimeBins((FLOWS_SHOWN + 1) * _KINDS)
+        self._all = TimeBins((1 + _FIRST_FLOWS) * _EACH, bins=COARSE_BINS, first_shift=0)
+        self._totals = np.zeros((FLOWS_SHOWN + 1, 4), np.int64)
+        self._row_of: dict[int, int] = {}
+
+    @property
+    def bin_ns(self) -> int:
+        """Return the length of a bin."""
+        return self._bins.bin_ns
+
+    def offered(self, flow: NDArray[np.int64], time_ns: NDArray[np.int64], octets: NDArray[np.int64]) -> None:
+        """Take frames of the capture; ``flow`` is a number that is one's own for each flow, −1 for none."""
+        own = self._rows(flow)
+        row = _shown(own)
+        self._add(row, _OFFERED, time_ns, octets)
+        self._total(row, 0, octets)
+        self._all.add(own * _EACH + _CAME, time_ns, np.ones(len(own)))
+
+    def passed(
+        self,
+        flow: NDArray[np.int64],
+        time_ns: NDArray[np.int64],
+        octets: NDArray[np.int64],
+        disposition: NDArray[np.uint8],
+        limit_bps: NDArray[np.float64] | None = None,
+        rtt_average_ns: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Count frames of ``flow`` by their dispositions, and the limiters that they came through.
+
+        These have rates (0: no limiter) and average round-trip times (below 0: none known).
+        """
+        own = self._rows(flow)
+        row = _shown(own)
+        for column, what in enumerate((ENQUEUED, DROPPED, HELD_OUT), 1):
+            chosen = disposition == what
+            self._total(row[chosen], column, octets[chosen])
+        sent, through = (disposition == ENQUEUED) | (disposition == DROPPED), disposition == ENQUEUED
+        gone = sent | (disposition == HELD_OUT)
+        self._all.add(own[gone] * _EACH + _GONE, time_ns[gone], np.ones(int(gone.sum())))
+        self._all.add(own[through] * _EACH + _PASSED_OCTETS, time_ns[through], octets[through] * 1.0)
+        self._add(row[sent], _SENT, time_ns[sent], octets[sent])
+        self._add(row[through], _PASSED, time_ns[through], octets[through])
+        if limit_bps is not None:
+            limited = through & (limit_bps > 0)
+            self._add(row[limited], _LIMIT_SUM, time_ns[limited], limit_bps[limited])
+            self._add(row[limited], _LIMITED, time_ns[limited], np.ones(int(limited.sum())))
+        if rtt_average_ns is not None:
+            timed = through & (rtt_average_ns >= 0)
+            if timed.any():
+                self._add(row[timed], _RTT_SUM, time_ns[timed], rtt_average_ns[timed])
+                self._add(row[timed], _TIMED, time_ns[timed], np.ones(int(timed.sum())))
+
+    def _rows(self, flow: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row of each flow among all."""
+        found, came, inverse = np.unique(flow, return_index=True, return_inverse=True)
+        rows = np.full(len(found), _NOBODY)
+        for index in np.argsort(came).tolist():
+            number = int(found[index])
+            if number >= 0 and (number in self._row_of or len(self._row_of) < FLOWS_COUNTED):
+                rows[index] = self._row_of.setdefault(number, 1 + len(self._row_of))
+        self._all.grow((1 + len(self._row_of)) * _EACH)
+        result: NDArray[np.int64] = rows[inverse]
+        return result
+
+    def _add(
+        self, row: NDArray[np.int64], kind: int, time_ns: NDArray[np.int64], value: NDArray[Any]
+    ) -> None:
+        self._bins.add(row * _KINDS + kind, time_ns, value.astype(np.float64))
+
+    def _total(self, row: NDArray[np.int64], column: int, octets: NDArray[np.int64]) -> None:
+        counted = np.bincount(row, octets, minlength=FLOWS_SHOWN + 1)
+        self._totals[:, column] += counted.astype(np.int64)
+
+    def rates(self, labels: dict[int, str], duration_ns: int) -> tuple[FlowRates, ...]:
+        """Return every flow that had a frame, in the order they came, then the others together."""
+        shown = list(self._row_of.items())[:FLOWS_SHOWN]
+        rows = [(number, own - 1) for number, own in shown] + [(_OTHERS_NUMBER, OTHERS)]
+        named = {_OTHERS_NUMBER: OTHERS_LABEL, **labels}
+        bins = max(1, min(MOST_BINS, -(-duration_ns // self.bin_ns)))
+        passed = self._second_half(duration_ns)[:, _PASSED_OCTETS]
+        own, others = passed[1 : 1 + len(shown)], passed[_NOBODY] + passed[1 + len(shown) :].sum()
+        second_half_bps = np.append(own, others) * (8.0 * NS_PER_S)
+        second_half_bps /= max(1, duration_ns - second_half_ns(duration_ns))
+        return tuple(
+            self._flow(number, named.get(number, f"flow {number}"), row, bins, duration_ns, bps)
+            for (number, row), bps in zip(rows, second_half_bps.tolist(), strict=True)
+            if self._totals[row].any()
+        )
+
+    def fairness(self, duration_ns: int) -> Fairness:
+        """Return the fairness between the flows that offered traffic in the second half."""
+        late, early = self._second_half(duration_ns)[1:], self._first_half(duration_ns)[1:]
+        asks = (late[:, _CAME] > 0) | (early[:, _CAME] > early[:, _GONE])
+        return Fairness(index=jain_index(late[asks, _PASSED_OCTETS]), flows=int(asks.sum()))
+
+    def _first_half(self, duration_ns: int) -> NDArray[np.float64]:
+        return self._all.between(0, second_half_ns(duration_ns)).reshape(-1, _EACH)
+
+    def _second_half(self, duration_ns: int) -> NDArray[np.float64]:
+        return self._all.between(second_half_ns(duration_ns), duration_ns).reshape(-1, _EACH)
+
+    def _flow(
+        self, number: int, label: str, row: int, bins: int, duration_ns: int, second_half_bps: float
+    ) -> FlowRates:
+        values = self._bins.values[row * _KINDS : (row + 1) * _KINDS]
+        offered, sent, passed, limits, limited, rtts, timed = values[:, :bins]
+        # The last bin is only as long as the replay reached into it.
+        lengths_ns = np.full(bins, float(self.bin_ns))
+        lengths_ns[-1] = max(1, duration_ns - (bins - 1) * self.bin_ns)
+        to_bps = 8.0 * NS_PER_S / lengths_ns
+        totals = self._totals[row].tolist()
+        return FlowRates(
+            number=number,
+            label=label,
+            offered_octets=totals[0],
+            passed_octets=totals[1],
+            dropped_octets=totals[2],
+            held_out_octets=totals[3],
+            second_half_bps=second_half_bps,
+            offered_bps=offered * to_bps,
+            sent_bps=sent * to_bps,
+            passed_bps=passed * to_bps,
+            limit_bps=np.divide(limits, limited, out=np.full(bins, np.nan), where=limited > 0),
+            rtt_average_ns=np.divide(rtts, timed, out=np.full(bins, np.nan), where=timed > 0),
+        )
+
+
+def _shown(own: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows of rates over time for rows among all."""
+    shown: NDArray[np.int64] = np.where((own > _NOBODY) & (own <= FLOWS_SHOWN), own - 1, OTHERS)
+    return shown
+
+
+def jain_index(rates: NDArray[np.float64]) -> float:
+    """Return Jain's fairness index of ``rates``, 1 for equal ones; 1 for none."""
+    squares = float((rates**2).sum()) * len(rates)
+    return float(rates.sum()) ** 2 / squares if squares else 1.0

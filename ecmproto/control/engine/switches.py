@@ -1,0 +1,218 @@
+"""Switches: which port a frame takes, whether there is room for it, and what PAUSE does to ports."""
+
+from __future__ import annotations
+
+from ecmproto.control.engine.event_heap import set_due
+from ecmproto.control.engine.frame_pool import NOWHERE, Frame, give_back
+from ecmproto.control.engine.gauge import PRIORITIES
+from ecmproto.control.engine.messages import send_of_port, stop_feeds
+from ecmproto.control.engine.network import (
+    NetworkState,
+)
+from ecmproto.control.engine.port import DROPPED, ENQUEUED, arrive, free_slots, stop
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_CAUSE,
+    PFC_KIND,
+    Arrival,
+    Message,
+    flow_control_payload,
+)
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.gate import is_sending, opens_ns, starts_sending
+from ecmproto.kernels.kernel import compiled, inlined
+
+_LOW_32 = (1 << 32) - 1
+_FREE_SLOTS = 8
+"""More frames than one event brings to a port."""
+
+
+@inlined
+def port_to(network: NetworkState, switch: int, destination: int, path: int) -> int:
+    """Return the port of ``switch`` on a shortest way to ``destination``."""
+    if len(network.routes) == 0:
+        return 0
+    row = switch * len(network.links) + destination
+    start, end = network.routes[row], network.routes[row + 1]
+    if end - start > 1:
+        start += hashed(path, network.switches[switch].hash_salt) % (end - start)
+    return int(network.choices[start])
+
+
+@inlined
+def hashed(path: int, salt: int) -> int:
+    """Return the ECMP hash of a flow's ``path`` at a switch: of one salt independent of that of another.
+
+    Both are of 32 bits, as is the hash, so that no product exceeds 63 bits.
+    """
+    mixed = path ^ salt
+    for factor in (0x45D9F3B, 0x119DE1F3):
+        mixed = ((mixed ^ (mixed >> 16)) * factor) & _LOW_32
+    return mixed ^ (mixed >> 16)
+
+
+@compiled
+def pass_to_port(
+    network: NetworkState, index: int, switch: int, inlet: int, now_ns: int, limit_bps: float, rtt_ns: float
+) -> None:
+    """Enqueue a frame at a port of ``switch``, or drop it, and tell the congestion point."""
+    frame, outbox = network.pool.frames[index], network.outbox
+    number = port_to(network, switch, frame.destination, frame.path)
+    port, point, way = network.ports[number], network.points[number], network.ways[number]
+    memory = network.switches[switch]
+    frame.input = inlet
+    idle = port.line.in_service_octets == 0
+    enqueued = bool(
+        memory.held_octets + frame.octets <= memory.memory_octets
+        and memory.held_frames < memory.memory_frames
+        and _fits_partition(network, memory.first_feed + inlet, inlet, frame.octets)
+        and arrive(port, now_ns, frame.priority, frame.octets, index, frame.tagged == 1)
+    )
+    if enqueued:
+        memory.held_octets += frame.octets
+        memory.held_frames += 1
+        if inlet != NOWHERE:
+            feed = network.feeds[memory.first_feed + inlet]
+            feed.held_octets += frame.octets
+            feed.held_frames += 1
+            feed.peak_octets = max(feed.peak_octets, feed.held_octets)
+        if idle and port.line.in_service_octets > 0:
+            set_due(network.port_events, number, port.line.departure_ns)
+        elif free_slots(port, frame.priority) < _FREE_SLOTS:
+            network.loop.tight_port, network.loop.tight_priority = number, frame.priority
+    qlen_octets = port.gauge.queues[frame.priority].octets
+    posted = outbox.posted.count
+    if frame.carries == 0:
+        outbox.posted.cause = frame.serial
+        point.on_arrival(
+            Arrival(
+                now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.sampled == 1,
+                frame.answerable == 1, enqueued, frame.tagged == 1, frame.tag, frame.mark, qlen_octets,
+                port.gauge.total.octets,
+            ),
+            outbox,
+        )  # fmt: skip
+        outbox.posted.cause = NO_CAUSE
+        set_due(network.timers, number, point.next_timer_ns())
+        send_of_port(network, posted, number, now_ns)
+        if enqueued and frame.tagged == 1:
+            frame.tag = point.rewrite_tag(frame.priority, frame.tag)
+        note_passage(network, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps, rtt_ns)
+    if way.control != NOWHERE and enqueued:
+        _watch(network, frame, number, now_ns)
+    if not enqueued:
+        _drop(network, index, number)
+
+
+@inlined
+def _fits_partition(network: NetworkState, number: int, inlet: int, octets: int) -> bool:
+    """Return whether what a switch holds of an input may have ``octets`` more."""
+    if inlet == NOWHERE:
+        return True
+    feed = network.feeds[number]
+    return bool(
+        feed.held_octets + octets <= feed.partition_octets and feed.held_frames < feed.partition_frames
+    )
+
+
+@compiled
+def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> None:
+    """Tell a port's flow control of a frame that was enqueued (rule 6)."""
+    way, outbox = network.ways[number], network.outbox
+    if not is_sending(network.port_gates, number, frame.priority):
+        starts_sending(network.port_gates, number, frame.priority, now_ns)
+    control, posted = network.controls[way.control], outbox.posted.count
+    gauge = network.ports[number].gauge
+    control.on_arrival(
+        Arrival(
+            now_ns, frame.input, -1, frame.priority, frame.octets, False, False, True, False, 0, 0,
+            gauge.queues[frame.priority].octets, gauge.total.octets,
+        ),
+        outbox,
+    )  # fmt: skip
+    set_due(network.timers, len(network.ports) + way.control, control.next_timer_ns())
+    stop_feeds(network, posted, way.switch, now_ns)
+
+
+@compiled
+def _drop(network: NetworkState, index: int, number: int) -> None:
+    """Count a frame that a port has dropped."""
+    frame, counts = network.pool.frames[index], network.port_counts[number]
+    if frame.carries == 1:
+        counts.lost_messages += 1
+    else:
+        counts.dropped_frames += 1
+        counts.dropped_octets += frame.octets
+    if frame.source != NOWHERE:
+        network.flow_counts[frame.source].dropped_frames += 1
+        network.flow_counts[frame.source].dropped_octets += frame.octets
+    give_back(network.pool, index)
+
+
+@inlined
+def note_passage(
+    network: NetworkState, frame: Frame, disposition: int, qlen_octets: int, limit_bps: float, rtt_ns: float
+) -> None:
+    """Log the outcome of a frame as a passage, where passages are logged."""
+    if network.loop.is_logging == 0:
+        return
+    passage = network.passages[network.log.passages]
+    network.log.passages += 1
+    passage.serial = frame.serial
+    passage.time_ns = network.loop.now_ns
+    passage.station = frame.station
+    passage.flow = frame.flow
+    passage.priority = frame.priority
+    passage.octets = frame.octets
+    passage.disposition = disposition
+    passage.probe = frame.probe
+    passage.tagged = frame.tagged
+    passage.tag = frame.tag
+    passage.mark = frame.mark
+    passage.qlen_octets = qlen_octets
+    passage.limit_bps = limit_bps
+    passage.rtt_average_ns = rtt_ns
+
+
+@inlined
+def schedule_departure(network: NetworkState, number: int) -> None:
+    """Update when the frame on a port's line departs."""
+    line = network.ports[number].line
+    is_busy = line.in_service_octets > 0 or line.control_octets > 0
+    set_due(network.port_events, number, line.departure_ns if is_busy else NEVER_NS)
+
+
+@compiled
+def log_stop(network: NetworkState, message: Message, station: int, now_ns: int) -> None:
+    """Count a PAUSE or PFC frame at what it is for, and keep it while there is room."""
+    fields, count = flow_control_payload(message), network.stop_count
+    if station >= len(network.links):
+        counts = network.port_counts[station - len(network.links)]
+        counts.xoff_frames += fields.quanta > 0
+        counts.xon_frames += fields.quanta == 0
+    if count.logged < len(network.stop_events):
+        event = network.stop_events[count.logged]
+        count.logged += 1
+        event.time_ns = now_ns
+        event.station = station
+        event.priority = message.priority if message.kind == PFC_KIND else NOWHERE
+        event.stops = int(fields.quanta > 0)
+
+
+@compiled
+def gate_port(network: NetworkState, number: int, now_ns: int) -> None:
+    """Stop or start a port's priorities as PAUSE and PFC have it now (rule 6)."""
+    stopped, until_ns = 0, NEVER_NS
+    for priority in range(PRIORITIES):
+        opens = opens_ns(network.port_gates, number, priority, now_ns)
+        if opens > now_ns:
+            stopped |= 1 << priority
+            until_ns = min(until_ns, opens)
+    counts = network.port_counts[number]
+    if stopped == 0 and counts.stopped_since_ns != NEVER_NS:
+        counts.stopped_ns += now_ns - counts.stopped_since_ns
+        counts.stopped_since_ns = NEVER_NS
+    elif stopped != 0 and counts.stopped_since_ns == NEVER_NS:
+        counts.stopped_since_ns = now_ns
+    stop(network.ports[number], stopped, now_ns)
+    schedule_departure(network, number)
+    set_due(network.timers, len(network.ports) + len(network.controls) + number, until_ns)

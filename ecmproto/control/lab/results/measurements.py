@@ -1,0 +1,361 @@
+"""Figures read off a run: the measurements of `ecmproto.control.lab.setup.figures`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.lab.model import Experiment, Flow
+from ecmproto.control.lab.setup.figures import check_borders, find_measurement
+from ecmproto.control.lab.simulation.series import FlowSeries, Levels, PortSeries, RunResult
+from ecmproto.errors import SpecError
+from ecmproto.units import NS_PER_S
+
+Floats = NDArray[np.float64]
+
+AVERAGE_NS = 1_000_000
+"""What settling times are determined over (S002): averages of 1 ms."""
+_REST = 0.1
+"""The part of the time, its last, whose mean is the value that a settling measurement settles at."""
+
+
+class RunFigures:
+    """The measurements of one run; implements `ecmproto.control.lab.setup.figures.Figures`."""
+
+    def __init__(self, result: RunResult) -> None:
+        self.result = result
+        self._ports = {port.name: port for port in result.ports}
+        self._flows = {flow.name: flow for flow in result.flows}
+        measure = result.experiment.measure
+        # A run that folded its windows is measured from the next border on, and over complete windows.
+        window_ns = result.window_ns
+        self.from_ns = min(-(-measure.from_ns // window_ns) * window_ns, result.duration_ns)
+        self.until_ns = result.duration_ns
+        if measure.until_ns is not None and measure.until_ns < result.duration_ns:
+            self.until_ns = measure.until_ns // window_ns * window_ns
+
+    @property
+    def flows(self) -> Mapping[str, str]:
+        """The names of all flows, each with its group, or with an empty text."""
+        return {each.name: each.group if each.group != each.name else "" for each in self.result.flows}
+
+    @property
+    def ports(self) -> Sequence[str]:
+        """The names of all ports, switches' and adapters' in front."""
+        return sorted(self._ports, key=lambda name: self._ports[name].kind == "host")
+
+    @cached_property
+    def main_port(self) -> str:
+        """The port that queue figures are about: the experiment's, else the fullest on average."""
+        named = self.result.experiment.measure.port
+        if named:
+            return named
+        ranked = [port for port in self.result.ports if port.kind != "host"] or list(self.result.ports)
+        span = (self.from_ns, self.until_ns)
+        fullest = max(ranked, key=lambda port: self._sum(port.octet_ns, span), default=None)
+        return fullest.name if fullest else ""
+
+    def port(self, name: str) -> PortSeries:
+        """Return a port by its name, the main one for an empty text; SpecError for one that there is not."""
+        wanted = name or self.main_port
+        if wanted not in self._ports:
+            raise SpecError(
+                where="figure", needed="a port of the network", got=wanted or "a network without any"
+            )
+        return self._ports[wanted]
+
+    def measure(
+        self, name: str, subject: str, limits: tuple[float, ...], from_ns: int | None, until_ns: int | None
+    ) -> float:
+        """Return a measurement, as `ecmproto.control.lab.setup.figures.Figures` has it.
+
+        Percentiles, the deviation and the share within limits of a queue are over its exact length for the
+        time that the experiment measures, and over averages of windows for any other.
+        """
+        span = (
+            self.from_ns if from_ns is None else min(from_ns, self.result.duration_ns),
+            self.until_ns if until_ns is None else min(until_ns, self.result.duration_ns),
+        )
+        check_borders(span, self.result.window_ns, self.result.duration_ns)
+        if span[1] <= span[0]:
+            return math.nan
+        kind, _, detail = name.partition(".")
+        measurement = find_measurement(name)
+        if measurement is None:
+            raise SpecError(where="figure", needed="a measurement", got=name)
+        if measurement.of == "flow":
+            return self._of_flow(self._flows[subject], kind, detail, limits, span)
+        if kind == "queue":
+            return self._of_queue(self.port(subject), detail, limits, span)
+        if kind in ("throughput", "utilisation"):
+            return self._of_output(self.port(subject), kind, detail, limits, span)
+        if kind == "control":
+            return self._of_control(detail, span)
+        chosen = [self.port(subject)] if subject else [p for p in self.result.ports if p.kind != "host"]
+        if kind == "drops":
+            return sum(self._sum(port.dropped_frames, span) for port in chosen)
+        paused = [self.port(subject)] if subject else list(self.result.ports)
+        if detail == "time":
+            return sum(self._sum(port.paused_ns, span) for port in paused)
+        return float(sum(self._stops(port, span) for port in paused))
+
+    # Time -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def edges_ns(self) -> NDArray[np.int64]:
+        """Where windows begin, and where the last one ends."""
+        edges = np.arange(self.result.windows + 1, dtype=np.int64) * self.result.window_ns
+        edges[-1] = self.result.duration_ns
+        return edges
+
+    def _until(self, values: NDArray[np.int64] | Floats, times_ns: Floats) -> Floats:
+        """Return the sum of ``values`` up to each of the times, which are borders of windows."""
+        totals = np.concatenate(([0.0], np.cumsum(values)))
+        windows = np.ceil(times_ns / self.result.window_ns).astype(np.int64)
+        return totals[np.minimum(windows, len(values))]
+
+    def _sum(self, values: NDArray[np.int64] | Floats, span: tuple[int, int]) -> float:
+        first, last = self._until(values, np.array(span, np.float64))
+        return float(last - first)
+
+    def _inside(self, span: tuple[int, int]) -> slice:
+        """Return the windows of ``span``."""
+        return slice(span[0] // self.result.window_ns, -(-span[1] // self.result.window_ns))
+
+    def averages(
+        self, values: NDArray[np.int64] | Floats, span: tuple[int, int], average_ns: float
+    ) -> tuple[Floats, float]:
+        """Return the means of ``values`` per ns over equal pieces of ``span``, and the pieces' length.
+
+        Pieces are of whole windows, of one at least; what is left over at the end is left out.
+        """
+        window_ns = self.result.window_ns
+        length = float(window_ns * max(1, math.ceil(average_ns / window_ns)))
+        length = min(length, float(span[1] - span[0]))
+        pieces = int((span[1] - span[0]) / length)
+        until = self._until(values, np.arange(pieces + 1, dtype=np.float64) * length + span[0])
+        return np.diff(until) / length, length
+
+    # Ports ------------------------------------------------------------------------------------------------
+
+    def _of_queue(
+        self, port: PortSeries, detail: str, limits: tuple[float, ...], span: tuple[int, int]
+    ) -> float:
+        if detail == "mean":
+            return self._sum(port.octet_ns, span) / (span[1] - span[0])
+        if detail == "peak":
+            return float(port.peak_octets[self._inside(span)].max(initial=0))
+        if detail == "settling":
+            means, length = self.averages(port.octet_ns, span, _average_ns(limits))
+            return settling_ns(means, length, limits)
+        levels = port.levels
+        if span != (self.from_ns, self.until_ns) or not len(levels.octets):
+            levels = self._averaged_levels(port, span)
+        if detail == "std":
+            return _deviation(levels)
+        if detail == "min":
+            return float(levels.octets[0]) if len(levels.octets) else math.nan
+        if detail == "within":
+            return _share_within(levels, limits[0], limits[1])
+        peak = float(port.peak_octets[self._inside(span)].max(initial=0))
+        return min(peak, _percentile(levels, float(detail.removeprefix("p"))))
+
+    def _averaged_levels(self, port: PortSeries, span: tuple[int, int]) -> Levels:
+        """Return levels from the means of windows, for a time that no histogram was kept of."""
+        means, length = self.averages(port.octet_ns, span, 0.0)
+        order = np.sort(means)
+        return Levels(octets=order.round().astype(np.int64), held_ns=np.full(len(order), int(length)))
+
+    def _of_output(
+        self, port: PortSeries, kind: str, detail: str, limits: tuple[float, ...], span: tuple[int, int]
+    ) -> float:
+        if kind == "utilisation":
+            octets = self._sum(port.line_octets, span)
+            lengths = np.diff(self.edges_ns)[: len(port.service_bps)]
+            possible = self._sum(port.service_bps * lengths, span) / NS_PER_S
+            return 8 * octets / possible if possible else math.nan
+        return self._rate(port.sent_octets, detail, limits, span)
+
+    def _rate(
+        self, octets: NDArray[np.int64], detail: str, limits: tuple[float, ...], span: tuple[int, int]
+    ) -> float:
+        """Return the mean rate of ``octets``, when it settles, or when it first reaches a limit."""
+        if not detail:
+            return 8 * NS_PER_S * self._sum(octets, span) / (span[1] - span[0])
+        if detail == "settling":
+            means, length = self.averages(octets, span, _average_ns(limits))
+            return settling_ns(8 * NS_PER_S * means, length, limits)
+        level, *behind = limits
+        means, length = self.averages(octets, span, behind[0] if behind else AVERAGE_NS)
+        reached = np.flatnonzero(8 * NS_PER_S * means >= level)
+        return float(reached[0] * length) if len(reached) else math.inf
+
+    def _stops(self, port: PortSeries, span: tuple[int, int]) -> int:
+        """Return how often a port was stopped: a frame that prolongs a pause is not another one."""
+        events = self.result.flow_control
+        number = self.result.ports.index(port)
+        own = events.port == number
+        stops = 0
+        for priority in np.unique(events.priority[own]):
+            mine = own & (events.priority == priority)
+            on = events.stops[mine]
+            begins = on & ~np.concatenate(([False], on[:-1]))
+            time_ns = events.time_ns[mine]
+            stops += int(np.count_nonzero(begins & (time_ns >= span[0]) & (time_ns < span[1])))
+        return stops
+
+    def _of_control(self, detail: str, span: tuple[int, int]) -> float:
+        frames = sum(self._sum(each.frames, span) for each in self.result.messages)
+        if detail == "lost":
+            return sum(self._sum(port.lost_messages, span) for port in self.result.ports)
+        octets = sum(self._sum(each.octets, span) for each in self.result.messages)
+        if detail == "frames":
+            return frames
+        if detail == "octets":
+            return octets
+        data = sum(self._sum(flow.delivered_octets, span) for flow in self.result.flows)
+        return octets / data if data else math.nan
+
+    # Flows ------------------------------------------------------------------------------------------------
+
+    def _of_flow(
+        self, flow: FlowSeries, kind: str, detail: str, limits: tuple[float, ...], span: tuple[int, int]
+    ) -> float:
+        match kind:
+            case "rate":
+                return self._rate(flow.delivered_octets, detail, limits, span)
+            case "offered":
+                return self._rate(flow.offered_octets, "", (), span)
+            case "lost":
+                return self._sum(flow.dropped_frames, span)
+            case "delay":
+                return _mean(self._sum(flow.delay_ns, span), self._sum(flow.delivered_frames, span))
+            case "tps":
+                return NS_PER_S * self._sum(flow.completed, span) / (span[1] - span[0])
+            case "latency" | "fct" if not detail:
+                return _mean(self._sum(flow.completion_ns, span), self._sum(flow.completed, span))
+        took_ns, octets = self._completions(flow, span)
+        values = took_ns
+        if kind == "slowdown":
+            values = took_ns / np.maximum(1.0, self._unloaded_ns(flow, octets))
+        if not len(values):
+            return math.nan
+        return float(np.percentile(values, float(detail.removeprefix("p"))) if detail else values.mean())
+
+    def _completions(self, flow: FlowSeries, span: tuple[int, int]) -> tuple[Floats, Floats]:
+        """Return how long those transactions or sized flows took that ended in ``span``, and their octets."""
+        all_of_them = self.result.completions
+        chosen = (
+            (all_of_them.flow == self.result.flows.index(flow))
+            & (all_of_them.end_ns >= span[0])
+            & (all_of_them.end_ns < span[1])
+        )
+        took = (all_of_them.end_ns - all_of_them.start_ns)[chosen].astype(np.float64)
+        return took, all_of_them.octets[chosen].astype(np.float64)
+
+    def _unloaded_ns(self, flow: FlowSeries, octets: Floats) -> Floats:
+        """Return how long ``octets`` would take in an empty network, until their last bit has come."""
+        experiment = self.result.experiment
+        frame = self._of_experiment(flow).frame_octets
+        rates, fixed_ns = path_of(experiment, flow.path)
+        if not rates:
+            return np.full(len(octets), math.nan)
+        slowest = min(rates)
+        first = np.minimum(octets, frame) + experiment.overhead_octets
+        once_ns = sum(8 * NS_PER_S * first / rate for rate in rates)
+        frames = np.ceil(octets / frame)
+        rest = np.maximum(0.0, octets - frame) + experiment.overhead_octets * (frames - 1)
+        total: Floats = fixed_ns + once_ns + 8 * NS_PER_S * rest / slowest
+        return total
+
+    def _of_experiment(self, flow: FlowSeries) -> Flow:
+        return next(each for each in self.result.experiment.flows if each.name == flow.name)
+
+
+def path_of(experiment: Experiment, path: Sequence[str]) -> tuple[list[float], float]:
+    """Return the rates of the links behind the ports of a path, and the delays of all links and nodes."""
+    network = experiment.network
+    delays_ns = {host.name: host.delay_ns for host in network.hosts}
+    delays_ns |= {switch.name: switch.delay_ns for switch in network.switches}
+    links: dict[str, tuple[float, float]] = {}
+    for link in network.links:
+        back_bps = link.rate_back_bps or link.rate_bps
+        back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
+        links[f"{link.a}>{link.b}"] = float(link.rate_bps), float(link.propagation_ns)
+        links[f"{link.b}>{link.a}"] = float(back_bps), float(back_ns)
+    rates, fixed_ns = [], 0.0
+    for port in path:
+        if port in links:
+            rate, propagation_ns = links[port]
+            rates.append(rate)
+            fixed_ns += propagation_ns + delays_ns.get(port.partition(">")[2], 0)
+    return rates, fixed_ns
+
+
+def settling_ns(means: Floats, length_ns: float, limits: tuple[float, ...]) -> float:
+    """Return when averages are within their limits for the last time to come, from the first one on.
+
+    ``means`` are averages over ``length_ns`` each.  Limits are (low, high, …), or (share, …): then within
+    that share of the mean over the last tenth (S002's absolute and relative accuracy).  Infinity if the last
+    average is outside, or if there is none.
+    """
+    if not len(means):
+        return math.inf
+    low, high = _limits(means, limits)
+    outside = np.flatnonzero((means < low) | (means > high))
+    if not len(outside):
+        return 0.0
+    last = int(outside[-1])
+    return math.inf if last == len(means) - 1 else (last + 1) * length_ns
+
+
+def _limits(means: Floats, limits: tuple[float, ...]) -> tuple[float, float]:
+    if _is_share(limits):
+        rest = float(means[-max(1, round(_REST * len(means))) :].mean())
+        return rest * (1 - limits[0]), rest * (1 + limits[0])
+    return limits[0], limits[1]
+
+
+def _is_share(limits: tuple[float, ...]) -> bool:
+    """Return whether limits are a share of the final value, and then perhaps a time: 25 %, 0.5 ms.
+
+    Two limits else are the least and the greatest, and none of these is part of an octet or of a bit/s.
+    """
+    return len(limits) == 1 or (len(limits) == 2 and 0 < limits[0] <= 1)
+
+
+def _average_ns(limits: tuple[float, ...]) -> float:
+    """Return over how long is averaged: what stands behind the limits, else 1 ms."""
+    behind = limits[1:] if _is_share(limits) else limits[2:]
+    return behind[0] if behind else AVERAGE_NS
+
+
+def _mean(total: float, count: float) -> float:
+    return total / count if count else math.nan
+
+
+def _deviation(levels: Levels) -> float:
+    held = levels.held_ns.sum()
+    if not held:
+        return math.nan
+    octets = levels.octets.astype(np.float64)
+    mean = float((octets * levels.held_ns).sum() / held)
+    return math.sqrt(max(0.0, float(((octets - mean) ** 2 * levels.held_ns).sum() / held)))
+
+
+def _share_within(levels: Levels, low: float, high: float) -> float:
+    held = levels.held_ns.sum()
+    inside = (levels.octets >= low) & (levels.octets <= high)
+    return float(levels.held_ns[inside].sum() / held) if held else math.nan
+
+
+def _percentile(levels: Levels, percent: float) -> float:
+    """Return the length at or under which a queue stood ``percent`` of the time."""
+    held = np.cumsum(levels.held_ns)
+    if not len(held) or not held[-1]:
+        return math.nan
+    return float(levels.octets[min(len(held) - 1, int(np.searchsorted(held, percent / 100 * held[-1])))])

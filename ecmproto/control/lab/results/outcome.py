@@ -1,0 +1,622 @@
+"""The outcome of an experiment over seeds: figures beside published ones, bands, and what never happened."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ecmproto.control.lab.model import BASELINES, Band, Experiment, Measure, Published
+from ecmproto.control.lab.results.measurements import RunFigures
+from ecmproto.control.lab.setup.figures import Expectation, Figure, parse_figure
+from ecmproto.control.mechanisms.api.machine import machine_of
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.errors import counted
+from ecmproto.tables import Paint, columns_of, pairs, plain, sparkline
+from ecmproto.units import format_octets, format_time
+
+STANDARD = (
+    "queue.mean", "queue.std", "queue.p50", "queue.p99", "queue.peak", "queue.settling(25%)", "throughput",
+    "utilisation", "jain(rate(*))", "drops", "pause.count", "pause.time", "control.frames", "control.lost",
+    "control.octets", "control.overhead",
+)  # fmt: skip
+"""Figures that every experiment shows; those of flows and transactions come on top."""
+
+PASSING = 0.9
+"""The share of seeds on which a band must hold."""
+
+_FLOWS_SHOWN = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureRow:
+    """A figure on all seeds, with what is published of it and the band that it must lie in."""
+
+    figure: Figure
+    values: tuple[tuple[float, ...], ...]
+    """For each seed its values: one, or of several flows one each."""
+    published: tuple[Published, ...] = ()
+    band: Band | None = None
+
+    @property
+    def medians(self) -> tuple[float, ...]:
+        """Return the median over seeds of each value; what never happened counts as infinite."""
+        return tuple(_median(column) for column in zip(*self.values, strict=True))
+
+    @property
+    def ranges(self) -> tuple[tuple[float, float], ...]:
+        """Return the least and the greatest over seeds of each value, those without one left out."""
+        return tuple(_range(column) for column in zip(*self.values, strict=True))
+
+    @property
+    def inside(self) -> tuple[bool, ...]:
+        """Return for each seed, or each median over as many as the band says, whether it is in the band."""
+        return tuple(all(self.outside_by(value) == 0.0 for value in each) for each in self._compared)
+
+    @property
+    def _compared(self) -> tuple[tuple[float, ...], ...]:
+        """What is held against the band: values of seeds, or medians over whole groups of them."""
+        size = self.band.median_of if self.band else 1
+        if size == 1 or len(self.values) < size:
+            return self.values
+        groups = [self.values[at : at + size] for at in range(0, len(self.values) - size + 1, size)]
+        return tuple(tuple(map(_median, zip(*group, strict=True))) for group in groups)
+
+    @property
+    def judged(self) -> bool:
+        """Return whether there is a band, and as many seeds as its median is of."""
+        return self.band is not None and len(self.values) >= self.band.median_of
+
+    @property
+    def holds(self) -> bool:
+        """Return whether the band holds on enough seeds; True where nothing can be judged."""
+        return not self.judged or sum(self.inside) >= PASSING * len(self.inside)
+
+    def outside_by(self, value: float) -> float:
+        """Return how far a value is above the band (or below: negative), as a part of the limit."""
+        band = self.band
+        if band is None:
+            return 0.0
+        if math.isnan(value):
+            return math.nan
+        if band.low is not None and value < band.low:
+            return (value - band.low) / abs(band.low) if band.low else -math.inf
+        if band.high is not None and value > band.high:
+            return (value - band.high) / abs(band.high) if band.high else math.inf
+        return 0.0
+
+    def ours_text(self) -> str:
+        """Return the medians for a person."""
+        return self._texts(self.medians)
+
+    def range_text(self) -> str:
+        """Return least and greatest for a person; nothing where all seeds gave the same."""
+        if len(self.values) < 2:
+            return ""
+        show = self.figure.show
+        if len(self.medians) > 1:
+            low = _least(low for low, _ in self.ranges)
+            high = _most(high for _, high in self.ranges)
+        else:
+            low, high = self.ranges[0] if self.ranges else (math.nan, math.nan)
+        return "" if show(low) == show(high) else f"{show(low)} … {show(high)}"
+
+    def band_text(self) -> str:
+        """Return the band for a person; nothing without one."""
+        return band_text(self.band) if self.band is not None else ""
+
+    def published_text(self) -> str:
+        """Return the published values, with commas between."""
+        return ", ".join(each.value for each in self.published)
+
+    def verdict_text(self) -> str:
+        """Return whether the band holds, on how many seeds, and how far the worst one is outside."""
+        if self.band is None:
+            return ""
+        if not self.judged:
+            return f"for the median of {self.band.median_of} seeds"
+        met, seeds = sum(self.inside), len(self.inside)
+        if met == seeds:
+            return "inside" if seeds == 1 else f"inside on all {seeds}"
+        distances = [self.outside_by(value) for each in self._compared for value in each]
+        if any(math.isnan(each) for each in distances):
+            how = "no value"
+        else:
+            worst = max(distances, key=abs)
+            side = "above" if worst > 0 else "below"
+            how = f"{_percent(abs(worst))} {side}" if math.isfinite(worst) else side
+        return f"outside, {how}" if seeds == 1 else f"inside on {met} of {seeds}; worst {how}"
+
+    def _texts(self, values: Sequence[float]) -> str:
+        texts = [self.figure.show(value) for value in values]
+        if len(texts) > 1 and len(set(texts)) == 1:
+            return f"{len(texts)} × {texts[0]}"
+        units = {text.rpartition(" ")[2] for text in texts if " " in text}
+        if len(texts) > 1 and len(units) == 1 and all(" " in text for text in texts):
+            return " ".join(text.rpartition(" ")[0] for text in texts) + f" {units.pop()}"
+        return ", ".join(texts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row for JSON: no value is null, and so is what never happened."""
+        row: dict[str, Any] = {
+            "figure": self.figure.text,
+            "unit": unit_of(self.figure),
+            "values": [[finite_or_none(value) for value in each] for each in self.values],
+            "median": [finite_or_none(value) for value in self.medians],
+            "shown": self.ours_text(),
+        }
+        if self.published:
+            row["published"] = [{"value": each.value, "source": each.source} for each in self.published]
+        if self.band is not None:
+            row["band"] = {"low": self.band.low, "high": self.band.high, "source": self.band.source}
+            row["inside"] = list(self.inside)
+            row["verdict"] = self.verdict_text()
+        return row
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
+
+
+def band_text(band: Band) -> str:
+    """Return a band for a person to read: ``20 kB … 30 kB``, ``≥ 0.95``."""
+    show = parse_figure(band.figure).show
+    if band.low is None:
+        text = f"≤ {show(band.high)}" if band.high is not None else ""
+    else:
+        text = f"≥ {show(band.low)}" if band.high is None else f"{show(band.low)} … {show(band.high)}"
+    return f"{text} (median of {band.median_of})" if band.median_of > 1 else text
+
+
+def unit_of(figure: Figure) -> str:
+    """Return the unit of a figure's values in JSON and CSV; nothing for numbers."""
+    octets, rate, time = figure.dimension
+    named = {(1, 0, 0): "octets", (0, 1, 0): "bit/s", (0, 0, 1): "ns", (0, 0, 0): ""}
+    parts = (("octets", octets), ("bit/s", rate), ("ns", time))
+    return named.get((octets, rate, time)) or " ".join(f"({name})^{power}" for name, power in parts if power)
+
+
+def finite_or_none(value: float) -> float | None:
+    """Return a value for JSON, which has neither infinity nor NaN."""
+    return value if math.isfinite(value) else None
+
+
+def _median(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return statistics.median_low(known) if any(map(math.isinf, known)) else _plain_median(known)
+
+
+def _plain_median(values: Sequence[float]) -> float:
+    return statistics.median(values) if values else math.nan
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    return _least(values), _most(values)
+
+
+def _least(values: Iterable[float]) -> float:
+    return min((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+def _most(values: Iterable[float]) -> float:
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+def figure_rows(
+    measure: Measure, values: Mapping[str, tuple[tuple[float, ...], ...]], more: Iterable[str]
+) -> tuple[FigureRow, ...]:
+    """Return the rows of an experiment: its bands, then what is published without one, then ``more``.
+
+    ``values`` has the values of each figure on each seed.
+    """
+    published: dict[str, list[Published]] = {}
+    for each in measure.published:
+        published.setdefault(each.figure, []).append(each)
+
+    def row(text: str, band: Band | None = None) -> FigureRow:
+        said = tuple(published.get(text, ()))
+        return FigureRow(figure=parse_figure(text), values=values[text], band=band, published=said)
+
+    rows = [row(band.figure, band) for band in measure.bands]
+    shown = {band.figure for band in measure.bands}
+    rows += [row(text) for text in dict.fromkeys((*published, *more)) if text not in shown]
+    return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Whether an expectation held on each seed, and in words with which values."""
+
+    text: str
+    held: tuple[bool, ...]
+    shown: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Return whether it held on all seeds."""
+        return all(self.held)
+
+    def sentence(self) -> str:
+        """Return it for a person, with the values of the first seed that is against it."""
+        if self.holds:
+            return f"holds: {self.text} ({self.shown[0]})"
+        first = self.held.index(False)
+        seeds = f" on {self.held.count(False)} of {len(self.held)} seeds" if len(self.held) > 1 else ""
+        return f"does not hold{seeds}: {self.text} ({self.shown[first]})"
+
+
+class Outcome:
+    """The runs of one experiment on several seeds; ``others`` are runs that its figures name by ``@``.
+
+    These have as many seeds, the same ones.  ``figures`` are shown besides the experiment's own.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        runs: Sequence[RunFigures],
+        *,
+        variant: str = "",
+        label: str = "",
+        others: Mapping[str, Sequence[RunFigures]] | None = None,
+        figures: Sequence[str] = (),
+    ) -> None:
+        self.experiment = experiment
+        self.variant = variant
+        self.label = label
+        """What it is called beside other outcomes; empty for its mechanism."""
+        self.runs = list(runs)
+        self._others = others or {}
+        self._figures = figures
+
+    @property
+    def name(self) -> str:
+        """The scenario's name, with its variant."""
+        return f"{self.experiment.name}:{self.variant}" if self.variant else self.experiment.name
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds, in the order of all values."""
+        return tuple(run.result.seed for run in self.runs)
+
+    @cached_property
+    def rows(self) -> tuple[FigureRow, ...]:
+        """All figures: the experiment's own in the order that it names them, then the standard ones."""
+        measure = self.experiment.measure
+        own = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published)]
+        texts = dict.fromkeys((*own, *self._figures, *self._standard()))
+        values = {text: self.values(text) for text in texts}
+        return figure_rows(measure, values, [*self._figures, *self._standard()])
+
+    def values(self, text: str) -> tuple[tuple[float, ...], ...]:
+        """Return the values of a figure on each seed."""
+        figure = parse_figure(text)
+        values = []
+        for place, run in enumerate(self.runs):
+            others = self._others_of(place)
+            known = figure.runs <= set(others)  # what was stopped leaves some out
+            values.append(figure.evaluate(run, others) if known else (math.nan,))
+        return tuple(values)
+
+    def row(self, text: str) -> FigureRow:
+        """Return a figure on all seeds, without what is said of it."""
+        return FigureRow(figure=parse_figure(text), values=self.values(text))
+
+    def _others_of(self, place: int) -> dict[str, RunFigures]:
+        return {name: each[place] for name, each in self._others.items() if place < len(each)}
+
+    def check(self, expectation: Expectation) -> Check:
+        """Return whether an expectation holds on each seed."""
+        held, shown = [], []
+        for place, run in enumerate(self.runs):
+            others = self._others_of(place)
+            if not expectation.runs <= set(others):
+                held.append(False)
+                shown.append("another run is missing")
+                continue
+            holds, values = expectation.check(run, others)
+            held.append(holds)
+            pieces = [
+                ", ".join(map(figure.show, each))
+                for figure, each in zip(expectation.figures, values, strict=True)
+                if figure.readings
+            ]
+            shown.append("; ".join(pieces))
+        return Check(text=expectation.text, held=tuple(held), shown=tuple(shown))
+
+    def _standard(self) -> Iterator[str]:
+        """Yield the figures that are shown of every experiment, as far as they make sense here."""
+        first = self.runs[0]
+        messages = any(run.result.messages for run in self.runs)
+        stopped = any(len(run.result.flow_control.time_ns) for run in self.runs)
+        for text in STANDARD:
+            if not (
+                (text.startswith("control") and not messages)
+                or (text.startswith("pause") and not stopped)
+                or (text == "control.lost" and not self.experiment.control.in_band)
+            ):
+                yield text
+        groups: dict[str, list[str]] = {}
+        for flow in first.result.flows:
+            groups.setdefault(flow.group, []).append(flow.name)
+        if len(first.result.flows) <= _FLOWS_SHOWN:
+            yield from (f"rate({flow.name})" for flow in first.result.flows)
+        for group, names in groups.items():
+            if len(names) > 1:
+                yield f"mean(rate({group}))"
+        for flow in first.result.flows[:_FLOWS_SHOWN]:
+            if any(run.measure("tps", flow.name, (), None, None) > 0 for run in self.runs):
+                kind = "latency" if self._transacts(flow.name) else "fct"
+                yield from (f"{name}({flow.name})" for name in ("tps", kind, f"{kind}.p99"))
+                if kind == "fct":
+                    yield from (f"{name}({flow.name})" for name in ("slowdown", "slowdown.p99"))
+
+    def _transacts(self, name: str) -> bool:
+        return any(
+            flow.name == name and flow.pattern.value == "transactions" for flow in self.experiment.flows
+        )
+
+    @property
+    def holds(self) -> bool:
+        """Return whether all bands hold."""
+        return all(row.holds for row in self.rows)
+
+    def table(self, paint: Paint = plain) -> str:
+        """Return the outcome for a person: figures beside published ones, then what never happened."""
+        experiment = self.experiment
+        seeds = ", ".join(map(str, self.seeds))
+        facts = [
+            ("source", experiment.source or "–"),
+            ("control", control_text(experiment)),
+            ("time", self._time_text()),
+            ("queue of", self.runs[0].main_port),
+            ("seeds" if len(self.seeds) > 1 else "seed", seeds),
+        ]
+        parts = [
+            f"{paint(self.name, 'title')}: {experiment.title}\n{pairs(facts, paint=paint)}",
+            figure_table(self.rows, paint=paint),
+        ]
+        if lines := [*problems(self.runs), *explanations(self.runs)]:
+            parts.append("\n".join(lines))
+        return "\n\n".join(parts)
+
+    def _time_text(self) -> str:
+        first = self.runs[0]
+        measured = f"measured {format_time(first.from_ns)} to {format_time(first.until_ns)}"
+        text = f"{format_time(first.result.duration_ns)}, {measured}"
+        return text if first.result.complete else f"{text} (stopped)"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the outcome for JSON."""
+        first = self.runs[0]
+        return {
+            "schema": "ecmproto/lab/1",
+            "scenario": self.experiment.name,
+            "variant": self.variant,
+            "title": self.experiment.title,
+            "source": self.experiment.source,
+            "mechanism": self.experiment.control.mechanism,
+            "flow_control": self.experiment.control.flow_control,
+            "parameters": list(self.experiment.control.parameters),
+            "in_band": self.experiment.control.in_band,
+            "seeds": list(self.seeds),
+            "duration_ns": first.result.duration_ns,
+            "measured_ns": [first.from_ns, first.until_ns],
+            "complete": all(run.result.complete for run in self.runs),
+            "port": first.main_port,
+            "figures": [row.as_dict() for row in self.rows],
+            "problems": list(problems(self.runs)),
+            "explanations": list(explanations(self.runs)),
+            "events": sum(run.result.events for run in self.runs),
+            "elapsed_s": sum(run.result.elapsed_s for run in self.runs),
+        }
+
+
+def control_text(experiment: Experiment) -> str:
+    """Return the mechanism with its parameters, flow control beneath it, and how messages travel."""
+    control = experiment.control
+    text = " ".join((control.mechanism, *control.parameters))
+    if control.flow_control:
+        text += f", over {control.flow_control}"
+    if control.mechanism in BASELINES:
+        return text
+    return f"{text}, messages {'in band' if control.in_band else 'out of band'}"
+
+
+_HEADINGS = ("figure", "ours", "range", "published", "band", "verdict")
+
+
+def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
+    """Return figures in lines; columns that nothing stands in are left out."""
+    cells = [
+        (
+            row.figure.text, row.ours_text(), row.range_text(), row.published_text(), row.band_text(),
+            row.verdict_text(),
+        )
+        for row in rows
+    ]  # fmt: skip
+    used = [place for place in range(len(_HEADINGS)) if place < 2 or any(row[place] for row in cells)]
+    widths = {place: max(len(row[place]) for row in (_HEADINGS, *cells)) for place in used}
+    lines = []
+    for number, row in enumerate((_HEADINGS, *cells)):
+        style = "title" if not number else ""
+        held = number == 0 or rows[number - 1].holds
+        texts = []
+        for place in used:
+            text = row[place].rjust(widths[place]) if place == 1 else row[place].ljust(widths[place])
+            name = style or ("name" if place == 0 else "error" if place == 5 and not held else "")
+            texts.append(paint(text, name) if name and text.strip() else text)
+        lines.append(f"  {'  '.join(texts)}".rstrip())
+    return "\n".join(lines)
+
+
+_WIDTH = 80
+
+
+class Comparison:
+    """Outcomes of one scenario side by side: its own mechanism, others, and the baselines.
+
+    Queue figures of all are about the same port: the first's.
+    """
+
+    def __init__(self, outcomes: Mapping[str, Outcome]) -> None:
+        self.outcomes = dict(outcomes)
+        main_port = next(iter(self.outcomes.values())).runs[0].main_port
+        for outcome in self.outcomes.values():
+            for run in outcome.runs:
+                run.main_port = main_port
+
+    @property
+    def figures(self) -> list[str]:
+        """The figures that any of them shows, in the order of the first."""
+        texts = [row.figure.text for outcome in self.outcomes.values() for row in outcome.rows]
+        return [text for text in dict.fromkeys(texts) if not parse_figure(text).runs]
+
+    def table(self, paint: Paint = plain) -> str:
+        """Return a line for each figure, a column for each outcome, and what is published."""
+        first = next(iter(self.outcomes.values()))
+        published = {row.figure.text: row.published_text() for row in first.rows}
+        names = list(self.outcomes)
+        lines: list[tuple[str, list[str]]] = [("", [*names, "published"])]
+        for text in self.figures:
+            medians = [outcome.row(text).ours_text() for outcome in self.outcomes.values()]
+            lines.append((text, [*medians, published.get(text, "")]))
+        if not any(cells[-1] for _, cells in lines[1:]):
+            lines = [(text, cells[:-1]) for text, cells in lines]
+        seeds = ", ".join(map(str, first.seeds))
+        title = f"{paint(first.experiment.name, 'title')}: {first.experiment.title}; {', '.join(names)}"
+        facts = [("queue of", first.runs[0].main_port), ("seeds" if len(first.seeds) > 1 else "seed", seeds)]
+        table = "\n".join(line.rstrip() for line in columns_of(lines, paint=paint).splitlines())
+        parts = [f"{title}\n{pairs(facts, paint=paint)}", table, self._curves(paint)]
+        said = [
+            f"{name}: {line}"
+            for name, outcome in self.outcomes.items()
+            for line in (*problems(outcome.runs), *explanations(outcome.runs))
+        ]
+        return "\n\n".join([*parts, "\n".join(said)] if said else parts)
+
+    def _curves(self, paint: Paint) -> str:
+        """Return the queue of each over all of the time, the first seed's, on one scale."""
+        ports = {name: outcome.runs[0].port("") for name, outcome in self.outcomes.items()}
+        top = max(int(port.peak_octets.max(initial=0)) for port in ports.values())
+        width = max(map(len, ports))
+        lines = [
+            f"  {name.ljust(width)}  "
+            + paint(sparkline(port.peak_octets.tolist(), top=top, width=_WIDTH - width), "congestion")
+            for name, port in ports.items()
+        ]
+        return "\n".join([paint(f"queues over time, full height {format_octets(top)}", "title"), *lines])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison for JSON."""
+        runs = {name: outcome.as_dict() for name, outcome in self.outcomes.items()}
+        return {"schema": "ecmproto/lab-comparison/1", "runs": runs}
+
+
+# What is wrong, and what never happened -------------------------------------------------------------------
+
+
+def problems(runs: Sequence[RunFigures]) -> Iterator[str]:
+    """Yield sentences about runs that cannot be trusted, were stopped, or came to a standstill."""
+    distrust = "its figures are not to be trusted"
+    for run in runs:
+        result = run.result
+        seed = f"seed {result.seed}"
+        missing = result.conservation.missing_frames
+        if missing:
+            lost = "lost" if missing > 0 else "made"
+            yield f"{seed}: the simulation itself {lost} {counted(abs(missing), 'frame')}: {distrust}"
+        for port in result.ports:
+            if min(port.octet_ns.min(initial=0), port.level_octets.min(initial=0)) < 0:
+                yield f"{seed}: the queue of {port.name} was below 0: {distrust}"
+        for deadlock in result.deadlocks[:1]:
+            circle = " → ".join((*deadlock.ports, deadlock.ports[0]))
+            yield f"{seed}: a pause deadlock from {format_time(deadlock.time_ns)} on: {circle}"
+        if not result.complete:
+            reached, whole = result.duration_ns, result.experiment.duration_ns
+            yield f"{seed}: stopped at {format_time(reached)} of {format_time(whole)}"
+
+
+def explanations(runs: Sequence[RunFigures]) -> Iterator[str]:
+    """Yield a sentence for each thing that one may have waited for and that no run saw, saying why."""
+    if not runs:
+        return
+    yield from _no_flow_control(runs)
+    yield from _no_messages(runs)
+    yield from _no_drops(runs)
+    yield from _idle_flows(runs)
+
+
+def _no_flow_control(runs: Sequence[RunFigures]) -> Iterator[str]:
+    control = runs[0].result.experiment.control
+    kind = control.flow_control or (control.mechanism if control.mechanism in ("pause", "pfc") else None)
+    fired = any(port.xoff_frames.any() for run in runs for port in run.result.ports)
+    if kind is None or fired or any(len(run.result.flow_control.time_ns) for run in runs):
+        return
+    ports = [port for run in runs for port in run.result.ports if port.xoff_octets]
+    if not ports:
+        yield f"{kind.upper()} never fired: no port has thresholds"
+        return
+    nearest = max(ports, key=lambda port: port.greatest_input_octets / (port.xoff_octets or 1))
+    peak, xoff = format_octets(nearest.greatest_input_octets), format_octets(nearest.xoff_octets or 0)
+    yield f"{kind.upper()} never fired: peak {peak} of XOFF {xoff}, at {nearest.name}"
+
+
+def _no_messages(runs: Sequence[RunFigures]) -> Iterator[str]:
+    mechanism = runs[0].result.experiment.control.mechanism
+    if mechanism in BASELINES or any(each.frames.any() for run in runs for each in run.result.messages):
+        return
+    if not machine_of(find_mechanism(mechanism), {}).kinds:
+        yield f"no {mechanism} message: the mechanism has none"
+        return
+    ports = [port for run in runs for port in run.result.ports if port.set_point_octets is not None]
+    if not ports:
+        watched = any(port.is_watched for run in runs for port in run.result.ports)
+        why = "nothing caused one" if watched else "no port has a congestion point"
+        yield f"no {mechanism} message: {why}"
+        return
+    longest = max(ports, key=lambda port: int(port.peak_octets.max(initial=0)) / (port.set_point_octets or 1))
+    peak, set_point = int(longest.peak_octets.max(initial=0)), longest.set_point_octets or 0
+    text = f"peak {format_octets(peak)} of Qeq {format_octets(set_point)}, at {longest.name}"
+    if peak <= set_point:
+        yield f"no {mechanism} message: no queue passed Qeq ({text})"
+    else:
+        sent = format_octets(int(longest.sent_octets.sum()))
+        yield f"no {mechanism} message: no sample was taken while a queue was above Qeq ({text}, {sent} sent)"
+
+
+def _no_drops(runs: Sequence[RunFigures]) -> Iterator[str]:
+    ports = [port for run in runs for port in run.result.ports if port.kind != "host"]
+    if any(port.dropped_frames.any() for port in ports):
+        return
+    sized = [port for port in ports if port.buffer_octets]
+    if not sized:
+        return
+    fullest = max(sized, key=lambda port: int(port.peak_octets.max(initial=0)) / port.buffer_octets)
+    peak, buffer = int(fullest.peak_octets.max(initial=0)), fullest.buffer_octets
+    text = f"no frame was dropped: peak {format_octets(peak)} of {format_octets(buffer)}, at {fullest.name}"
+    held_out = sum(int(flow.held_out_frames.sum()) for run in runs for flow in run.result.flows)
+    yield f"{text}; {counted(held_out, 'frame')} found full queues in NICs" if held_out else text
+
+
+def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[str]:
+    first = runs[0].result
+    for place, flow in enumerate(first.experiment.flows[: len(first.flows)]):
+        series = [run.result.flows[place] for run in runs]
+        if any(each.delivered_frames.any() for each in series):
+            continue
+        if flow.start_ns >= first.duration_ns:
+            why = (
+                f"it starts at {format_time(flow.start_ns)}, the run ends at {format_time(first.duration_ns)}"
+            )
+        elif not any(each.offered_frames.any() for each in series):
+            why = "its source had nothing to send"
+        elif not any(each.sent_frames.any() for each in series):
+            why = "nothing left its host: its limiter, PAUSE or a window held it"
+        else:
+            dropped = sum(int(each.dropped_frames.sum()) for each in series)
+            why = f"{counted(dropped, 'frame')} dropped on the way"
+        yield f"flow {flow.name} brought nothing: {why}"

@@ -1,0 +1,266 @@
+"""A page for each source document: its published figures and claims beside ours, over seeds nobody chose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from ecmproto.control.lab.model import Experiment
+from ecmproto.control.lab.results.measurements import RunFigures
+from ecmproto.control.lab.results.outcome import FigureRow, control_text, explanations, figure_rows, problems
+from ecmproto.control.lab.results.running import runs_named
+from ecmproto.control.lab.results.sweeps import seeds_of
+from ecmproto.control.lab.setup.figures import parse_figure
+from ecmproto.control.lab.setup.scenario import Scenario, load_scenario, scenario_names
+from ecmproto.control.lab.simulation.simulate import simulate
+from ecmproto.errors import counted
+from ecmproto.executors.protocol import Call, Task
+from ecmproto.executors.rows import Row
+from ecmproto.executors.running import task_key
+from ecmproto.units import format_time
+
+DOCUMENTS: Mapping[str, str] = {
+    "S000": "D. Bergamasco: Ethernet Congestion Manager, draft 0.1 (2007)",
+    "S001": "P. Thaler and R. Pan: IEEE 802.1Q Congestion Notification, and QCN (IETF 87, 2013)",
+    "S002": "M. Gusat et al.: E²CM, per-path ECM (IBM, 2007)",
+    "S003": "J. Jiang, R. Jain, C. So-In: FECN (2007)",
+    "S004": "J. Jiang, R. Jain: Analysis of Backward Congestion Notification (2008)",
+}
+"""The documents, by what scenarios call them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A scenario, or a variant of one, on its seeds."""
+
+    name: str
+    """With its variant."""
+    title: str
+    experiment: Experiment
+    seeds: tuple[int, ...]
+    rows: tuple[FigureRow, ...]
+    lines: tuple[str, ...]
+    """What is wrong, and what never happened."""
+
+    @property
+    def missed(self) -> list[FigureRow]:
+        """Return the rows whose band does not hold."""
+        return [row for row in self.rows if not row.holds]
+
+    @property
+    def judged(self) -> list[FigureRow]:
+        """Return the rows that have a band."""
+        return [row for row in self.rows if row.judged]
+
+
+def document_of(experiment: Experiment) -> str:
+    """Return which document an experiment is of: the first word of its source."""
+    word = experiment.source.replace(",", " ").split(maxsplit=1)
+    return word[0] if word and word[0] in DOCUMENTS else ""
+
+
+def entries_of(document: str) -> Iterator[Scenario]:
+    """Yield the scenarios of a document, each followed by its variants."""
+    for name in scenario_names():
+        scenario = load_scenario(name)
+        if document_of(scenario.experiment()) == document:
+            yield scenario
+            for variant in scenario.variants:
+                yield scenario.with_variant(variant)
+
+
+def tasks_of(scenario: Scenario, commit: str, seeds: int) -> list[Task]:
+    """Return the tasks of a scenario's entry: its seeds follow from its name and the commit."""
+    found = []
+    for seed in seeds_of(scenario.name, commit, seeds):
+        data = {"scenario": scenario.name, "seed": seed}
+        key = task_key(CALL, scenario.toml(), data)
+        found.append(Task(key=key, data=data, name=f"{scenario.name}, seed {seed}"))
+    return found
+
+
+class EntryRow(TypedDict):
+    """The row of a run, as `run_entry` returns it."""
+
+    digest: str
+    scenario: str
+    seed: int
+    figures: Mapping[str, Sequence[float | str | None]]
+    problems: Sequence[str]
+    explanations: Sequence[str]
+    events: int
+    elapsed_s: float
+
+
+def run_entry(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Run a scenario, and those that its figures are compared with, on one seed; return figures and lines."""
+    scenario = load_scenario(data["scenario"])
+    experiment = scenario.experiment()
+    seed = data["seed"]
+    run = RunFigures(simulate(experiment, seed=seed))
+    others = {}
+    for name in runs_named(experiment):
+        other = named_run(scenario, name)
+        others[name] = RunFigures(simulate(other.experiment(), seed=seed))
+    figures = {}
+    for text in texts_of(experiment):
+        values = parse_figure(text).evaluate(run, others)
+        figures[text] = [_kept(value) for value in values]
+    return {
+        "scenario": scenario.name,
+        "seed": seed,
+        "figures": figures,
+        "problems": list(problems([run])),
+        "explanations": list(explanations([run])),
+        "events": run.result.events,
+        "elapsed_s": round(run.result.elapsed_s, 3),
+    }
+
+
+CALL = Call(f"{__name__}:{run_entry.__name__}")
+"""What is done with each task of an entry."""
+
+
+def named_run(scenario: Scenario, name: str) -> Scenario:
+    """Return the run that figures call ``@name``: a variant of the scenario, or another mechanism in it."""
+    base, _, _ = scenario.name.partition(":")
+    if name in scenario.variants:
+        return load_scenario(base).with_variant(name)
+    return scenario.with_mechanism(name)
+
+
+_NEVER, _NONE = "never", None
+
+
+def _kept(value: float) -> float | str | None:
+    """Return a value as JSON has it; infinity and NaN as a word and null."""
+    if math.isnan(value):
+        return _NONE
+    return value if math.isfinite(value) else _NEVER
+
+
+def _value(kept: float | str | None) -> float:
+    return math.nan if kept is None else math.inf if isinstance(kept, str) else kept
+
+
+STANDARD = (
+    "queue.mean",
+    "queue.std",
+    "queue.peak",
+    "utilisation",
+    "jain(rate(*))",
+    "drops",
+    "control.overhead",
+)
+"""Figures that every entry has besides its own."""
+
+
+def texts_of(experiment: Experiment) -> list[str]:
+    """Return the figures of an entry."""
+    measure = experiment.measure
+    own = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published)]
+    return list(dict.fromkeys((*own, *STANDARD)))
+
+
+def entry_of(scenario: Scenario, rows: Sequence[Row]) -> Entry:
+    """Return the entry of a scenario from the rows of its points."""
+    experiment = scenario.experiment()
+    values = {
+        text: tuple(tuple(map(_value, row["figures"].get(text, (None,)))) for row in rows)
+        for text in texts_of(experiment)
+    }
+    said = [line for row in rows for line in row["problems"]]
+    said += _common([row["explanations"] for row in rows])
+    return Entry(
+        name=scenario.name,
+        title=scenario.variants.get(scenario.variant) or experiment.title,
+        experiment=experiment,
+        seeds=tuple(row["seed"] for row in rows),
+        rows=figure_rows(experiment.measure, values, STANDARD),
+        lines=tuple(said),
+    )
+
+
+def _common(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return the first seed's sentences of which every seed has one that begins alike."""
+    beginnings = [{line.partition(":")[0] for line in each} for each in lines]
+    return [line for line in lines[0] if all(line.partition(":")[0] in each for each in beginnings)]
+
+
+# Pages ----------------------------------------------------------------------------------------------------
+
+
+def page_name(document: str) -> str:
+    """Return the name of a document's page."""
+    return f"{document}.md"
+
+
+def page(document: str, entries: Sequence[Entry], *, commit: str, pictures: Mapping[str, str]) -> str:
+    """Return a document's page as Markdown; ``pictures`` are files by the names of entries."""
+    judged = [row for entry in entries for row in entry.judged]
+    held = sum(row.holds for row in judged)
+    parts = [
+        f"# {document}: {DOCUMENTS[document]}",
+        f"Made by `make papers` with the code of `{commit}`; seeds are words of SHA-256(scenario + that). "
+        f"{held} of {counted(len(judged), 'band')} hold, on nine seeds of ten or more.",
+        *(_section(entry, pictures.get(entry.name, "")) for entry in entries),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(entry: Entry, picture: str) -> str:
+    experiment = entry.experiment
+    measure = experiment.measure
+    until_ns = measure.until_ns or experiment.duration_ns
+    about = [
+        f"{entry.title}. {experiment.source}.",
+        f"Control: {control_text(experiment)}. {format_time(experiment.duration_ns)}, measured from "
+        f"{format_time(measure.from_ns)} to {format_time(until_ns)}. "
+        f"{counted(len(entry.seeds), 'seed')}: {', '.join(map(str, entry.seeds))}.",
+    ]
+    parts = [f"## {entry.name}", "\n".join(about), table(entry.rows)]
+    notes = [f"- Outside its band: `{row.figure.text}`, {row.verdict_text()}." for row in entry.missed]
+    noted = [(band.note, band.figure) for band in measure.bands]
+    noted += [(each.note, each.figure) for each in measure.published]
+    for note in dict.fromkeys(note for note, _ in noted if note):
+        about_it = dict.fromkeys(f"`{figure}`" for own, figure in noted if own == note)
+        notes.append(f"- {note}: {', '.join(about_it)}.")
+    notes += [f"- {line}." for line in entry.lines]
+    if notes:
+        parts.append("\n".join(notes))
+    if picture:
+        parts.append(f"![Queue and rates of {entry.name}]({picture})")
+    return "\n\n".join(parts)
+
+
+def table(rows: Iterable[FigureRow]) -> str:
+    """Return figures as a Markdown table."""
+    lines = ["| figure | ours | range | published | band | verdict |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        sources = "; ".join(dict.fromkeys(each.source for each in row.published if each.source))
+        published = row.published_text() + (f" ({sources})" if sources else "")
+        cells = [
+            f"`{row.figure.text}`", row.ours_text(), row.range_text(), published, row.band_text(),
+            row.verdict_text(),
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def index(entries: Mapping[str, Sequence[Entry]]) -> str:
+    """Return the page that leads to the documents': how many bands of each scenario hold."""
+    lines = [
+        "# Published and ours",
+        "",
+        "Each published figure of the documents beside what the laboratory gives; made by `make papers`.",
+        "",
+        "| document | scenario | bands that hold |",
+        "|---|---|---|",
+    ]
+    for document, each in entries.items():
+        for entry in each:
+            held = f"{len(entry.judged) - len(entry.missed)} of {len(entry.judged)}" if entry.judged else "–"
+            lines.append(f"| [{document}]({page_name(document)}) | {entry.name} | {held} |")
+    return "\n".join(lines) + "\n"

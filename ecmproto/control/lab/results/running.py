@@ -1,0 +1,111 @@
+"""Runs of experiments over seeds: in this process, or several at a time in others."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ecmproto._version import __version__
+from ecmproto.control.lab.model import Experiment
+from ecmproto.control.lab.results.measurements import RunFigures
+from ecmproto.control.lab.setup.figures import Expectation, check_borders, parse_figure
+from ecmproto.control.lab.simulation.series import RunResult, Watch
+from ecmproto.control.lab.simulation.simulate import simulate
+from ecmproto.frames.capture import PcapngWriter
+
+WatchOf = Callable[[Experiment, int], Watch]
+"""Makes the watch of a run; it can stop that run, and all that come after it."""
+
+
+class Runs:
+    """Experiments by name, run on the same seeds; ``stopped`` once a watch has ended one.
+
+    All frames of the very first run go to ``trace``.
+    """
+
+    def __init__(
+        self,
+        experiments: Mapping[str, Experiment],
+        seeds: Sequence[int],
+        *,
+        jobs: int = 1,
+        trace: PcapngWriter | None = None,
+    ) -> None:
+        self.experiments = dict(experiments)
+        self.seeds = list(seeds)
+        self.jobs = jobs
+        self.trace = trace
+        self.stopped = False
+        self.results: dict[str, list[RunFigures]] = {}
+
+    def run(self, watch_of: WatchOf | None = None, done: Callable[[RunResult], None] | None = None) -> None:
+        """Run all of them; a run that is stopped is kept as far as it came, those behind it are left out."""
+        tasks = [
+            (name, experiment, seed) for name, experiment in self.experiments.items() for seed in self.seeds
+        ]
+        try:
+            for name, result in self._results(tasks, watch_of):
+                self.results.setdefault(name, []).append(RunFigures(result))
+                if done is not None:
+                    done(result)
+                if not result.complete:
+                    self.stopped = True
+                    return
+        except KeyboardInterrupt:
+            self.stopped = True
+
+    def _results(
+        self, tasks: Sequence[tuple[str, Experiment, int]], watch_of: WatchOf | None
+    ) -> Iterator[tuple[str, RunResult]]:
+        here = tasks if self.jobs == 1 else tasks[:1]
+        for number, (name, experiment, seed) in enumerate(here):
+            watch = watch_of(experiment, seed) if watch_of else None
+            trace = None if number else self.trace
+            yield name, simulate(experiment, seed=seed, watch=watch, trace=trace)
+        if left := tasks[len(here) :]:
+            context = multiprocessing.get_context("spawn")
+            with context.Pool(min(self.jobs, len(left)), initializer=_ignore_interrupts) as pool:
+                yield from pool.imap(_run_task, left)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _run_task(task: tuple[str, Experiment, int]) -> tuple[str, RunResult]:
+    name, experiment, seed = task
+    return name, simulate(experiment, seed=seed)
+
+
+def runs_named(
+    experiment: Experiment, *, figures: Sequence[str] = (), expectations: Sequence[Expectation] = ()
+) -> list[str]:
+    """Return the other runs that an experiment's figures, more of them and expectations name by ``@``.
+
+    SpecError for a range of time that is not of whole windows.
+    """
+    measure = experiment.measure
+    own = [*map(parse_figure, figures), *(figure for each in expectations for figure in each.figures)]
+    for figure in own:
+        check_borders(figure.times_ns, measure.window_ns, experiment.duration_ns)
+    texts = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published), *figures]
+    named = [name for text in texts for name in sorted(parse_figure(text).runs)]
+    named += [name for each in expectations for name in sorted(each.runs)]
+    return list(dict.fromkeys(named))
+
+
+def commit_of_code() -> str:
+    """Return the commit of the checkout that this code is from; its version where it is installed."""
+    root = Path(__file__).resolve().parents[4]
+    if not (root / ".git").exists():
+        return __version__
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return __version__
+    return found.stdout.strip()

@@ -1,0 +1,345 @@
+"""Sweeps: many points of an experiment's parameters, with seeds, that go on where they ended.
+
+A point is settings (``path=value``) and a seed.  Its row, of figures, is a line of the result file, under a
+digest of the scenario, the figures, the point, the seed and the code (`ecmproto.executors.running`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import itertools
+import math
+import os
+import statistics
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypedDict, overload
+
+from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.executors.protocol import Call, Executor, Task, TaskResult
+from ecmproto.executors.rows import Row, RowStore
+from ecmproto.executors.running import Tally, run_tasks, task_key
+
+if TYPE_CHECKING:
+    from ecmproto.control.lab.model import Experiment
+    from ecmproto.control.lab.setup.figures import Figure
+    from ecmproto.control.lab.setup.scenario import Scenario
+
+MOST_POINTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A parameter and the values that it takes, as they are written."""
+
+    path: str
+    values: tuple[str, ...]
+
+
+def parse_axis(text: str) -> Axis:
+    """Return the axis that ``path=a,b,c`` is; a range of whole numbers may be written ``path=1..4``."""
+    path, equals, listed = text.partition("=")
+    values = tuple(value.strip() for value in listed.split(",") if value.strip())
+    if not equals or not path.strip() or not values:
+        raise ParameterError(
+            name="sweep", needed="a parameter and its values, as rp.ru=4Mb/s,8Mb/s", got=shown(text)
+        )
+    if len(values) == 1 and ".." in values[0]:
+        values = _whole_numbers(values[0]) or values
+    if len(set(values)) < len(values):
+        raise ParameterError(name="sweep", needed="each value once", got=shown(text))
+    return Axis(path=path.strip(), values=values)
+
+
+def _whole_numbers(text: str) -> tuple[str, ...]:
+    first, _, last = text.partition("..")
+    if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) < int(first) + MOST_POINTS):
+        return ()
+    return tuple(str(number) for number in range(int(first), int(last) + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One run: what is set, and the seed."""
+
+    settings: tuple[tuple[str, str], ...]
+    seed: int
+
+    @property
+    def text(self) -> str:
+        """The settings for a person."""
+        return ", ".join(f"{path}={value}" for path, value in self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Combinations(Sequence[Point]):
+    """Points that are made when they are asked for: of the combinations of values, those of ``numbers``."""
+
+    axes: Sequence[Axis]
+    seeds: Sequence[int]
+    numbers: range
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> Point: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Point]: ...
+
+    def __getitem__(self, place: int | slice) -> Point | Sequence[Point]:
+        if isinstance(place, slice):
+            return replace(self, numbers=self.numbers[place])
+        number, seed = divmod(self.numbers[place], len(self.seeds))
+        settings = []
+        for axis in reversed(self.axes):
+            number, value = divmod(number, len(axis.values))
+            settings.append((axis.path, axis.values[value]))
+        return Point(settings=tuple(reversed(settings)), seed=self.seeds[seed])
+
+
+def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> Sequence[Point]:
+    """Return every combination of the axes' values, each with every seed; the last axis runs fastest."""
+    combinations = math.prod(len(axis.values) for axis in axes) * len(seeds)
+    if combinations > MOST_POINTS:
+        raise ParameterError(name="sweep", needed=f"at most {MOST_POINTS:,} points", got=f"{combinations:,}")
+    paths = [axis.path for axis in axes]
+    if len(set(paths)) < len(paths):
+        raise ParameterError(name="sweep", needed="each parameter once", got=", ".join(paths))
+    return _Combinations(axes, seeds, range(combinations))
+
+
+def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
+    """Return a point for each line of ``path=value path=value``, each with every seed; # begins a comment.
+
+    A line that stands there twice is one point.
+    """
+    points = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        settings = [word.partition("=") for word in words]
+        for word, (path, equals, value) in zip(words, settings, strict=True):
+            if not (path and equals and value):
+                raise SpecError(where=f"line {number}", needed="path=value", got=shown(word))
+        if words:
+            given = tuple((path, value) for path, _, value in settings)
+            points += [Point(settings=given, seed=seed) for seed in seeds]
+    return list(dict.fromkeys(points))
+
+
+def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
+    """Return seeds that nobody chose: the words of 32 bits of SHA-256(``name`` + ``commit``), from the front.
+
+    Past the eighth they come from the digest of that text with 1, 2, … behind it.
+    """
+    words: list[int] = []
+    for block in itertools.count():
+        if len(words) >= count:
+            return tuple(words[:count])
+        digest = hashlib.sha256(f"{name}{commit}{block or ''}".encode()).digest()
+        words += [int.from_bytes(digest[at : at + 4]) for at in range(0, len(digest), 4)]
+    raise AssertionError  # itertools.count does not end
+
+
+# Runs -----------------------------------------------------------------------------------------------------
+
+
+def sweep_call(scenario: Scenario, figures: Sequence[str]) -> Call:
+    """Return what is done with each point of a sweep: `run_point`."""
+    document = scenario.document
+    place = {"folder": os.path.abspath(document.folder), "outside": document.outside}
+    options = {"scenario": scenario.toml(), "figures": list(figures), **place}
+    return Call(f"{__name__}:{run_point.__name__}", options, outside=tuple(place))
+
+
+class PointRow(TypedDict):
+    """The row of a point, as `run_point` returns it."""
+
+    digest: str
+    settings: Mapping[str, str]
+    seed: int
+    figures: Mapping[str, Sequence[float | None]]
+    events: int
+    elapsed_s: float
+
+
+def run_point(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Run a point of a scenario and return its figures, those that have no finite value as None."""
+    from ecmproto.control.lab.results.measurements import RunFigures
+    from ecmproto.control.lab.simulation.simulate import simulate
+
+    settings = tuple((path, value) for path, value in data["settings"])
+    result = simulate(
+        _experiment(options["scenario"], options["folder"], options["outside"], settings), seed=data["seed"]
+    )
+    run = RunFigures(result)
+    values = {text: _figure(text).evaluate(run) for text in options["figures"]}
+    finite = {
+        text: [value if math.isfinite(value) else None for value in each] for text, each in values.items()
+    }
+    given = {"settings": dict(data["settings"]), "seed": data["seed"]}
+    return {**given, "figures": finite, "events": result.events, "elapsed_s": round(result.elapsed_s, 3)}
+
+
+@functools.lru_cache(maxsize=4)
+def _scenario(toml: str, folder: str, outside: bool) -> Scenario:
+    from ecmproto.control.lab.setup.scenario import read_scenario
+
+    return read_scenario(io.BytesIO(toml.encode()), folder=folder, outside=outside)
+
+
+@functools.lru_cache(maxsize=4)
+def _experiment(toml: str, folder: str, outside: bool, settings: tuple[tuple[str, str], ...]) -> Experiment:
+    """Return the experiment of a point, once for all of its seeds."""
+    return with_settings(_scenario(toml, folder, outside), settings).experiment()
+
+
+@functools.lru_cache(maxsize=64)
+def _figure(text: str) -> Figure:
+    from ecmproto.control.lab.setup.figures import parse_figure
+
+    return parse_figure(text)
+
+
+def with_settings(scenario: Scenario, settings: Iterable[Sequence[str]]) -> Scenario:
+    """Return a scenario at a point of the sweep; SpecError for a key or a value that it cannot have."""
+    for path, value in settings:
+        scenario = scenario.with_value(path, value)
+    return scenario
+
+
+def point_task(point: Point, call: Call) -> Task:
+    """Return the task that a point is."""
+    data = {"settings": [list(each) for each in point.settings], "seed": point.seed}
+    return Task(key=task_key(call, data), data=data, name=f"{point.text}, seed {point.seed}")
+
+
+def row_of(result: TaskResult) -> Row:
+    """Return the row of a point; where it has no figures, its settings, its seed and ``failure``."""
+    failure = result.failure
+    data = result.task.data
+    point = {"digest": result.task.key, "settings": dict(data["settings"]), "seed": data["seed"]}
+    if failure is None:
+        return {**result.row, **point}
+    return {
+        **point,
+        "failure": {"kind": failure.kind, "error": failure.error, "sentence": failure.sentence},
+    }
+
+
+def in_order(rows: Iterable[Row], points: Iterable[Point]) -> list[Row]:
+    """Return rows in the order of their points."""
+    places = {(tuple(dict(point.settings).items()), point.seed): place for place, point in enumerate(points)}
+    return sorted(rows, key=lambda row: places[tuple(row["settings"].items()), row["seed"]])
+
+
+@dataclass(frozen=True, slots=True)
+class _PointTasks(Collection[Task]):
+    """The tasks that points are, made when it is their turn."""
+
+    points: Sequence[Point]
+    call: Call
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[Task]:
+        return (point_task(point, self.call) for point in self.points)
+
+    def __contains__(self, task: object) -> bool:
+        return any(task == each for each in self)
+
+
+def run_sweep(
+    points: Sequence[Point],
+    call: Call,
+    *,
+    executor: Executor,
+    store: RowStore | None = None,
+    tally: Tally | None = None,
+    progress: Callable[[Tally], None] = lambda tally: None,
+) -> Iterator[Row]:
+    """Yield the row of each point, as it is done: those first that the store has; `row_of`, `run_tasks`.
+
+    Points, each there once, are made into tasks when it is their turn.
+    """
+    told = tally if tally is not None else Tally()
+    told.total = len(points)
+    tasks = _PointTasks(points, call)
+    for result in run_tasks(tasks, call, executor=executor, store=store, tally=told, progress=progress):
+        yield row_of(result)
+
+
+# Tables ---------------------------------------------------------------------------------------------------
+
+
+def value_of(row: Row, figure: str) -> float:
+    """Return the mean of a figure's values in a row; NaN where it has none."""
+    values = [value for value in row["figures"].get(figure, ()) if value is not None]
+    return statistics.fmean(values) if values else math.nan
+
+
+def cells(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> dict[tuple[str, ...], list[float]]:
+    """Return the values of a figure on all seeds for each combination of the axes' values."""
+    found: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        settings: Mapping[str, str] = row["settings"]
+        key = tuple(settings.get(axis.path, "") for axis in axes)
+        found.setdefault(key, []).append(value_of(row, figure))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a factor, or several together, do to a figure: half the change from low to high."""
+
+    factors: tuple[str, ...]
+    """None for the mean."""
+    effect: float
+    explained: float
+    """The share of the figure's variation that is due to it; NaN for the mean."""
+
+
+def effects(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> list[Effect]:
+    """Return the effects of a 2ᵏ design (S004 has k = 2): the mean, each factor, and what they do together.
+
+    The second value of each axis is the high one.  What remains, of the seeds, is the last: without factors,
+    its effect NaN.  ParameterError unless every axis has two values and every combination a number.
+    """
+    for axis in axes:
+        if len(axis.values) != 2:
+            got = f"{axis.path} with {len(axis.values)}"
+            raise ParameterError(name="effects", needed="two values of each parameter", got=got)
+    values = cells(rows, axes, figure)
+    corners = list(itertools.product(*(axis.values for axis in axes)))
+    if any(not values.get(corner) or any(map(math.isnan, values[corner])) for corner in corners):
+        raise ParameterError(name="effects", needed=f"a value of {figure} everywhere", got="some without")
+    means = {corner: statistics.fmean(values[corner]) for corner in corners}
+    found = []
+    for size in range(len(axes) + 1):
+        for factors in itertools.combinations(range(len(axes)), size):
+            signs = [_sign(corner, axes, factors) for corner in corners]
+            contrast = math.fsum(sign * means[corner] for sign, corner in zip(signs, corners, strict=True))
+            found.append((factors, contrast / len(corners)))
+    repeats = min(len(values[corner]) for corner in corners)
+    errors = math.fsum((value - means[corner]) ** 2 for corner in corners for value in values[corner])
+    shares = [len(corners) * repeats * effect**2 for factors, effect in found if factors]
+    total = math.fsum([*shares, errors])
+    named = [
+        Effect(
+            factors=tuple(axes[place].path for place in factors),
+            effect=effect,
+            explained=len(corners) * repeats * effect**2 / total if factors and total else math.nan,
+        )
+        for factors, effect in found
+    ]
+    if repeats > 1:
+        named.append(Effect(factors=(), effect=math.nan, explained=errors / total if total else math.nan))
+    return named
+
+
+def _sign(corner: Sequence[str], axes: Sequence[Axis], factors: Sequence[int]) -> int:
+    return math.prod(1 if corner[place] == axes[place].values[1] else -1 for place in factors)

@@ -1,0 +1,799 @@
+"""Experiments from the tables of a scenario (`ecmproto.control.lab.setup.keys`)."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ecmproto.control.lab.model import (
+    TCP,
+    Adapter,
+    Band,
+    Control,
+    Experiment,
+    Flow,
+    Host,
+    Link,
+    Measure,
+    Network,
+    Pattern,
+    Published,
+    Switch,
+    Thresholds,
+)
+from ecmproto.control.lab.setup.figures import (
+    RESERVED,
+    Dimension,
+    check_borders,
+    expand_flows,
+    expand_ports,
+    expand_range,
+    find_measurement,
+    parse_figure,
+    parse_value,
+)
+from ecmproto.control.lab.setup.keys import (
+    FLOW,
+    HOST,
+    NAMES,
+    PATTERN_KEYS,
+    RATES_BPS,
+    ROLES,
+    SECTIONS,
+    TCP_KEYS,
+    TIMES_NS,
+    Document,
+    Table,
+    applicable,
+    values_of,
+)
+from ecmproto.control.lab.setup.thresholds import thresholds_of_output
+from ecmproto.control.lab.setup.topology import MOST_HOSTS, parse_topology
+from ecmproto.control.lab.setup.values import (
+    NAME,
+    NUMBER,
+    OCTETS,
+    RATE,
+    TIME,
+    WORD,
+    did_you_mean,
+    read_value,
+)
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import UNITS, Parameter, Parameters
+from ecmproto.control.mechanisms.registry import find_mechanism, mechanism_names
+from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.paths import path_below
+
+MOST_FLOWS = 100_000
+
+
+def build(document: Document) -> Experiment:
+    """Return the experiment of a document; SpecError with the path of what is wrong."""
+    head = values_of(document.scenario, "scenario", "scenario")
+    network = _network(document, head)
+    flows = _flows(document, network)
+    mechanism = mechanism_of(document)
+    measure = _measure(document, head["duration"], network)
+    experiment = Experiment(
+        name=head["name"],
+        title=head["title"],
+        source=head["source"],
+        duration_ns=head["duration"],
+        overhead_octets=head["overhead"],
+        network=network,
+        flows=flows,
+        control=_control(document, mechanism, network),
+        measure=measure,
+    )
+    runs = {*document.variants, *mechanism_names()}
+    return replace(
+        experiment,
+        measure=replace(
+            measure,
+            bands=bands_of(document.band, "band", experiment, runs),
+            published=published_of(document.published, "published", experiment, runs),
+        ),
+    )
+
+
+def network_of(document: Document) -> Network:
+    """Return the network of a document; SpecError as `build`."""
+    return _network(document, values_of(document.scenario, "scenario", "scenario"))
+
+
+def _network(document: Document, head: Mapping[str, Any]) -> Network:
+    """Return the network: that of the topology line, with what tables change or add."""
+    line = head["topology"]
+    base = parse_topology(line, "topology").network() if line else Network(hosts=(), switches=(), links=())
+    hosts = {host.name: host for host in base.hosts}
+    switches = {switch.name: switch for switch in base.switches}
+    for number, table in enumerate(document.host):
+        where = f"host[{number}]"
+        values = values_of(table, "host", where)
+        for name in _nodes(values["name"], hosts, f"{where}.name"):
+            hosts[name] = _host(name, hosts.get(name), table, values, where)
+    for number, table in enumerate(document.switch):
+        where = f"switch[{number}]"
+        values = values_of(table, "switch", where)
+        for name in _nodes(values["name"], switches, f"{where}.name"):
+            switches[name] = _switch(name, switches.get(name), table, values, where)
+    if twice := hosts.keys() & switches.keys():
+        name = min(twice)
+        raise SpecError(where="switch", needed="names that no host has", got=shown(name))
+    links = {(link.a, link.b): link for link in base.links}
+    for number, table in enumerate(document.link):
+        _add_links(links, table, f"link[{number}]", {**hosts, **switches})
+    if not hosts:
+        raise SpecError(
+            where="scenario.topology", needed="a topology line, or tables [[host]]", got="neither"
+        )
+    network = Network(
+        hosts=tuple(hosts.values()), switches=tuple(switches.values()), links=tuple(links.values())
+    )
+    ends = Counter(end for link in network.links for end in (link.a, link.b))
+    for host in hosts:
+        if ends[host] != 1:
+            raise SpecError(where="link", needed=f"one link of host {host}", got=str(ends[host]))
+    return network
+
+
+def _nodes(patterns: Sequence[str], known: Mapping[str, Any], where: str) -> list[str]:
+    """Return the nodes that patterns name: ranges, patterns of known ones, or new names."""
+    names: dict[str, None] = {}
+    for pattern in patterns:
+        if "*" in pattern or "?" in pattern:
+            found = [name for name in known if fnmatchcase(name, pattern)]
+            if not found:
+                raise SpecError(where=where, needed="a pattern of nodes that there are", got=shown(pattern))
+        else:
+            found = _range(pattern, where)
+        names.update(dict.fromkeys(found))
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise SpecError(where=where, needed=WORD.needed, got=shown(name))
+    if len({*known, *names}) > MOST_HOSTS:
+        raise SpecError(where=where, needed=f"at most {MOST_HOSTS:,} nodes", got="more")
+    return list(names)
+
+
+def _range(pattern: str, where: str) -> list[str]:
+    try:
+        return expand_range(pattern)
+    except SpecError as error:
+        raise SpecError(where=where, needed=error.needed, got=error.got) from None
+
+
+def _host(name: str, known: Host | None, table: Table, values: Mapping[str, Any], where: str) -> Host:
+    host = known or Host(name=name)
+    changes = {"delay": "delay_ns", "reaction_delay": "reaction_delay_ns", "queue": "queue_octets"}
+    host = replace(host, **{changes[key]: values[key] for key in changes if key in table})
+    if not any(key.startswith("adapter.") for key in table):
+        return host
+    return replace(host, adapter=_adapter(host.adapter, table, values, f"{where}.adapter"))
+
+
+def _adapter(known: Adapter | None, table: Table, values: Mapping[str, Any], where: str) -> Adapter:
+    """Return an egress adapter: what a table lacks is as it was."""
+    changes: dict[str, Any] = {}
+    if "adapter.rate" in table:
+        rate = values["adapter.rate"]
+        _check_rate(rate.rate_bps, f"{where}.rate")
+        changes |= {"rate_bps": rate.rate_bps, "rate_changes": rate.changes}
+    if "adapter.buffer" in table:
+        changes["buffer"] = values["adapter.buffer"]
+    if pause := _thresholds(values, f"{where}.pause", "adapter.pause"):
+        changes["pause"] = pause
+    if known is not None:
+        return replace(known, **changes)
+    for name, attribute in (("rate", "rate_bps"), ("buffer", "buffer")):
+        if attribute not in changes:
+            key = HOST[f"adapter.{name}"]
+            raise SpecError(where=f"{where}.{name}", needed=f"{key.kind.needed}: {key.doc}", got="nothing")
+    return Adapter(**changes)
+
+
+def _thresholds(
+    values: Mapping[str, Any], where: str, prefix: str, on_output: bool = False
+) -> Thresholds | None:
+    high, low = values[f"{prefix}.high"], values[f"{prefix}.low"]
+    if high is None and low is None:
+        return None
+    if high is None or low is None:
+        lacking = "high" if high is None else "low"
+        raise SpecError(where=f"{where}.{lacking}", needed=OCTETS.needed, got="nothing")
+    if low > high:
+        needed = f"at most high, {OCTETS.show(high)}"
+        raise SpecError(where=f"{where}.low", needed=needed, got=OCTETS.show(low))
+    return Thresholds(high_octets=high, low_octets=low, on_output=on_output)
+
+
+def _switch(name: str, known: Switch | None, table: Table, values: Mapping[str, Any], where: str) -> Switch:
+    switch = known or Switch(name=name, buffer=values["buffer"])
+    changes = {"delay": "delay_ns", "buffer": "buffer", "memory": "memory", "partition": "partition"}
+    switch = replace(switch, **{changes[key]: values[key] for key in changes if key in table})
+    pause = _thresholds(values, f"{where}.pause", "pause", values["pause.on"] == "output")
+    if pause is None and values["pause.on"] == "output":
+        pause = thresholds_of_output(switch.buffer.octets)
+    return replace(switch, pause=pause) if pause else switch
+
+
+def _add_links(
+    links: dict[tuple[str, str], Link], table: Table, where: str, nodes: Mapping[str, Host | Switch]
+) -> None:
+    """Change the links that a table is about, or add them."""
+    values = values_of(table, "link", where)
+    a_names, b_names = (_ends(values[end], nodes, f"{where}.{end}") for end in ("a", "b"))
+    if len(links) + len(a_names) * len(b_names) > 10 * MOST_HOSTS:
+        raise SpecError(where=where, needed=f"at most {10 * MOST_HOSTS:,} links", got="more")
+    for a in a_names:
+        for b in b_names:
+            if a == b:
+                raise SpecError(where=f"{where}.b", needed="another node than a", got=shown(b))
+            place = (b, a) if (b, a) in links else (a, b)
+            link = links.get(place) or Link(a=a, b=b)
+            if place == (b, a):
+                link = _turned(link)
+            link = _changed(link, table, values, where)
+            links[place] = _turned(link) if place == (b, a) else link
+
+
+def _ends(patterns: Sequence[str], nodes: Mapping[str, Host | Switch], where: str) -> list[str]:
+    names = _nodes(patterns, nodes, where)
+    for name in names:
+        if name not in nodes:
+            raise SpecError(
+                where=where, needed="a host or a switch", got=shown(name), hint=did_you_mean(name, nodes)
+            )
+    return names
+
+
+def _turned(link: Link) -> Link:
+    """Return the same link, seen from its other end."""
+    back_bps = link.rate_bps if link.rate_back_bps is None else link.rate_back_bps
+    back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
+    same = back_bps == link.rate_bps and not (link.rate_changes or link.rate_changes_back)
+    return Link(
+        a=link.b,
+        b=link.a,
+        rate_bps=back_bps,
+        rate_back_bps=None if same else link.rate_bps,
+        propagation_ns=back_ns,
+        propagation_back_ns=None if back_ns == link.propagation_ns else link.propagation_ns,
+        rate_changes=link.rate_changes_back,
+        rate_changes_back=link.rate_changes,
+    )
+
+
+def _check_rate(rate_bps: int, where: str) -> None:
+    least, most = RATES_BPS
+    if not least <= rate_bps <= most:
+        needed = f"{RATE.show(least)} to {RATE.show(most)}"
+        raise SpecError(where=where, needed=needed, got=RATE.show(rate_bps))
+
+
+def _changed(link: Link, table: Table, values: Mapping[str, Any], where: str) -> Link:
+    changes: dict[str, Any] = {}
+    for key, rate, rate_changes in (
+        ("rate", "rate_bps", "rate_changes"),
+        ("rate_back", "rate_back_bps", "rate_changes_back"),
+    ):
+        if key in table:
+            _check_rate(values[key].rate_bps, f"{where}.{key}")
+            changes[rate], changes[rate_changes] = values[key].rate_bps, values[key].changes
+    if "rate" in table and values["rate"].changes and "rate_back" not in table and link.rate_back_bps is None:
+        changes["rate_back_bps"] = link.rate_bps  # changes are of one direction alone
+    for key, attribute in (("propagation", "propagation_ns"), ("propagation_back", "propagation_back_ns")):
+        if key in table:
+            changes[attribute] = values[key]
+    return replace(link, **changes)
+
+
+def _flows(document: Document, network: Network) -> tuple[Flow, ...]:
+    """Return the flows of all tables; SpecError for names that are taken, and for hosts out of reach."""
+    if not document.flow:
+        raise SpecError(where="flow", needed="at least one table [[flow]]", got="none")
+    hosts = [host.name for host in network.hosts]
+    pieces = _pieces(network)
+    found: dict[str, Flow] = {}
+    for number, table in enumerate(document.flow):
+        where = f"flow[{number}]"
+        for flow in _flows_of(table, where, hosts, document):
+            if flow.name in found:
+                raise SpecError(
+                    where=f"{where}.name", needed="a name that no other flow has", got=shown(flow.name)
+                )
+            if pieces[flow.source] != pieces[flow.destination]:
+                got = f"no way from {flow.source} to {flow.destination}"
+                raise SpecError(where=f"{where}.to", needed="hosts that can be reached", got=got)
+            if len(found) >= MOST_FLOWS:
+                raise SpecError(where=where, needed=f"at most {MOST_FLOWS:,} flows", got="more")
+            found[flow.name] = flow
+    groups = {flow.group for flow in found.values() if flow.group}
+    if clash := groups & found.keys() - {name for name, flow in found.items() if flow.group == name}:
+        raise SpecError(where="flow", needed="groups that are called as no flow is", got=shown(min(clash)))
+    return tuple(found.values())
+
+
+def _pieces(network: Network) -> dict[str, str]:
+    """Return for each node one that stands for all that can be reached from it."""
+    parent = {node: node for node in [*(h.name for h in network.hosts), *(s.name for s in network.switches)]}
+
+    def top(node: str) -> str:
+        while parent[node] != node:
+            parent[node] = node = parent[parent[node]]
+        return node
+
+    for link in network.links:
+        parent[top(link.a)] = top(link.b)
+    return {node: top(node) for node in parent}
+
+
+def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document) -> list[Flow]:
+    """Return the flows of one table."""
+    values = values_of(table, "flow", where)
+    pattern = Pattern(values["pattern"])
+    keys = applicable(table)
+    for key in table:
+        if key not in keys:
+            raise SpecError(
+                where=f"{where}.{key}", needed=f"no such key with pattern {pattern.value}", got=shown(key)
+            )
+    for key in PATTERN_KEYS[pattern][0]:
+        if key not in table and not (key == "rate" and "host_rate" in table):
+            raise SpecError(
+                where=f"{where}.{key}", needed=f"{FLOW[key].kind.needed}: {FLOW[key].doc}", got="nothing"
+            )
+    if "rate" in table and "host_rate" in table:
+        raise SpecError(where=f"{where}.host_rate", needed="either rate or host_rate", got="both")
+    if "shape" in table and values["times"] != "pareto":
+        raise SpecError(
+            where=f"{where}.shape", needed='times = "pareto", which alone has a shape', got=values["times"]
+        )
+    if values["stop"] is not None and values["stop"] <= values["start"]:
+        raise SpecError(
+            where=f"{where}.stop",
+            needed=f"later than start, {TIME.show(values['start'])}",
+            got=TIME.show(values["stop"]),
+        )
+    tcp = None
+    if "connections" in keys and (pattern is not Pattern.SIZES or any(key in table for key in TCP_KEYS)):
+        tcp = _tcp(values, where)
+    pairs = _pairs(values, where, hosts)
+    names = _names(values["name"], pairs, where)
+    share = Counter(source for source, _ in pairs)
+    shape = {"constant": -1.0, "exponential": 0.0, "pareto": values["shape"]}[values["times"]]
+    several = values["name"] if values["name"] and len(pairs) > 1 and NAME.fullmatch(values["name"]) else ""
+    base = Flow(
+        name="",
+        source="",
+        destination="",
+        pattern=pattern,
+        priority=values["priority"],
+        frame_octets=values["frame"],
+        start_ns=values["start"],
+        stop_ns=values["stop"],
+        random_start=values["random_start"],
+        on_ns=values["on"] or 0,
+        off_ns=values["off"] or 0,
+        shape=shape if pattern is Pattern.ON_OFF else 0.0,
+        connections=values["connections"],
+        tcp=tcp,
+        request_octets=values["request"],
+        response_octets=values["response"],
+        idle_ns=values["idle"],
+        sizes=_sizes(values["sizes"], f"{where}.sizes", document) if values["sizes"] else (),
+        bursts=_bursts(values["bursts"] or (), f"{where}.bursts"),
+        capture=_file(values["capture"], f"{where}.capture", document) if values["capture"] else "",
+        capture_source=values["capture_source"],
+        group=values["group"] or several,
+        hops=values["hops"],
+    )
+    return [
+        replace(
+            base,
+            name=name,
+            source=source,
+            destination=destination,
+            rate_bps=values["rate"] or (values["host_rate"] or 0) // share[source],
+        )
+        for name, (source, destination) in zip(names, pairs, strict=True)
+    ]
+
+
+def _tcp(values: Mapping[str, Any], where: str) -> TCP:
+    if values["tcp.rto_min"] > values["tcp.rto_max"]:
+        needed = f"at most rto_max, {TIME.show(values['tcp.rto_max'])}"
+        raise SpecError(where=f"{where}.tcp.rto_min", needed=needed, got=TIME.show(values["tcp.rto_min"]))
+    return TCP(
+        algorithm=values["tcp.algorithm"],
+        window=values["tcp.window"],
+        initial_window=values["tcp.initial_window"],
+        rto_min_ns=values["tcp.rto_min"],
+        rto_max_ns=values["tcp.rto_max"],
+        delayed_ack=values["tcp.delayed_ack"],
+        ack_octets=values["tcp.ack"],
+        syn=values["tcp.syn"],
+    )
+
+
+def _pairs(values: Mapping[str, Any], where: str, hosts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the source and the destination of each flow of a table."""
+    sources = _hosts(values["from"], hosts, f"{where}.from")
+    everywhere = values["to"] in (("all others",), ("all",))
+    destinations = list(hosts) if everywhere else _hosts(values["to"], hosts, f"{where}.to")
+    if values["match"] == "one to one":
+        if len(sources) != len(destinations):
+            needed = f"as many as there are sources, {len(sources)}"
+            raise SpecError(where=f"{where}.to", needed=needed, got=str(len(destinations)))
+        pairs = list(zip(sources, destinations, strict=True))
+    else:
+        if len(sources) * len(destinations) > 2 * MOST_FLOWS:
+            raise SpecError(where=where, needed=f"at most {MOST_FLOWS:,} flows", got="more")
+        pairs = [(source, destination) for source in sources for destination in destinations]
+    pairs = [pair for pair in pairs if pair[0] != pair[1]]
+    if not pairs:
+        raise SpecError(where=f"{where}.to", needed="another host than the source", got="the source alone")
+    return pairs
+
+
+def _hosts(patterns: Sequence[str], hosts: Sequence[str], where: str) -> list[str]:
+    known = dict.fromkeys(hosts)
+    if not patterns:
+        raise SpecError(where=where, needed=NAMES.needed, got="nothing")
+    names = _nodes(patterns, known, where)
+    for name in names:
+        if name not in known:
+            raise SpecError(where=where, needed="a host", got=shown(name), hint=did_you_mean(name, known))
+    return names
+
+
+def _names(name: str | None, pairs: Sequence[tuple[str, str]], where: str) -> list[str]:
+    """Return the names of a table's flows."""
+    if not name:
+        return [f"{source}>{destination}" for source, destination in pairs]
+    names = _range(name, f"{where}.name")
+    if len(names) == 1 and len(pairs) > 1:
+        names = [f"{name}{number}" for number in range(1, len(pairs) + 1)]
+    if len(names) != len(pairs):
+        raise SpecError(
+            where=f"{where}.name", needed=f"one name, or {len(pairs)}, one for each flow", got=shown(name)
+        )
+    for each in names:
+        if not NAME.fullmatch(each) or each in RESERVED or find_measurement(each):
+            needed = WORD.needed + (", and that is no figure's" if NAME.fullmatch(each) else "")
+            raise SpecError(where=f"{where}.name", needed=needed, got=shown(each))
+    return names
+
+
+def size_distributions() -> list[str]:
+    """Return the names of the flow-size distributions that come with this package."""
+    folder = resources.files("ecmproto.control.lab") / "sizes"
+    return sorted(each.name.removesuffix(".csv") for each in folder.iterdir() if each.name.endswith(".csv"))
+
+
+_MOST_SIZES = 10_000
+_MOST_SIZES_CHARACTERS = 1 << 20
+
+
+def _file(name: str, where: str, document: Document) -> str:
+    """Return the path of a file that a scenario names; SpecError for one elsewhere."""
+    if document.outside:
+        return name if "://" in name else os.path.join(document.folder, name)
+    hint = "--outside allows others, and URLs"
+    if "://" in name:
+        raise SpecError(where=where, needed="a file below the folder", got=shown(name), hint=hint)
+    try:
+        return str(path_below(Path(document.folder), name, where))
+    except SpecError as error:
+        raise SpecError(where=error.where, needed=error.needed, got=error.got, hint=hint) from None
+
+
+def _sizes_file(path: str, where: str) -> str:
+    """Return the text of a file of sizes and shares."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = file.read(_MOST_SIZES_CHARACTERS + 1)
+    except (OSError, ValueError) as error:
+        raise SpecError(where=where, needed="a file that can be read", got=str(error)) from None
+    if len(content) > _MOST_SIZES_CHARACTERS:
+        needed = f"a file of at most {_MOST_SIZES_CHARACTERS:,} characters"
+        raise SpecError(where=where, needed=needed, got="a longer one")
+    return content
+
+
+def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float], ...]:
+    """Return a distribution: one that comes with the package, a file of octets and shares, or pairs."""
+    if NAME.fullmatch(text):
+        if text not in size_distributions():
+            hint = did_you_mean(text, size_distributions())
+            raise SpecError(where=where, needed="a distribution of flow sizes", got=shown(text), hint=hint)
+        content = (resources.files("ecmproto.control.lab") / "sizes" / f"{text}.csv").read_text()
+    elif text.endswith(".csv"):
+        content = _sizes_file(_file(text, where, document), where)
+    else:
+        content = "\n".join(part.replace(":", ",") for part in text.split(","))
+    pairs: list[tuple[int, float]] = []
+    lines = (line for line in content.splitlines() if line.strip() and not line.startswith(("#", "octets")))
+    for row in csv.reader(lines):
+        if len(row) != 2 or len(pairs) >= _MOST_SIZES:
+            raise SpecError(
+                where=where, needed="lines of a size and a share, as 10kB,0.5", got=shown(",".join(row)[:60])
+            )
+        octets = read_value(
+            OCTETS, row[0] if not row[0].strip().isdigit() else f"{row[0]}B", where, (1, 10**12)
+        )
+        share = read_value(NUMBER, row[1], where, (0, 1))
+        if pairs and (octets < pairs[-1][0] or share < pairs[-1][1]):
+            raise SpecError(where=where, needed="sizes and shares that rise", got=shown(",".join(row)))
+        pairs.append((octets, share))
+    if not pairs or pairs[-1][1] != 1:
+        raise SpecError(
+            where=where, needed="shares that rise to 1", got=str(pairs[-1][1]) if pairs else "none"
+        )
+    return tuple(pairs)
+
+
+def _bursts(parts: Sequence[str], where: str) -> tuple[tuple[int, int], ...]:
+    bursts: list[tuple[int, int]] = []
+    for part in parts:
+        time, _, size = part.partition(" ")
+        burst = read_value(TIME, time, where, TIMES_NS), read_value(OCTETS, size, where, (1, 10**12))
+        if bursts and burst[0] < bursts[-1][0]:
+            raise SpecError(where=where, needed="bursts in the order of their times", got=shown(part))
+        bursts.append(burst)
+    return tuple(bursts)
+
+
+def mechanism_of(document: Document) -> Mechanism:
+    """Return the mechanism of a document; SpecError for an unknown one."""
+    name = values_of(_only(document.control, "control"), "control", "control")["mechanism"]
+    try:
+        return find_mechanism(name)
+    except ParameterError as error:
+        hint = did_you_mean(name, mechanism_names())
+        where = "control.mechanism"
+        raise SpecError(where=where, needed=error.needed, got=shown(name), hint=hint) from None
+
+
+def _only(table: Table, section: str) -> Table:
+    """Return a table without the parameters of mechanisms in it."""
+    return {key: value for key, value in table.items() if key in SECTIONS[section]}
+
+
+def parameters_of(table: Table) -> Table:
+    """Return the parameters of mechanisms in a table."""
+    return {key: value for key, value in table.items() if key.partition(".")[0] in ROLES and "." in key}
+
+
+_MESSAGE_PRIORITIES = {
+    "message_priority", "keep_priority", "cnm_priority", "report_priority", "cnp_priority", "reply_priority",
+    "return_priority",
+}  # fmt: skip
+"""Parameters of the frames of messages, which queue in ``control.message_priority`` in the laboratory."""
+
+
+def described(mechanism: Mechanism) -> dict[str, Parameter]:
+    """Return the parameters of a mechanism that act in the laboratory by their paths, ``rp.ru``."""
+    return {
+        f"{role.value}.{parameter.name}": parameter
+        for role, part in mechanism.roles.items()
+        for parameter in acting(part)
+    }
+
+
+def acting(part: type[Parameters] | Parameters) -> list[Parameter]:
+    """Return the parameters of a role that act in the laboratory."""
+    return [each for each in part.describe() if each.attribute not in _MESSAGE_PRIORITIES]
+
+
+def priority_hint(key: str) -> str:
+    """Return the hint for a priority that only the frames of messages have; empty for other parameters."""
+    known = key.rpartition(".")[2] in _MESSAGE_PRIORITIES
+    return "of messages in band it is control.message_priority" if known else ""
+
+
+def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str, ...]:
+    """Return assignments, ``rp.ru=4Mb/s``, of a table of parameters; SpecError for wrong ones."""
+    known = described(mechanism)
+    attributes = {f"{path.partition('.')[0]}.{each.attribute}": path for path, each in known.items()}
+    found = []
+    for key, value in table.items():
+        path = attributes.get(key, key)
+        if path not in known:
+            hint = did_you_mean(key, known) if known else f"{mechanism.name} has none"
+            hint = priority_hint(key) or hint
+            raise SpecError(
+                where=f"{where}.{key}", needed=f"a parameter of {mechanism.name}", got=shown(key), hint=hint
+            )
+        if not isinstance(value, (str, int, float)):
+            needed = UNITS[known[path].unit].needed
+            raise SpecError(where=f"{where}.{key}", needed=needed, got=shown(value))
+        text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+        if known[path].unit == "octets":
+            text = _in_octets(text, f"{where}.{key}")
+        found.append(f"{path}={text}")
+    set_paths = [each.partition("=")[0] for each in found]
+    try:
+        parsed = mechanism.parse(found)
+    except ParameterError as error:
+        paths = [path for path in (*set_paths, *known) if path.partition(".")[2] == error.name]
+        path = paths[0] if paths else error.name
+        raise SpecError(where=f"{where}.{path}", needed=error.needed, got=error.got) from None
+    if "cp.w" in set_paths:
+        _refuse_idle_weight(parsed, where)
+    return tuple(found)
+
+
+def _refuse_idle_weight(parsed: Mapping[Role, Parameters], where: str) -> None:
+    """Raise SpecError for a congestion point's w that differs from the senders' and is not used."""
+    point, sender = parsed.get(Role.CONGESTION_POINT), parsed.get(Role.REACTION_POINT)
+    # Of all mechanisms only E²CM has congestion points that send increases without weighing Qdelta.
+    weight = getattr(point, "weight", None) if getattr(point, "increase_signals", False) else None
+    if weight is not None and weight != getattr(sender, "weight", weight):
+        needed = "rp.w, or cp.increase_signals=no beside it, without which cp.w changes nothing"
+        raise SpecError(where=f"{where}.cp.w", needed=needed, got=f"{weight:g}")
+
+
+def _in_octets(text: str, where: str) -> str:
+    """Return a size given in frames as octets; others as they are, for the mechanism to judge."""
+    if not text.strip().endswith(("frame", "frames")):
+        return text
+    return OCTETS.show(read_value(OCTETS, text, where)).replace(" ", "")
+
+
+def _control(document: Document, mechanism: Mechanism, network: Network) -> Control:
+    values = values_of(_only(document.control, "control"), "control", "control")
+    for name, table in document.mechanisms.items():
+        try:
+            other = find_mechanism(name)
+        except ParameterError as error:
+            hint = did_you_mean(name, mechanism_names())
+            raise SpecError(
+                where=f"mechanisms.{name}", needed=error.needed, got=shown(name), hint=hint
+            ) from None
+        assignments_of(other, table, f"mechanisms.{name}")
+    if values["flow_control"] != "none" and mechanism.name in ("pause", "pfc"):
+        needed = f"none: the mechanism is {mechanism.name} already"
+        raise SpecError(where="control.flow_control", needed=needed, got=shown(values["flow_control"]))
+    points = values["points"] or ()
+    known = [switch.name for switch in network.switches]
+    for point in points:
+        if point not in known and point not in ports_of(network):
+            hint = did_you_mean(point, [*known, *ports_of(network)])
+            raise SpecError(
+                where="control.points",
+                needed="a switch, or a port as switch>peer",
+                got=shown(point),
+                hint=hint,
+            )
+    return Control(
+        mechanism=mechanism.name,
+        parameters=assignments_of(mechanism, parameters_of(document.control), "control"),
+        flow_control=None if values["flow_control"] == "none" else values["flow_control"],
+        in_band=values["in_band"],
+        message_priority=values["message_priority"],
+        message_delay_ns=values["message_delay"],
+        points=tuple(points),
+        hops=values["hops"],
+    )
+
+
+def ports_of(network: Network) -> list[str]:
+    """Return the names of all ports, ``node>peer`` and ``host>adapter``."""
+    links = [port for link in network.links for port in (f"{link.a}>{link.b}", f"{link.b}>{link.a}")]
+    return links + [f"{host.name}>adapter" for host in network.hosts if host.adapter]
+
+
+_MEASURE_FROM_NS = 100_000_000
+
+
+def _measure(document: Document, duration_ns: int, network: Network) -> Measure:
+    values = values_of(document.measure, "measure", "measure")
+    begin_ns, end_ns = values["from"], values["until"]
+    if begin_ns is None:
+        begin_ns = _MEASURE_FROM_NS if duration_ns > _MEASURE_FROM_NS else duration_ns // 2
+        begin_ns -= begin_ns % values["window"]
+    if begin_ns >= duration_ns:
+        needed = f"before the end, {TIME.show(duration_ns)}"
+        hint = f"a shorter run needs measure.from={TIME.show(duration_ns // 2)} or so"
+        raise SpecError(where="measure.from", needed=needed, got=TIME.show(begin_ns), hint=hint)
+    if end_ns is not None and not begin_ns < end_ns <= duration_ns:
+        needed = f"{TIME.show(begin_ns)} to {TIME.show(duration_ns)}"
+        hint = f"a shorter run needs measure.until={TIME.show(duration_ns)}" if end_ns > duration_ns else ""
+        raise SpecError(where="measure.until", needed=needed, got=TIME.show(end_ns), hint=hint)
+    check_borders([begin_ns], values["window"], duration_ns, "measure.from")
+    check_borders([end_ns or 0], values["window"], duration_ns, "measure.until")
+    ports = ports_of(network)
+    if values["port"] and values["port"] not in ports:
+        hint = did_you_mean(values["port"], ports)
+        raise SpecError(
+            where="measure.port", needed="a port, as switch>peer", got=shown(values["port"]), hint=hint
+        )
+    return Measure(from_ns=begin_ns, until_ns=end_ns, window_ns=values["window"], port=values["port"])
+
+
+def bands_of(
+    tables: Sequence[Table], where: str, experiment: Experiment, runs: Iterable[str]
+) -> tuple[Band, ...]:
+    """Return the bands of tables; SpecError for figures that this experiment does not have."""
+    bands = []
+    for number, table in enumerate(tables):
+        place = f"{where}[{number}]"
+        values = values_of(table, "band", place)
+        dimension = _checked_figure(values["figure"], f"{place}.figure", experiment, runs)
+        limits: dict[str, float] = {}
+        for name in ("low", "high"):
+            if name in table:
+                try:
+                    limits[name] = parse_value(values[name], dimension)
+                except ParameterError as error:
+                    got = shown(table[name])
+                    raise SpecError(where=f"{place}.{name}", needed=error.needed, got=got) from None
+        if not limits:
+            raise SpecError(where=place, needed="low, high, or both", got="neither")
+        if limits.get("low", 0) > limits.get("high", limits.get("low", 0)):
+            raise SpecError(where=f"{place}.high", needed="at least low", got=shown(table["high"]))
+        bands.append(
+            Band(
+                figure=values["figure"],
+                low=limits.get("low"),
+                high=limits.get("high"),
+                source=values["source"],
+                median_of=values["median_of"],
+                note=values["note"],
+            )
+        )
+    return tuple(bands)
+
+
+def published_of(
+    tables: Sequence[Table], where: str, experiment: Experiment, runs: Iterable[str]
+) -> tuple[Published, ...]:
+    """Return the published figures of tables; SpecError as `bands_of`."""
+    found = []
+    for number, table in enumerate(tables):
+        place = f"{where}[{number}]"
+        values = values_of(table, "published", place)
+        _checked_figure(values["figure"], f"{place}.figure", experiment, runs)
+        found.append(
+            Published(
+                figure=values["figure"],
+                value=values["value"],
+                source=values["source"],
+                note=values["note"],
+            )
+        )
+    return tuple(found)
+
+
+def _checked_figure(text: str, where: str, experiment: Experiment, runs: Iterable[str]) -> Dimension:
+    """Return the unit of a figure whose flows, ports and other runs there are."""
+    try:
+        figure = parse_figure(text)
+        check_borders(figure.times_ns, experiment.measure.window_ns, experiment.duration_ns)
+        flows = {flow.name: flow.group for flow in experiment.flows}
+        ports = ports_of(experiment.network)
+        for name, subjects in figure.readings:
+            measurement = find_measurement(name)
+            if measurement is not None and measurement.of == "flow":
+                expand_flows(subjects, flows)
+            elif subjects:
+                expand_ports(subjects, ports)
+    except SpecError as error:
+        place = "" if error.where == "figure" else f" ({error.where})"
+        raise SpecError(where=where + place, needed=error.needed, got=error.got, hint=error.hint) from None
+    for run in figure.runs:
+        if run not in runs:
+            hint = did_you_mean(run, runs)
+            raise SpecError(
+                where=where, needed="a variant or a mechanism behind @", got=shown(run), hint=hint
+            )
+    return figure.dimension

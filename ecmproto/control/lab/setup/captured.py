@@ -1,0 +1,236 @@
+"""Captures as traffic: their frames as flows have them, and the network of one port to replay them in.
+
+A capture is read as `replay` reads it: frames that no queue holds (PAUSE, PFC) are left out, lengths
+are without FCS, times count from the first frame, and stations and flows are told apart by the mechanism.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ecmproto.control.engine.config import parse_buffer, parse_port_rate
+from ecmproto.control.lab.model import Flow, Pattern
+from ecmproto.control.lab.setup.keys import LONGEST_NS, Document
+from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.units import exact_rate, exact_time
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ecmproto.control.engine.arrivals import Taken
+    from ecmproto.control.mechanisms.api.machine import Machine
+    from ecmproto.errors import CaptureError
+    from ecmproto.frames.batch.flows import FlowTable
+
+MOST_SOURCES = 1024
+"""Source addresses that become hosts of their own."""
+MOST_FRAMES = 1 << 24
+"""Of a capture: memory holds 40 octets of each."""
+MOST_FLOWS = 256
+"""Flows that each of them tells apart."""
+_LEAST_OCTETS, _MOST_OCTETS = 60, 0xFFFF
+_CP_MAC = bytes([2, 0, 0, 0, 0xCC, 1])
+_NAMES = re.compile(r".+\.(pcap|pcapng|cap|ntar)(\.gz|\.zst)?", re.IGNORECASE)
+
+
+class CapturedFrames(NamedTuple):
+    """The frames that a flow has of a capture, in the order of time."""
+
+    time_ns: NDArray[np.int64]
+    octets: NDArray[np.int64]
+    """Without FCS; what is shorter than an Ethernet frame is as long as one."""
+    priority: NDArray[np.int64]
+    flow: NDArray[np.int64]
+    """Which of its host's flows each is of, numbered from 0 on."""
+
+
+class _Columns(NamedTuple):
+    """The same of a whole capture; ``source`` is the address as a number, ``flow`` one over all stations."""
+
+    time_ns: NDArray[np.int64]
+    octets: NDArray[np.int64]
+    priority: NDArray[np.int64]
+    flow: NDArray[np.int64]
+    source: NDArray[np.int64]
+
+
+def is_capture(name: str) -> bool:
+    """Return whether a file is a capture by its name."""
+    return bool(_NAMES.fullmatch(name))
+
+
+def captured_frames(flows: Sequence[Flow], machine: Machine | None = None) -> dict[int, CapturedFrames]:
+    """Return the frames of those ``flows`` that are captures, by their places; each file is read once.
+
+    Without a ``machine`` flows are told apart by addresses.  CaptureError for what cannot be read, SpecError
+    for an address that is none.
+    """
+    from ecmproto.wire.formats.text import mac_of
+
+    found: dict[int, CapturedFrames] = {}
+    read: dict[str, _Columns] = {}
+    for place, flow in enumerate(flows):
+        if flow.pattern is not Pattern.CAPTURE:
+            continue
+        source = int.from_bytes(mac_of(flow.capture_source)) if flow.capture_source else None
+        if flow.capture not in read:
+            read[flow.capture] = _columns(flow.capture, _machine(machine), [])
+        found[place] = _frames_of(read[flow.capture], source)
+    return found
+
+
+def _machine(machine: Machine | None) -> Machine:
+    from ecmproto.control.mechanisms.api.machine import machine_of
+    from ecmproto.control.mechanisms.registry import find_mechanism
+
+    if machine is not None:
+        return machine
+    none = find_mechanism("none")
+    return machine_of(none, none.parse([]))
+
+
+def _taken(path: str, machine: Machine, problems: list[CaptureError]) -> Iterator[tuple[Taken, FlowTable]]:
+    """Yield the batches of a capture as the engine takes them; where it breaks off goes to ``problems``."""
+    from ecmproto.control.engine.arrivals import Intake, check_ethernet
+    from ecmproto.frames.batch.flows import FlowTable
+    from ecmproto.frames.capture import open_capture
+    from ecmproto.wire.formats.ethertypes import DEFAULT
+
+    table = FlowTable(
+        machine.flow_key, hashed=machine.flow_hash, max_stations=MOST_SOURCES, max_flows=MOST_FLOWS
+    )
+    with open_capture(path) as reader:
+        intake = Intake(
+            machine, cp_mac=_CP_MAC, ethertypes=DEFAULT, interfaces=reader.interfaces, flows=table
+        )
+        for batch in reader:
+            check_ethernet(batch, reader)
+            yield intake.take(batch), table
+        if reader.problem is not None:
+            problems.append(reader.problem)
+
+
+def _columns(path: str, machine: Machine, problems: list[CaptureError]) -> _Columns:
+    import numpy as np
+
+    parts: list[_Columns] = []
+    frames = 0
+    for taken, table in _taken(path, machine, problems):
+        frames += len(taken.batch)
+        if frames > MOST_FRAMES:
+            raise SpecError(where=path, needed=f"at most {MOST_FRAMES:,} frames", got="more")
+        arrivals, batch = taken.arrivals, taken.batch
+        # The others are cut off before the end of their addresses, or take no room in any queue.
+        chosen = np.flatnonzero(arrivals.occupies & (batch.captured >= 12))
+        at = batch.offset[chosen, None] + np.arange(6, 12)
+        weights = 1 << np.arange(40, -1, -8, dtype=np.int64)
+        parts.append(
+            _Columns(
+                time_ns=arrivals.time_ns[chosen],
+                octets=np.clip(arrivals.octets[chosen], _LEAST_OCTETS, _MOST_OCTETS),
+                priority=arrivals.priority[chosen].astype(np.int64),
+                flow=table.numbers(arrivals.station[chosen], arrivals.flow[chosen]),
+                source=batch.buffer[at].astype(np.int64) @ weights,
+            )
+        )
+    if not parts:
+        return _Columns(*(np.zeros(0, np.int64) for _ in _Columns._fields))
+    return _Columns(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def _frames_of(columns: _Columns, source: int | None) -> CapturedFrames:
+    import numpy as np
+
+    if source is not None:
+        chosen = columns.source == source
+        columns = _Columns(*(column[chosen] for column in columns))
+    # Numbers in the order in which flows came; what the table has no number for, last.
+    known, first_at, inverse = np.unique(columns.flow, return_index=True, return_inverse=True)
+    order = np.argsort(np.where(known < 0, len(columns.flow), first_at), kind="stable")
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    return CapturedFrames(columns.time_ns, columns.octets, columns.priority, number[inverse].astype(np.int64))
+
+
+# The network of one port ----------------------------------------------------------------------------------
+
+
+def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB") -> Document:
+    """Return the scenario of one port to which all sources of a capture send, as ``replay`` has it.
+
+    Each source address is a host, whose frames come to the port when they were captured, unless its reaction
+    point holds them back; messages take 10 µs.  ``rate`` may have changes, as ``10G,1G@10ms``.  SpecError for
+    a capture without frames, or of too many sources.  Frames of more than eleven days after the first are
+    beyond its end.
+    """
+    served = _checked("rate", rate, parse_port_rate)
+    _checked("buffer", buffer, parse_buffer)
+    if path == "-":
+        raise SpecError(where="capture", needed="a file, which is read more than once", got="stdin")
+    problems: list[CaptureError] = []
+    columns = _columns(path, _machine(None), problems)
+    if not len(columns.source):
+        raise SpecError(where=path, needed="frames that a queue holds", got="none")
+    title = f"One port, to which the frames of {PurePath(path).name} come"
+    if problems:
+        title += f", {problems[0].frame:,} of them, behind which it breaks off"
+    sources = list(dict.fromkeys(columns.source.tolist()))
+    if len(sources) > MOST_SOURCES:
+        needed = f"at most {MOST_SOURCES:,} source addresses"
+        raise SpecError(where=path, needed=needed, got=f"{len(sources):,}")
+    duration_ns = min(max(1_000, int(columns.time_ns[-1]) + 1), LONGEST_NS)
+    sink = f"h{len(sources) + 1}"
+    link_rate = exact_rate(served.rate_bps).replace(" ", "")
+    room = buffer.replace(" ", "")
+    document = Document(
+        scenario={
+            "name": _name(path),
+            "title": title,
+            "duration": exact_time(duration_ns),
+            "overhead": "24B",
+            "topology": f"star hosts={len(sources) + 1} rate={link_rate} propagation=0ns buffer={room}",
+        },
+        flow=list(_flows(path, sources, sink)),
+        control={"mechanism": "none", "message_delay": "10us", "points": f"core>{sink}"},
+        measure={
+            "from": "0ns",
+            "window": exact_time(min(1_000_000, max(1_000, duration_ns // 100))),
+            "port": f"core>{sink}",
+        },
+    )
+    if served.changes:
+        document.link.append({"a": "core", "b": sink, "rate": rate})
+    return document
+
+
+def _checked(name: str, text: str, parse: Any) -> Any:
+    try:
+        return parse(text)
+    except ParameterError as error:
+        raise SpecError(where=name, needed=error.needed, got=shown(text)) from None
+
+
+def _flows(path: str, sources: Iterable[int], sink: str) -> Iterator[dict[str, Any]]:
+    from ecmproto.wire.formats.text import mac_text
+
+    for number, source in enumerate(sources, 1):
+        yield {
+            "name": f"s{number}",
+            "from": f"h{number}",
+            "to": sink,
+            "pattern": "capture",
+            "capture": path,
+            "capture_source": mac_text(source.to_bytes(6)),
+            "group": "sources",
+        }
+
+
+def _name(path: str) -> str:
+    """Return a name for the scenario of a capture: that of the file, as far as names have such letters."""
+    stem = PurePath(path).name.split(".")[0]
+    word = re.sub(r"[^A-Za-z0-9_-]", "-", stem)[:60]
+    return word if re.match(r"[A-Za-z_]", word) else f"c-{word}"

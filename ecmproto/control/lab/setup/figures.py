@@ -1,0 +1,773 @@
+"""Figures of an experiment by expressions: ``queue.p99``, ``mean(rate(r5, r6)) / mean(rate(r1..r4))``.
+
+::
+
+    queue.mean[50ms..90ms]           a measurement, of a part of the time
+    queue.p99(CS>ES5)                of a port; without one, of the port that the experiment is about
+    rate(r1..r4)                     of flows: one value each; also rate(ST*), rate(GROUP), rate(r1, r4)
+    queue.settling(18kB..30kB, 0.5ms)[10ms..]    with limits
+    mean(…) median min max sum std jain ratio    over values
+    tps(SR1) / tps(SR1)@none         the same in another run: a variant of the scenario, or a mechanism
+    queue.p99 < 40kB                 an expectation; 1.8 <= ratio(one_hop, two_hop) <= 2.3
+
+Values are octets, bit/s, ns or plain numbers; numbers have their unit (``40kB``, ``5G``, ``15ms``,
+``16frames``, ``90%``), and what has different units is neither added nor compared.  Measurements come from
+:class:`Figures`.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import difflib
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import NamedTuple, NoReturn, Protocol
+
+from ecmproto.control.lab.model import FRAME_OCTETS
+from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.units import (
+    exact_time,
+    format_octets,
+    format_rate,
+    format_time,
+    parse_octets,
+    parse_rate,
+    parse_time,
+)
+
+
+class Figures(Protocol):
+    """What a run measured."""
+
+    @property
+    def flows(self) -> Mapping[str, str]:
+        """The names of all flows, each with its group, or with an empty text."""
+
+    @property
+    def ports(self) -> Sequence[str]:
+        """The names of all ports, as ``switch>peer``."""
+
+    def measure(
+        self, name: str, subject: str, limits: tuple[float, ...], from_ns: int | None, until_ns: int | None
+    ) -> float:
+        """Return the measurement ``name`` (one of `MEASUREMENTS`) of ``subject``.
+
+        ``subject`` is a flow or a port; it is empty where the expression names none: the port that the
+        experiment is about, or the whole network.  ``limits`` are the values between its brackets besides.
+        Without ``from_ns`` and ``until_ns`` the time is the experiment's own.  Infinity is for what never
+        happened (a queue that did not settle), NaN for what there is no value of (the latency of nothing).
+        """
+
+
+class Dimension(NamedTuple):
+    """The unit of a value, as exponents."""
+
+    octets: int = 0
+    rate: int = 0
+    time: int = 0
+
+
+NUMBER, OCTETS, RATE, TIME = Dimension(), Dimension(octets=1), Dimension(rate=1), Dimension(time=1)
+_NAMED: Mapping[Dimension, tuple[str, str]] = {
+    NUMBER: ("a number", "1.5 or 95%"),
+    OCTETS: ("a size", "40kB"),
+    RATE: ("a rate", "5G"),
+    TIME: ("a time", "15ms"),
+}
+
+
+class Limits(NamedTuple):
+    """The limits that a measurement takes between its brackets, behind what it is about."""
+
+    dimensions: tuple[Dimension, ...]
+    """Of each value; a range such as ``18kB..30kB`` is two of them."""
+    shape: str
+    """How they are written."""
+    least: int
+    """How many there must be; those that are left out are so from the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What can be measured: of what, in which unit, with which limits."""
+
+    of: str
+    """``port``, ``flow`` (one value for each), or ``network``."""
+    dimension: Dimension
+    doc: str
+    limits: tuple[Limits, ...] = ()
+    """The forms that its limits can have; without any it takes none."""
+
+
+_AVERAGED = "the time that is averaged over, by default 1 ms"
+_OF_QUEUE = (
+    Limits((OCTETS, OCTETS, TIME), "18kB..30kB, 1ms", 2),
+    Limits((NUMBER, TIME), "25%, 1ms", 1),
+)
+_OF_RATE = (
+    Limits((RATE, RATE, TIME), "2.4G..2.6G, 1ms", 2),
+    Limits((NUMBER, TIME), "5%, 1ms", 1),
+)
+_SETTLING = (
+    "how long from the start of the time range until {}, in averages, stays between limits, or within a "
+    "share of its own mean over the last tenth of the range, to the range's end (S002); the last limit is "
+    f"{_AVERAGED}"
+)
+_REACHES = f"how long from the start of the time range until {{}} is this; the last limit is {_AVERAGED}"
+
+
+def _of(of: str, dimension: Dimension, doc: str, *limits: Limits) -> Measurement:
+    return Measurement(of=of, dimension=dimension, doc=doc, limits=limits)
+
+
+MEASUREMENTS: Mapping[str, Measurement] = {
+    "queue.mean": _of("port", OCTETS, "mean length of the queue over time, with the frame in service"),
+    "queue.std": _of("port", OCTETS, "standard deviation of its length over time"),
+    "queue.min": _of("port", OCTETS, "its least length"),
+    "queue.peak": _of("port", OCTETS, "its greatest length"),
+    "queue.p99": _of("port", OCTETS, "a percentile of its length over time; p50, p99.9 and so on alike"),
+    "queue.within": _of(
+        "port", NUMBER, "share of the time in which its length is within limits",
+        Limits((OCTETS, OCTETS), "18kB..30kB", 2),
+    ),
+    "queue.settling": _of("port", TIME, _SETTLING.format("the queue"), *_OF_QUEUE),
+    "throughput": _of("port", RATE, "what a port sends"),
+    "throughput.settling": _of("port", TIME, _SETTLING.format("what a port sends"), *_OF_RATE),
+    "throughput.reaches": _of(
+        "port", TIME, _REACHES.format("what a port sends, in averages,"), Limits((RATE, TIME), "8G, 1ms", 1)
+    ),
+    "utilisation": _of("port", NUMBER, "what a port sends by what its rate, with its changes, lets it"),
+    "drops": _of("port", NUMBER, "frames dropped; without a port, in the whole network"),
+    "pause.count": _of("port", NUMBER, "times that a port was stopped by PAUSE or PFC; without a port, all"),
+    "pause.time": _of("port", TIME, "how long it stood; without a port, all together"),
+    "control.frames": _of("network", NUMBER, "messages of the mechanism"),
+    "control.lost": _of("network", NUMBER, "those in band that a full port dropped"),
+    "control.octets": _of("network", OCTETS, "their octets"),
+    "control.overhead": _of("network", NUMBER, "their octets by those of the data that came"),
+    "rate": _of("flow", RATE, "what came of a flow"),
+    "rate.settling": _of("flow", TIME, _SETTLING.format("what comes of a flow"), *_OF_RATE),
+    "rate.reaches": _of(
+        "flow", TIME, _REACHES.format("what comes of it, in averages,"), Limits((RATE, TIME), "2G, 1ms", 1)
+    ),
+    "offered": _of("flow", RATE, "what a flow offered"),
+    "lost": _of("flow", NUMBER, "frames of a flow that were lost"),
+    "delay": _of("flow", TIME, "mean time of a flow's frames from their host's NIC to their destination"),
+    "tps": _of("flow", NUMBER, "transactions finished a second"),
+    "latency": _of("flow", TIME, "mean time of a transaction"),
+    "latency.p99": _of("flow", TIME, "a percentile of it; p50, p99.9 and so on alike"),
+    "fct": _of("flow", TIME, "mean completion time of flows of given sizes"),
+    "fct.p99": _of("flow", TIME, "a percentile of it"),
+    "slowdown": _of("flow", NUMBER, "mean of their completion time by that in an empty network"),
+    "slowdown.p99": _of("flow", NUMBER, "a percentile of it"),
+}  # fmt: skip
+"""All measurements by name."""
+
+_PERCENTILE = re.compile(r"(.*\.)p[0-9]{1,2}(?:\.[0-9]{1,4})?")
+
+
+def find_measurement(name: str) -> Measurement | None:
+    """Return the measurement called ``name``, percentiles of any number among them; None for none."""
+    found = _PERCENTILE.fullmatch(name)
+    return MEASUREMENTS.get(f"{found[1]}p99" if found else name)
+
+
+def jain(values: Sequence[float]) -> float:
+    """Return Jain's index of fairness; NaN of no values, or where all are 0."""
+    squares = len(values) * math.fsum(value * value for value in values)
+    return math.fsum(values) ** 2 / squares if squares else math.nan
+
+
+def _over(function: Callable[[Sequence[float]], float]) -> Callable[[Sequence[float]], float]:
+    return lambda values: function(values) if values else math.nan
+
+
+_AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "mean": _over(statistics.fmean),
+    "median": _over(statistics.median),
+    "min": _over(min),
+    "max": _over(max),
+    "sum": math.fsum,
+    "std": _over(statistics.pstdev),
+    "jain": jain,
+}
+_RATIO = "ratio"
+RESERVED = frozenset({*_AGGREGATES, _RATIO})
+"""Names that no flow can have, beside those of measurements."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    value: float
+
+    def of(self, runs: _Runs) -> tuple[float, ...]:
+        return (self.value,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A measurement of what ``subjects`` name."""
+
+    name: str
+    subjects: tuple[str, ...]
+    limits: tuple[float, ...]
+    from_ns: int | None
+    until_ns: int | None
+    run: str
+
+    def of(self, runs: _Runs) -> tuple[float, ...]:
+        figures = runs.named(self.run)
+        measurement = find_measurement(self.name)
+        assert measurement is not None  # the parser has found it
+        subjects: Sequence[str] = ("",)
+        if measurement.of == "flow":
+            subjects = expand_flows(self.subjects, figures.flows)
+        elif self.subjects:
+            subjects = expand_ports(self.subjects, figures.ports)
+        read = figures.measure
+        return tuple(
+            read(self.name, subject, self.limits, self.from_ns, self.until_ns) for subject in subjects
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Aggregate:
+    function: str
+    parts: tuple[_Node, ...]
+
+    def of(self, runs: _Runs) -> tuple[float, ...]:
+        parts = [part.of(runs) for part in self.parts]
+        if self.function == _RATIO:
+            mean = _AGGREGATES["mean"]
+            return (_quotient(mean(parts[0]), mean(parts[1])),)
+        return (_AGGREGATES[self.function]([value for part in parts for value in part]),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    operator: str
+    left: _Node
+    right: _Node
+
+    def of(self, runs: _Runs) -> tuple[float, ...]:
+        left, right = self.left.of(runs), self.right.of(runs)
+        if len(left) != len(right):
+            if 1 not in (len(left), len(right)):
+                got = f"{len(left)} and {len(right)}"
+                raise SpecError(
+                    where="figure", needed=f"as many values on both sides of {self.operator}", got=got
+                )
+            many = max(len(left), len(right))
+            left, right = left * (many // len(left)), right * (many // len(right))
+        calculate = _OPERATORS[self.operator]
+        return tuple(calculate(a, b) for a, b in zip(left, right, strict=True))
+
+
+_Node = _Constant | _Reading | _Aggregate | _Operation
+
+
+def _quotient(dividend: float, divisor: float) -> float:
+    if divisor:
+        return dividend / divisor
+    return math.nan if not dividend or math.isnan(dividend) else math.copysign(math.inf, dividend)
+
+
+_OPERATORS: Mapping[str, Callable[[float, float], float]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _quotient,
+}
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+
+
+class _Runs(NamedTuple):
+    """The run that figures are about, and others by name."""
+
+    own: Figures
+    others: Mapping[str, Figures]
+
+    def named(self, name: str) -> Figures:
+        if not name:
+            return self.own
+        if name not in self.others:
+            known = ", ".join(self.others) or "there is none"
+            raise SpecError(where="figure", needed="a run that there is", got=f"@{name}", hint=known)
+        return self.others[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """An expression that was read."""
+
+    text: str
+    dimension: Dimension
+    node: _Node
+
+    @property
+    def runs(self) -> frozenset[str]:
+        """The other runs that it is also about: variants or mechanisms."""
+        return frozenset(_runs(self.node))
+
+    @property
+    def readings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The measurements in it, each with the names of what it is about, as they are written."""
+        return tuple((each.name, each.subjects) for each in _readings(self.node))
+
+    @property
+    def times_ns(self) -> frozenset[int]:
+        """The times that its ranges begin and end at."""
+        ends = (end for each in _readings(self.node) for end in (each.from_ns, each.until_ns))
+        return frozenset(end for end in ends if end is not None)
+
+    def evaluate(self, figures: Figures, others: Mapping[str, Figures] | None = None) -> tuple[float, ...]:
+        """Return its values, one or, of several flows, one each.
+
+        ``others`` are the runs that it names by ``@``.  SpecError for flows, ports and runs that there are
+        not, and for different numbers of values on the sides of an operator.
+        """
+        return self.node.of(_Runs(figures, others or {}))
+
+    def show(self, value: float) -> str:
+        """Return one of its values for a person."""
+        return show_value(value, self.dimension)
+
+
+def check_borders(times_ns: Iterable[int], window_ns: int, duration_ns: int, where: str = "figure") -> None:
+    """Raise SpecError for times that are no borders of windows: what these have counted cannot be divided."""
+    inside = sorted(each for each in times_ns if each % window_ns and each < duration_ns)
+    if inside:
+        fitting_ns = math.gcd(window_ns, *inside)
+        raise SpecError(
+            where=where,
+            needed=f"times that are multiples of measure.window, {exact_time(window_ns)}",
+            got=exact_time(inside[0]),
+            hint=f"measure.window={exact_time(fitting_ns).replace(' ', '')} fits",
+        )
+
+
+def show_value(value: float, dimension: Dimension) -> str:
+    """Return a value for a person: ``24 kB``, ``2.35 Gb/s``, ``5 ms``, ``0.9991``; "–" for none, "never"."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "never" if dimension == TIME else "∞"
+    show = {OCTETS: format_octets, RATE: format_rate, TIME: format_time}.get(dimension)
+    return show(value) if show else f"{value:,.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """Figures that are compared: ``left < right``, or a chain such as ``1.8 <= left <= 2.3``."""
+
+    text: str
+    figures: tuple[Figure, ...]
+    comparisons: tuple[str, ...]
+
+    @property
+    def runs(self) -> frozenset[str]:
+        """The other runs that it is also about."""
+        return frozenset().union(*(figure.runs for figure in self.figures))
+
+    def check(
+        self, figures: Figures, others: Mapping[str, Figures] | None = None
+    ) -> tuple[bool, tuple[tuple[float, ...], ...]]:
+        """Return whether it holds, for each value where there are several, and the values of each figure.
+
+        What is NaN fulfils nothing; SpecError as `Figure.evaluate`.
+        """
+        values = tuple(figure.evaluate(figures, others) for figure in self.figures)
+        held = all(
+            bool(left and right) and all(_COMPARISONS[sign](a, b) for a in left for b in right)
+            for sign, left, right in zip(self.comparisons, values, values[1:], strict=False)
+        ) and not any(math.isnan(value) for each in values for value in each)
+        return held, values
+
+
+def parse_figure(text: str) -> Figure:
+    """Return the expression that ``text`` is; SpecError, with the character, for what is none."""
+    reader = _Reader(text)
+    figure, *others = reader.figures()
+    if others:
+        reader.fail("the end, or one of + - * /", at=reader.comparisons[0].start())
+    return figure
+
+
+def parse_expectation(text: str) -> Expectation:
+    """Return the comparison that ``text`` is; SpecError, with the character, for what is none."""
+    reader = _Reader(text)
+    first, *others = figures = reader.figures()
+    if not others:
+        reader.fail(f"a comparison ({', '.join(_SIGNS)}) behind the figure, as queue.p99 < 40kB", "none")
+    for sign, figure in zip(reader.comparisons, others, strict=True):
+        if figure.dimension != first.dimension and not _is_zero(figure.node):
+            reader.fail(_named(first.dimension), _bare(figure.text), sign.end())
+    return Expectation(text.strip(), tuple(figures), tuple(sign[0] for sign in reader.comparisons))
+
+
+def parse_value(text: str, dimension: Dimension) -> float:
+    """Return the number, of ``dimension``, that ``text`` is, ``40kB`` or ``95%``; ParameterError for none."""
+    with contextlib.suppress(SpecError):
+        figure = parse_figure(text)
+        if isinstance(figure.node, _Constant) and (figure.dimension == dimension or _is_zero(figure.node)):
+            return figure.node.value
+    raise ParameterError(name="value", needed=_named(dimension), got=shown(text))
+
+
+def expand_flows(patterns: Sequence[str], flows: Mapping[str, str]) -> list[str]:
+    """Return the flows that patterns name: a name, ``r1..r4``, ``ST*``, or a group; all for no pattern.
+
+    SpecError for one that names none.
+    """
+    chosen: dict[str, None] = {}
+    for pattern in patterns or ("*",):
+        names = expand_range(pattern)
+        found = [flow for flow in flows if any(fnmatchcase(flow, name) for name in names)]
+        found = found or [flow for flow, group in flows.items() if group and fnmatchcase(group, pattern)]
+        if not found:
+            known = sorted({*flows, *filter(None, flows.values())})
+            raise SpecError(
+                where="figure", needed="a flow or a group", got=pattern, hint=_near(pattern, known)
+            )
+        chosen.update(dict.fromkeys(found))
+    return list(chosen)
+
+
+_RANGE = re.compile(r"(.*?)([0-9]{1,6})\.\.(.*?)([0-9]{1,6})")
+_LONG_RANGE = re.compile(r"[^.]*?[0-9]+\.\.[^.]*?[0-9]{7,}")
+_MOST_NAMES = 100_000
+
+
+def expand_range(text: str) -> list[str]:
+    """Return the names that ``h1..h4`` stands for, or the text itself; SpecError for too many, or none."""
+    found = _RANGE.fullmatch(text)
+    if not found or found[3] not in ("", found[1]):
+        if _LONG_RANGE.fullmatch(text):
+            raise SpecError(
+                where="names", needed=f"a range of at most {_MOST_NAMES:,} names", got=shown(text)
+            )
+        return [text]
+    first, last = int(found[2]), int(found[4])
+    if not 0 <= last - first < _MOST_NAMES:
+        raise SpecError(where="names", needed="a range such as h1..h4, from less to more", got=shown(text))
+    width = len(found[2]) if found[2].startswith("0") else 0
+    return [f"{found[1]}{number:0{width}d}" for number in range(first, last + 1)]
+
+
+def expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
+    """Return the ports that patterns name: ``CS>ES5``, ``CS>*``, or ``DT`` for those that lead there."""
+    chosen: dict[str, None] = {}
+    for pattern in patterns:
+        whole = pattern if ">" in pattern else f"*>{pattern}"
+        found = [port for port in ports if fnmatchcase(port, whole)]
+        if not found:
+            raise SpecError(where="figure", needed="a port", got=pattern, hint=_near(pattern, list(ports)))
+        chosen.update(dict.fromkeys(found))
+    return list(chosen)
+
+
+def _is_zero(node: _Node) -> bool:
+    """Return whether an expression is 0, which needs no unit."""
+    return isinstance(node, _Constant) and not node.value
+
+
+def _readings(node: _Node) -> list[_Reading]:
+    match node:
+        case _Reading():
+            return [node]
+        case _Aggregate():
+            return [each for part in node.parts for each in _readings(part)]
+        case _Operation():
+            return [*_readings(node.left), *_readings(node.right)]
+    return []
+
+
+def _runs(node: _Node) -> list[str]:
+    return [each.run for each in _readings(node) if each.run]
+
+
+def _named(dimension: Dimension) -> str:
+    if dimension in _NAMED:
+        name, example = _NAMED[dimension]
+        return f"{name}, as {example}"
+    return "a figure of the same unit"
+
+
+def _bare(text: str) -> str:
+    return shown(text.strip()[:40])
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    listed = ", ".join(known[:12])
+    return f"there are {listed}{', …' if len(known) > 12 else ''}" if known else "there are none"
+
+
+_SIGNS = ("<=", ">=", "==", "!=", "<", ">")
+_SIGN = re.compile(rf"\s+|{'|'.join(_SIGNS)}|[-+*/,()]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
+_QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?)\s*(%|[A-Za-zµ]+(?:/s)?)?")
+_ARGUMENT = re.compile(r"(?:,|[a-z]\s*\()\s*$")
+_FLOWS = re.compile(r"[A-Za-z_][A-Za-z0-9_.*?>-]*(?=\s*[,)\[])")
+_WORDS = re.compile(r"\s*\(([^()\[\]]*)(\)?)")
+_TIMES = re.compile(r"\s*\[([^\]]*)(\]?)")
+_RUN = re.compile(r"\s*@\s*([A-Za-z0-9_][A-Za-z0-9_.+-]*)?")
+_DEEPEST = 50
+_LONGEST = 2000
+_MOST_OPERATORS = 200
+"""More would nest too deep for Python's recursion."""
+_FIGURE = "a figure, such as queue.mean, or a number"
+_END = "the end, or one of + - * /"
+_OPERATOR_SIGNS: Mapping[type[ast.operator], tuple[str, int]] = {
+    ast.Add: ("+", 0), ast.Sub: ("-", 0), ast.Mult: ("*", 1), ast.Div: ("/", -1),
+}  # fmt: skip
+"""All operators; the exponent of the right side's unit in the result."""
+_TIME_UNITS = frozenset({"ns", "us", "µs", "ms", "s", "min", "h"})
+_FRAME_UNITS = frozenset({"frame", "frames"})
+
+
+class _Reader:
+    """A text, and the same as Python: ``xxx`` in place of each number, measurement and pattern of flows.
+
+    Python's parser sees only these, functions and signs, each at its own offset.
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > _LONGEST:
+            raise SpecError(where="figure", needed=f"at most {_LONGEST} characters", got=str(len(text)))
+        self.text = text
+        self.at = 0
+        self.comparisons: list[re.Match[str]] = []
+        self._python = ""
+        self._operands: dict[int, tuple[Dimension, _Node]] = {}
+        while self.at < len(text):
+            start, sign = self.at, _SIGN.match(text, self.at)
+            python = self._sign(sign) if sign else self._operand()
+            self._python += python.ljust(self.at - start)
+        if self._depth() > 0:
+            self.fail(shown(")"))
+
+    def figures(self) -> list[Figure]:
+        """Return the figures between comparisons."""
+        try:
+            # in brackets, since a line of Python may not begin with space
+            tree = ast.parse(f"({self._python})", mode="eval").body
+        except SyntaxError as error:
+            self.fail(_FIGURE, at=min((error.offset or 0) - 2, len(self.text)))
+        parts = [tree.left, *tree.comparators] if isinstance(tree, ast.Compare) else [tree]
+        starts = [0, *(sign.end() for sign in self.comparisons)]
+        ends = [*(sign.start() for sign in self.comparisons), len(self.text)]
+        read = [self._node(part) for part in parts]
+        texts = [self.text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+        return [Figure(text, *figure) for text, figure in zip(texts, read, strict=True)]
+
+    def fail(self, needed: str, got: str | None = None, at: int | None = None, hint: str = "") -> NoReturn:
+        at = self.at if at is None else at
+        if got is None:
+            got = shown(self.text[at : at + 20]) if self.text[at:].strip() else "the end"
+        where = f"figure {shown(self.text.strip())} at character {at + 1}"
+        raise SpecError(where=where, needed=needed, got=got, hint=hint)
+
+    def _depth(self) -> int:
+        return self._python.count("(") - self._python.count(")")
+
+    def _sign(self, sign: re.Match[str]) -> str:
+        text = sign[0].strip()
+        if text == ")" and not self._depth():
+            self.fail(_END)
+        if text == "(" and self._depth() == _DEEPEST:
+            self.fail(f"at most {_DEEPEST} brackets in one another", "more")
+        if text in _SIGNS:
+            self.comparisons.append(sign)
+        if sum(map(self._python.count, "+-*/")) > _MOST_OPERATORS:
+            self.fail(f"at most {_MOST_OPERATORS} operators", "more")
+        self.at = sign.end()
+        return text
+
+    def _operand(self) -> str:
+        if self._python.rstrip().endswith(("x", ")")):
+            self.fail(shown(")") if self._depth() else _END)
+        start, name = self.at, _NAME.match(self.text, self.at)
+        if name and name[0] in RESERVED:
+            self.at = name.end()
+            if not self.text[self.at :].lstrip().startswith("("):
+                self.fail(shown("("))
+            return name[0]
+        quantity = _QUANTITY.match(self.text, start)
+        self._operands[start] = self._quantity(quantity) if quantity else self._measured(name)
+        return "x" * (self.at - start)
+
+    def _quantity(self, match: re.Match[str]) -> tuple[Dimension, _Node]:
+        found = _value(match[1], match[2] or "")
+        if found is None:
+            self.fail("a number with a unit (kB, G, ms, %, frames) or none", shown(match[0]))
+        self.at = match.end()
+        return found[0], _Constant(found[1])
+
+    def _measured(self, name: re.Match[str] | None) -> tuple[Dimension, _Node]:
+        """Return a measurement, or the rates of flows that an argument names."""
+        if not name:
+            self.fail(_FIGURE)
+        if measurement := find_measurement(name[0]):
+            self.at = name.end()
+            return measurement.dimension, self._reading(name, measurement)
+        flows = _FLOWS.match(self.text, self.at)
+        if not flows or not _ARGUMENT.search(self.text[: self.at]):
+            known = [*MEASUREMENTS, *_AGGREGATES, _RATIO]
+            self.fail("a figure", shown(name[0]), hint=_near(name[0], known))
+        self.at = flows.end()
+        return RATE, _Reading("rate", (flows[0],), (), *self._time_range(), self._run())
+
+    def _reading(self, name: re.Match[str], measurement: Measurement) -> _Reading:
+        """Return a measurement with what stands behind: ``(subjects, limits)[from..until]@run``."""
+        subjects: list[str] = []
+        limits: list[tuple[Dimension, float]] = []
+        words = self._enclosed(_WORDS, shown(")"))
+        for word in map(str.strip, words.split(",") if words is not None else ()):
+            found = _limit(word)
+            if len(word.split()) != 1:
+                self.fail("a name, or a limit", shown(word), name.end())
+            if found is None and limits:
+                self.fail("limits behind the names", shown(word), name.end())
+            limits += found or []
+            subjects += [word] if found is None else []
+        self._check_limits(name, measurement, tuple(each for each, _ in limits))
+        if subjects and measurement.of == "network":
+            needed = f"{name[0]} without names: it is of the whole network"
+            self.fail(needed, shown(subjects[0]), name.start())
+        values = tuple(value for _, value in limits)
+        return _Reading(name[0], tuple(subjects), values, *self._time_range(), self._run())
+
+    def _check_limits(
+        self, name: re.Match[str], measurement: Measurement, got: tuple[Dimension, ...]
+    ) -> None:
+        for form in measurement.limits:
+            if len(got) >= form.least and got == form.dimensions[: len(got)]:
+                return
+        if got or measurement.limits:
+            forms = " or ".join(f"{name[0]}({form.shape})" for form in measurement.limits)
+            self.fail(forms or f"{name[0]} without limits", "others" if got else "no limits", name.start())
+
+    def _enclosed(self, pattern: re.Pattern[str], needed: str) -> str | None:
+        match = pattern.match(self.text, self.at)
+        if not match:
+            return None
+        if not match[2]:
+            self.fail(needed, at=match.end())
+        self.at = match.end()
+        return match[1]
+
+    def _time_range(self) -> tuple[int | None, int | None]:
+        start, needed = self.at, "a time range such as [50ms..90ms], [10ms..] or [..80ms]"
+        enclosed = self._enclosed(_TIMES, needed)
+        if enclosed is None:
+            return None, None
+        first, dots, last = enclosed.partition("..")
+        if not dots:
+            self.fail(needed, shown(enclosed), start)
+        try:
+            from_ns = parse_time(first) if first.strip() else None
+            until_ns = parse_time(last) if last.strip() else None
+        except ParameterError as error:
+            self.fail(error.needed, error.got, start)
+        if until_ns is not None and until_ns <= (from_ns or 0):
+            self.fail("a time range that ends after it begins", shown(enclosed), start)
+        return from_ns, until_ns
+
+    def _run(self) -> str:
+        match = _RUN.match(self.text, self.at)
+        if not match:
+            return ""
+        self.at = match.end()
+        return match[1] or self.fail("a variant of the scenario, or a mechanism, behind @")
+
+    def _node(self, tree: ast.expr) -> tuple[Dimension, _Node]:
+        """Return the figure for an expression of Python; its offsets are those of the text and 1."""
+        start = tree.col_offset - 1
+        match tree:
+            case ast.Name() if start in self._operands:
+                return self._operands[start]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                dimension, node = self._node(operand)
+                if isinstance(node, _Constant):
+                    return dimension, _Constant(-node.value)
+                return dimension, _Operation("*", _Constant(-1.0), node)
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
+                return self._operation(tree)
+            case ast.Call(func=ast.Name(id=function), args=arguments) if function in RESERVED:
+                return self._aggregate(function, [self._node(each) for each in arguments], start)
+        return self.fail(_FIGURE, at=start)
+
+    def _operation(self, tree: ast.BinOp) -> tuple[Dimension, _Node]:
+        (dimension, left), (other, right) = self._node(tree.left), self._node(tree.right)
+        sign, exponent = _OPERATOR_SIGNS[type(tree.op)]
+        if not exponent and other != dimension:
+            start, end = tree.right.col_offset - 1, (tree.right.end_col_offset or 0) - 1
+            needed = f"{_named(dimension)}, on both sides of {sign}"
+            self.fail(needed, _bare(self.text[start:end]), start)
+        return _power_product(dimension, other, exponent), _Operation(sign, left, right)
+
+    def _aggregate(
+        self, function: str, arguments: list[tuple[Dimension, _Node]], start: int
+    ) -> tuple[Dimension, _Node]:
+        dimensions = [dimension for dimension, _ in arguments]
+        node = _Aggregate(function, tuple(each for _, each in arguments))
+        if function == _RATIO:
+            if len(arguments) != 2:
+                needed = "two figures, or two groups of flows, in ratio(…)"
+                self.fail(needed, str(len(arguments)), start)
+            return _power_product(dimensions[0], dimensions[1], -1), node
+        if len(set(dimensions)) != 1:
+            self.fail(f"figures of one unit in {function}(…)", "several" if dimensions else "none", start)
+        return NUMBER if function == "jain" else dimensions[0], node
+
+
+def _power_product(left: Dimension, right: Dimension, exponent: int) -> Dimension:
+    """Return the dimension of ``left`` by ``right`` to a power."""
+    return Dimension(*(a + exponent * b for a, b in zip(left, right, strict=True)))
+
+
+def _limit(text: str) -> list[tuple[Dimension, float]] | None:
+    """Return the one or two values of a limit such as ``25%`` or ``18kB..30kB``; None for what is a name."""
+    first, dots, last = text.partition("..")
+    values = []
+    for part in (first, last) if dots else (first,):
+        match = _QUANTITY.fullmatch(part)
+        found = _value(match[1], match[2] or "") if match else None
+        if found is None:
+            return None
+        values.append(found)
+    return values
+
+
+def _value(number: str, unit: str) -> tuple[Dimension, float] | None:
+    """Return the dimension and the value in base units of a number with a unit; None for an unknown unit."""
+    value = float(number)
+    if not unit or unit == "%":
+        return NUMBER, value / 100 if unit else value
+    if unit in _FRAME_UNITS:
+        return OCTETS, value * FRAME_OCTETS
+    if unit in _TIME_UNITS:
+        dimension, parse = TIME, parse_time
+    elif unit.endswith(("B", "octets")):
+        dimension, parse = OCTETS, parse_octets
+    else:
+        dimension, parse = RATE, parse_rate
+    try:
+        # what a unit is worth, since values need not be whole ones
+        return dimension, value * parse(f"1000{unit}") / 1000
+    except ParameterError:
+        return None

@@ -1,0 +1,494 @@
+"""What a scenario can say: its tables, their keys, what each means, and how a file is read into them.
+
+A document is kept as it was written, in flat tables (``tcp.window`` is one key), so that a command line can
+set any of its values before `ecmproto.control.lab.setup.build` makes an experiment of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ecmproto.control.engine.config import PortRate
+from ecmproto.control.lab.model import (
+    TCP,
+    Control,
+    Experiment,
+    Flow,
+    Host,
+    Link,
+    Measure,
+    Pattern,
+)
+from ecmproto.control.lab.setup.topology import DEFAULT_BUFFER
+from ecmproto.control.lab.setup.values import (
+    BUFFER,
+    COUNT,
+    FLAG,
+    NAME,
+    NUMBER,
+    OCTETS,
+    RATE,
+    RATE_CHANGES,
+    TEXT,
+    TIME,
+    WORD,
+    Kind,
+    choice,
+    did_you_mean,
+    read_value,
+)
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.registry import MECHANISMS
+from ecmproto.errors import SpecError, shown
+
+Table = dict[str, Any]
+"""A table as it was written, flat: ``{"name": "bulk", "tcp.window": 44}``."""
+
+MOST_TABLES = 10_000
+LONGEST_NS = 10**15
+"""Eleven days."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key of a table: what kind of value it takes, and what it means.
+
+    ``default`` is what holds without it, ``None`` where that follows from others.
+    """
+
+    kind: Kind
+    doc: str
+    default: Any = None
+    within: tuple[float, float] | None = None
+    required: bool = False
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+NAMES = Kind(
+    needed='names, as "h1", "h1..h4", "h*" or a list of these', read=_listed, show=", ".join, plain=(list,)
+)
+ANY = Kind(needed="a value", read=str, show=str, plain=(int, float))
+
+
+def _default(of: type, attribute: str) -> Any:
+    return next(each.default for each in dataclasses.fields(of) if each.name == attribute)
+
+
+TIMES_NS = (0, LONGEST_NS)
+_PORT_OCTETS = (1, 10**9)
+RATES_BPS = (1_000, 10**13)
+_FRAME = (60, 9_216)
+
+SCENARIO: Mapping[str, Key] = {
+    "name": Key(kind=WORD, doc="what it is called", required=True),
+    "title": Key(kind=TEXT, doc="what it shows, in a line", required=True),
+    "source": Key(kind=TEXT, doc="the document that it is from", default=""),
+    "duration": Key(kind=TIME, doc="how long it runs", required=True, within=(1_000, LONGEST_NS)),
+    "seed": Key(kind=COUNT, doc="of all that is random", default=1, within=(0, 2**63 - 1)),
+    "topology": Key(kind=TEXT, doc="the network in one line, as fat-tree k=4", default=""),
+    "overhead": Key(
+        kind=OCTETS,
+        doc="what a frame takes on a link besides its own octets",
+        within=(0, 1_000),
+        default=_default(Experiment, "overhead_octets"),
+    ),
+}
+
+HOST: Mapping[str, Key] = {
+    "name": Key(
+        kind=NAMES, doc="the host, or several, as h1..h4; new ones, or ones of the topology", required=True
+    ),
+    "delay": Key(kind=TIME, doc="before it sees a frame that has come", within=TIMES_NS, default=0),
+    "reaction_delay": Key(
+        kind=TIME, doc="before its reaction point acts on a message", within=TIMES_NS, default=0
+    ),
+    "queue": Key(
+        kind=OCTETS,
+        doc="of each flow in its NIC",
+        within=_PORT_OCTETS,
+        default=_default(Host, "queue_octets"),
+    ),
+    "adapter.rate": Key(kind=RATE_CHANGES, doc="at which it empties the buffer behind its link"),
+    "adapter.buffer": Key(kind=BUFFER, doc="that buffer"),
+    "adapter.pause.high": Key(kind=OCTETS, doc="above which it stops the switch", within=_PORT_OCTETS),
+    "adapter.pause.low": Key(kind=OCTETS, doc="at which it lets the switch go on", within=(0, 10**9)),
+}
+
+SWITCH: Mapping[str, Key] = {
+    "name": Key(kind=NAMES, doc="the switch, or several, as e* of the topology, or new ones", required=True),
+    "delay": Key(
+        kind=TIME, doc="before a frame that has come is in its output queue", within=TIMES_NS, default=0
+    ),
+    "buffer": Key(kind=BUFFER, doc="of each output port", default=DEFAULT_BUFFER),
+    "memory": Key(kind=BUFFER, doc="that its ports share; without, as much as their buffers"),
+    "partition": Key(kind=BUFFER, doc="that frames of one input may take; without, no limit of its own"),
+    "pause.high": Key(
+        kind=OCTETS, doc="above which it sends PAUSE or PFC, where there is flow control", within=_PORT_OCTETS
+    ),
+    "pause.low": Key(kind=OCTETS, doc="at which it sends XON", within=(0, 10**9)),
+    "pause.on": Key(
+        kind=choice("input", "output"),
+        doc="whether these are of one input's frames, or of an output queue; without high and low, those of "
+        "inputs leave room for the headroom, those of outputs are two thirds and one third of the buffer",
+        default="input",
+    ),
+}
+
+LINK: Mapping[str, Key] = {
+    "a": Key(kind=NAMES, doc="one end, or several, as h1..h4", required=True),
+    "b": Key(kind=NAMES, doc="the other end", required=True),
+    "rate": Key(
+        kind=RATE_CHANGES,
+        doc="from a to b, and its changes, as 10G,1G@10ms,10G@90ms",
+        default=PortRate(_default(Link, "rate_bps"), ()),
+    ),
+    "rate_back": Key(kind=RATE_CHANGES, doc="from b to a; without, as from a to b"),
+    "propagation": Key(
+        kind=TIME, doc="from a to b", within=TIMES_NS, default=_default(Link, "propagation_ns")
+    ),
+    "propagation_back": Key(kind=TIME, doc="from b to a; without, as from a to b", within=TIMES_NS),
+}
+
+
+def _of_tcp(kind: Kind, attribute: str, doc: str, within: tuple[float, float] | None = None) -> Key:
+    return Key(kind=kind, doc=doc, within=within, default=_default(TCP, attribute))
+
+
+FLOW: Mapping[str, Key] = {
+    "name": Key(
+        kind=TEXT, doc="its name; of several flows one each, as r1..r4, or what their numbers stand behind"
+    ),
+    "from": Key(kind=NAMES, doc="the host, or the hosts, that send", required=True),
+    "to": Key(kind=NAMES, doc="where to: hosts, or all others", required=True),
+    "match": Key(
+        kind=choice("all", "one to one"),
+        doc="whether each host sends to all of these, or the first to the first",
+        default="all",
+    ),
+    "pattern": Key(
+        kind=choice(*(each.value for each in Pattern)), doc="when there are frames to send", required=True
+    ),
+    "priority": Key(kind=COUNT, doc="of its frames", within=(0, 7), default=0),
+    "frame": Key(
+        kind=OCTETS, doc="length of its frames", within=_FRAME, default=_default(Flow, "frame_octets")
+    ),
+    "rate": Key(kind=RATE, doc="that it offers; of on-off, while it is on", within=RATES_BPS),
+    "host_rate": Key(
+        kind=RATE, doc="instead of rate: of all its flows from one host together", within=RATES_BPS
+    ),
+    "start": Key(kind=TIME, doc="when it begins", within=TIMES_NS, default=0),
+    "stop": Key(kind=TIME, doc="when it ends; without, never", within=TIMES_NS),
+    "random_start": Key(
+        kind=FLAG, doc="whether the first frame comes at a random moment of its period", default=False
+    ),
+    "on": Key(kind=TIME, doc="mean time on", within=(1, LONGEST_NS)),
+    "off": Key(kind=TIME, doc="mean time off", within=TIMES_NS),
+    "times": Key(
+        kind=choice("constant", "exponential", "pareto"),
+        doc="how times on and off are distributed",
+        default="exponential",
+    ),
+    "shape": Key(kind=NUMBER, doc="of the Pareto distribution", within=(1.01, 100), default=1.5),
+    "connections": Key(kind=COUNT, doc="TCP connections side by side", within=(1, 10_000), default=1),
+    "tcp.algorithm": _of_tcp(choice("reno", "newreno", "cubic"), "algorithm", "its congestion control"),
+    "tcp.window": _of_tcp(COUNT, "window", "the most segments that are ever under way", (1, 100_000)),
+    "tcp.initial_window": _of_tcp(COUNT, "initial_window", "segments that it begins with", (1, 100_000)),
+    "tcp.rto_min": _of_tcp(TIME, "rto_min_ns", "the shortest retransmission time-out", (1_000, 10**12)),
+    "tcp.rto_max": _of_tcp(TIME, "rto_max_ns", "the longest one", (1_000, 10**12)),
+    "tcp.delayed_ack": _of_tcp(FLAG, "delayed_ack", "whether every second segment is acknowledged"),
+    "tcp.ack": _of_tcp(OCTETS, "ack_octets", "length of an acknowledgement's frame", _FRAME),
+    "tcp.syn": _of_tcp(FLAG, "syn", "whether each connection, or transaction, begins with a handshake"),
+    "request": Key(
+        kind=OCTETS,
+        doc="what `to` asks with; 0: the source sends without being asked",
+        within=(0, 9_216),
+        default=_default(Flow, "request_octets"),
+    ),
+    "response": Key(
+        kind=OCTETS,
+        doc="what the source sends in a transaction",
+        within=(1, 10**12),
+        default=_default(Flow, "response_octets"),
+    ),
+    "idle": Key(
+        kind=TIME, doc="mean of the exponential idle time between transactions", within=TIMES_NS, default=0
+    ),
+    "sizes": Key(
+        kind=TEXT, doc="the distribution of flow sizes: websearch, datamining, a file.csv, or 1kB:0.5, 1MB:1"
+    ),
+    "bursts": Key(kind=NAMES, doc='bursts at times, as ["0ms 100kB", "5ms 1MB"]'),
+    "capture": Key(kind=TEXT, doc="a capture file; its frames are offered at their times, of their lengths"),
+    "capture_source": Key(
+        kind=TEXT, doc="only those from this MAC address, as 02:00:00:00:00:01", default=""
+    ),
+    "group": Key(kind=WORD, doc="what it counts with in tables; of several flows their name", default=""),
+    "hops": Key(
+        kind=COUNT,
+        doc="congestion points on its path, where flows differ; 0: as control.hops says",
+        within=(0, 255),
+        default=0,
+    ),
+}
+
+TCP_KEYS = tuple(key for key in FLOW if key.startswith("tcp."))
+PATTERN_KEYS: Mapping[Pattern, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    Pattern.SATURATING: ((), ()),
+    Pattern.CBR: (("rate",), ("random_start",)),
+    Pattern.BERNOULLI: (("rate",), ()),
+    Pattern.POISSON: (("rate",), ()),
+    Pattern.ON_OFF: (("rate", "on", "off"), ("times", "shape", "random_start")),
+    Pattern.TCP: ((), ("connections", *TCP_KEYS)),
+    Pattern.TRANSACTIONS: ((), ("connections", *TCP_KEYS, "request", "response", "idle")),
+    Pattern.SIZES: (("rate", "sizes"), ("connections", *TCP_KEYS)),
+    Pattern.SCHEDULE: (("bursts",), ()),
+    Pattern.CAPTURE: (("capture",), ("capture_source",)),
+}
+"""The keys that each pattern needs, and those that it can have besides."""
+_OF_PATTERNS = frozenset(key for keys in PATTERN_KEYS.values() for each in keys for key in each) | {
+    "host_rate"
+}
+
+CONTROL: Mapping[str, Key] = {
+    "mechanism": Key(kind=TEXT, doc=f"one of {', '.join(each.name for each in MECHANISMS)}", default="none"),
+    "flow_control": Key(
+        kind=choice("none", "pause", "pfc"),
+        doc="flow control of links, beneath the mechanism",
+        default="none",
+    ),
+    "in_band": Key(kind=FLAG, doc="whether messages are frames that queue on their way", default=False),
+    "message_priority": Key(
+        kind=COUNT, doc="of messages in band", within=(0, 7), default=_default(Control, "message_priority")
+    ),
+    "message_delay": Key(
+        kind=TIME,
+        doc="how long a message out of band takes; without, as long as links and nodes",
+        within=TIMES_NS,
+    ),
+    "points": Key(kind=NAMES, doc="switches, or ports as switch>peer, with congestion points; without, all"),
+    "hops": Key(kind=COUNT, doc="congestion points on a flow's path", within=(1, 255), default=1),
+}
+
+MEASURE: Mapping[str, Key] = {
+    "from": Key(
+        kind=TIME,
+        doc="when measuring begins; without, at 100 ms, or half-way where it is over by then",
+        within=TIMES_NS,
+    ),
+    "until": Key(kind=TIME, doc="when it ends; without, with the run", within=TIMES_NS),
+    "window": Key(
+        kind=TIME,
+        doc="what series over time are cut into",
+        within=(1_000, LONGEST_NS),
+        default=_default(Measure, "window_ns"),
+    ),
+    "port": Key(kind=TEXT, doc="that queue figures are about; without, the fullest on average", default=""),
+}
+
+BAND: Mapping[str, Key] = {
+    "figure": Key(kind=TEXT, doc="an expression, as queue.mean[50ms..90ms]", required=True),
+    "low": Key(kind=ANY, doc="what it must not be below, with its unit"),
+    "high": Key(kind=ANY, doc="what it must not be above"),
+    "source": Key(kind=TEXT, doc="who says so", default=""),
+    "median_of": Key(kind=COUNT, doc="of so many seeds the median is meant", within=(1, 1000), default=1),
+    "note": Key(kind=TEXT, doc="what restricts it", default=""),
+}
+PUBLISHED: Mapping[str, Key] = {
+    "figure": Key(kind=TEXT, doc="an expression", required=True),
+    "value": Key(kind=TEXT, doc="what the document prints", required=True),
+    "source": Key(kind=TEXT, doc="where", default=""),
+    "note": Key(kind=TEXT, doc="why ours differs, where it does", default=""),
+}
+
+SECTIONS: Mapping[str, Mapping[str, Key]] = {
+    "scenario": SCENARIO,
+    "host": HOST,
+    "switch": SWITCH,
+    "link": LINK,
+    "flow": FLOW,
+    "control": CONTROL,
+    "measure": MEASURE,
+    "band": BAND,
+    "published": PUBLISHED,
+}
+"""The tables of a scenario; besides these ``mechanisms``, ``sources`` and ``variants``."""
+LISTS = ("host", "switch", "link", "flow", "band", "published")
+"""Those that there may be several of."""
+ROLES = tuple(role.value for role in Role)
+
+
+@dataclass(slots=True, kw_only=True)
+class Document:
+    """What a scenario says, as it was written."""
+
+    scenario: Table = field(default_factory=dict)
+    host: list[Table] = field(default_factory=list)
+    switch: list[Table] = field(default_factory=list)
+    link: list[Table] = field(default_factory=list)
+    flow: list[Table] = field(default_factory=list)
+    control: Table = field(default_factory=dict)
+    """With the parameters of the mechanism, ``rp.ru``."""
+    measure: Table = field(default_factory=dict)
+    band: list[Table] = field(default_factory=list)
+    published: list[Table] = field(default_factory=list)
+    mechanisms: dict[str, Table] = field(default_factory=dict)
+    """Parameters of other mechanisms, for where they take the place of the scenario's own."""
+    sources: Table = field(default_factory=dict)
+    """Where values are from, by their paths."""
+    variants: dict[str, Variant] = field(default_factory=dict)
+    folder: str = ""
+    """The folder that names of files are relative to."""
+    outside: bool = True
+    """Whether files may stand outside of the folder, and names be URLs."""
+
+    def table(self, section: str) -> Any:
+        """Return a table, or a list of tables, by its name."""
+        return getattr(self, section)
+
+
+@dataclass(slots=True, kw_only=True)
+class Variant:
+    """What a variant of a scenario has of its own."""
+
+    title: str
+    set: Table = field(default_factory=dict)
+    """Paths and values, as a command line sets them."""
+    band: list[Table] = field(default_factory=list)
+    published: list[Table] = field(default_factory=list)
+
+
+def read_tables(tree: Mapping[str, Any]) -> Document:
+    """Return the document that a TOML file holds; SpecError for unknown keys, and for what is no table."""
+    document = Document()
+    for section, content in tree.items():
+        if section in LISTS:
+            setattr(document, section, _tables(content, section))
+        elif section in SECTIONS:
+            setattr(document, section, _flat(content, section, section))
+        elif section == "mechanisms":
+            document.mechanisms = {
+                name: _flat(each, "parameters", f"mechanisms.{name}")
+                for name, each in _table(content, section).items()
+            }
+        elif section == "sources":
+            document.sources = {
+                path: read_value(TEXT, text, f"sources.{path}")
+                for path, text in _table(content, section).items()
+            }
+        elif section == "variants":
+            document.variants = {
+                name: _variant(each, f"variants.{name}") for name, each in _table(content, section).items()
+            }
+        else:
+            known = (*SECTIONS, "mechanisms", "sources", "variants")
+            hint = did_you_mean(section, known)
+            raise SpecError(where=section, needed="a table of a scenario", got=shown(section), hint=hint)
+    return document
+
+
+def _table(content: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(content, dict):
+        raise SpecError(where=where, needed=f"a table, [{where}]", got=shown(content))
+    return content
+
+
+def _tables(content: Any, section: str, where: str = "") -> list[Table]:
+    where = where or section
+    if not isinstance(content, list):
+        raise SpecError(where=where, needed=f"tables, [[{where}]]", got=shown(content))
+    if len(content) > MOST_TABLES:
+        raise SpecError(where=where, needed=f"at most {MOST_TABLES:,} tables", got=f"{len(content):,}")
+    return [_flat(each, section, f"{where}[{number}]") for number, each in enumerate(content)]
+
+
+def _variant(content: Any, where: str) -> Variant:
+    found: dict[str, Any] = {"title": ""}
+    if not NAME.fullmatch(f"v{where.partition('.')[2]}"):
+        raise SpecError(where=where, needed="a name of letters, digits, - and _", got=shown(where))
+    for key, value in _table(content, where).items():
+        path = f"{where}.{key}"
+        if key == "title":
+            found[key] = read_value(TEXT, value, path)
+        elif key == "set":
+            found[key] = dict(_table(value, path))
+        elif key in ("band", "published"):
+            found[key] = _tables(value, key, path)
+        else:
+            hint = did_you_mean(key, ("title", "set", "band", "published"))
+            raise SpecError(where=path, needed="a key of a variant", got=shown(key), hint=hint)
+    return Variant(**found)
+
+
+def _flat(content: Any, section: str, where: str) -> Table:
+    """Return a table with the keys of its inner tables joined by dots; SpecError for unknown ones."""
+    keys = SECTIONS.get(section, {})
+    found: Table = {}
+
+    def add(table: Mapping[str, Any], prefix: str, depth: int) -> None:
+        for name, value in table.items():
+            key = prefix + name
+            if isinstance(value, dict) and depth < 2:
+                add(value, f"{key}.", depth + 1)
+            else:
+                check_key(section, key, where)
+                if isinstance(value, list) and keys.get(key, _PLAIN).kind is NAMES:
+                    value = ", ".join(_text_of(each, f"{where}.{key}") for each in value)
+                found[key] = value
+
+    add(_table(content, where), "", 0)
+    return found
+
+
+_PLAIN = Key(kind=TEXT, doc="")
+
+
+def _text_of(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise SpecError(where=where, needed="texts in quotes", got=shown(value))
+    return value
+
+
+def check_key(section: str, key: str, where: str) -> None:
+    """Raise SpecError for a key that a table does not have; parameters of mechanisms are looked at later."""
+    if section in ("control", "parameters") and key.partition(".")[0] in ROLES and "." in key:
+        return
+    if section == "parameters":
+        raise SpecError(where=f"{where}.{key}", needed="cp, rp or edge, with parameters", got=shown(key))
+    if key not in SECTIONS[section]:
+        written = f"[[{section}]]" if section in LISTS else f"[{section}]"
+        known = [*SECTIONS[section], *(ROLES if section == "control" else ())]
+        hint = did_you_mean(key, known)
+        raise SpecError(where=f"{where}.{key}", needed=f"a key of {written}", got=shown(key), hint=hint)
+
+
+def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
+    """Return the values of all keys of a table, those that it lacks at their defaults.
+
+    SpecError with the path of the first that is missing or wrong.
+    """
+    keys = SECTIONS[section]
+    given = {
+        name: read_value(key.kind, table[name], f"{where}.{name}", key.within)
+        for name, key in keys.items()
+        if name in table
+    }
+    for name, key in keys.items():
+        if key.required and name not in given:
+            raise SpecError(where=f"{where}.{name}", needed=f"{key.kind.needed}: {key.doc}", got="nothing")
+    return {name: given.get(name, key.default) for name, key in keys.items()}
+
+
+def applicable(table: Table) -> frozenset[str]:
+    """Return the keys that mean something in a flow's table, as far as its pattern is known."""
+    try:
+        pattern = Pattern(str(table.get("pattern", "")).strip().lower())
+    except ValueError:
+        return frozenset(FLOW)
+    needed, others = PATTERN_KEYS[pattern]
+    keys = (frozenset(FLOW) - _OF_PATTERNS) | {*needed, *others}
+    return keys | {"host_rate"} if "rate" in needed else keys

@@ -1,0 +1,104 @@
+"""Thresholds of PAUSE and PFC for switches that have none: static ones of each input, by its headroom.
+
+An input's room is its part of what loses frames when it is full: of an output's buffer, which all other
+inputs may fill together, of the memory that all inputs share, and its partition; with PFC the same for each
+priority in use.  XOFF is the room less the headroom (`mechanisms.lossless`), XON half of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ecmproto.control.lab.model import Experiment, Line, Pattern, Switch, Thresholds, directions
+from ecmproto.control.mechanisms.lossless import (
+    DEFAULT_LARGEST_OCTETS,
+    FIBRE_NS_PER_M,
+    PAUSE_OCTETS,
+    headroom,
+    input_thresholds,
+    output_thresholds,
+)
+from ecmproto.units import NS_PER_S, QUANTUM_BITS, WIRE_OVERHEAD_OCTETS
+
+_FCS_OCTETS = 4
+_TAG_OCTETS = 4
+"""A mechanism may add so many octets to a frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """An input of a switch: its room, the headroom in that, and the thresholds that follow."""
+
+    room_octets: int
+    headroom_octets: int
+    thresholds: Thresholds
+
+
+def thresholds_of_output(buffer_octets: int) -> Thresholds:
+    """Return thresholds of an output queue with a buffer."""
+    high, low = output_thresholds(buffer_octets)
+    return Thresholds(high_octets=high, low_octets=low, on_output=True)
+
+
+def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
+    """Return the inputs of all switches, by neighbour and switch."""
+    network = experiment.network
+    lines = {(line.origin, line.end): line for link in network.links for line in directions(link)}
+    switches = {switch.name: switch for switch in network.switches}
+    feeds = dict.fromkeys(switches, 0)
+    for line in lines.values():
+        if line.end in feeds:
+            feeds[line.end] += 1
+    found = {}
+    for ends, line in lines.items():
+        if line.end in switches:
+            switch = switches[line.end]
+            room = _room_octets(switch, feeds[line.end]) // _classes(experiment)
+            needed = _headroom_octets(experiment, line, lines[line.end, line.origin], switch.delay_ns)
+            high, low = input_thresholds(room, needed)
+            thresholds = Thresholds(high_octets=high, low_octets=low)
+            found[ends] = Input(room_octets=room, headroom_octets=needed, thresholds=thresholds)
+    return found
+
+
+def _room_octets(switch: Switch, feeds: int) -> int:
+    rooms = [switch.buffer.octets // max(1, feeds - 1)]
+    if switch.memory is not None:
+        rooms.append(switch.memory.octets // feeds)
+    if switch.partition is not None:
+        rooms.append(switch.partition.octets)
+    return min(rooms)
+
+
+def _classes(experiment: Experiment) -> int:
+    """Return how many priorities are stopped by themselves."""
+    control = experiment.control
+    if "pfc" not in (control.mechanism, control.flow_control):
+        return 1
+    used = {flow.priority for flow in experiment.flows}
+    return len(used | {control.message_priority} if control.in_band else used) or 1
+
+
+def _headroom_octets(experiment: Experiment, line: Line, back: Line, delay_ns: int) -> int:
+    """Return what may come in over ``line`` after XOFF was decided, which goes over ``back``.
+
+    Hosts and ports respond at once; a frame is in the switch for ``delay_ns`` before it counts.
+    """
+    lengths = [
+        DEFAULT_LARGEST_OCTETS if flow.pattern is Pattern.CAPTURE else flow.frame_octets + _FCS_OCTETS
+        for flow in experiment.flows
+    ]
+    largest = max(lengths, default=DEFAULT_LARGEST_OCTETS) + _TAG_OCTETS
+    rate_bps = max([line.rate_bps, *(change.rate_bps for change in line.rate_changes)])
+    back_bps = min([back.rate_bps, *(change.rate_bps for change in back.rate_changes)])
+    # What is on its way out holds XOFF up for longer where the way back is slower.
+    out_bits = 8 * (largest + PAUSE_OCTETS + 2 * WIRE_OVERHEAD_OCTETS)
+    slower_ns = max(Fraction(0), out_bits * NS_PER_S * (Fraction(1, back_bps) - Fraction(1, rate_bps)))
+    return headroom(
+        rate_bps,
+        Fraction(line.propagation_ns + back.propagation_ns, 2 * FIBRE_NS_PER_M),
+        largest_octets=largest,
+        response_quanta=Fraction(0),
+        interface_quanta=(delay_ns + slower_ns) * rate_bps / (QUANTUM_BITS * NS_PER_S),
+    ).octets

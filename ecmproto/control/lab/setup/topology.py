@@ -1,0 +1,341 @@
+"""Networks by one line: ``fat-tree k=4 rate=10G``, ``dumbbell sources=4 bottleneck=1G``.
+
+Hosts are numbered from 1 on, the same ones in the same way whatever the other options are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ecmproto.control.engine.config import Buffer
+from ecmproto.control.lab.model import LINK_RATE_BPS, PROPAGATION_NS, Host, Link, Network, Switch
+from ecmproto.control.lab.setup.values import (
+    BUFFER,
+    COUNT,
+    COUNTS,
+    OCTETS,
+    RATE,
+    TIME,
+    Kind,
+    did_you_mean,
+    read_value,
+)
+from ecmproto.errors import SpecError, counted, shown
+
+MOST_HOSTS = 20_000
+DEFAULT_BUFFER = Buffer(500_000, 0)
+_MOST = 10**4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """What a topology line may say: ``name=value``."""
+
+    kind: Kind
+    default: Any
+    doc: str
+    within: tuple[float, float] | None = None
+
+
+def _count(default: int, doc: str, least: int = 1) -> Option:
+    return Option(kind=COUNT, default=default, doc=doc, within=(least, _MOST))
+
+
+_RATES = (1_000, 10**13)
+_COMMON: Mapping[str, Option] = {
+    "rate": Option(kind=RATE, default=LINK_RATE_BPS, doc="of links without one of their own", within=_RATES),
+    "propagation": Option(kind=TIME, default=PROPAGATION_NS, doc="of every link"),
+    "buffer": Option(kind=BUFFER, default=DEFAULT_BUFFER, doc="of every output port of a switch"),
+    "memory": Option(
+        kind=BUFFER, default=None,
+        doc="that the ports of a switch share; without, as much as their buffers",
+    ),
+    "partition": Option(
+        kind=BUFFER, default=None,
+        doc="that frames of one input of a switch may take; without, no limit of its own",
+    ),
+    "delay": Option(kind=TIME, default=0, doc="of every switch, before a frame is in its output queue"),
+    "host_delay": Option(kind=TIME, default=0, doc="of every host, before it sees a frame"),
+    "reaction_delay": Option(
+        kind=TIME, default=0, doc="of every host, before its reaction point acts on a message"
+    ),
+    "queue": Option(kind=OCTETS, default=1_000_000, doc="of every flow in its host's NIC", within=(1, 10**9)),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A shape of networks: what it looks like, its options, and the function that builds it."""
+
+    doc: str
+    options: Mapping[str, Option]
+    build: Callable[[_Builder, Mapping[str, Any]], None]
+
+    @property
+    def all_options(self) -> Mapping[str, Option]:
+        """The options of this shape, then those that every shape has."""
+        return {**self.options, **_COMMON}
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A topology line that was read: its shape, and the values of all options."""
+
+    shape: str
+    values: Mapping[str, Any]
+    given: frozenset[str]
+    """The options that the line itself has; the others are at their defaults."""
+
+    def network(self) -> Network:
+        """Return the network; SpecError if it would be too large."""
+        builder = _Builder(self.values)
+        SHAPES[self.shape].build(builder, self.values)
+        return builder.network()
+
+    def line(self) -> str:
+        """Return the line, without options at their defaults."""
+        options = SHAPES[self.shape].all_options
+        shown_values = (
+            f"{name}={_written(options[name], self.values[name])}" for name in options if name in self.given
+        )
+        return " ".join([self.shape, *shown_values])
+
+    def with_option(self, name: str, value: object, where: str = "topology") -> Topology:
+        """Return it with another value of one option; SpecError as `parse_topology`."""
+        found = _read(self.shape, name, value, where)
+        return replace(self, values={**self.values, name: found}, given=self.given | {name})
+
+
+def _written(option: Option, value: Any) -> str:
+    return option.kind.show(value).replace(" ", "")
+
+
+def parse_topology(line: str, where: str = "topology") -> Topology:
+    """Return the topology that a line names; SpecError with ``where`` and what is needed for what is none."""
+    shape, *assignments = line.split()[:100] or [""]
+    if shape not in SHAPES:
+        needed = f"a shape ({', '.join(SHAPES)}) and its options, as in fat-tree k=4 rate=10G"
+        hint = did_you_mean(shape, SHAPES) if shape else ""
+        raise SpecError(where=where, needed=needed, got=shown(shape) if shape else "nothing", hint=hint)
+    values = {name: option.default for name, option in SHAPES[shape].all_options.items()}
+    given: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise SpecError(where=where, needed="name=value, as rate=10G", got=shown(assignment))
+        if name in given:
+            raise SpecError(where=where, needed=f"{name} once", got="twice")
+        given[name] = _read(shape, name, text, where)
+    return Topology(shape, {**values, **given}, frozenset(given))
+
+
+def _read(shape: str, name: str, value: object, where: str) -> Any:
+    options = SHAPES[shape].all_options
+    if name not in options:
+        hint = did_you_mean(name, options)
+        raise SpecError(where=f"{where}.{name}", needed=f"an option of {shape}", got=shown(name), hint=hint)
+    option = options[name]
+    found = read_value(
+        option.kind, value, f"{where}.{name}", None if option.kind is COUNTS else option.within
+    )
+    if option.kind is COUNTS and not all(0 <= each <= _MOST for each in found):
+        raise SpecError(where=f"{where}.{name}", needed=f"numbers of 0 to {_MOST}", got=shown(value))
+    return found
+
+
+class _Builder:
+    """A network that grows, with what all its nodes and links have in common."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+        self._hosts: list[Host] = []
+        self._switches: dict[str, Switch] = {}
+        self._links: list[Link] = []
+
+    def network(self) -> Network:
+        return Network(
+            hosts=tuple(self._hosts), switches=tuple(self._switches.values()), links=tuple(self._links)
+        )
+
+    def host(self, name: str, switch: str) -> None:
+        """Put a host on a switch."""
+        if len(self._hosts) >= MOST_HOSTS:
+            raise SpecError(where="topology", needed=f"at most {MOST_HOSTS:,} hosts", got="more")
+        values = self._values
+        self._hosts.append(
+            Host(
+                name=name,
+                delay_ns=values["host_delay"],
+                reaction_delay_ns=values["reaction_delay"],
+                queue_octets=values["queue"],
+            )
+        )
+        self.link(name, switch)
+
+    def switch(self, name: str) -> str:
+        if len(self._switches) >= MOST_HOSTS:
+            raise SpecError(where="topology", needed=f"at most {MOST_HOSTS:,} switches", got="more")
+        values = self._values
+        self._switches[name] = Switch(
+            name=name,
+            delay_ns=values["delay"],
+            buffer=values["buffer"],
+            memory=values["memory"],
+            partition=values["partition"],
+        )
+        return name
+
+    def link(self, a: str, b: str, rate_bps: int | None = None) -> None:
+        if len(self._links) >= 10 * MOST_HOSTS:
+            raise SpecError(where="topology", needed=f"at most {10 * MOST_HOSTS:,} links", got="more")
+        values = self._values
+        self._links.append(
+            Link(a=a, b=b, rate_bps=rate_bps or values["rate"], propagation_ns=values["propagation"])
+        )
+
+
+def _star(network: _Builder, options: Mapping[str, Any]) -> None:
+    network.switch("core")
+    for number in range(1, options["hosts"] + 1):
+        network.host(f"h{number}", "core")
+
+
+def _dumbbell(network: _Builder, options: Mapping[str, Any]) -> None:
+    sources = options["sources"]
+    edges = sources if options["edges"] is None else options["edges"]
+    if edges > sources:
+        raise SpecError(
+            where="topology.edges", needed=f"at most {counted(sources, 'source')}", got=str(edges)
+        )
+    network.switch("left")
+    network.switch("right")
+    for edge in range(1, edges + 1):
+        network.link(network.switch(f"e{edge}"), "left", options["uplink"])
+    for number in range(sources):
+        network.host(f"s{number + 1}", f"e{number * edges // sources + 1}" if edges else "left")
+    network.link("left", "right", options["bottleneck"])
+    for number in range(1, options["destinations"] + 1):
+        network.host(f"d{number}", "right")
+
+
+def _trunk(network: _Builder, options: Mapping[str, Any]) -> None:
+    network.switch("core")
+    places = []
+    for edge, hosts in enumerate(options["hosts"], 1):
+        network.link(network.switch(f"e{edge}"), "core", options["uplink"])
+        places += [f"e{edge}"] * hosts
+    for number, place in enumerate([*places, *["core"] * options["core"]], 1):
+        network.host(f"h{number}", place)
+
+
+def _parking_lot(network: _Builder, options: Mapping[str, Any]) -> None:
+    hops, long = options["hops"], options["long"]
+    for number in range(1, hops + 2):
+        network.switch(f"sw{number}")
+    for number in range(1, hops + 1):
+        network.link(f"sw{number}", f"sw{number + 1}", options["bottleneck"])
+    places = [1] * long + [hop for hop in range(1, hops + 1) for _ in range(options["cross"])]
+    for number, place in enumerate(places, 1):
+        network.link(network.switch(f"e{number}"), f"sw{place}", options["uplink"])
+        network.host(f"s{number}", f"e{number}")
+    network.host("d0", f"sw{hops + 1}")
+    for number in range(1, hops + 1):
+        network.host(f"d{number}", f"sw{number + 1}")
+
+
+def _clos(network: _Builder, options: Mapping[str, Any]) -> None:
+    spines = [network.switch(f"spine{number}") for number in range(1, options["spines"] + 1)]
+    for leaf in range(options["leaves"]):
+        name = network.switch(f"leaf{leaf + 1}")
+        for number in range(options["hosts"]):
+            network.host(f"h{leaf * options['hosts'] + number + 1}", name)
+        for spine in spines:
+            network.link(name, spine, options["uplink"])
+
+
+def _fat_tree(network: _Builder, options: Mapping[str, Any]) -> None:
+    half, odd = divmod(options["k"], 2)
+    if odd:
+        raise SpecError(where="topology.k", needed="an even number of ports a switch", got=str(options["k"]))
+    cores = [network.switch(f"c{number}") for number in range(1, half * half + 1)]
+    for pod in range(2 * half):
+        numbers = range(pod * half + 1, (pod + 1) * half + 1)
+        upper = [network.switch(f"a{number}") for number in numbers]
+        for place, name in enumerate(upper):
+            for core in cores[place * half : (place + 1) * half]:
+                network.link(name, core)
+        for number in numbers:
+            edge = network.switch(f"e{number}")
+            for name in upper:
+                network.link(edge, name)
+            for host in range((number - 1) * half + 1, number * half + 1):
+                network.host(f"h{host}", edge)
+
+
+def _of(rate_doc: str) -> Option:
+    return Option(kind=RATE, default=None, doc=rate_doc, within=_RATES)
+
+
+SHAPES: Mapping[str, Shape] = {
+    "star": Shape(
+        doc="hosts h1, h2, … on one switch, core",
+        options={"hosts": _count(10, "hosts")},
+        build=_star,
+    ),
+    "dumbbell": Shape(
+        doc="sources s1, s2, … behind edge switches e1, e2, …, then left, the bottleneck left>right, and "
+        "destinations d1, d2, … on right",
+        options={
+            "sources": _count(4, "sources"),
+            "destinations": _count(1, "destinations"),
+            "edges": Option(
+                kind=COUNT, default=None, within=(0, _MOST),
+                doc="edge switches, which sources are dealt out to in order; without, one for each",
+            ),
+            "bottleneck": _of("of the link between left and right"),
+            "uplink": _of("of the links from edge switches"),
+        },
+        build=_dumbbell,
+    ),
+    "trunk": Shape(
+        doc="edge switches e1, e2, …, each with so many hosts and a trunk to core, which has hosts too",
+        options={
+            "hosts": Option(kind=COUNTS, default=(2, 3), doc="hosts of each edge switch"),
+            "core": _count(2, "hosts of core, numbered last", 0),
+            "uplink": _of("of the trunks"),
+        },
+        build=_trunk,
+    ),
+    "parking-lot": Shape(
+        doc="switches sw1, sw2, … in a row, the links between them bottlenecks; sources s1, s2, …, each "
+        "behind an edge switch: the long ones at sw1, then the cross ones at sw1, sw2, …; destinations d0 at "
+        "the end, d1 behind the first bottleneck, and so on",
+        options={
+            "hops": _count(2, "bottlenecks"),
+            "long": _count(4, "sources that are meant to send over all of them"),
+            "cross": _count(1, "sources for each of them", 0),
+            "bottleneck": _of("of the links between the switches"),
+            "uplink": _of("of the links from edge switches"),
+        },
+        build=_parking_lot,
+    ),
+    "clos": Shape(
+        doc="leaf switches leaf1, leaf2, …, each with hosts, and each linked to each of spine1, spine2, …",
+        options={
+            "leaves": _count(4, "leaf switches"),
+            "spines": _count(2, "spine switches"),
+            "hosts": _count(4, "hosts of each leaf switch"),
+            "uplink": _of("of the links between leaves and spines"),
+        },
+        build=_clos,
+    ),
+    "fat-tree": Shape(
+        doc="k³/4 hosts h1, h2, … in k pods of k/2 edge switches e1, e2, … and k/2 aggregation switches a1, "
+        "a2, …, and k²/4 core switches c1, c2, …, all with k ports",
+        options={"k": Option(kind=COUNT, default=4, doc="ports of a switch, an even number", within=(2, 64))},
+        build=_fat_tree,
+    ),
+}  # fmt: skip
+"""All shapes by name."""

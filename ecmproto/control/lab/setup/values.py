@@ -1,0 +1,185 @@
+"""Values in scenarios and topology lines: how each kind is read, checked and shown."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ecmproto.control.engine.config import (
+    Buffer,
+    PortRate,
+    RateChange,
+    buffer_text,
+    check_changes,
+    parse_buffer,
+)
+from ecmproto.control.lab.model import FRAME_OCTETS
+from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.units import exact_octets, exact_rate, exact_time, parse_octets, parse_rate, parse_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of value."""
+
+    needed: str
+    """What a person is told to write."""
+    read: Callable[[str], Any]
+    """From a text; ParameterError, ValueError or KeyError for one that is none."""
+    show: Callable[[Any], str]
+    """As a text that `read` takes."""
+    plain: tuple[type, ...] = ()
+    """The types that TOML may give it as, besides text."""
+
+
+def read_value(kind: Kind, value: object, where: str, within: tuple[float, float] | None = None) -> Any:
+    """Parse ``value`` from a document or a command line, and check it against a range of plain numbers.
+
+    SpecError with ``where`` for what is none.
+    """
+    given = shown(value) if isinstance(value, str) else _told(value)
+    fits = isinstance(value, str) or (
+        isinstance(value, kind.plain) and isinstance(value, bool) == (kind.plain == (bool,))
+    )
+    if type(value) is int and value == 0:  # 0 needs no unit
+        fits = True
+    if not fits:
+        raise SpecError(where=where, needed=kind.needed, got=given)
+    try:
+        found = kind.read(value if isinstance(value, str) else _text(value))
+    except ParameterError as error:
+        # what has a unit, and lacks it, is told by the kind, what else is wrong by its parser
+        needed = kind.needed if error.name in ("rate", "octets", "time") else error.needed
+        raise SpecError(where=where, needed=needed, got=given) from None
+    except (ValueError, KeyError, OverflowError):
+        raise SpecError(where=where, needed=kind.needed, got=given) from None
+    if within is not None and not within[0] <= found <= within[1]:
+        least, most = (kind.show(each) for each in within)
+        raise SpecError(where=where, needed=f"{least} to {most}", got=given)
+    return found
+
+
+def _told(value: object) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else shown(value)
+
+
+def _text(value: object) -> str:
+    """Return a value that TOML has a type for as the text that means it."""
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+_MOST_TOLD = 24
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the nearest of the known names as a hint, or all, or of many the first ones."""
+    found = list(known)
+    close = difflib.get_close_matches(name, sorted(found), n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there are {shown_list(found) if len(found) > _MOST_TOLD else ', '.join(sorted(found))}"
+
+
+def _flag(text: str) -> bool:
+    answers = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
+    return answers[text.strip().lower()]
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def _whole(text: str) -> int:
+    if not _WHOLE.fullmatch(text.strip()):
+        raise ValueError(text)
+    return int(text)
+
+
+def _number(text: str) -> float:
+    share = text.strip().endswith("%")
+    value = float(text.strip().removesuffix("%")) / (100 if share else 1)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+_FRAMES = re.compile(r"([0-9]{1,6})\s*frames?")
+
+
+def _octets(text: str) -> int:
+    """Return octets, also from so many frames of 1500."""
+    frames = _FRAMES.fullmatch(text.strip())
+    return int(frames[1]) * FRAME_OCTETS if frames else parse_octets(text)
+
+
+def _port_rate(text: str) -> PortRate:
+    """Return a rate and its changes, as ``10G,1G@10ms,10G@90ms``."""
+    first, *later = text.split(",")
+    changes = []
+    for part in later:
+        rate, at, time = part.partition("@")
+        if not at:
+            raise ParameterError(name="change", needed="rates with times, as in 10G,1G@10ms", got=shown(part))
+        changes.append(RateChange(parse_time(time), parse_rate(rate)))
+    check_changes(changes)
+    return PortRate(parse_rate(first), tuple(changes))
+
+
+def _port_rate_text(rate: PortRate) -> str:
+    changes = [f"{exact_rate(each.rate_bps)}@{exact_time(each.time_ns)}" for each in rate.changes]
+    return ",".join([exact_rate(rate.rate_bps), *changes])
+
+
+def _buffer(text: str) -> Buffer:
+    found = parse_buffer(text)
+    if not found.octets:
+        raise ParameterError(name="buffer", needed="a buffer that is not 0", got=text)
+    return found
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(_whole(part) for part in text.split(","))
+
+
+def choice(*words: str) -> Kind:
+    """Return the kind of one of these words."""
+    known = {word: word for word in words}
+    return Kind(needed=f"one of {', '.join(words)}", read=lambda text: known[text.strip().lower()], show=str)
+
+
+RATE = Kind(needed="a rate with its unit, as 5G", read=parse_rate, show=exact_rate)
+RATE_CHANGES = Kind(
+    needed="a rate with its unit, as 5G, and perhaps changes, as 10G,1G@10ms,10G@90ms",
+    read=_port_rate,
+    show=_port_rate_text,
+)
+TIME = Kind(needed="a time with its unit, as 15ms", read=parse_time, show=exact_time)
+OCTETS = Kind(needed="a size with its unit, as 33kB or 16frames", read=_octets, show=exact_octets)
+BUFFER = Kind(needed="a size with its unit, as 300kB or 100frames", read=_buffer, show=buffer_text)
+COUNT = Kind(needed="a whole number", read=_whole, show=str, plain=(int,))
+COUNTS = Kind(
+    needed="whole numbers, as 2,3", read=_counts, show=lambda counts: ",".join(map(str, counts)), plain=(int,)
+)
+NUMBER = Kind(needed="a number", read=_number, show=lambda value: f"{value:g}", plain=(int, float))
+FLAG = Kind(needed="true or false", read=_flag, show=lambda value: "yes" if value else "no", plain=(bool,))
+TEXT = Kind(needed="a text in quotes", read=str, show=str)
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise ValueError(text)
+    return text
+
+
+WORD = Kind(needed="a name: a letter, then letters, digits, - or _", read=_name, show=str)
+
+
+def shown_list(values: Sequence[str], most: int = 6) -> str:
+    """Return some of the values and how many more there are."""
+    rest = len(values) - most
+    return ", ".join(values[:most]) + (f" and {rest} more" if rest > 0 else "")

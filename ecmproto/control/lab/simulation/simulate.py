@@ -1,0 +1,942 @@
+"""One run of an experiment: its network on the engine, its flows as sources, and what they came to.
+
+>>> result = simulate(experiment, seed=1)
+>>> result.ports, result.flows
+
+Memory is what waits in the network, and windows of fixed number.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.arrivals import no_arrivals
+from ecmproto.control.engine.config import Buffer, LoopConfig, PortConfig, check_seed
+from ecmproto.control.engine.event_heap import new_event_heap
+from ecmproto.control.engine.feedback import no_feedback
+from ecmproto.control.engine.frame_pool import NOWHERE, new_queues
+from ecmproto.control.engine.gauge import TOTAL, settle
+from ecmproto.control.engine.loop import make_room, run, spare_events
+from ecmproto.control.engine.network import (
+    LEAST_MESSAGE_OCTETS,
+    MESSAGE_KINDS,
+    Feed,
+    FlowCount,
+    NetworkState,
+    Switch,
+    Way,
+    carry_messages,
+    new_network,
+    schedule_points,
+    set_delays,
+    trace_frames,
+    with_obeyed,
+)
+from ecmproto.control.engine.port import NO_LIMIT, set_rate
+from ecmproto.control.engine.statistics import kind_name
+from ecmproto.control.engine.traffic import Sources
+from ecmproto.control.lab.model import FRAME_OCTETS, Experiment, Flow, Pattern
+from ecmproto.control.lab.setup.captured import captured_frames
+from ecmproto.control.lab.setup.thresholds import thresholds_of_output
+from ecmproto.control.lab.simulation.series import (
+    MOST_EVENTS,
+    Completions,
+    Conservation,
+    Deadlock,
+    FlowControlEvents,
+    FlowSeries,
+    Levels,
+    MessageSeries,
+    PortSeries,
+    Progress,
+    RunResult,
+    Watch,
+    levels_of,
+)
+from ecmproto.control.lab.simulation.trace import Trace
+from ecmproto.control.lab.simulation.windows import Windows
+from ecmproto.control.lab.simulation.wiring import WiredSwitch, Wiring, host_mac
+from ecmproto.control.lab.traffic.sources import (
+    Endpoints,
+    TrafficSources,
+    acts_on_deliveries,
+    new_sources,
+    source_count,
+)
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame, machine_of
+from ecmproto.control.mechanisms.api.protocol import (
+    CongestionPoint,
+    Message,
+    NullCongestionPoint,
+    Receivers,
+    Senders,
+    takes_deliveries,
+)
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS
+from ecmproto.control.mechanisms.pause.gate import paused_ns
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.errors import SpecError, shown
+from ecmproto.frames.batch.flows import FlowTable
+from ecmproto.frames.batch.tags import tag_layout
+from ecmproto.frames.capture import Batch, PcapngWriter
+from ecmproto.kernels.kernel import compiled
+from ecmproto.kernels.record import columns, new_record, new_records
+from ecmproto.kernels.structs import as_interface, method_errors
+from ecmproto.wire.formats.ethertypes import DEFAULT
+
+_LARGEST_FLOWS = 4096
+_ETHERTYPE = b"\x08\x00"
+_FIRST_PORT = 0xCC0001
+"""Congestion points have the addresses 02:00:00:cc:00:01 and on."""
+_PRIORITIES = 8
+
+
+class PortSample:
+    """A port's counters at one moment; a record (``kernels.record``)."""
+
+    octet_ns: float
+    peak_octets: int
+    """The greatest length since the last sample."""
+    level_octets: int
+    sent_frames: int
+    sent_octets: int
+    line_octets: float
+    """Octets that its line took, overhead included: of the frame in service, what is through."""
+    dropped_frames: int
+    dropped_octets: int
+    lost_messages: int
+    stopped_ns: int
+    xoff_frames: int
+    xon_frames: int
+
+
+@compiled
+def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSample]) -> None:
+    """Fill in ``samples``, one for each port, at ``now_ns``; peaks begin anew."""
+    overhead_octets = network.loop.overhead_octets
+    for number in range(len(network.ports)):
+        gauge, counts, sample = network.ports[number].gauge, network.port_counts[number], samples[number]
+        settle(gauge, now_ns)
+        sample.octet_ns = gauge.total.octet_ns
+        sample.peak_octets = gauge.total.peak_octets
+        sample.level_octets = gauge.total.octets
+        gauge.total.peak_octets = gauge.total.octets
+        sample.sent_frames = counts.sent_frames
+        sample.sent_octets = counts.sent_octets
+        sample.line_octets = float(counts.sent_octets + overhead_octets * counts.sent_frames)
+        sample.line_octets += float(counts.control_octets)
+        line = network.ports[number].line
+        octets = line.control_octets
+        if line.in_service_octets > 0:
+            octets += line.in_service_octets + overhead_octets
+        if octets > 0:
+            left = float((line.served_ns - now_ns) * line.work_per_ns + line.served_rest)
+            sample.line_octets += max(0.0, octets - left / line.work_per_octet) - line.control_octets
+        sample.dropped_frames = counts.dropped_frames
+        sample.dropped_octets = counts.dropped_octets
+        sample.lost_messages = counts.lost_messages
+        running_ns = now_ns - counts.stopped_since_ns if counts.stopped_since_ns != NEVER_NS else 0
+        sample.stopped_ns = counts.stopped_ns + running_ns
+        sample.xoff_frames = counts.xoff_frames
+        sample.xon_frames = counts.xon_frames
+
+
+class StationSample:
+    """What PAUSE and PFC did to a host, and its NIC's counters; a record."""
+
+    stopped_ns: int
+    queue_octets: int
+
+
+@compiled
+def sample_stations(network: NetworkState, now_ns: int, samples: Sequence[StationSample]) -> None:
+    """Fill in ``samples``, one for each host, at ``now_ns``."""
+    each = network.loop.entries
+    for station in range(len(network.links)):
+        longest_ns = 0
+        for priority in range(_PRIORITIES):
+            if (network.gates.stopped[station].sending_mask >> priority) & 1:
+                longest_ns = max(longest_ns, paused_ns(network.gates, station, priority, now_ns))
+        samples[station].stopped_ns = longest_ns
+        waiting_octets = 0
+        for entry in range(station * each, (station + 1) * each):
+            waiting_octets += network.queues[entry].octets
+        samples[station].queue_octets = waiting_octets
+
+
+@method_errors()
+def simulate(
+    experiment: Experiment,
+    *,
+    seed: int,
+    watch: Watch | None = None,
+    trace: str | os.PathLike[str] | PcapngWriter | None = None,
+) -> RunResult:
+    """Return the result of ``experiment`` with the random numbers of ``seed``.
+
+    ``watch`` is told the progress after each window, and says whether to go on.  All frames on links go to
+    ``trace``, a new pcapng file or an open one (`lab.simulation.trace`).  Raises SpecError or
+    ParameterError for an experiment that cannot be, OutputError for a file that cannot be written,
+    MethodError for an exception in a method of the mechanism.
+    """
+    simulation = Simulation(experiment, seed=seed)
+    if trace is None:
+        return simulation.run(watch)
+    if isinstance(trace, PcapngWriter):
+        simulation.trace_to(trace)
+        return simulation.run(watch)
+    with PcapngWriter(trace, interfaces=()) as writer:
+        simulation.trace_to(writer)
+        return simulation.run(watch)
+
+
+class Simulation:
+    """A run under way."""
+
+    def __init__(self, experiment: Experiment, *, seed: int) -> None:
+        check_seed(seed)
+        self.experiment, self.seed = experiment, seed
+        self.wiring = Wiring(experiment, seed=seed)
+        self.machine, self._flow_control = _machines(experiment)
+        self._sources_of = [flow for flow in experiment.flows for _ in range(source_count(flow))]
+        self._first_source = np.cumsum([0, *(source_count(flow) for flow in experiment.flows)])
+        self._captured = captured_frames(self._sources_of, self.machine)
+        self._whole = self._stations_of_captures()
+        self._endpoints = self._numbered_flows()
+        self._unloaded_ns = [self._path_ns(each) for each in self._endpoints]
+        generators = [np.random.default_rng([seed, role]) for role in range(4)]
+        self._contexts = [self._context(number) for number in range(len(self.wiring.ports))]
+        self._points = self._congestion_points(self._contexts, generators[0])
+        general = self._general_context()
+        self._senders = self.machine.senders(general, generators[1])
+        self._set_paths()
+        self._receivers = self.machine.receivers(general, generators[2])
+        self.sources: TrafficSources = new_sources(
+            experiment.flows,
+            self._endpoints,
+            generators[3],
+            overhead_octets=experiment.overhead_octets,
+            captured=self._captured,
+        )
+        self.network = self._new_network()
+        self._changes = self._rate_changes()
+        self._windows = Windows(
+            experiment.measure.window_ns,
+            rates_bps=[port.rate_bps for port in self.wiring.ports],
+            hosts=len(self.wiring.hosts),
+            flows=len(experiment.flows),
+        )
+        self._port_samples = new_records(PortSample, len(self.wiring.ports))
+        self._station_samples = new_records(StationSample, len(self.wiring.hosts))
+        self._held_before: list[dict[int, int]] = []
+        self._levels: list[Levels] = []
+        self._completions: list[NDArray[Any]] = []
+        self._completed = self._not_kept = 0
+        self._stops: list[NDArray[Any]] = []
+        self._stopped = self._stops_not_kept = 0
+        self._deadlocks: list[Deadlock] = []
+        self._trace: Trace | None = None
+
+    def trace_to(self, writer: PcapngWriter) -> None:
+        """Write all frames on links to ``writer``, on interfaces that are added to it."""
+        self._trace = Trace(
+            writer,
+            wiring=self.wiring,
+            machine=self.machine,
+            contexts=self._contexts,
+            general=self._general_context(),
+            flows=self._sources_of,
+            endpoints=self._endpoints,
+        )
+        trace_frames(self.network)
+
+    def _stations_of_captures(self) -> set[int]:
+        """Return the hosts that send captured frames and no others: these leave as they were captured."""
+        captures, others = set(), set()
+        for flow in self._sources_of:
+            if flow.pattern is Pattern.CAPTURE:
+                captures.add(self._station(flow, flow.source))
+            else:
+                others |= {self._station(flow, end) for end in (flow.source, flow.destination)}
+        return captures - others
+
+    def _numbered_flows(self) -> list[Endpoints]:
+        """Return the endpoints of each source; the flows that hosts have are counted by it.
+
+        Captured frames are of flows of their own, behind those that their host has besides.
+        """
+        wiring = self.wiring
+        ends = [
+            (self._station(flow, flow.source), self._station(flow, flow.destination), flow.priority)
+            for flow in self._sources_of
+        ]
+        frames = [_frame(*end) for end in ends] + [_frame(end[1], end[0], end[2]) for end in ends]
+        own_frames = np.array([index not in self._captured for index in range(len(ends))] * 2, np.bool_)
+        stations = max(1, len(wiring.hosts))
+        table = FlowTable(
+            self.machine.flow_key,
+            hashed=self.machine.flow_hash,
+            max_stations=stations,
+            max_flows=_LARGEST_FLOWS,
+        )
+        batch = Batch.from_frames(frames)
+        numbers = table.number(batch.buffer, batch.offset, batch.captured, chosen=own_frames)
+        behind = np.zeros(stations, np.int64)
+        for (station, destination, _), there, here in zip(
+            ends, numbers.flow, numbers.flow[len(ends) :], strict=False
+        ):
+            behind[station] = max(behind[station], there + 1)
+            behind[destination] = max(behind[destination], here + 1)
+        for index, captured in self._captured.items():
+            captured.flow[:] += behind[ends[index][0]]
+            behind[ends[index][0]] = 1 + captured.flow.max(initial=behind[ends[index][0]] - 1)
+        self._most_flows = max(1, int(behind.max(initial=1)))
+        own, back = numbers.flow[: len(ends)], numbers.flow[len(ends) :]
+        connections: Counter[str] = Counter()
+        endpoints = []
+        for index, (flow, (station, destination, _)) in enumerate(zip(self._sources_of, ends, strict=True)):
+            connections[flow.name] += 1
+            endpoints.append(
+                Endpoints(
+                    station=station,
+                    destination=destination,
+                    flow=max(0, int(own[index])),
+                    reverse_flow=max(0, int(back[index])),
+                    path=zlib.crc32(f"{flow.name} {connections[flow.name]}".encode()),
+                    link_rate_bps=wiring.host_lines[station].rate_bps,
+                )
+            )
+        return endpoints
+
+    def _path_ns(self, ends: Endpoints) -> int:
+        """Return the time of a probe behind a full frame on the idle path of a source."""
+        path = self.wiring.path(ends.station, ends.destination, ends.path)
+        return self.wiring.unloaded_ns(ends.station, path, whole=ends.station in self._whole)
+
+    def _flows_of(self, index: int) -> list[int]:
+        """Return which of its host's flows the frames of a source are of."""
+        captured = self._captured.get(index)
+        return [self._endpoints[index].flow] if captured is None else np.unique(captured.flow).tolist()
+
+    def _station(self, flow: Flow, host: str) -> int:
+        if host not in self.wiring.station_of:
+            raise SpecError(where=f"flow {shown(flow.name)}", needed="names of hosts", got=shown(host))
+        return self.wiring.station_of[host]
+
+    def _context(self, number: int) -> PortContext:
+        port = self.wiring.ports[number]
+        return PortContext(
+            rate_bps=port.rate_bps,
+            link_rate_bps=self._link_rate_bps(),
+            cp_mac=bytes([2, 0]) + (_FIRST_PORT + number).to_bytes(4),
+            stations=len(self.wiring.hosts),
+            flows=self._most_flows,
+            hops=self.experiment.control.hops,
+        )
+
+    def _general_context(self) -> PortContext:
+        """Return the context of all hosts together."""
+        return PortContext(
+            rate_bps=min((port.rate_bps for port in self.wiring.ports), default=self._link_rate_bps()),
+            link_rate_bps=self._link_rate_bps(),
+            cp_mac=bytes([2, 0, 0, 0xCC, 0, 1]),
+            stations=len(self.wiring.hosts),
+            flows=self._most_flows,
+            flight_ns=max(self._unloaded_ns, default=0),
+            hops=self.experiment.control.hops,
+        )
+
+    def _set_paths(self) -> None:
+        """Tell the reaction points what is different between the paths of flows."""
+        for index, (flow, ends) in enumerate(zip(self._sources_of, self._endpoints, strict=True)):
+            for number in self._flows_of(index):
+                self.machine.set_path(
+                    self._senders,
+                    ends.station,
+                    number,
+                    hops=flow.hops or self.experiment.control.hops,
+                    flight_ns=self._unloaded_ns[index],
+                )
+
+    def _link_rate_bps(self) -> int:
+        return max((line.rate_bps for line in self.wiring.host_lines), default=10**10)
+
+    def _congestion_points(
+        self, contexts: list[PortContext], generator: np.random.Generator
+    ) -> list[CongestionPoint]:
+        chosen, points = set(self.experiment.control.points), []
+        names = {switch.name for switch in self.wiring.switches}
+        for name in chosen - {port.name for port in self.wiring.ports} - names:
+            raise SpecError(where="control.points", needed="a switch or a port", got=shown(name))
+        for context, port in zip(contexts, self.wiring.ports, strict=True):
+            switch = self.wiring.switches[port.switch].name
+            watched = not port.is_adapter and (not chosen or port.name in chosen or switch in chosen)
+            point = self.machine.congestion_point(context, generator) if watched else NullCongestionPoint()
+            points.append(point)
+        return points
+
+    def _new_network(self) -> NetworkState:
+        experiment, wiring, control = self.experiment, self.wiring, self.experiment.control
+        rate_bps = self._link_rate_bps()
+        mechanism = find_mechanism(control.mechanism)
+        own = machine_of(mechanism, mechanism.parse(control.parameters))
+        config = with_obeyed(LoopConfig(link_rate_bps=rate_bps), own)
+        ports = [
+            PortConfig(
+                rate_bps=port.rate_bps,
+                buffer_octets=port.buffer.octets,
+                buffer_frames=port.buffer.frames,
+                overhead_octets=experiment.overhead_octets,
+            )
+            for port in wiring.ports
+        ]
+        network = new_network(
+            ports,
+            config,
+            points=self._points,
+            stations=len(wiring.hosts),
+            limiters=self._senders.limiters(),
+            tag_octets=self.machine.tag_octets,
+        )
+        network.loop.is_logging = 0
+        network.message_octets[:] = self._message_octets()
+        for port in network.ports:
+            # Windows are kept by `Windows`.
+            port.gauge.bins.total_only = 1
+        network.routes, network.choices = wiring.routes, wiring.choices
+        self._wire(network)
+        network.flow_counts = new_records(FlowCount, max(1, len(self._sources_of)))
+        network.port_events = new_event_heap(2 * len(wiring.ports) + len(wiring.switches))
+        network.lines = new_queues(len(wiring.ports) + len(wiring.switches))
+        flow_ends = np.zeros((len(wiring.hosts), self._most_flows), np.int64)
+        for index, each in enumerate(self._endpoints):
+            flow_ends[each.station, self._flows_of(index)] = each.destination
+            if index not in self._captured:
+                flow_ends[each.destination, each.reverse_flow] = each.station
+        network.flow_ends = flow_ends.reshape(-1)
+        set_delays(network, wiring.message_delays_ns(control.message_delay_ns))
+        if control.in_band:
+            carry_messages(network, control.message_priority)
+        return network
+
+    def _message_octets(self) -> NDArray[np.int64]:
+        """Return how long the frame of each kind of message is: about a frame that is longer than it shows.
+
+        It has the VLAN tag and the CN-TAG of data: these have the first where a flow has a priority.
+        """
+        octets = np.full(MESSAGE_KINDS, LEAST_MESSAGE_OCTETS)
+        priority = max((flow.priority for flow in self._sources_of), default=0)
+        head = host_mac(1) + host_mac(0) + (_vlan_tag(priority) if priority else b"")
+        if tag_layout(self.machine.tag, DEFAULT).is_cn:
+            head += DEFAULT.cn_tag.to_bytes(2) + bytes(2)
+        head += _ETHERTYPE
+        about = SampledFrame(head.ljust(FRAME_OCTETS, b"\0"), FRAME_OCTETS, len(head) - len(_ETHERTYPE))
+        message = new_record(Message)
+        for kind in self.machine.kinds:
+            message.kind = kind
+            frame = self.machine.frame(message, about, self._general_context())
+            octets[min(kind, MESSAGE_KINDS - 1)] = len(frame)
+        return octets
+
+    def _wire(self, network: NetworkState) -> None:
+        """Fill in the records of ways, switches, feeds and hosts' links."""
+        wiring = self.wiring
+        ways = new_records(Way, len(wiring.ports))
+        acting = self._acting_stations()
+        for way, port in zip(ways, wiring.ports, strict=True):
+            way.switch, way.next_switch, way.input = port.switch, port.next_switch, port.inlet
+            way.station, way.delay_ns, way.control = port.station, port.delay_ns, NOWHERE
+            way.ends, way.is_adapter = int(port.ends), int(port.is_adapter)
+            way.counts_only = int(port.next_switch == NOWHERE and port.station not in acting)
+        switches = new_records(Switch, len(wiring.switches))
+        feeds = new_records(Feed, sum(len(switch.feeds) for switch in wiring.switches))
+        first = 0
+        for record, switch in zip(switches, wiring.switches, strict=True):
+            record.first_feed, record.feeds = first, len(switch.feeds)
+            record.hash_salt = switch.hash_salt
+            record.memory_octets, record.memory_frames = _limits(switch.memory)
+            for feed, wired in zip(feeds[first : first + len(switch.feeds)], switch.feeds, strict=True):
+                feed.station, feed.port = wired.station, wired.port
+                feed.back_port, feed.back_station = wired.back_port, wired.back_station
+                feed.back_ns = wired.back_ns
+                feed.partition_octets, feed.partition_frames = _limits(switch.partition)
+            first += len(switch.feeds)
+        network.ways, network.switches, network.feeds = ways, switches, feeds
+        network.controls = self._flow_controls(ways)
+        for link, line, host in zip(network.links, wiring.host_lines, wiring.hosts, strict=True):
+            link.rate_bps, link.to_port_ns = line.rate_bps, line.delay_ns
+            link.switch, link.input = line.switch, line.inlet
+            link.queue_octets, link.reaction_ns = host.queue_octets, host.reaction_delay_ns
+            # Frames of sources always share their host's link; what was captured did fit on one.
+            link.whole, link.shared_ns = 0, NEVER_NS
+        for station in self._whole:
+            network.links[station].whole, network.links[station].shared_ns = 1, 0
+        schedule_points(network)
+
+    def _acting_stations(self) -> set[int]:
+        """Return the hosts that act on frames which come to them, but for counting them."""
+        control = self.experiment.control
+        if control.in_band or takes_deliveries(self._receivers):
+            return set(range(len(self.wiring.hosts)))
+        ends = zip(self._sources_of, self._endpoints, strict=True)
+        acting = [end for flow, end in ends if acts_on_deliveries(flow)]
+        return {station for end in acting for station in (end.station, end.destination)}
+
+    def _flow_controls(self, ways: Sequence[Way]) -> list[CongestionPoint]:
+        """Return the flow control machines, and note at each way which of them watches it."""
+        if self._flow_control is None:
+            return []
+        controls: list[CongestionPoint] = []
+        for switch in self.wiring.switches:
+            if switch.is_adapter and switch.pause is None:
+                continue
+            machine = self._flow_control_machine(switch)
+            for number in switch.ports:
+                if not machine.knows_stations or number == switch.ports[0]:
+                    controls.append(self._flow_control_point(switch, machine))
+                ways[number].control = len(controls) - 1
+        return controls
+
+    def _flow_control_machine(self, switch: WiredSwitch) -> Machine:
+        """Return the flow control of a switch: its own thresholds, else those of its first input."""
+        assert self._flow_control is not None
+        mechanism = find_mechanism(self._flow_control)
+        own = self._own_parameters()
+        given = switch.pause or switch.feeds[0].thresholds
+        if switch.pause is None and "cp.pause_on=output" in own:
+            given = thresholds_of_output(switch.buffer.octets)
+        assert given is not None
+        assignments = [
+            f"cp.pause_on={'output' if given.on_output else 'input'}",
+            f"cp.high={given.high_octets}B",
+            f"cp.low={given.low_octets}B",
+        ]
+        return machine_of(mechanism, mechanism.parse([*assignments, *own]))
+
+    def _own_parameters(self) -> tuple[str, ...]:
+        """Return the parameters of flow control that the experiment gives, where it is the mechanism."""
+        control = self.experiment.control
+        return control.parameters if control.mechanism == self._flow_control else ()
+
+    def _flow_control_point(self, switch: WiredSwitch, machine: Machine) -> CongestionPoint:
+        context = PortContext(
+            rate_bps=self._link_rate_bps(),
+            link_rate_bps=self._link_rate_bps(),
+            cp_mac=bytes([2, 0, 0, 0xCC, 0xFF, 1]),
+            stations=max(1, len(switch.feeds)),
+            flows=1,
+        )
+        point: Any = machine.congestion_point(context, np.random.default_rng([self.seed, 4]))
+        own = {each.partition("=")[0] for each in self._own_parameters()}
+        if machine.knows_stations and switch.pause is None and not own & {"cp.high", "cp.low"}:
+            for settings, feed in zip(point.settings, switch.feeds, strict=True):
+                if feed.thresholds is not None:
+                    settings.high_octets = feed.thresholds.high_octets
+                    settings.low_octets = feed.thresholds.low_octets
+        typed: CongestionPoint = point
+        return typed
+
+    def _rate_changes(self) -> list[tuple[int, int, int]]:
+        """Return when which port, or behind these host's link, changes to which rate, in order of time."""
+        all_changes = [port.rate_changes for port in self.wiring.ports]
+        all_changes += [line.rate_changes for line in self.wiring.host_lines]
+        changes = [
+            (change.time_ns, number, change.rate_bps)
+            for number, own in enumerate(all_changes)
+            for change in own
+        ]
+        return sorted(changes)
+
+    def run(self, watch: Watch | None = None) -> RunResult:
+        """Run it to its end, or until ``watch`` says so, and return the result."""
+        experiment, measure = self.experiment, self.experiment.measure
+        until_ns = min(experiment.duration_ns, measure.until_ns or experiment.duration_ns)
+        from_ns = min(measure.from_ns, until_ns)
+        now_ns, elapsed_s = 0, 0.0
+        if from_ns == 0:
+            self._begin_levels(0)
+        while now_ns < experiment.duration_ns:
+            stops = [self._windows.next_ns(now_ns), experiment.duration_ns]
+            stops += [each for each in (from_ns, until_ns) if each > now_ns]
+            stops += [self._changes[0][0]] if self._changes else []
+            now_ns = min(stops)
+            began = time.perf_counter()
+            self._advance(now_ns)
+            elapsed_s += time.perf_counter() - began
+            if now_ns == from_ns:
+                self._begin_levels(now_ns)
+            if now_ns == until_ns:
+                self._end_levels(now_ns)
+            if now_ns == experiment.duration_ns or now_ns == self._windows.next_ns(now_ns - 1):
+                self._end_window(now_ns)
+                if watch is not None and not watch(self._progress(now_ns, elapsed_s)):
+                    break
+            # After the window's end: of the frame on a line, what is through went at the old rate.
+            self._change_rates(now_ns)
+        if not self._levels:
+            self._end_levels(now_ns)
+        if self._trace is not None:
+            self._trace.finish()
+        return self._result(now_ns, elapsed_s)
+
+    def _progress(self, now_ns: int, elapsed_s: float) -> Progress:
+        return Progress(
+            now_ns=now_ns,
+            duration_ns=self.experiment.duration_ns,
+            events=int(self.network.loop.events),
+            frames=int(columns(self.network.flow_counts)["sent_frames"].sum()),
+            elapsed_s=elapsed_s,
+        )
+
+    def _advance(self, until_ns: int) -> None:
+        """Run the network up to ``until_ns``, what happens then left out."""
+        network, loop = self.network, self.network.loop
+        loop.change_ns, loop.changes = until_ns, 0
+        senders, receivers = as_interface(self._senders, Senders), as_interface(self._receivers, Receivers)
+        sources = as_interface(self.sources, Sources)
+        while True:
+            run(network, senders, receivers, sources, _NO_ARRIVALS, _NO_FEEDBACK, 0, 0, True)
+            is_full = spare_events(network) == 0
+            self._drain()
+            if loop.changes or not is_full:
+                break
+            make_room(network)
+        loop.changes = 0
+
+    def _drain(self) -> None:
+        """Take completions, PAUSE events and traced frames out of the network's stores."""
+        if self._trace is not None:
+            self._trace.drain(self.network)
+        counts = self.network.offers.count
+        if counts.completed:
+            found = columns(self.network.offers.completions)[: counts.completed].copy()
+            counts.completed = 0
+            kept = found[: max(0, MOST_EVENTS - self._completed)]
+            self._completions.append(kept)
+            self._completed += len(kept)
+            self._not_kept += len(found) - len(kept)
+            flows = np.searchsorted(self._first_source, found["source"], side="right") - 1
+            self._windows.complete(flows, found["latency_ns"])
+        stops = self.network.stop_count
+        if stops.logged:
+            events = columns(self.network.stop_events)[: stops.logged].copy()
+            stops.logged = 0
+            kept = events[: max(0, MOST_EVENTS - self._stopped)]
+            self._stops.append(kept)
+            self._stopped += len(kept)
+            self._stops_not_kept += len(events) - len(kept)
+
+    def _change_rates(self, now_ns: int) -> None:
+        ports = len(self.wiring.ports)
+        while self._changes and self._changes[0][0] == now_ns:
+            _, number, rate_bps = self._changes.pop(0)
+            if number < ports:
+                set_rate(self.network.ports[number].line, rate_bps)
+                self.machine.set_capacity(self._points[number], rate_bps)
+                line = self.network.ports[number].line
+                # The frame on the line goes on at the old rate.
+                begins_ns = max(now_ns, line.departure_ns if line.in_service_octets > 0 else 0)
+                self._windows.set_rate(number, rate_bps, int(begins_ns))
+            else:
+                self.network.links[number - ports].rate_bps = rate_bps
+
+    def _begin_levels(self, now_ns: int) -> None:
+        self._settle(now_ns)
+        self._held_before = [_nonzero(port.gauge.bins.held_ns[TOTAL]) for port in self.network.ports]
+
+    def _end_levels(self, now_ns: int) -> None:
+        self._settle(now_ns)
+        before = self._held_before or [{} for _ in self.network.ports]
+        self._levels = [
+            levels_of(port.gauge, _dense(held, len(port.gauge.bins.held_ns[TOTAL])))
+            for port, held in zip(self.network.ports, before, strict=True)
+        ]
+
+    def _settle(self, now_ns: int) -> None:
+        for port in self.network.ports:
+            settle(port.gauge, now_ns)
+
+    def _end_window(self, now_ns: int) -> None:
+        network = self.network
+        sample_ports(network, now_ns, self._port_samples)
+        sample_stations(network, now_ns, self._station_samples)
+        first = self._first_source[:-1]
+        counts, own = columns(network.flow_counts), columns(self.sources.records)
+        messages = np.asarray(network.message_counts).reshape(-1, MESSAGE_KINDS)
+        self._windows.add(
+            now_ns,
+            ports=columns(self._port_samples),
+            hosts=columns(self._station_samples),
+            flows=_by_flow(counts, own, first, len(self._sources_of)),
+            messages=messages,
+        )
+        columns(network.flow_counts)["longest_ns"] = 0
+        found = self._windows.deadlock(self.wiring)
+        if found and (not self._deadlocks or self._deadlocks[-1].ports != found):
+            self._deadlocks.append(Deadlock(time_ns=now_ns, ports=found))
+
+    def _result(self, now_ns: int, elapsed_s: float) -> RunResult:
+        windows = self._windows
+        return RunResult(
+            experiment=self.experiment,
+            seed=self.seed,
+            duration_ns=now_ns,
+            window_ns=windows.window_ns,
+            ports=self._port_series(),
+            flows=self._flow_series(),
+            messages=self._message_series(),
+            flow_control=self._flow_control_events(),
+            completions=self._completion_rows(),
+            deadlocks=tuple(self._deadlocks),
+            conservation=self._conservation(),
+            events=int(self.network.loop.events),
+            elapsed_s=elapsed_s,
+        )
+
+    def _port_series(self) -> tuple[PortSeries, ...]:
+        windows, series = self._windows, []
+        for number, port in enumerate(self.wiring.ports):
+            watched = type(self._points[number]) is not NullCongestionPoint
+            control = int(self.network.ways[number].control)
+            xoff_octets = greatest_octets = None
+            if control != NOWHERE:
+                point: Any = self.network.controls[control]
+                high_octets = columns(point.settings)["high_octets"]
+                peak_octets = windows.of_port("peak_octets", number).max(initial=0, keepdims=True)
+                if point.by_station:
+                    record = self.network.switches[port.switch]
+                    feeds = self.network.feeds[record.first_feed : record.first_feed + record.feeds]
+                    peak_octets = columns(feeds)["peak_octets"]
+                nearest = int(np.argmax(peak_octets / high_octets))
+                xoff_octets, greatest_octets = int(high_octets[nearest]), int(peak_octets[nearest])
+            series.append(
+                PortSeries(
+                    name=port.name,
+                    kind="adapter" if port.is_adapter else "switch",
+                    buffer_octets=0 if port.buffer.frames else port.buffer.octets,
+                    buffer_frames=port.buffer.frames,
+                    is_watched=watched,
+                    set_point_octets=self.machine.set_point_octets if watched else None,
+                    xoff_octets=xoff_octets,
+                    greatest_input_octets=greatest_octets or 0,
+                    octet_ns=windows.of_port("octet_ns", number),
+                    peak_octets=windows.of_port("peak_octets", number),
+                    level_octets=windows.of_port("level_octets", number),
+                    sent_frames=windows.of_port("sent_frames", number),
+                    sent_octets=windows.of_port("sent_octets", number),
+                    line_octets=windows.of_port("line_octets", number).astype(np.float64),
+                    lost_messages=windows.of_port("lost_messages", number),
+                    dropped_frames=windows.of_port("dropped_frames", number),
+                    dropped_octets=windows.of_port("dropped_octets", number),
+                    paused_ns=windows.of_port("stopped_ns", number),
+                    xoff_frames=windows.of_port("xoff_frames", number),
+                    xon_frames=windows.of_port("xon_frames", number),
+                    service_bps=windows.service_bps(number),
+                    levels=self._levels[number],
+                )
+            )
+        for station, line in enumerate(self.wiring.host_lines):
+            zeros = np.zeros(windows.count, np.int64)
+            series.append(
+                PortSeries(
+                    name=line.name,
+                    kind="host",
+                    octet_ns=zeros.astype(np.float64),
+                    peak_octets=windows.of_host("queue_octets", station),
+                    level_octets=windows.of_host("queue_octets", station),
+                    sent_frames=zeros,
+                    sent_octets=zeros,
+                    line_octets=zeros.astype(np.float64),
+                    lost_messages=zeros,
+                    dropped_frames=zeros,
+                    dropped_octets=zeros,
+                    paused_ns=windows.of_host("stopped_ns", station),
+                    xoff_frames=zeros,
+                    xon_frames=zeros,
+                    service_bps=np.full(windows.count, float(line.rate_bps)),
+                )
+            )
+        return tuple(series)
+
+    def _flow_series(self) -> tuple[FlowSeries, ...]:
+        windows, series = self._windows, []
+        for number, flow in enumerate(self.experiment.flows):
+            end = self._endpoints[int(self._first_source[number])]
+            ports = self.wiring.path(end.station, end.destination, end.path)
+            names = [self.wiring.host_lines[end.station].name, *(self.wiring.ports[p].name for p in ports)]
+            series.append(
+                FlowSeries(
+                    name=flow.name,
+                    group=flow.group or flow.name,
+                    source=flow.source,
+                    destination=flow.destination,
+                    path=tuple(names),
+                    **{
+                        name: windows.of_flow(name, number)
+                        for name in (
+                            "offered_frames",
+                            "offered_octets",
+                            "sent_frames",
+                            "sent_octets",
+                            "delivered_frames",
+                            "delivered_octets",
+                            "dropped_frames",
+                            "dropped_octets",
+                            "held_out_frames",
+                            "held_out_octets",
+                            "delay_ns",
+                            "delay_max_ns",
+                            "limit_bps",
+                            "completed",
+                            "completion_ns",
+                        )
+                    },
+                )
+            )
+        return tuple(series)
+
+    def _message_series(self) -> tuple[MessageSeries, ...]:
+        names = [port.name for port in self.wiring.ports] + [host.name for host in self.wiring.hosts]
+        series = []
+        for sender, kind, frames in self._windows.messages():
+            series.append(
+                MessageSeries(
+                    port=names[sender],
+                    kind=kind_name(self.machine, kind),
+                    frames=frames,
+                    octets=frames * int(self.network.message_octets[kind]),
+                )
+            )
+        return tuple(series)
+
+    def _flow_control_events(self) -> FlowControlEvents:
+        if not self._stops:
+            return FlowControlEvents()
+        events = np.concatenate(self._stops)
+        hosts, ports = len(self.wiring.hosts), len(self.wiring.ports)
+        station = events["station"]
+        return FlowControlEvents(
+            time_ns=events["time_ns"].copy(),
+            port=np.where(station >= hosts, station - hosts, ports + station),
+            priority=events["priority"].copy(),
+            stops=events["stops"] == 1,
+            not_kept=self._stops_not_kept,
+        )
+
+    def _completion_rows(self) -> Completions:
+        if not self._completions:
+            return Completions()
+        found = np.concatenate(self._completions)
+        flows = np.searchsorted(self._first_source, found["source"], side="right") - 1
+        return Completions(
+            flow=flows,
+            start_ns=found["time_ns"] - found["latency_ns"],
+            end_ns=found["time_ns"].copy(),
+            octets=found["octets"].copy(),
+            not_kept=self._not_kept,
+        )
+
+    def _conservation(self) -> Conservation:
+        counts = columns(self.network.flow_counts)
+        frames = columns(self.network.pool.frames)
+        in_flight = np.zeros(len(frames), np.bool_)
+        for queue in [*self.network.lines, *self.network.on_link]:
+            self._mark(queue, in_flight)
+        for port in self.network.ports:
+            in_flight[_in_port(port)] = True
+        of_sources = in_flight & (frames["source"] != NOWHERE)
+        return Conservation(
+            sent_frames=int(counts["sent_frames"].sum()),
+            received_frames=int(counts["delivered_frames"].sum()),
+            dropped_frames=int(counts["dropped_frames"].sum()),
+            in_flight_frames=int(of_sources.sum()),
+        )
+
+    def _mark(self, queue: Any, marked: NDArray[np.bool_]) -> None:
+        index = int(queue.head) if queue.length else NOWHERE
+        while index != NOWHERE:
+            marked[index] = True
+            index = int(self.network.pool.frames[index].following)
+
+
+def _machines(experiment: Experiment) -> tuple[Machine, str | None]:
+    """Return the mechanism's machine, and the flow control beneath it."""
+    control = experiment.control
+    if control.mechanism in FLOW_CONTROLS:
+        none = find_mechanism("none")
+        return machine_of(none, none.parse([])), control.mechanism
+    mechanism = find_mechanism(control.mechanism)
+    return machine_of(mechanism, mechanism.parse(control.parameters)), control.flow_control
+
+
+def _frame(source: int, destination: int, priority: int) -> bytes:
+    """Return the beginning of a frame between two hosts, by which flows are told apart."""
+    return host_mac(destination) + host_mac(source) + _vlan_tag(priority) + _ETHERTYPE + bytes(46)
+
+
+def _vlan_tag(priority: int) -> bytes:
+    return bytes([0x81, 0, priority << 5, 0])
+
+
+def _limits(memory: Buffer | None) -> tuple[int, int]:
+    if memory is None:
+        return NO_LIMIT, NO_LIMIT
+    return (NO_LIMIT, memory.frames) if memory.frames else (memory.octets, NO_LIMIT)
+
+
+def _nonzero(held_ns: NDArray[np.int64]) -> dict[int, int]:
+    steps = np.flatnonzero(held_ns)
+    return dict(zip(steps.tolist(), held_ns[steps].tolist(), strict=True))
+
+
+def _dense(held: dict[int, int], steps: int) -> NDArray[np.int64]:
+    dense = np.zeros(steps, np.int64)
+    dense[list(held)] = list(held.values())
+    return dense
+
+
+def _in_port(port: Any) -> NDArray[np.int64]:
+    """Return the frames that wait in a port or are on its line, by their places in the pool."""
+    line = port.line
+    found = [int(line.in_service_token)] if line.in_service_octets > 0 else []
+    for ring in port.rings:
+        numbers = np.arange(ring.taken_frames, ring.put_frames)
+        slots = ring.first_slot + (numbers & ring.slot_mask)
+        found += (port.slots[slots] >> 32).tolist()
+    return np.array(found, np.int64)
+
+
+def _by_flow(
+    counts: NDArray[Any], own: NDArray[Any], first: NDArray[np.int64], sources: int
+) -> dict[str, NDArray[Any]]:
+    """Return the counters of sources, those of each flow added up."""
+    if not sources:
+        return {}
+    summed = {
+        name: np.add.reduceat(counts[name][:sources], first)
+        for name in ("sent_frames", "sent_octets", "dropped_frames", "dropped_octets", "held_out_frames",
+                     "held_out_octets", "delay_ns")
+    }  # fmt: skip
+    summed |= {
+        name: np.add.reduceat(own[name][:sources], first)
+        for name in ("offered_frames", "offered_octets", "delivered_frames", "delivered_octets")
+    }
+    summed["delay_max_ns"] = np.maximum.reduceat(counts["longest_ns"][:sources], first)
+    limits = counts["limit_bps"][:sources]
+    total = np.add.reduceat(limits, first)
+    summed["limit_bps"] = np.where(total > 0, total, math.nan)
+    return summed
+
+
+_NO_ARRIVALS = no_arrivals()
+_NO_FEEDBACK = no_feedback(0)

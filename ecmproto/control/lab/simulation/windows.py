@@ -1,0 +1,199 @@
+"""Counters of a run over time, in windows of equal length, whose number is bounded.
+
+Counters are kept as they stood at each window's end; a series of differences is made when it is asked for.
+When there are too many windows, neighbours become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.frame_pool import NOWHERE
+from ecmproto.control.lab.simulation.series import MOST_WINDOWS
+from ecmproto.control.lab.simulation.wiring import Wiring
+
+_FIRST_WINDOWS = 64
+_MOST_CELLS = 2_000_000
+_LEAST_WINDOWS = 64
+_MOMENTS = frozenset({"level_octets", "queue_octets", "limit_bps"})
+"""Measured at the window's end."""
+_PEAKS = frozenset({"peak_octets", "delay_max_ns"})
+"""The greatest value within the window."""
+
+
+class Table:
+    """A row for each window, a column for each port, host or flow, of one counter."""
+
+    def __init__(self, kind: str, columns: int, dtype: type[np.generic]) -> None:
+        self._kind = kind
+        self.rows = np.zeros((_FIRST_WINDOWS, columns), dtype)
+
+    def put(self, window: int, values: NDArray[Any]) -> None:
+        """Set the row of ``window``."""
+        if window >= len(self.rows):
+            self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
+        self.rows[window] = values
+
+    def fold(self, windows: int) -> None:
+        """Make one of each two of ``windows`` windows, an even number."""
+        early, late = self.rows[:windows:2], self.rows[1:windows:2]
+        folded = np.maximum(early, late) if self._kind in _PEAKS else late.copy()
+        self.rows[: windows // 2] = folded
+
+    def series(self, column: int, windows: int) -> NDArray[Any]:
+        """Return a column: what was added in each window, or what it was in it."""
+        values = self.rows[:windows, column].copy()
+        if self._kind in _MOMENTS or self._kind in _PEAKS:
+            return values
+        return np.diff(values, prepend=values.dtype.type(0))
+
+
+class Windows:
+    """All counters of a run; windows are ``window_ns`` long, a multiple of what was asked for.
+
+    ``rates_bps`` are those at which the ports serve at first.
+    """
+
+    def __init__(self, window_ns: int, *, rates_bps: Sequence[int], hosts: int, flows: int) -> None:
+        self.window_ns = window_ns
+        self.count = 0
+        ports = len(rates_bps)
+        cells = max(1, ports, hosts, flows)
+        most = min(MOST_WINDOWS, max(_LEAST_WINDOWS, _MOST_CELLS // cells))
+        self._most = most - most % 2
+        self._sizes = {"port": ports, "host": hosts, "flow": flows}
+        self._tables: dict[tuple[str, str], Table] = {}
+        self._messages: list[NDArray[np.int64]] = []
+        self._completed = np.zeros(flows, np.int64)
+        self._completion_ns = np.zeros(flows)
+        self._end_ns: list[int] = []
+        self._rate_ns = np.zeros(ports)
+        self._rates = np.array(rates_bps, np.float64)
+        self._since_ns = np.zeros(ports, np.int64)
+
+    def next_ns(self, now_ns: int) -> int:
+        """Return when the window that ``now_ns`` is in ends."""
+        return (now_ns // self.window_ns + 1) * self.window_ns
+
+    def complete(self, flows: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> None:
+        """Count what ``flows`` have completed, and how long it took."""
+        np.add.at(self._completed, flows, 1)
+        np.add.at(self._completion_ns, flows, latency_ns)
+
+    def set_rate(self, port: int, rate_bps: int, now_ns: int) -> None:
+        """Have a port serve at ``rate_bps`` from ``now_ns`` on."""
+        self._rate_ns[port] += self._rates[port] * (now_ns - self._since_ns[port])
+        self._rates[port], self._since_ns[port] = rate_bps, now_ns
+
+    def add(
+        self,
+        now_ns: int,
+        *,
+        ports: NDArray[Any],
+        hosts: NDArray[Any],
+        flows: Mapping[str, NDArray[Any]],
+        messages: NDArray[np.int64],
+    ) -> None:
+        """End a window at ``now_ns`` with the counters as they stand."""
+        window = self.count
+        self.count += 1
+        for room, values in (("port", ports), ("host", hosts)):
+            for name in values.dtype.names or ():
+                self._put(room, name, window, values[name])
+        for name, column in flows.items():
+            self._put("flow", name, window, column)
+        self._put("flow", "completed", window, self._completed)
+        self._put("flow", "completion_ns", window, self._completion_ns)
+        served = self._rate_ns + self._rates * (now_ns - self._since_ns)
+        self._put("port", "rate_ns", window, served)
+        self._messages.append(messages.copy())
+        self._end_ns.append(now_ns)
+        if self.count >= self._most:
+            # At once: this window's end is one of twice the length too.
+            self._fold()
+
+    def _put(self, room: str, name: str, window: int, values: NDArray[Any]) -> None:
+        table = self._tables.get((room, name))
+        if table is None:
+            table = self._tables[room, name] = Table(name, self._sizes[room], values.dtype.type)
+        table.put(window, values)
+
+    def _fold(self) -> None:
+        for table in self._tables.values():
+            table.fold(self.count)
+        self._messages = self._messages[1::2]
+        self._end_ns = self._end_ns[1::2]
+        self.count //= 2
+        self.window_ns *= 2
+
+    def _series(self, room: str, name: str, column: int, dtype: Any) -> NDArray[Any]:
+        table = self._tables.get((room, name))
+        if table is None:
+            return np.zeros(self.count, dtype)
+        return table.series(column, self.count)
+
+    def of_port(self, name: str, port: int) -> NDArray[Any]:
+        """Return a counter of a port in each window."""
+        return self._series("port", name, port, np.int64)
+
+    def of_host(self, name: str, host: int) -> NDArray[Any]:
+        """Return a counter of a host in each window."""
+        return self._series("host", name, host, np.int64)
+
+    def of_flow(self, name: str, flow: int) -> NDArray[Any]:
+        """Return a counter of a flow in each window; times and rates as floats."""
+        series = self._series("flow", name, flow, np.int64)
+        return series.astype(np.float64) if name in ("delay_ns", "completion_ns", "limit_bps") else series
+
+    def service_bps(self, port: int) -> NDArray[np.float64]:
+        """Return the mean rate at which a port served in each window."""
+        lengths_ns = np.diff(np.array(self._end_ns, np.float64), prepend=0.0)
+        mean: NDArray[np.float64] = self.of_port("rate_ns", port) / lengths_ns
+        return mean
+
+    def messages(self) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+        """Yield what sent messages, of which kind, and how many in each window."""
+        if not self._messages:
+            return
+        counts = np.stack(self._messages)
+        for sender, kind in np.argwhere(counts[-1]).tolist():
+            yield sender, kind, np.diff(counts[:, sender, kind], prepend=0)
+
+    def deadlock(self, wiring: Wiring) -> tuple[str, ...]:
+        """Return ports that were stopped all of the last window, each waiting for the next, in a circle."""
+        if self.count < 2:
+            return ()
+        stopped_ns = self._tables["port", "stopped_ns"].rows
+        sent = self._tables["port", "sent_frames"].rows
+        last, before = self.count - 1, self.count - 2
+        length_ns = self._end_ns[last] - self._end_ns[before]
+        stuck = (stopped_ns[last] - stopped_ns[before] >= length_ns) & (sent[last] == sent[before])
+        if not stuck.any():
+            return ()
+        return _circle(wiring, set(np.flatnonzero(stuck).tolist()))
+
+
+def _circle(wiring: Wiring, stuck: set[int]) -> tuple[str, ...]:
+    """Return the names of ports of ``stuck`` that lead to one another in a circle; none if there is none."""
+    after = {
+        number: [p for p in wiring.switches[wiring.ports[number].next_switch].ports if p in stuck]
+        for number in stuck
+        if wiring.ports[number].next_switch != NOWHERE
+    }
+    # What leads to nothing that is stuck will go on: without it, only circles and what leads there stay.
+    while True:
+        dead = {number for number, ways in after.items() if not any(way in after for way in ways)}
+        if not dead:
+            break
+        after = {number: ways for number, ways in after.items() if number not in dead}
+    if not after:
+        return ()
+    way, seen = min(after), []
+    while way not in seen:
+        seen.append(way)
+        way = min(each for each in after[way] if each in after)
+    return tuple(wiring.ports[number].name for number in seen[seen.index(way) :])

@@ -1,0 +1,362 @@
+"""The network of an experiment as the engine has it: numbers of hosts, switches and ports, ways and routes.
+
+Hosts are stations, in the model's order.  A host's egress adapter is a switch of its own, behind all others,
+with one port.  Ports are numbered by switch, in the order of links; those of adapters come last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.config import Buffer, RateChange
+from ecmproto.control.engine.frame_pool import NOWHERE
+from ecmproto.control.engine.switches import hashed
+from ecmproto.control.lab.model import Experiment, Line, Thresholds, directions
+from ecmproto.control.lab.setup.thresholds import default_thresholds
+from ecmproto.errors import SpecError, shown
+from ecmproto.units import serialisation_ns
+
+MOST_PORTS = 8_192
+"""Output ports of one network: a fat tree of k = 16 has 5,120."""
+_PROBE_OCTETS = 60
+_DATA_OCTETS = 1500
+_UNREACHED = 1 << 30
+_SALTS = 5
+"""What their random numbers are apart from others by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WiredPort:
+    """An output port of a switch, or of a host's egress adapter."""
+
+    name: str
+    switch: int
+    rate_bps: int
+    rate_changes: tuple[RateChange, ...]
+    buffer: Buffer
+    station: int = NOWHERE
+    """The host at its end, NOWHERE if that is a switch or an adapter."""
+    next_switch: int = NOWHERE
+    inlet: int = NOWHERE
+    """Which of the next switch's inputs it feeds."""
+    delay_ns: int = 0
+    """From its last bit to when the node at its end sees the frame."""
+    is_adapter: bool = False
+    ends: bool = False
+    """Whether it leads to an adapter: its frames have come to their host then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WiredFeed:
+    """What feeds an input of a switch: a host or another port."""
+
+    station: int = NOWHERE
+    port: int = NOWHERE
+    back_port: int = NOWHERE
+    """The port that sends PAUSE to it; NOWHERE if that is the host with the adapter."""
+    back_station: int = NOWHERE
+    back_ns: int
+    """How long PAUSE takes to it from its last bit on."""
+    thresholds: Thresholds | None = None
+    """Those of the input where the switch has none of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WiredSwitch:
+    """A switch, or an adapter: what feeds it, what its ports share, and its thresholds."""
+
+    name: str
+    memory: Buffer | None
+    partition: Buffer | None
+    pause: Thresholds | None
+    buffer: Buffer
+    feeds: tuple[WiredFeed, ...]
+    ports: tuple[int, ...]
+    is_adapter: bool = False
+    hash_salt: int = 0
+    """What its ECMP hashes are mixed with; there is but one way from an adapter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLine:
+    """A host's link to its switch."""
+
+    name: str
+    rate_bps: int
+    rate_changes: tuple[RateChange, ...]
+    delay_ns: int
+    """From its last bit to when the switch has the frame in its queue."""
+    switch: int
+    inlet: int
+
+
+def host_mac(station: int) -> bytes:
+    """Return the Ethernet address of a host, by its number."""
+    return bytes([2, 0, *station.to_bytes(4)])
+
+
+class Wiring:
+    """The network of ``experiment``, its ECMP hashes by ``seed``; SpecError for one that cannot be wired."""
+
+    def __init__(self, experiment: Experiment, *, seed: int) -> None:
+        network = experiment.network
+        salts = np.random.default_rng([seed, _SALTS]).integers(1 << 32, size=len(network.switches))
+        self._salts: list[int] = salts.tolist()
+        self.hosts = network.hosts
+        self.station_of = {host.name: number for number, host in enumerate(network.hosts)}
+        self._experiment, self._overhead_octets = experiment, experiment.overhead_octets
+        self._switches = network.switches
+        self._switch_of = {switch.name: number for number, switch in enumerate(network.switches)}
+        self._adapter_of = {
+            host.name: len(network.switches) + number
+            for number, host in enumerate(host for host in network.hosts if host.adapter)
+        }
+        self._delay_ns = {host.name: host.delay_ns for host in network.hosts}
+        self._delay_ns |= {switch.name: switch.delay_ns for switch in network.switches}
+        lines = [line for link in network.links for line in directions(link)]
+        self._check(lines)
+        self._inlets = _numbered_inlets(lines, self._switch_of)
+        self.host_lines = self._host_lines(lines)
+        self.ports = self._wired_ports(lines)
+        if len(self.ports) > MOST_PORTS:
+            needed = f"at most {MOST_PORTS:,} output ports of switches"
+            raise SpecError(where="network", needed=needed, got=f"{len(self.ports):,}")
+        self.switches = self._wired_switches(lines)
+        self.routes, self.choices = self._routed()
+
+    def _check(self, lines: list[Line]) -> None:
+        links_of = dict.fromkeys(self.station_of, 0)
+        for line in lines:
+            if line.origin not in self._delay_ns:
+                raise SpecError(where="link", needed="names of hosts and switches", got=shown(line.origin))
+            if line.origin in links_of:
+                links_of[line.origin] += 1
+                if line.end in links_of:
+                    needed = "a switch at one end of each link"
+                    raise SpecError(where="link", needed=needed, got=f"{line.origin} to {line.end}")
+        for host, links in links_of.items():
+            if links != 1:
+                raise SpecError(where=f"host {shown(host)}", needed="one link", got=str(links))
+
+    def _host_lines(self, lines: list[Line]) -> tuple[HostLine, ...]:
+        of = {line.origin: line for line in lines if line.origin in self.station_of}
+        return tuple(
+            HostLine(
+                name=f"{host.name}>{line.end}",
+                rate_bps=line.rate_bps,
+                rate_changes=line.rate_changes,
+                delay_ns=line.propagation_ns + self._delay_ns[line.end],
+                switch=self._switch_of[line.end],
+                inlet=self._inlets[line.origin, line.end],
+            )
+            for host in self.hosts
+            for line in [of[host.name]]
+        )
+
+    def _wired_ports(self, lines: list[Line]) -> tuple[WiredPort, ...]:
+        ports = [
+            self._wired_port(number, switch.buffer, line)
+            for number, switch in enumerate(self._switches)
+            for line in lines
+            if line.origin == switch.name
+        ]
+        ports += [
+            WiredPort(
+                name=f"{host.name}>adapter",
+                switch=self._adapter_of[host.name],
+                rate_bps=host.adapter.rate_bps,
+                rate_changes=host.adapter.rate_changes,
+                buffer=host.adapter.buffer,
+                station=self.station_of[host.name],
+                is_adapter=True,
+            )
+            for host in self.hosts
+            if host.adapter is not None
+        ]
+        return tuple(ports)
+
+    def _wired_port(self, switch: int, buffer: Buffer, line: Line) -> WiredPort:
+        ends = line.end in self._adapter_of
+        next_switch = self._adapter_of.get(line.end, self._switch_of.get(line.end, NOWHERE))
+        return WiredPort(
+            name=f"{line.origin}>{line.end}",
+            switch=switch,
+            rate_bps=line.rate_bps,
+            rate_changes=line.rate_changes,
+            buffer=buffer,
+            station=NOWHERE if ends else self.station_of.get(line.end, NOWHERE),
+            next_switch=next_switch,
+            inlet=0 if ends else self._inlets.get((line.origin, line.end), NOWHERE),
+            delay_ns=line.propagation_ns + self._delay_ns[line.end],
+            ends=ends,
+        )
+
+    def _wired_switches(self, lines: list[Line]) -> tuple[WiredSwitch, ...]:
+        back = {(line.origin, line.end): line for line in lines}
+        port_of = {port.name: number for number, port in enumerate(self.ports)}
+        by_default = default_thresholds(self._experiment)
+        switches = [
+            WiredSwitch(
+                name=switch.name,
+                memory=switch.memory,
+                partition=switch.partition,
+                pause=switch.pause,
+                buffer=switch.buffer,
+                hash_salt=self._salts[self._switch_of[switch.name]],
+                feeds=tuple(
+                    WiredFeed(
+                        station=self.station_of.get(line.origin, NOWHERE),
+                        port=port_of.get(f"{line.origin}>{line.end}", NOWHERE),
+                        back_port=port_of[f"{line.end}>{line.origin}"],
+                        back_ns=back[line.end, line.origin].propagation_ns,
+                        thresholds=by_default[line.origin, line.end].thresholds,
+                    )
+                    for line in lines
+                    if line.end == switch.name
+                ),
+                ports=tuple(
+                    number
+                    for number, port in enumerate(self.ports)
+                    if port.switch == self._switch_of[switch.name]
+                ),
+            )
+            for switch in self._switches
+        ]
+        for host in self.hosts:
+            if host.adapter is not None:
+                (feed,) = (line for line in lines if line.end == host.name)
+                number = port_of[f"{feed.origin}>{host.name}"]
+                switches.append(
+                    WiredSwitch(
+                        name=f"{host.name}>adapter",
+                        memory=None,
+                        partition=None,
+                        pause=host.adapter.pause,
+                        buffer=host.adapter.buffer,
+                        feeds=(
+                            WiredFeed(
+                                port=number,
+                                back_station=self.station_of[host.name],
+                                back_ns=back[host.name, feed.origin].propagation_ns,
+                            ),
+                        ),
+                        ports=(port_of[f"{host.name}>adapter"],),
+                        is_adapter=True,
+                    )
+                )
+        return tuple(switches)
+
+    def _routed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the ways of each switch and destination begin in the list of ports, and that list."""
+        count, stations = len(self.switches), len(self.hosts)
+        into: list[list[int]] = [[] for _ in range(count)]
+        for number, port in enumerate(self.ports):
+            if port.next_switch != NOWHERE:
+                into[port.next_switch].append(number)
+        ways: list[list[int]] = [[] for _ in range(count * stations)]
+        for station in range(stations):
+            self._find_ways(station, into, ways)
+        routes = np.zeros(len(ways) + 1, np.int64)
+        np.cumsum([len(each) for each in ways], out=routes[1:])
+        return routes, np.array([port for each in ways for port in each], np.int64)
+
+    def _find_ways(self, station: int, into: list[list[int]], ways: list[list[int]]) -> None:
+        """Add to ``ways`` the ports of each switch on a shortest way to ``station``."""
+        stations = len(self.hosts)
+        distance = [_UNREACHED] * len(self.switches)
+        ready: deque[int] = deque()
+        for number, port in enumerate(self.ports):
+            if port.station == station:
+                distance[port.switch] = 0
+                ways[port.switch * stations + station].append(number)
+                ready.append(port.switch)
+        while ready:
+            switch = ready.popleft()
+            for number in into[switch]:
+                origin = self.ports[number].switch
+                if distance[origin] == _UNREACHED:
+                    distance[origin] = distance[switch] + 1
+                    ready.append(origin)
+                if distance[origin] == distance[switch] + 1:
+                    ways[origin * stations + station].append(number)
+
+    def path(self, source: int, destination: int, number: int) -> list[int]:
+        """Return the ports from host ``source`` to ``destination`` that frames of path ``number`` take.
+
+        Raises SpecError if there is no way.
+        """
+        stations, switch = len(self.hosts), self.host_lines[source].switch
+        ports: list[int] = []
+        while switch != NOWHERE:
+            row = switch * stations + destination
+            start, end = int(self.routes[row]), int(self.routes[row + 1])
+            if start == end:
+                names = f"{self.hosts[source].name} to {self.hosts[destination].name}"
+                raise SpecError(where="network", needed=f"a way from {names}", got="none")
+            if end - start > 1:
+                start += hashed(number, self._salts[switch]) % (end - start)
+            port = int(self.choices[start])
+            ports.append(port)
+            switch = self.ports[port].next_switch
+        return ports
+
+    def unloaded_ns(self, source: int, ports: list[int], *, whole: bool = False) -> int:
+        """Return how long a probe behind a full frame takes from host ``source`` through idle ``ports``.
+
+        To the destination's adapter, where it has one: what it measures is before that.  ``whole`` is for a
+        host whose frames are on its link with their last bits.
+        """
+        line = self.host_lines[source]
+        through = [port for port in map(self.ports.__getitem__, ports) if not port.is_adapter]
+        data = _DATA_OCTETS + self._overhead_octets
+        total_ns = line.delay_ns + (0 if whole else serialisation_ns(data, line.rate_bps))
+        total_ns += sum(serialisation_ns(data, port.rate_bps) + port.delay_ns for port in through[:-1])
+        # One follows the other: their times on the last link are rounded together.
+        both = data + _PROBE_OCTETS + self._overhead_octets
+        return total_ns + serialisation_ns(both, through[-1].rate_bps) + through[-1].delay_ns
+
+    def message_delays_ns(self, fixed_ns: int | None) -> NDArray[np.int64]:
+        """Return how long messages take, by port and then by host that sends them, and host.
+
+        They take ``fixed_ns`` if that is given, whatever the way, and then the host's time to react.
+        """
+        stations = len(self.hosts)
+        reaction_ns = np.array([host.reaction_delay_ns for host in self.hosts], np.int64)
+        if fixed_ns is not None:
+            return np.tile(fixed_ns + reaction_ns, (len(self.ports) + stations, 1))
+        from_switch = np.zeros((len(self.switches), stations), np.int64)
+        for station in range(stations):
+            for switch in range(len(self.switches)):
+                from_switch[switch, station] = self._way_ns(switch, station)
+        by_port = from_switch[[port.switch for port in self.ports]]
+        own_ns = np.array([line.delay_ns for line in self.host_lines], np.int64)
+        by_host = from_switch[[line.switch for line in self.host_lines]] + own_ns[:, None]
+        delays_ns: NDArray[np.int64] = np.concatenate([by_port, by_host]) + reaction_ns
+        return delays_ns
+
+    def _way_ns(self, switch: int, station: int) -> int:
+        """Return the delays of the first shortest way from ``switch`` to ``station``; 0 without one."""
+        total_ns = 0
+        while switch != NOWHERE:
+            row = switch * len(self.hosts) + station
+            if self.routes[row] == self.routes[row + 1]:
+                return total_ns
+            port = self.ports[int(self.choices[self.routes[row]])]
+            total_ns += port.delay_ns
+            switch = port.next_switch
+        return total_ns
+
+
+def _numbered_inlets(lines: list[Line], switches: dict[str, int]) -> dict[tuple[str, str], int]:
+    """Return the number of each line to a switch among the lines to it."""
+    numbers: dict[tuple[str, str], int] = {}
+    counts = dict.fromkeys(switches, 0)
+    for line in lines:
+        if line.end in counts:
+            numbers[line.origin, line.end] = counts[line.end]
+            counts[line.end] += 1
+    return numbers

@@ -1,0 +1,549 @@
+"""Sources: the flows of an experiment as the engine drives them, one event heap over all of them.
+
+What each pattern does:
+
+- saturating: two frames are in the NIC's queue, and one follows for each that leaves
+- CBR: frame k comes ⌈k · bits · 10⁹ / rate⌉ ns after the first; nothing is rounded twice, and nothing drifts
+- Bernoulli: each slot, a frame's time on the link, has a frame with the chance that makes the rate; slots of
+  sources that start together and have one link rate and frame length are one grid
+- Poisson: distances are exponential
+- on and off: frames come at the rate while it is on; what is left of a distance when it goes off is waited
+  for when it is on again, so that the mean rate is that of the shares of time, however short these are
+- sizes and schedule: flows (bursts) come at their times, wait for earlier ones, and go as saturating sources
+  do; a flow completes when all of its frames have come, and its latency counts from when it came itself.  A
+  flow that lost a frame never does
+- sizes over TCP: each connection has its share of the flows, one after another
+- capture: each frame comes at its time since the first of the capture, in its priority; shorter ones than
+  60 octets are padded, and what no queue holds is left out
+- TCP and transactions: `ecmproto.control.lab.traffic.tcp`
+
+A source begins at ``start_ns`` and begins nothing at ``stop_ns`` or later.  Random numbers come from one
+generator, in the order of events: the same seed gives the same frames.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ecmproto.control.engine.event_heap import (
+    EventHeap,
+    entry_due_ns,
+    first,
+    first_ns,
+    new_event_heap,
+    set_due,
+)
+from ecmproto.control.engine.traffic import Offers, has_offer_room
+from ecmproto.control.lab.model import Flow, Pattern
+from ecmproto.control.lab.setup.captured import CapturedFrames, captured_frames
+from ecmproto.control.lab.traffic.source import (
+    LEAST_FRAME_OCTETS,
+    LONGEST_NS,
+    MOST_FRAME_OCTETS,
+    FlowTable,
+    TrafficSource,
+    complete,
+    drawn_octets,
+    exponential,
+    next_arrival,
+    next_poisson,
+    octets_of,
+    offer_data,
+    value_of,
+)
+from ecmproto.control.lab.traffic.tcp import (
+    ALGORITHMS,
+    Connection,
+    Connections,
+    arrived_octets,
+    connection_count,
+    on_tcp_frame,
+    on_tcp_frame_left,
+    on_tcp_timer,
+    parameters_of,
+    set_up_connection,
+    tcp_due_ns,
+)
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.errors import ParameterError
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import columns, new_records
+from ecmproto.kernels.structs import Draws, Random, Struct
+from ecmproto.units import NS_PER_S, serialisation_ns
+
+_SATURATING = 0
+_CBR = 1
+_BERNOULLI = 2
+_POISSON = 3
+_ON_OFF = 4
+_SIZES = 5
+_SCHEDULE = 6
+_TCP = 7
+_CAPTURE = 8
+_NUMBERS = {
+    Pattern.SATURATING: _SATURATING,
+    Pattern.CBR: _CBR,
+    Pattern.BERNOULLI: _BERNOULLI,
+    Pattern.POISSON: _POISSON,
+    Pattern.ON_OFF: _ON_OFF,
+    Pattern.SIZES: _SIZES,
+    Pattern.SCHEDULE: _SCHEDULE,
+    Pattern.TCP: _TCP,
+    Pattern.TRANSACTIONS: _TCP,
+    Pattern.CAPTURE: _CAPTURE,
+}
+_OF_A_RATE = (Pattern.CBR, Pattern.BERNOULLI, Pattern.POISSON, Pattern.ON_OFF, Pattern.SIZES)
+
+_IN_FLOWS = (_SIZES, _SCHEDULE)
+
+_IN_NIC = 2
+"""Frames that a source with more to send keeps in its NIC: one leaves while the other waits."""
+_MOST_SLOTS = 1 << 20
+"""The most slots gone through at once: their exact time is within 63 bits."""
+_FLIGHTS = 256
+"""Flows of a source that may be in flight; a power of 2."""
+_NO_FLOW = -1
+_MOST_SEGMENTS = 1 << 20
+_NO_TABLE = FlowTable(
+    np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
+)
+
+
+def acts_on_deliveries(flow: Flow) -> bool:
+    """Return whether what comes of a flow's frames makes its ends do something; others only count them."""
+    pattern = _NUMBERS[flow.pattern]
+    return pattern == _TCP or pattern in _IN_FLOWS
+
+
+class FlowInFlight:
+    """A flow of given size that has begun; a record."""
+
+    serial: int
+    """Its number among its source's, _NO_FLOW for none."""
+    octets: int
+    began_ns: int
+    missing_frames: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoints:
+    """A source's place in the network: numbers of hosts, of their flows and of its path."""
+
+    station: int
+    destination: int
+    flow: int
+    reverse_flow: int = 0
+    """Which of the destination's flows its answers belong to."""
+    path: int
+    link_rate_bps: int
+    """Of the link of the sending host."""
+
+
+class TrafficSources(Struct):
+    """The sources of an experiment (`ecmproto.control.engine.traffic.Sources`)."""
+
+    events: EventHeap
+    """When each source is due."""
+    records: Sequence[TrafficSource]
+    flights: Sequence[FlowInFlight]
+    table: FlowTable
+    connections: Connections
+    draws: Draws
+
+    def next_source_ns(self) -> int:
+        """Return when the first source is due."""
+        return first_ns(self.events)
+
+    def on_source_timer(self, now_ns: int, offers: Offers) -> None:
+        """Offer what is due, the lowest source's first."""
+        while first_ns(self.events) <= now_ns and has_offer_room(offers):
+            index = first(self.events)
+            source = self.records[index]
+            if source.pattern == _SATURATING or source.pattern in _IN_FLOWS:
+                due_ns = _fill_nic(self, index, now_ns, offers)
+            elif source.pattern == _TCP:
+                on_tcp_timer(self.connections, source, index, self.draws, now_ns, offers)
+                due_ns = tcp_due_ns(self.connections.records[source.connection], now_ns)
+            elif source.pattern == _CAPTURE:
+                at = source.table_at
+                source.priority, source.flow = self.table.priority[at], self.table.flow[at]
+                offer_data(source, index, self.table.octets[at], 0, offers)
+                source.table_at += 1
+                next_arrival(self.table, source, self.draws)
+                due_ns = source.timer_ns
+            else:
+                offer_data(source, index, source.frame_octets, 0, offers)
+                due_ns = _next_frame_ns(source, self.draws)
+            set_due(self.events, index, due_ns)
+
+    def on_frame_sent(self, source: int, number: int, now_ns: int, offers: Offers) -> None:
+        """Offer another frame of a source that keeps its NIC busy."""
+        sender = self.records[source]
+        if sender.pattern == _TCP:
+            _tell_connection(self, source, number, now_ns)
+        elif sender.in_nic > 0:
+            sender.in_nic -= 1
+            set_due(self.events, source, _fill_nic(self, source, now_ns, offers))
+
+    def on_frame_refused(self, source: int, number: int, now_ns: int) -> None:
+        """Count a frame that is lost; a source that keeps its NIC busy waits for a frame's time."""
+        sender = self.records[source]
+        sender.refused_frames += 1
+        if sender.pattern == _TCP:
+            _tell_connection(self, source, number, now_ns)
+        elif sender.in_nic > 0:
+            sender.in_nic -= 1
+            set_due(self.events, source, now_ns + sender.frame_ns)
+
+    def on_frame_delivered(
+        self, source: int, number: int, octets: int, offered_ns: int, now_ns: int, offers: Offers
+    ) -> None:
+        """Count a frame, and a flow that is whole with it; a connection answers it."""
+        sender = self.records[source]
+        if sender.pattern == _TCP:
+            on_tcp_frame(self.connections, sender, source, number, self.draws, now_ns, offers)
+            _schedule_connection(self, source, now_ns)
+            return
+        sender.delivered_frames += 1
+        sender.delivered_octets += octets_of(number)
+        if sender.pattern in _IN_FLOWS:
+            serial = value_of(number)
+            flight = self.flights[sender.flights + (serial & (_FLIGHTS - 1))]
+            if flight.serial == serial:
+                flight.missing_frames -= 1
+                if flight.missing_frames == 0:
+                    flight.serial = _NO_FLOW
+                    complete(sender, source, flight.octets, flight.began_ns, now_ns, offers)
+
+
+@inlined
+def _tell_connection(sources: TrafficSources, index: int, number: int, now_ns: int) -> None:
+    """Tell a connection of a frame that has left its host."""
+    on_tcp_frame_left(sources.connections.records[sources.records[index].connection], number, now_ns)
+    _schedule_connection(sources, index, now_ns)
+
+
+@inlined
+def _schedule_connection(sources: TrafficSources, index: int, now_ns: int) -> None:
+    due_ns = tcp_due_ns(sources.connections.records[sources.records[index].connection], now_ns)
+    # Later, as it mostly is, can wait: the timer finds that out when it is due.
+    if due_ns < entry_due_ns(sources.events, index):
+        set_due(sources.events, index, due_ns)
+
+
+@inlined
+def _advance(source: TrafficSource, steps: int) -> None:
+    """Let the source's timer be due ``steps`` steps later, exactly."""
+    rest = source.timer_rest + steps * source.step_rest
+    source.timer_ns += steps * source.step_ns
+    if rest >= source.step_of:
+        source.timer_ns += rest // source.step_of
+        rest %= source.step_of
+    source.timer_rest = rest
+
+
+@inlined
+def _due_ns(source: TrafficSource) -> int:
+    """Return the first whole ns by which the source's timer is due."""
+    return source.timer_ns + int(source.timer_rest > 0)
+
+
+@inlined
+def _slots_to_frame(source: TrafficSource, draws: Random) -> int:
+    """Return how many slots there are up to the next one with a frame, that one included."""
+    if source.log_stay == -math.inf:
+        return 1
+    empty = math.log(1.0 - draws.random()) / source.log_stay
+    return 1 + int(min(empty, float(_MOST_SLOTS) * _MOST_SLOTS))
+
+
+@compiled
+def _to_next_slot(source: TrafficSource, slots: int) -> None:
+    """Go on by ``slots`` slots, or to where the source has stopped."""
+    while slots > 0 and _due_ns(source) < source.stop_ns:
+        some = min(slots, _MOST_SLOTS)
+        _advance(source, some)
+        slots -= some
+
+
+@inlined
+def _duration_ns(mean_ns: float, shape: float, draws: Random) -> int:
+    """Return a time on or off: Pareto's of ``shape``; exponential where it is 0, constant where below."""
+    if shape < 0.0:
+        drawn_ns = mean_ns
+    elif shape == 0.0:
+        drawn_ns = mean_ns * exponential(draws)
+    else:
+        # The least time is the distribution's scale.
+        drawn_ns = mean_ns * (shape - 1.0) / shape * (1.0 - draws.random()) ** (-1.0 / shape)
+    return int(min(drawn_ns, LONGEST_NS) + 0.5)
+
+
+@compiled
+def _while_on(source: TrafficSource, draws: Random) -> None:
+    """Put off the next frame, if the source goes off before it, by the time that it is off."""
+    while source.pause_ns <= _due_ns(source) < source.stop_ns:
+        off_ns = _duration_ns(source.off_ns, source.pareto_shape, draws)
+        source.timer_ns += off_ns
+        source.pause_ns += off_ns + _duration_ns(source.on_ns, source.pareto_shape, draws)
+
+
+@compiled
+def _next_frame_ns(source: TrafficSource, draws: Random) -> int:
+    """Return when a source of frames offers its next one."""
+    if source.pattern == _BERNOULLI:
+        _to_next_slot(source, _slots_to_frame(source, draws))
+    elif source.pattern == _POISSON:
+        next_poisson(source, draws)
+    else:
+        _advance(source, 1)
+        if source.pattern == _ON_OFF:
+            _while_on(source, draws)
+    due_ns = _due_ns(source)
+    return due_ns if due_ns < source.stop_ns else NEVER_NS
+
+
+@compiled
+def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) -> int:
+    """Offer frames of a source that keeps its NIC busy; return when it is due though none of them leaves."""
+    source = sources.records[index]
+    while source.in_nic < _IN_NIC:
+        if not has_offer_room(offers):
+            return now_ns
+        if source.pattern == _SATURATING:
+            if now_ns >= source.stop_ns:
+                return NEVER_NS
+            octets = source.frame_octets
+        else:
+            if source.backlog_octets == 0:
+                if source.timer_ns > now_ns:
+                    return source.timer_ns
+                _begin_flow(sources, source)
+            octets = min(source.frame_octets, source.backlog_octets)
+            source.backlog_octets -= octets
+        source.in_nic += 1
+        offer_data(source, index, max(octets, LEAST_FRAME_OCTETS), source.serial, offers)
+    return NEVER_NS
+
+
+@compiled
+def _begin_flow(sources: TrafficSources, source: TrafficSource) -> None:
+    """Begin the flow that has come, and find out when the next one does."""
+    if source.pattern == _SCHEDULE:
+        size = sources.table.octets[source.table_at]
+        source.table_at += 1
+    else:
+        size = drawn_octets(sources.table, source, sources.draws)
+    source.serial += 1
+    source.backlog_octets = size
+    flight = sources.flights[source.flights + (source.serial & (_FLIGHTS - 1))]
+    source.incomplete += int(flight.serial != _NO_FLOW)
+    flight.serial = source.serial
+    flight.octets = size
+    flight.began_ns = source.timer_ns
+    flight.missing_frames = -(-size // source.frame_octets)
+    next_arrival(sources.table, source, sources.draws)
+
+
+def source_count(flow: Flow) -> int:
+    """Return how many sources ``flow`` becomes: one, or one for each TCP connection."""
+    return max(1, connection_count(flow))
+
+
+def new_sources(
+    flows: Sequence[Flow],
+    endpoints: Sequence[Endpoints],
+    generator: np.random.Generator,
+    *,
+    overhead_octets: int = 0,
+    captured: Mapping[int, CapturedFrames] | None = None,
+) -> TrafficSources:
+    """Return the sources of ``flows``, each of which has as many ``endpoints`` as `source_count` says.
+
+    ``overhead_octets`` is what a frame takes on a link besides its own; ``captured`` has the frames of those
+    that are captures, by source, if they were read already.  Raises ParameterError for a flow that cannot be:
+    without the rate that its pattern needs, for one.
+    """
+    of_sources = [flow for flow in flows for _ in range(source_count(flow))]
+    if len(of_sources) != len(endpoints):
+        raise ValueError(f"{len(of_sources)} sources, but {len(endpoints)} endpoints")
+    captured = captured_frames(of_sources) if captured is None else captured
+    tables = [_table(flow, captured.get(index)) for index, flow in enumerate(of_sources)]
+    rings = [arrived_octets(flow) if connection_count(flow) else 0 for flow in of_sources]
+    flights = [_FLIGHTS if _NUMBERS[flow.pattern] in _IN_FLOWS and not connection_count(flow) else 0
+               for flow in of_sources]  # fmt: skip
+    sources = _room_for(tables, rings, flights, generator)
+    table_at = flight_at = ring_at = connection = 0
+    for index, (flow, place) in enumerate(zip(of_sources, endpoints, strict=True)):
+        source = sources.records[index]
+        source.table = source.table_at = table_at
+        source.table_end = table_at = table_at + len(tables[index].octets)
+        source.flights = flight_at
+        flight_at += flights[index]
+        source.connection = connection if rings[index] else -1
+        _set_up(source, flow, place, overhead_octets)
+        due_ns = _first_ns(sources, source, flow)
+        if rings[index]:
+            set_up_connection(sources.connections.records[connection], source, flow, ring_at, due_ns)
+            ring_at += rings[index]
+            connection += 1
+        set_due(sources.events, index, due_ns)
+    return sources
+
+
+def _room_for(
+    tables: Sequence[FlowTable],
+    rings: Sequence[int],
+    flights: Sequence[int],
+    generator: np.random.Generator,
+) -> TrafficSources:
+    """Return as many sources as there are ``tables``, their records still empty."""
+    count = max(1, len(tables))
+    all_tables = tables or [_NO_TABLE]
+    table = FlowTable(
+        *(np.concatenate([getattr(each, name) for each in all_tables]) for name in _NO_TABLE.parts())
+    )
+    connections = new_records(Connection, max(1, sum(1 for ring in rings if ring)))
+    in_flight = new_records(FlowInFlight, max(1, sum(flights)))
+    columns(in_flight)["serial"] = _NO_FLOW
+    return TrafficSources(
+        new_event_heap(count),
+        new_records(TrafficSource, count),
+        in_flight,
+        table,
+        Connections(connections, np.zeros(max(1, sum(rings)), np.uint8), table),
+        Draws(generator),
+    )
+
+
+def _set_up(source: TrafficSource, flow: Flow, place: Endpoints, overhead_octets: int) -> None:
+    """Fill in what does not change, or is 0 at first, of the source of ``flow``."""
+    _check(flow, place)
+    source.pattern = _TCP if connection_count(flow) else _NUMBERS[flow.pattern]
+    source.station, source.destination = place.station, place.destination
+    source.flow, source.reverse_flow, source.path = place.flow, place.reverse_flow, place.path
+    source.priority = flow.priority
+    source.frame_octets = flow.frame_octets
+    link_octets = flow.frame_octets + overhead_octets
+    source.frame_ns = serialisation_ns(link_octets, place.link_rate_bps)
+    source.stop_ns = NEVER_NS if flow.stop_ns is None else flow.stop_ns
+    source.on_ns, source.off_ns, source.pareto_shape = flow.on_ns, flow.off_ns, flow.shape
+    bits, rate_bps = 8 * flow.frame_octets, flow.rate_bps
+    if flow.pattern is Pattern.BERNOULLI:
+        chance = rate_bps * link_octets / (place.link_rate_bps * flow.frame_octets)
+        source.log_stay = math.log1p(-chance) if chance < 1.0 else -math.inf
+        bits, rate_bps = 8 * link_octets, place.link_rate_bps
+    if flow.pattern is Pattern.SIZES:
+        source.mean_ns = 8 * NS_PER_S * mean_octets(flow.sizes) * source_count(flow) / rate_bps
+    elif flow.pattern in _OF_A_RATE:
+        source.mean_ns = bits * NS_PER_S / rate_bps
+    source.step_of = max(1, rate_bps)
+    source.step_ns, source.step_rest = divmod(bits * NS_PER_S, source.step_of)
+
+
+def _first_ns(sources: TrafficSources, source: TrafficSource, flow: Flow) -> int:
+    """Return when the source of ``flow`` is due for the first time."""
+    start_ns = flow.start_ns
+    if flow.random_start:
+        start_ns += int(_period_ns(source, flow) * sources.draws.random())
+    source.timer_ns, source.exact_ns = start_ns, float(start_ns)
+    if flow.pattern is Pattern.BERNOULLI:
+        _to_next_slot(source, _slots_to_frame(source, sources.draws) - 1)
+    elif flow.pattern is Pattern.POISSON:
+        next_poisson(source, sources.draws)
+    elif flow.pattern is Pattern.ON_OFF:
+        source.pause_ns = start_ns + _duration_ns(source.on_ns, source.pareto_shape, sources.draws)
+        _while_on(source, sources.draws)
+    elif flow.pattern in (Pattern.SIZES, Pattern.SCHEDULE, Pattern.CAPTURE):
+        next_arrival(sources.table, source, sources.draws)
+    due_ns = _due_ns(source)
+    return due_ns if due_ns < source.stop_ns else NEVER_NS
+
+
+def _period_ns(source: TrafficSource, flow: Flow) -> float:
+    """Return the period in which a source with a random start begins."""
+    if flow.pattern is Pattern.ON_OFF:
+        return flow.on_ns + flow.off_ns
+    if flow.pattern in (Pattern.SCHEDULE, Pattern.CAPTURE):
+        return 0.0
+    if flow.pattern is Pattern.BERNOULLI:
+        return source.frame_ns
+    return source.mean_ns or source.frame_ns
+
+
+def mean_octets(sizes: Sequence[tuple[int, float]]) -> float:
+    """Return the mean of a distribution of sizes, linear between its points."""
+    first_octets, first_share = sizes[0]
+    mean = first_octets * first_share
+    for (low, low_share), (high, high_share) in pairwise(sizes):
+        mean += (high_share - low_share) * (low + high) / 2
+    return mean
+
+
+def _table(flow: Flow, captured: CapturedFrames | None) -> FlowTable:
+    """Return the schedule, the distribution or the captured frames of a flow."""
+    octets: list[int] = []
+    times_ns: list[int] = []
+    shares: list[float] = []
+    if captured is not None:
+        came_ns = captured.time_ns + flow.start_ns
+        return FlowTable(captured.octets, came_ns, np.zeros(len(came_ns)), captured.priority, captured.flow)
+    if flow.pattern is Pattern.SIZES:
+        octets, shares = [octets for octets, _ in flow.sizes], [share for _, share in flow.sizes]
+        times_ns = [0] * len(octets)
+    elif flow.pattern is Pattern.SCHEDULE:
+        bursts = sorted(flow.bursts)
+        octets, times_ns = [octets for _, octets in bursts], [flow.start_ns + ns for ns, _ in bursts]
+        shares = [0.0] * len(octets)
+    none = np.zeros(len(octets), np.int64)
+    return FlowTable(
+        np.array(octets, np.int64), np.array(times_ns, np.int64), np.array(shares, np.float64), none, none
+    )
+
+
+def _check(flow: Flow, place: Endpoints) -> None:
+    """Raise ParameterError for a flow that its pattern cannot make."""
+    _demand(flow, "frame_octets", LEAST_FRAME_OCTETS <= flow.frame_octets <= MOST_FRAME_OCTETS,
+            f"{LEAST_FRAME_OCTETS} to {MOST_FRAME_OCTETS} octets")  # fmt: skip
+    if flow.pattern in _OF_A_RATE:
+        _demand(flow, "rate_bps", flow.rate_bps > 0, "more than 0 bit/s")
+    if flow.pattern is Pattern.BERNOULLI:
+        _demand(flow, "rate_bps", flow.rate_bps <= place.link_rate_bps, "no more than its link's rate")
+    if flow.pattern is Pattern.ON_OFF:
+        _demand(flow, "on_ns", flow.on_ns > 0, "more than 0 ns")
+        _demand(flow, "off_ns", flow.off_ns >= 0, "0 ns or more")
+        _demand(flow, "shape", flow.shape <= 0 or flow.shape > 1, "more than 1, or the mean is infinite")
+    if flow.pattern is Pattern.SIZES:
+        octets, shares = [each for each, _ in flow.sizes], [each for _, each in flow.sizes]
+        rising = bool(shares) and octets == sorted(octets) and shares == sorted(shares) and octets[-1] > 0
+        _demand(
+            flow, "sizes", rising and shares[0] >= 0 and shares[-1] == 1, "sizes and shares that rise, to 1"
+        )
+    if flow.pattern is Pattern.SCHEDULE:
+        _demand(flow, "bursts", all(ns >= 0 and octets > 0 for ns, octets in flow.bursts),
+                "times from 0 on and more than 0 octets")  # fmt: skip
+
+    if connection_count(flow):
+        _check_tcp(flow)
+
+
+def _check_tcp(flow: Flow) -> None:
+    tcp = parameters_of(flow)
+    _demand(flow, "tcp", tcp.algorithm in ALGORITHMS, f"one of {', '.join(ALGORITHMS)}")
+    _demand(flow, "tcp", 1 <= tcp.initial_window <= tcp.window <= _MOST_SEGMENTS,
+            f"an initial window of 1 or more, and a window of up to {_MOST_SEGMENTS}")  # fmt: skip
+    _demand(flow, "tcp", 0 < tcp.rto_min_ns <= tcp.rto_max_ns, "an RTO of more than 0 ns, min before max")
+    _demand(flow, "tcp", tcp.ack_octets <= MOST_FRAME_OCTETS, f"ACKs of up to {MOST_FRAME_OCTETS} octets")
+    if flow.pattern is Pattern.TRANSACTIONS:
+        _demand(flow, "request_octets", 0 <= flow.request_octets <= flow.frame_octets, "one frame, or 0")
+        _demand(flow, "response_octets", flow.response_octets > 0, "more than 0 octets")
+
+
+def _demand(flow: Flow, name: str, holds: bool, needed: str) -> None:
+    if not holds:
+        raise ParameterError(name=f"flow {flow.name}: {name}", needed=needed, got=str(getattr(flow, name)))

@@ -1,0 +1,680 @@
+"""TCP connections: Reno, NewReno and CUBIC, bulk transfers and transactions, in segments of one frame each.
+
+A connection carries data from ``source`` to ``destination``, its acknowledgements back; both ends are one
+record, but each acts only on what has come to it.  Segments are numbered over all transfers of a connection.
+
+- RFC 5681: slow start, congestion avoidance, fast retransmit and fast recovery (reno leaves it with the first
+  acknowledgement of new data), limited transmit (RFC 3042), the restart after idleness
+- RFC 6582 (newreno, cubic): partial acknowledgements retransmit and restart the timer once; ``recover`` keeps
+  duplicate acknowledgements of what a time-out sent again from starting a second recovery
+- RFC 6298: the timer from one timed segment at a time, Karn's rule, exponential back-off until a new sample;
+  within the given limits, and 1 s (or the upper limit) before the first sample.  While the first segment that
+  is not acknowledged has not left its own host, the timer waits for that, as Linux's does: a rate limiter may
+  hold a window for longer than the longest time-out
+- a time-out in a recovery never raises ssthresh (RFC 5681, 3.1: "no more than"; Linux keeps it too): what was
+  sent for duplicates is in no flight, and would make windows of more than the path holds for ever
+- RFC 9438 (cubic): the window over time with its Reno-friendly region and fast convergence, ssthresh 0.7
+- delayed acknowledgements: each second segment, or 500 µs after the first; at once for what is out of order,
+  fills a gap or came before.  500 µs are the most of RFC 5681, divided by 1,000 as time-outs here are
+
+The congestion window does not grow beyond the receiver's.  There is neither SACK nor FIN.
+
+A transaction begins with a handshake, where the connection is to have one, and with the initial window then.
+Where ``destination`` asks, it opens, sends the request in one frame, and has completed when the last octet of
+the response comes; where ``source`` sends unasked, it opens, and has completed when the last octet is
+acknowledged.  Latency counts from the first frame, be it SYN, request or data.  The idle time follows.  Flows
+of a size distribution are transactions that are sent unasked; latency counts from when a flow came.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.traffic import Offers, has_offer_room
+from ecmproto.control.lab.model import TCP, Flow, Pattern
+from ecmproto.control.lab.traffic.source import (
+    ACK,
+    DATA,
+    LEAST_FRAME_OCTETS,
+    REQUEST,
+    SYN,
+    SYN_ACK,
+    FlowTable,
+    TrafficSource,
+    complete,
+    drawn_octets,
+    exponential,
+    kind_of,
+    next_arrival,
+    octets_of,
+    offer_control,
+    offer_data,
+    value_of,
+)
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.structs import Draws, Struct
+from ecmproto.units import NS_PER_S
+
+DELAYED_ACK_NS = 500_000
+FIRST_RTO_NS = NS_PER_S
+
+_RENO = 0
+_NEWRENO = 1
+_CUBIC = 2
+ALGORITHMS = {"reno": _RENO, "newreno": _NEWRENO, "cubic": _CUBIC}
+
+_IDLE = 0
+"""It waits for its next transfer."""
+_OPENING = 1
+"""Its SYN is not answered."""
+_ASKING = 2
+"""Its request is not answered."""
+_BUSY = 3
+"""Data comes, or goes."""
+
+_DUPLICATES = 3
+_LIMITED = 2
+_LEAST_SSTHRESH = 2.0
+
+_CUBIC_C = 0.4
+_CUBIC_BETA = 0.7
+_CUBIC_ALPHA = 3.0 * (1.0 - _CUBIC_BETA) / (1.0 + _CUBIC_BETA)
+_CUBIC_MOST_GROWTH = 1.5
+_NO_EPOCH = -1
+
+
+class Connection:
+    """Both ends of a TCP connection; a record (``kernels.record``)."""
+
+    algorithm: int
+    window: int
+    """The receiver's."""
+    initial_window: int
+    rto_min_ns: int
+    rto_max_ns: int
+    delays_ack: int
+    ack_octets: int
+    handshake: int
+    request_octets: int
+    """0: data is sent unasked."""
+    transfer_octets: int
+    """0: without end."""
+    transfer_segments: int
+    last_octets: int
+    """Of the last segment of a transfer."""
+    idle_ns: float
+
+    phase: int
+    """Of the end that opens: the destination if it asks, else the source."""
+    transfer: int
+    """The number of the last transfer that it began, from 1 on …"""
+    began_ns: int
+    """… and when."""
+    open_ns: int
+    """When it begins the next one, or sends its SYN or request again."""
+    open_rto_ns: int
+    opened_ns: int
+    """When it sent that."""
+    open_tries: int
+    syn_lost: int
+
+    serving: int
+    """The transfer that the sender is at."""
+    end: int
+    """The segment after the last of it."""
+    acked: int
+    """The first segment that is not acknowledged …"""
+    following: int
+    """… the one that is sent next …"""
+    most: int
+    """… and the one after all that were ever sent."""
+    cwnd: float
+    ssthresh: float
+    duplicates: int
+    limited: int
+    """Segments sent beyond the window for duplicate acknowledgements (RFC 3042)."""
+    recovering: int
+    recover: int
+    """What was sent when the last recovery began, or at the last time-out."""
+    was_partial: int
+    """Whether this recovery has met a partial acknowledgement."""
+    lost_at: int
+    """The segment of the last time-out, −1 for none."""
+    sent_ns: int
+    """When it last sent a segment."""
+    blocked: int
+    """Whether it has more to send than was room for."""
+    srtt_ns: float
+    rttvar_ns: float
+    rto_ns: int
+    rto_due_ns: int
+    in_host: int
+    """Data frames that have not left their host."""
+    is_held: int
+    """Whether the timer waits for the first of them to leave."""
+    timed: int
+    """The segment whose round-trip time is being measured, −1 for none …"""
+    timed_ns: int
+    """… and when it was sent."""
+    w_max: float
+    """CUBIC: the window before the last reduction, 0 for none …"""
+    prior: float
+    """… as it was, without fast convergence."""
+    w_est: float
+    epoch_ns: int
+    """When this time of congestion avoidance began, _NO_EPOCH for none."""
+    k_s: float
+
+    received: int
+    """The first segment that has not come."""
+    beyond: int
+    """How many have come beyond it."""
+    asked_at: int
+    """What ``received`` was when it asked."""
+    unacked: int
+    """Segments that it has come to, and not acknowledged."""
+    ack_due_ns: int
+    arrived_at: int
+    """Where its ring of arrived segments begins, one octet for each …"""
+    arrived_size: int
+    """… and how many there are; a power of 2."""
+
+
+class Connections(Struct):
+    """All connections of an experiment."""
+
+    records: Sequence[Connection]
+    arrived: NDArray[np.uint8]
+    table: FlowTable
+
+
+@compiled
+def on_tcp_timer(
+    connections: Connections, source: TrafficSource, index: int, draws: Draws, now_ns: int, offers: Offers
+) -> None:
+    """Do what the connection of ``source`` (number ``index``) is due to, as far as there is room."""
+    tcp = connections.records[source.connection]
+    if tcp.ack_due_ns <= now_ns and has_offer_room(offers):
+        _acknowledge(tcp, source, index, offers)
+    if tcp.rto_due_ns <= now_ns and has_offer_room(offers):
+        _time_out(tcp, source, index, now_ns, offers)
+    if tcp.open_ns <= now_ns and has_offer_room(offers):
+        if tcp.phase == _IDLE:
+            _begin(connections.table, tcp, source, index, draws, now_ns, offers)
+        else:
+            source.timeouts += 1
+            _open(tcp, source, index, now_ns, offers)
+    _send(tcp, source, index, now_ns, offers)
+
+
+@inlined
+def tcp_due_ns(tcp: Connection, now_ns: int) -> int:
+    """Return when the connection is due."""
+    if tcp.blocked:
+        return now_ns
+    return min(min(tcp.open_ns, tcp.rto_due_ns), tcp.ack_due_ns)
+
+
+@compiled
+def on_tcp_frame(
+    connections: Connections,
+    source: TrafficSource,
+    index: int,
+    number: int,
+    draws: Draws,
+    now_ns: int,
+    offers: Offers,
+) -> None:
+    """Take a frame of the connection of ``source`` (number ``index``) where it was for."""
+    tcp = connections.records[source.connection]
+    kind, value = kind_of(number), value_of(number)
+    if kind == DATA:
+        _take_segment(connections, tcp, source, index, value, octets_of(number), now_ns, offers)
+        if tcp.phase == _BUSY and tcp.request_octets > 0 and tcp.received == _asked_end(tcp):
+            _end_transfer(tcp, source, index, draws, now_ns, offers)
+    elif kind == ACK:
+        _take_ack(tcp, source, index, value, now_ns, offers)
+        unasked = tcp.request_octets == 0 and tcp.transfer_segments > 0
+        if tcp.phase == _BUSY and unasked and tcp.acked == tcp.end:
+            _end_transfer(tcp, source, index, draws, now_ns, offers)
+    elif kind == SYN:
+        _offer(tcp, source, index, SYN_ACK, value, tcp.request_octets == 0, offers)
+    elif kind == SYN_ACK:
+        if tcp.phase == _OPENING and value == tcp.transfer:
+            _opened(tcp, source, index, now_ns, offers)
+    elif value > tcp.serving:
+        _start_sending(tcp, source, index, value, now_ns, offers)
+
+
+@inlined
+def on_tcp_frame_left(tcp: Connection, number: int, now_ns: int) -> None:
+    """Take note that a frame of the connection has left its host, or was refused there."""
+    if kind_of(number) == DATA:
+        tcp.in_host -= 1
+        if tcp.is_held and not _is_in_host(tcp):
+            tcp.is_held = 0
+            if tcp.rto_due_ns == NEVER_NS and tcp.acked < tcp.most:
+                tcp.rto_due_ns = now_ns + tcp.rto_ns
+
+
+@inlined
+def _is_in_host(tcp: Connection) -> bool:
+    """Return whether the first segment in flight has not left: frames leave in the order of their offers."""
+    return tcp.in_host >= tcp.following - tcp.acked
+
+
+@inlined
+def _asked_end(tcp: Connection) -> int:
+    return tcp.asked_at + tcp.transfer_segments
+
+
+@inlined
+def _offer(
+    tcp: Connection, source: TrafficSource, index: int, kind: int, value: int, back: bool, offers: Offers
+) -> None:
+    octets = tcp.ack_octets
+    if kind == REQUEST:
+        octets = max(LEAST_FRAME_OCTETS, tcp.request_octets)
+    offer_control(source, index, kind, octets, value, back, offers)
+
+
+@compiled
+def _begin(
+    table: FlowTable,
+    tcp: Connection,
+    source: TrafficSource,
+    index: int,
+    draws: Draws,
+    now_ns: int,
+    offers: Offers,
+) -> None:
+    """Begin a transfer, unless the source has stopped."""
+    tcp.began_ns = now_ns
+    if source.table < source.table_end:
+        # It may have come while an earlier one was going.
+        tcp.began_ns = source.timer_ns
+        _set_size(tcp, source, drawn_octets(table, source, draws))
+        next_arrival(table, source, draws)
+    elif now_ns >= source.stop_ns:
+        tcp.open_ns = NEVER_NS
+        return
+    tcp.transfer += 1
+    tcp.open_tries = 0
+    tcp.syn_lost = 0
+    tcp.open_rto_ns = tcp.rto_ns
+    if tcp.handshake:
+        tcp.phase = _OPENING
+        _open(tcp, source, index, now_ns, offers)
+    else:
+        _go_on(tcp, source, index, now_ns, offers)
+
+
+@compiled
+def _set_size(tcp: Connection, source: TrafficSource, octets: int) -> None:
+    """Let transfers be of so many octets."""
+    tcp.transfer_octets = octets
+    tcp.transfer_segments = -(-octets // source.frame_octets)
+    tcp.last_octets = max(LEAST_FRAME_OCTETS, octets - (tcp.transfer_segments - 1) * source.frame_octets)
+
+
+@compiled
+def _open(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
+    """Send the SYN or the request, again if it was sent before."""
+    if tcp.open_tries > 0:
+        tcp.open_rto_ns = min(2 * tcp.open_rto_ns, tcp.rto_max_ns)
+        tcp.syn_lost |= int(tcp.phase == _OPENING)
+    tcp.open_tries += 1
+    tcp.opened_ns = now_ns
+    tcp.open_ns = now_ns + tcp.open_rto_ns
+    kind = SYN if tcp.phase == _OPENING else REQUEST
+    _offer(tcp, source, index, kind, tcp.transfer, tcp.request_octets > 0, offers)
+
+
+@compiled
+def _opened(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
+    """Go on behind the handshake."""
+    if tcp.open_tries == 1:
+        measure_rtt(tcp, now_ns - tcp.opened_ns)
+    tcp.open_tries = 0
+    tcp.open_rto_ns = tcp.rto_ns
+    _go_on(tcp, source, index, now_ns, offers)
+
+
+@compiled
+def _go_on(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
+    """Ask, or send unasked."""
+    if tcp.request_octets > 0:
+        tcp.phase = _ASKING
+        tcp.asked_at = tcp.received
+        _open(tcp, source, index, now_ns, offers)
+    else:
+        tcp.phase = _BUSY
+        tcp.open_ns = NEVER_NS
+        _start_sending(tcp, source, index, tcp.transfer, now_ns, offers)
+
+
+@compiled
+def _end_transfer(
+    tcp: Connection, source: TrafficSource, index: int, draws: Draws, now_ns: int, offers: Offers
+) -> None:
+    complete(source, index, tcp.transfer_octets, tcp.began_ns, now_ns, offers)
+    tcp.phase = _IDLE
+    if source.table < source.table_end:
+        tcp.open_ns = max(now_ns, source.timer_ns)
+    else:
+        tcp.open_ns = now_ns + int(tcp.idle_ns * exponential(draws) + 0.5)
+
+
+@compiled
+def _start_sending(
+    tcp: Connection, source: TrafficSource, index: int, transfer: int, now_ns: int, offers: Offers
+) -> None:
+    """Send the first of a transfer; that it is wanted says that the one before has come."""
+    first = tcp.end
+    tcp.serving = transfer
+    tcp.acked = tcp.following = tcp.most = first
+    tcp.end = first + tcp.transfer_segments
+    tcp.duplicates = tcp.limited = tcp.recovering = tcp.is_held = 0
+    tcp.timed = -1
+    tcp.rto_due_ns = NEVER_NS
+    if tcp.handshake or transfer == 1:
+        tcp.cwnd = 1.0 if tcp.syn_lost else float(tcp.initial_window)
+        tcp.ssthresh = float(tcp.window)
+        tcp.recover = first - 1
+        tcp.w_max = tcp.prior = 0.0
+        tcp.epoch_ns = _NO_EPOCH
+    elif now_ns - tcp.sent_ns > tcp.rto_ns:
+        tcp.cwnd = min(tcp.cwnd, float(tcp.initial_window))
+    _send(tcp, source, index, now_ns, offers)
+
+
+@inlined
+def _has_data(tcp: Connection, source: TrafficSource, now_ns: int) -> bool:
+    """Return whether there is a segment to be sent, were the window open."""
+    if tcp.following < tcp.most:
+        return True
+    if tcp.serving == 0:
+        return False
+    return tcp.following < tcp.end if tcp.transfer_segments > 0 else now_ns < source.stop_ns
+
+
+@inlined
+def _is_open(tcp: Connection) -> bool:
+    """Return whether the windows let the next segment go."""
+    flight = tcp.following - tcp.acked
+    allowed = int(tcp.cwnd)
+    if not tcp.recovering and tcp.following >= tcp.most:
+        allowed += min(tcp.duplicates, _LIMITED)
+    return flight < min(allowed, tcp.window)
+
+
+@compiled
+def _send(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
+    """Send what the windows let go, as far as there is room."""
+    tcp.blocked = 0
+    while _is_open(tcp) and _has_data(tcp, source, now_ns):
+        if not has_offer_room(offers):
+            tcp.blocked = 1
+            return
+        if tcp.following - tcp.acked >= int(tcp.cwnd):
+            tcp.limited += 1
+        _send_segment(tcp, source, index, tcp.following, now_ns, offers)
+        tcp.following += 1
+
+
+@compiled
+def _send_segment(
+    tcp: Connection, source: TrafficSource, index: int, segment: int, now_ns: int, offers: Offers
+) -> None:
+    octets = source.frame_octets
+    if tcp.transfer_segments > 0 and segment == tcp.end - 1:
+        octets = tcp.last_octets
+    offer_data(source, index, octets, segment, offers)
+    tcp.in_host += 1
+    if segment < tcp.most:
+        source.retransmits += 1
+    else:
+        tcp.most = segment + 1
+        if tcp.timed < 0:
+            tcp.timed, tcp.timed_ns = segment, now_ns
+    tcp.sent_ns = now_ns
+    if tcp.rto_due_ns == NEVER_NS:
+        tcp.rto_due_ns = now_ns + tcp.rto_ns
+
+
+@compiled
+def _retransmit(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
+    """Send the first segment again that is not acknowledged."""
+    tcp.timed = -1
+    _send_segment(tcp, source, index, tcp.acked, now_ns, offers)
+
+
+@compiled
+def _take_ack(
+    tcp: Connection, source: TrafficSource, index: int, value: int, now_ns: int, offers: Offers
+) -> None:
+    if tcp.acked < value <= tcp.most:
+        if 0 <= tcp.timed < value:
+            measure_rtt(tcp, now_ns - tcp.timed_ns)
+            tcp.timed = -1
+        count = value - tcp.acked
+        tcp.acked = value
+        tcp.following = max(tcp.following, value)
+        restarts = True
+        if not tcp.recovering:
+            _grow(tcp, count, now_ns)
+            tcp.duplicates = tcp.limited = 0
+        elif tcp.algorithm == _RENO or value >= tcp.recover:
+            _leave_recovery(tcp)
+        else:
+            restarts = not tcp.was_partial
+            tcp.was_partial = 1
+            tcp.cwnd = max(tcp.cwnd - count + 1.0, 1.0)
+            _retransmit(tcp, source, index, now_ns, offers)
+        if tcp.acked == tcp.most:
+            tcp.rto_due_ns = NEVER_NS
+        elif restarts:
+            tcp.rto_due_ns = now_ns + tcp.rto_ns
+    elif value == tcp.acked and tcp.acked < tcp.most:
+        tcp.duplicates += 1
+        if tcp.recovering:
+            tcp.cwnd += 1.0
+        elif tcp.duplicates == _DUPLICATES and (tcp.algorithm == _RENO or tcp.acked > tcp.recover):
+            _enter_recovery(tcp)
+            _retransmit(tcp, source, index, now_ns, offers)
+    _send(tcp, source, index, now_ns, offers)
+
+
+@compiled
+def _enter_recovery(tcp: Connection) -> None:
+    _reduce(tcp, tcp.following - tcp.acked - tcp.limited)
+    tcp.recover = tcp.most
+    tcp.recovering = 1
+    tcp.was_partial = 0
+    tcp.cwnd = tcp.ssthresh + _DUPLICATES
+
+
+@compiled
+def _leave_recovery(tcp: Connection) -> None:
+    tcp.recovering = 0
+    tcp.duplicates = tcp.limited = 0
+    tcp.cwnd = tcp.ssthresh
+    if tcp.algorithm != _RENO:
+        # Of RFC 6582's two ways this one makes no burst.
+        tcp.cwnd = min(tcp.cwnd, max(tcp.following - tcp.acked, 1) + 1.0)
+
+
+@compiled
+def _reduce(tcp: Connection, flight: int) -> None:
+    """Set ssthresh by what was in flight when a loss was found."""
+    if tcp.algorithm == _CUBIC:
+        tcp.prior = tcp.cwnd
+        converging = tcp.cwnd < tcp.w_max
+        tcp.w_max = tcp.cwnd * (1.0 + _CUBIC_BETA) / 2.0 if converging else tcp.cwnd
+        tcp.epoch_ns = _NO_EPOCH
+    tcp.ssthresh = _reduced(tcp, flight)
+
+
+@inlined
+def _reduced(tcp: Connection, flight: int) -> float:
+    return max(flight * (_CUBIC_BETA if tcp.algorithm == _CUBIC else 0.5), _LEAST_SSTHRESH)
+
+
+@compiled
+def _time_out(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
+    """Take all that is in flight for lost, unless it has not left."""
+    if _is_in_host(tcp):
+        tcp.is_held = 1
+        tcp.rto_due_ns = NEVER_NS
+        return
+    source.timeouts += 1
+    flight = tcp.following - tcp.acked - tcp.limited
+    if tcp.recovering:
+        # What is not acknowledged has grown by what duplicates let go, and the network holds less.
+        tcp.ssthresh = min(tcp.ssthresh, _reduced(tcp, flight))
+    elif tcp.lost_at != tcp.acked:
+        _reduce(tcp, flight)
+    # CUBIC begins its next congestion avoidance as if there had been no window before (RFC 9438, 4.8).
+    tcp.w_max, tcp.epoch_ns = 0.0, _NO_EPOCH
+    tcp.lost_at = tcp.acked
+    tcp.cwnd = 1.0
+    tcp.duplicates = tcp.limited = tcp.recovering = 0
+    tcp.recover = tcp.most
+    tcp.timed = -1
+    tcp.rto_ns = min(2 * tcp.rto_ns, tcp.rto_max_ns)
+    tcp.rto_due_ns = NEVER_NS
+    tcp.following = tcp.acked
+    _send(tcp, source, index, now_ns, offers)
+
+
+@compiled
+def measure_rtt(tcp: Connection, rtt_ns: int) -> None:
+    """Set the retransmission time-out by a sample of the round-trip time (RFC 6298, 2.2 and 2.3)."""
+    if tcp.srtt_ns == 0.0:
+        tcp.srtt_ns, tcp.rttvar_ns = float(rtt_ns), rtt_ns / 2.0
+    else:
+        tcp.rttvar_ns += (abs(tcp.srtt_ns - rtt_ns) - tcp.rttvar_ns) / 4.0
+        tcp.srtt_ns += (rtt_ns - tcp.srtt_ns) / 8.0
+    rto_ns = math.ceil(tcp.srtt_ns + max(1.0, 4.0 * tcp.rttvar_ns))
+    tcp.rto_ns = min(max(rto_ns, tcp.rto_min_ns), tcp.rto_max_ns)
+
+
+@compiled
+def _grow(tcp: Connection, count: int, now_ns: int) -> None:
+    """Open the window for an acknowledgement of ``count`` segments."""
+    if tcp.cwnd < tcp.ssthresh:
+        tcp.cwnd += 1.0
+    elif tcp.algorithm == _CUBIC:
+        _grow_cubic(tcp, count, now_ns)
+    else:
+        tcp.cwnd += 1.0 / tcp.cwnd
+    tcp.cwnd = min(tcp.cwnd, float(tcp.window))
+
+
+@compiled
+def _grow_cubic(tcp: Connection, count: int, now_ns: int) -> None:
+    if tcp.epoch_ns == _NO_EPOCH:
+        tcp.epoch_ns = now_ns
+        if tcp.w_max <= tcp.cwnd:
+            tcp.w_max = tcp.cwnd
+        tcp.k_s = ((tcp.w_max - tcp.cwnd) / _CUBIC_C) ** (1.0 / 3.0)
+        tcp.w_est = tcp.cwnd
+    tcp.w_est += (1.0 if tcp.w_est >= tcp.prior else _CUBIC_ALPHA) * count / tcp.cwnd
+    elapsed_s = (now_ns - tcp.epoch_ns) / NS_PER_S
+    if _cubic(tcp, elapsed_s) < tcp.w_est:
+        tcp.cwnd = max(tcp.cwnd, tcp.w_est)
+    else:
+        target = _cubic(tcp, elapsed_s + tcp.srtt_ns / NS_PER_S)
+        target = min(max(target, tcp.cwnd), _CUBIC_MOST_GROWTH * tcp.cwnd)
+        tcp.cwnd += (target - tcp.cwnd) / tcp.cwnd
+
+
+@inlined
+def _cubic(tcp: Connection, elapsed_s: float) -> float:
+    return _CUBIC_C * (elapsed_s - tcp.k_s) ** 3 + tcp.w_max
+
+
+@compiled
+def _take_segment(
+    connections: Connections,
+    tcp: Connection,
+    source: TrafficSource,
+    index: int,
+    segment: int,
+    octets: int,
+    now_ns: int,
+    offers: Offers,
+) -> None:
+    """Take a segment where it was for, and acknowledge it."""
+    if tcp.phase == _ASKING and segment >= tcp.asked_at:
+        tcp.phase = _BUSY
+        tcp.open_ns = NEVER_NS
+    arrived, mask = connections.arrived, tcp.arrived_size - 1
+    at_once = True
+    if segment >= tcp.received and arrived[tcp.arrived_at + (segment & mask)] == 0:
+        source.delivered_frames += 1
+        source.delivered_octets += octets
+        if segment > tcp.received:
+            arrived[tcp.arrived_at + (segment & mask)] = 1
+            tcp.beyond += 1
+        else:
+            at_once = tcp.beyond > 0 or not tcp.delays_ack
+            tcp.received += 1
+            while tcp.beyond > 0 and arrived[tcp.arrived_at + (tcp.received & mask)]:
+                arrived[tcp.arrived_at + (tcp.received & mask)] = 0
+                tcp.beyond -= 1
+                tcp.received += 1
+    tcp.unacked += 1
+    if at_once or tcp.unacked >= 2:
+        _acknowledge(tcp, source, index, offers)
+    else:
+        tcp.ack_due_ns = now_ns + DELAYED_ACK_NS
+
+
+@inlined
+def _acknowledge(tcp: Connection, source: TrafficSource, index: int, offers: Offers) -> None:
+    tcp.unacked = 0
+    tcp.ack_due_ns = NEVER_NS
+    _offer(tcp, source, index, ACK, tcp.received, True, offers)
+
+
+def connection_count(flow: Flow) -> int:
+    """Return how many connections ``flow`` has; 0 if it is none of TCP."""
+    over_tcp = flow.pattern is Pattern.SIZES and flow.tcp is not None
+    return flow.connections if over_tcp or flow.pattern in (Pattern.TCP, Pattern.TRANSACTIONS) else 0
+
+
+def arrived_octets(flow: Flow) -> int:
+    """Return the room that a connection of ``flow`` needs in ``Connections.arrived``."""
+    return 1 << (parameters_of(flow).window - 1).bit_length()
+
+
+def parameters_of(flow: Flow) -> TCP:
+    """Return the parameters of the connections of ``flow``."""
+    return flow.tcp or TCP()
+
+
+def set_up_connection(
+    tcp: Connection, source: TrafficSource, flow: Flow, arrived_at: int, start_ns: int
+) -> None:
+    """Make the connection of a source of ``flow``, which opens at ``start_ns``."""
+    given = parameters_of(flow)
+    tcp.algorithm = ALGORITHMS[given.algorithm]
+    tcp.window, tcp.initial_window = given.window, given.initial_window
+    tcp.rto_min_ns, tcp.rto_max_ns = given.rto_min_ns, given.rto_max_ns
+    tcp.delays_ack, tcp.handshake = int(given.delayed_ack), int(given.syn)
+    tcp.ack_octets = max(LEAST_FRAME_OCTETS, given.ack_octets)
+    if flow.pattern is Pattern.TRANSACTIONS:
+        tcp.request_octets, tcp.idle_ns = flow.request_octets, flow.idle_ns
+        _set_size(tcp, source, flow.response_octets)
+    tcp.open_ns = start_ns
+    tcp.rto_ns = min(max(FIRST_RTO_NS, tcp.rto_min_ns), tcp.rto_max_ns)
+    tcp.rto_due_ns = tcp.ack_due_ns = NEVER_NS
+    tcp.lost_at = tcp.timed = -1
+    tcp.epoch_ns = _NO_EPOCH
+    tcp.arrived_at, tcp.arrived_size = arrived_at, arrived_octets(flow)

@@ -1,0 +1,311 @@
+"""Checks of what this machine has and lacks to send and receive frames, with commands that would help.
+
+>>> for check in examine():
+...     print(check.subject, check.state, check.told)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from ecmproto.errors import EcmprotoError
+from ecmproto.frames.capture.batch import ETHERNET
+from ecmproto.frames.capture.linux.interface import (
+    OFFLOADS,
+    InterfaceFacts,
+    Offload,
+    driver,
+    driver_statistics,
+    flow_control,
+    interface_facts,
+    interface_names,
+    is_on,
+    set_mtu,
+    speed_bps,
+    switch_off,
+)
+from ecmproto.frames.capture.linux.packet_socket import REMEDY
+from ecmproto.units import format_rate
+from ecmproto.wire.codec.tags import is_tag
+from ecmproto.wire.formats.ethernet import VLAN
+from ecmproto.wire.formats.registry import FORMATS
+
+_SYSTEM = "system"
+_CAPABILITIES = {
+    13: ("CAP_NET_RAW", "finding", "sending and receiving frames"),
+    12: (
+        "CAP_NET_ADMIN",
+        "note",
+        "changing interfaces (--fix), and receive buffers beyond the system's bound",
+    ),
+    21: ("CAP_SYS_ADMIN", "note", "network namespaces"),
+}
+_PROGRAMS = {
+    "ip": ("iproute2", "namespaces and links"),
+    "ethtool": ("ethtool", "the commands that are told below"),
+    "tc": ("iproute2", "queues on the way out"),
+    "iperf3": ("iperf3", "traffic of real stacks"),
+    "lldpd": ("lldpd", "LLDP of a real station"),
+}
+_TIMEOUT_S = 10
+PAYLOAD_OCTETS = 1500
+"""The payload of the longest frames of stations without jumbo frames."""
+MTU_OCTETS = 1600
+"""The MTU to set where it is too small: room for every stack of tags, those of provider bridges too."""
+TAG_OCTETS = VLAN.fixed_octets + max(cls.fixed_octets for cls in FORMATS if is_tag(cls))
+"""The octets that a VLAN tag and the longest tag of congestion management add to a frame."""
+_MERGING = frozenset(("tso", "gso", "gro", "lro"))
+_SOFTWARE = frozenset(("veth", "virtio_net", "tun", "dummy", "bridge", "ifb"))
+"""Drivers of interfaces where nobody ever computes the checksums that the kernel left out."""
+_CONSUMED = "network cards consume PAUSE and PFC frames, so that no capture shows them"
+_SHOWN_COUNTERS = 16
+_LOOPBACK = "lo"
+CheckState = Literal["ok", "note", "finding", "fixed"]
+"""``note`` is worth knowing, a ``finding`` keeps something from working, or did until it was ``fixed``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """One result: of which ``subject`` (``system`` or an interface), by which ``name``, in a sentence.
+
+    ``commands`` would change it.  ``mend`` does the same from here, None where it is not ours to do;
+    ``refusal`` says why that did not succeed.
+    """
+
+    subject: str
+    name: str
+    state: CheckState
+    told: str
+    commands: tuple[str, ...] = ()
+    refusal: str = ""
+    mend: Callable[[], None] | None = dataclasses.field(default=None, compare=False, repr=False)
+
+
+def examine(interfaces: Sequence[str] = ()) -> Iterator[Diagnosis]:
+    """Yield the results for the system, then for each interface: the given ones, or all Ethernet that is up.
+
+    InterfaceError where a given interface is not there.
+    """
+    facts = [interface_facts(name) for name in interfaces or interface_names()]
+    yield from of_system()
+    for each in facts:
+        if interfaces or (each.up and each.linktype == ETHERNET and each.name != _LOOPBACK):
+            yield from of_interface(each)
+
+
+def mended(check: Diagnosis) -> Diagnosis:
+    """Return the check after mending a finding that can be mended; any other as it is."""
+    if check.state != "finding" or check.mend is None:
+        return check
+    try:
+        check.mend()
+    except (EcmprotoError, OSError) as error:
+        return dataclasses.replace(check, refusal=str(error))
+    return dataclasses.replace(check, state="fixed")
+
+
+def of_system() -> Iterator[Diagnosis]:
+    """Yield the results for the machine and the process."""
+    yield _system_check(
+        "kernel", "ok", f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    )
+    yield from _capabilities()
+    yield from _tshark()
+    for program, (package, purpose) in _PROGRAMS.items():
+        if shutil.which(program) is None:
+            command = f"apt-get install {package}"
+            yield _system_check(program, "note", f"{program} is not installed: {purpose}", command)
+        else:
+            yield _system_check(program, "ok", f"{program}: {purpose}")
+    yield from _extras()
+
+
+def _system_check(name: str, state: CheckState, told: str, *commands: str) -> Diagnosis:
+    return Diagnosis(subject=_SYSTEM, name=name, state=state, told=told, commands=commands)
+
+
+def _capabilities() -> Iterator[Diagnosis]:
+    held = _held(Path("/proc/self/status").read_text(encoding="ascii"))
+    for bit, (name, state, purpose) in _CAPABILITIES.items():
+        if held >> bit & 1:
+            yield _system_check(name, "ok", f"{name}: {purpose}")
+        else:
+            missing: CheckState = "finding" if state == "finding" else "note"
+            yield _system_check(name, missing, f"this process lacks {name}: {purpose}", REMEDY)
+
+
+def _held(status: str) -> int:
+    """Return the effective capabilities in /proc/self/status, a bit each."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return int(found[1], 16) if found else 0
+
+
+def _tshark() -> Iterator[Diagnosis]:
+    path = shutil.which("tshark")
+    if path is None:
+        yield _system_check(
+            "tshark",
+            "note",
+            "tshark is not installed: a second opinion on captures",
+            "apt-get install tshark",
+        )
+        return
+    try:
+        told = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        told = ""
+    version = re.search(r"TShark \(Wireshark\) ([0-9.]*[0-9])", told)
+    # the line may break between the two words
+    lua = re.search(r"with\s+Lua\s+([0-9.]+[0-9])", told)
+    name = f"tshark {version[1]}" if version else "tshark of unknown version"
+    if lua:
+        yield _system_check("tshark", "ok", f"{name}, with Lua {lua[1]} for dissectors")
+    else:
+        yield _system_check("tshark", "note", f"{name} without Lua: dissectors of ours cannot be loaded")
+
+
+def _extras() -> Iterator[Diagnosis]:
+    """Yield for each extra of this project whether all that it brings is there."""
+    try:
+        required = metadata.requires("ecmproto") or []
+    except metadata.PackageNotFoundError:
+        return
+    extras: dict[str, list[str]] = {}
+    for requirement in required:
+        found = re.fullmatch(r"""([A-Za-z0-9_.-]+).*;\s*extra\s*==\s*['"]([a-z]+)['"]""", requirement)
+        if found and found[1] != "ecmproto":
+            extras.setdefault(found[2], []).append(found[1])
+    for extra, packages in extras.items():
+        if extra == "all":
+            continue
+        lacking = [package for package in packages if not _is_installed(package)]
+        if lacking:
+            told = f"extra {extra}: {', '.join(lacking)} not installed"
+            yield _system_check(f"extra {extra}", "note", told, f"pip install 'ecmproto[{extra}]'")
+        else:
+            yield _system_check(f"extra {extra}", "ok", f"extra {extra}: {', '.join(packages)}")
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def of_interface(facts: InterfaceFacts) -> Iterator[Diagnosis]:
+    """Yield the results for an interface."""
+    yield _link(facts)
+    yield _mtu(facts)
+    software = driver(facts.name) in _SOFTWARE
+    for offload in OFFLOADS:
+        if is_on(facts.name, offload):
+            yield from _offload(facts.name, offload, software)
+    yield from _pause(facts.name, software)
+
+
+def _interface_check(
+    subject: str,
+    name: str,
+    state: CheckState,
+    told: str,
+    *commands: str,
+    mend: Callable[[], None] | None = None,
+) -> Diagnosis:
+    return Diagnosis(subject=subject, name=name, state=state, told=told, commands=commands, mend=mend)
+
+
+def _link(facts: InterfaceFacts) -> Diagnosis:
+    name = facts.name
+    if not facts.up:
+        return _interface_check(
+            name, "link", "finding", "the interface is down", f"ip link set dev {name} up"
+        )
+    if not facts.running:
+        return _interface_check(
+            name, "link", "finding", "no link: nothing is plugged in, or the other end is down"
+        )
+    speed = speed_bps(name)
+    kind = driver(name)
+    told = f"up, {format_rate(speed)}" if speed else "up"
+    return _interface_check(name, "link", "ok", f"{told} ({kind})" if kind else told)
+
+
+def _mtu(facts: InterfaceFacts) -> Diagnosis:
+    needed = PAYLOAD_OCTETS + TAG_OCTETS
+    if facts.mtu_octets >= needed:
+        return _interface_check(facts.name, "mtu", "ok", f"MTU {facts.mtu_octets}: room for tags")
+    told = (
+        f"MTU {facts.mtu_octets}: {PAYLOAD_OCTETS} octets behind a VLAN tag and the longest of our tags "
+        f"take {needed}; they go without tags"
+    )
+    command = f"ip link set dev {facts.name} mtu {MTU_OCTETS}"
+    mend = functools.partial(set_mtu, facts.name, MTU_OCTETS)
+    return _interface_check(facts.name, "mtu", "finding", told, command, mend=mend)
+
+
+def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]:
+    told, command = f"{offload.title} is on", f"ethtool -K {name} {offload.keyword} off"
+    mend = functools.partial(switch_off, name, offload)
+    if offload.keyword in _MERGING:
+        why = f"{told}: frames longer than the MTU come through in one piece, and cannot be forwarded"
+        yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
+    elif offload.keyword == "tx" and software:
+        why = f"{told}: frames of this machine's own leave with checksums that nobody computes"
+        yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
+    elif offload.keyword == "rxvlan":
+        why = f"{told}: captures here put the tags back, those of other tools may lack them"
+        yield _interface_check(name, offload.keyword, "note", why, command)
+
+
+def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
+    """Yield how an interface treats PAUSE and PFC frames, and the counters of them."""
+    state = flow_control(name)
+    counters = {
+        counter: value
+        for counter, value in driver_statistics(name).items()
+        if "pause" in counter.lower() or "pfc" in counter.lower()
+    }
+    if state is None and not counters:
+        if software:
+            told = "PAUSE and PFC frames come through like any others: no network card consumes them"
+            yield _interface_check(name, "pause", "ok", told)
+        else:
+            yield _interface_check(
+                name, "pause", "note", f"{_CONSUMED}, and the driver has no counters of them"
+            )
+        return
+    told = "PAUSE: "
+    if state is not None:
+        told += f"obeyed {_onoff(state.receive)}, sent {_onoff(state.transmit)}"
+        told += f", negotiated {_onoff(state.negotiated)}; "
+    told += f"{_CONSUMED}; "
+    told += _counted(counters) if counters else "the driver has no counters of them"
+    commands = [f"ethtool -S {name} | grep -iE 'pause|pfc'", f"dcb pfc show dev {name}"]
+    if state is not None and (state.receive or state.transmit):
+        commands.append(f"ethtool -A {name} autoneg off rx off tx off")
+    yield _interface_check(name, "pause", "note", told, *commands)
+
+
+def _counted(counters: dict[str, int]) -> str:
+    """Return the counters that count something, or the first of those that there are."""
+    busy = {counter: value for counter, value in counters.items() if value} or counters
+    shown = [f"{counter} {value}" for counter, value in list(busy.items())[:_SHOWN_COUNTERS]]
+    more = len(busy) - len(shown)
+    return f"counters: {', '.join(shown)}{f' and {more} more' if more else ''}"
+
+
+def _onoff(state: bool) -> str:
+    return "on" if state else "off"

@@ -1,0 +1,645 @@
+"""The compiled loop of a reaction point: frames from the host are limited, tagged and sent to the network.
+
+It is the loop of `ecmproto.control.engine.loop` between frames that come and frames that leave:
+
+1. Frames of the host's that are for bridges alone leave at once.  Others come to the engine's loop in the
+   order in which they were received, at the device's own time, which stands still while the device is late
+   by more than 10 ms: limiters would release everything at once.
+2. What leaves the loop at once is sent from where it was received; what has to wait is copied.  A frame gets
+   the tag that its station gives it, unless that would make it too long for the network.
+3. Frames of the network's are sent to the host, without the device's VLAN tag; those that are no data are for
+   the caller first, as feedback is for the loop.
+4. Probes are made by the caller, behind the frame that they follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.arrivals import Arrivals
+from ecmproto.control.engine.event_heap import first_ns
+from ecmproto.control.engine.feedback import CapturedFeedback
+from ecmproto.control.engine.loop import run
+from ecmproto.control.engine.network import NetworkState, Passage
+from ecmproto.control.engine.port import HELD_OUT, PASSED_BY
+from ecmproto.control.engine.traffic import Sources
+from ecmproto.control.live.tagging import (
+    NO_PLACE,
+    VLAN_OCTETS,
+    Tagging,
+    put_tag_on,
+    put_vlan_on,
+    take_vlan_off,
+)
+from ecmproto.control.mechanisms.api.protocol import PROBE_KIND, Message, Receivers, Senders
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.frames.batch.classes import class_of
+from ecmproto.frames.batch.flows import FlowTable, FullFlowTable, Numbers, learn_frames, number_frames
+from ecmproto.frames.batch.headers import HEADER_OCTETS, TYPE_AT, signed, two_octets
+from ecmproto.frames.batch.packets import is_udp_message
+from ecmproto.frames.batch.tags import own_tag
+from ecmproto.frames.capture.linux.departures import new_counts
+from ecmproto.frames.capture.linux.receiver import FRAMES, HEADROOM_OCTETS
+from ecmproto.frames.capture.linux.wires import (
+    FAILED,
+    FRAMES_CAME,
+    MESSAGES_POSTED,
+    NOT_SENT,
+    SENT_AT_ONCE,
+    TIME_CAME,
+    WOKEN,
+    Wires,
+    count_late,
+    has_frames,
+    is_served,
+    monotonic_ns,
+    receive,
+    send,
+    sleep,
+)
+from ecmproto.kernels.kernel import compiled, inlined, released
+from ecmproto.kernels.record import columns, new_record, new_records
+from ecmproto.kernels.structs import Struct
+
+HOST, NET = 0, 1
+"""The interfaces: towards the sender, and towards the network."""
+SERVE, TAKE, ADVANCE, GO_ON = range(4)
+"""What `step` is to do: serve real interfaces, take the frames that are in hand, let time pass, or carry on
+with what is under way."""
+MOST_FRAMES = 16_384
+"""Frames that wait at once, behind whatever limiters."""
+_SPARE_FRAMES = 64
+_LATEST_NS = 10_000_000
+"""Delays beyond that are not caught up with."""
+_NOWHERE = -1
+_GROUP_BIT = 1
+
+
+class ReactionPointCounts:
+    """Counters of frames besides those of the loop; a record (``kernels.record``)."""
+
+    host_frames: int
+    net_frames: int
+    past_frames: int
+    """From the host, that no limiter may hold: link-local and MAC Control frames."""
+    left_frames: int
+    left_octets: int
+    probes: int
+    held_out_frames: int
+    held_out_octets: int
+    """They found their limiter's queue full."""
+    overflow_frames: int
+    """They came when no more frames could wait."""
+    untagged_frames: int
+    """They left without the tag that would have made them too long."""
+    consumed_frames: int
+    """Feedback that the host does not get to see."""
+    refused_frames: int
+    """Longer than the device takes."""
+    missed_ns: int
+    """For how long it was late beyond what is caught up with."""
+
+
+class PointFacts:
+    """The constants and the time of a reaction point; a record."""
+
+    own: int
+    message_port: int
+    message_octet: int
+    """The UDP destination port of messages over IP, 0 for none, and the first octet behind it."""
+    longest_octets: int
+    """What the network takes, without a C-TAG."""
+    largest_octets: int
+    """What the device takes."""
+    slot_octets: int
+    """Room for a frame that waits, with free octets in front."""
+    store_at: int
+    """Where the octets of those begin."""
+    start_ns: int
+    """When its own time began, by the clock of whoever drives it …"""
+    now_ns: int
+    """… and that time, which stands still while the device is too late."""
+
+
+class PointProgress:
+    """How far the frames that came last are done with; a record.
+
+    Of the ``rows`` arrivals, ``position`` have come to the loop, and of the passages that it logged since
+    ``drained`` are done with.
+    """
+
+    rows: int
+    position: int
+    first: int
+    """The number of the first of them."""
+    serial: int
+    """The number of the next frame of all."""
+    are_frames: int
+    """1 if arrivals are frames of the host's, not just a moment."""
+    drained: int
+    message: int
+    """Messages before that one are done with: it is that of the last probe."""
+    passed: int
+    """Frames of the network before that one are for the host, whatever they are."""
+    leaving: int
+    """Frames that are to be sent to the network next."""
+    last_at: int
+    last_octets: int
+    """The frame that left last: its address and length."""
+    unsent: int
+    """Up to before which frame of the network's they are to be sent to the host next."""
+    owes: int
+    """1 if what is due was not looked at since the last sleep."""
+    free: int
+    """The first free place for a frame that waits …"""
+    held: int
+    """… and how many are taken."""
+
+
+class HeldFrame:
+    """A place for a frame that waits; a record."""
+
+    serial: int
+    following: int
+    """The next one whose serial ends alike, or the next free place."""
+    octets: int
+    tagged: int
+    tag: int
+    mark: int
+
+
+class LeavingFrame(NamedTuple):
+    """A frame that leaves: where it lies in a buffer, and the mechanism's tag it came with."""
+
+    start: int
+    octets: int
+    tagged: bool
+    tag: int
+    mark: int
+
+
+class PointState(Struct):
+    """The state of a reaction point.  The columns of arrivals are those of `engine.arrivals`."""
+
+    counts: ReactionPointCounts
+    facts: PointFacts
+    progress: PointProgress
+    network: NetworkState
+    flows: FullFlowTable
+    tagging: Tagging
+    time_ns: NDArray[np.int64]
+    octets: NDArray[np.int64]
+    priority: NDArray[np.uint8]
+    occupies: NDArray[np.bool_]
+    sampled: NDArray[np.bool_]
+    answerable: NDArray[np.bool_]
+    tagged: NDArray[np.bool_]
+    tag: NDArray[np.int64]
+    mark: NDArray[np.int64]
+    station: NDArray[np.int32]
+    flow: NDArray[np.int32]
+    numbered: NDArray[np.bool_]
+    """Whether an arrival has a station."""
+    left: NDArray[np.bool_]
+    """Whether it is gone."""
+    message: NDArray[np.int32]
+    until: NDArray[np.int32]
+    messages: Sequence[Message]
+    """What a feedback frame says: `engine.feedback.CapturedFeedback` of the first arrival."""
+    held: Sequence[HeldFrame]
+    firsts: NDArray[np.int64]
+    """The first place by the end of a frame's serial."""
+    store: NDArray[np.uint8]
+    leaving_at: NDArray[np.int64]
+    leaving_octets: NDArray[np.int64]
+    """The frames that are to be sent next: their addresses and lengths."""
+    leaving_ns: NDArray[np.int64]
+    """When those that waited were to leave; below 0 for the others …"""
+    lateness: NDArray[np.int64]
+    """… and how late they left, as `ecmproto.frames.capture.linux.departures.new_counts` has it."""
+
+
+@released
+def step(
+    point: PointState,
+    senders: Senders,
+    receivers: Receivers,
+    sources: Sources,
+    wires: Wires,
+    task: int,
+    until_ns: int,
+    coalesce_ns: int,
+) -> int:
+    """Do ``task``, or serve until ``until_ns``, as long as the caller is not needed.
+
+    Return why (`capture.linux.wires`), TIME_CAME for what is done.  The caller has to send the
+    frames that are left over (NOT_SENT), to make the probe that was posted, or to read the network's frame at
+    ``wires.state.position``, which may be feedback (FRAMES_CAME), and calls again.
+    """
+    state, progress = wires.state, point.progress
+    if task == ADVANCE:
+        _pass_until(point, until_ns)
+        _begin_moment(point)
+    elif task == TAKE:
+        _pass_until(point, until_ns)
+        _begin(point, wires)
+    while True:
+        why = _carry_on(point, senders, receivers, sources, wires)
+        if why != TIME_CAME or task != SERVE:
+            return why
+        now_ns = monotonic_ns(wires)
+        if now_ns >= until_ns:
+            return TIME_CAME
+        if is_served(wires):
+            due_ns = _due_ns(point)
+            if progress.owes != 0:
+                progress.owes = 0
+                if due_ns <= now_ns:
+                    _pass_until(point, now_ns)
+                    _begin_moment(point)
+                    continue
+            progress.owes = 1
+            if sleep(wires, min(due_ns, until_ns) - now_ns, coalesce_ns):
+                return WOKEN
+            now_ns = monotonic_ns(wires)
+        for interface in range(state.interfaces):
+            if has_frames(wires, interface):
+                if not receive(wires, interface):
+                    return FAILED
+                if state.frames > 0:
+                    _pass_until(point, now_ns)
+                    _begin(point, wires)
+                break
+
+
+@inlined
+def _due_ns(point: PointState) -> int:
+    """Return when something is next to be done; NEVER_NS while nothing waits and no timer runs."""
+    due_ns = first_ns(point.network.events)
+    return NEVER_NS if due_ns == NEVER_NS else int(point.facts.start_ns + due_ns)
+
+
+@inlined
+def _pass_until(point: PointState, now_ns: int) -> None:
+    """Advance the device's own time, which stands still while the device is too late."""
+    facts = point.facts
+    missed_ns = now_ns - _due_ns(point) - _LATEST_NS
+    if missed_ns > 0:
+        facts.start_ns += missed_ns
+        point.counts.missed_ns += missed_ns
+    facts.now_ns = max(facts.now_ns, now_ns - facts.start_ns)
+
+
+@inlined
+def _begin_moment(point: PointState) -> None:
+    """Let an arrival of nothing come, which lets time pass."""
+    progress = point.progress
+    progress.rows, progress.position, progress.are_frames = 1, 0, 0
+    progress.first = progress.serial
+    progress.serial += 1
+    point.time_ns[0], point.octets[0], point.priority[0] = point.facts.now_ns, 0, 0
+    point.occupies[0] = point.sampled[0] = point.answerable[0] = point.tagged[0] = False
+    point.tag[0] = point.mark[0] = 0
+    point.station[0] = point.flow[0] = _NOWHERE
+    point.left[0] = False
+
+
+@compiled
+def _begin(point: PointState, wires: Wires) -> None:
+    """Begin with the frames that were received last."""
+    state, progress = wires.state, point.progress
+    if state.interface == NET:
+        point.counts.net_frames += state.frames
+        progress.passed = state.position = 0
+        count = state.frames
+        for frame in range(count):
+            point.numbered[frame] = False
+        learn_frames(
+            point.flows, wires.rings[NET].octets, wires.offset[:count], wires.captured[:count],
+            wires.original[:count], point.numbered[:count], point.tagging.roles,
+        )  # fmt: skip
+        return
+    point.counts.host_frames += state.frames
+    rows = _read(point, wires)
+    progress.rows, progress.position, progress.are_frames = rows, 0, 1
+    progress.first = progress.serial
+    progress.serial += rows
+    state.position = state.frames
+    numbers = Numbers(point.station[:rows], point.flow[:rows])
+    for row in range(rows):
+        point.station[row] = point.flow[row] = _NOWHERE
+    number_frames(
+        point.flows, wires.rings[HOST].octets, wires.offset[:rows], wires.captured[:rows],
+        wires.captured[:rows], point.numbered[:rows], point.tagging.roles, numbers,
+    )  # fmt: skip
+    pool = point.network.pool
+    room = max(0, len(pool.frames) - pool.stock.used - _SPARE_FRAMES)
+    if rows > room:
+        # The loop stands still without room: what leaves must not wait for what comes.
+        _drop_beyond(point, room)
+
+
+@inlined
+def _drop_beyond(point: PointState, room: int) -> None:
+    """Leave out the arrivals that the loop has no room for."""
+    point.counts.overflow_frames += point.progress.rows - room
+    point.progress.rows = room
+
+
+@inlined
+def _read(point: PointState, wires: Wires) -> int:
+    """Fill the columns of arrivals with the frames that were received last; return how many there are.
+
+    Those frames are the first ones of ``wires`` then; they have the device's VLAN tag.  What is for bridges
+    alone leaves at once.
+    """
+    slots, offset, captured = wires.rings[HOST].octets, wires.offset, wires.captured
+    counts = point.counts
+    tagging, rows = point.tagging, 0
+    for frame in range(wires.state.frames):
+        start, octets = offset[frame], captured[frame]
+        if wires.original[frame] > octets or octets > point.facts.largest_octets:
+            counts.refused_frames += 1
+            continue
+        longer = put_vlan_on(tagging, slots, start, octets)
+        start, octets = start - longer, octets + longer
+        found = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
+        if not found.occupies or octets == 0:
+            counts.past_frames += 1
+            _leave(point, wires.state.slots_at + start, octets, _NOWHERE)
+            continue
+        offset[rows], captured[rows] = start, octets
+        tag = own_tag(slots, start, octets, tagging.roles, tagging.layout)
+        point.time_ns[rows], point.octets[rows] = point.facts.now_ns, octets
+        is_data = found.sampled and not _is_message(point, slots, start, start + octets)
+        point.priority[rows], point.sampled[rows] = found.priority, is_data
+        point.answerable[rows] = found.answerable
+        point.occupies[rows] = True
+        point.tagged[rows], point.tag[rows], point.mark[rows] = tag.tagged, tag.tag, tag.mark
+        # As in `ecmproto.control.engine.arrivals`: groups have no one destination that could answer.
+        point.numbered[rows] = is_data and signed(slots[start]) & _GROUP_BIT == 0
+        point.left[rows] = False
+        rows += 1
+    return rows
+
+
+@inlined
+def _is_message(point: PointState, slots: NDArray[np.uint8], start: int, end: int) -> bool:
+    """Return whether a frame is a message over IP."""
+    facts = point.facts
+    if facts.message_port == 0:
+        return False
+    return is_udp_message(
+        slots, start, end, end, point.tagging.roles, facts.message_port, facts.message_octet
+    )
+
+
+@compiled
+def _carry_on(
+    point: PointState, senders: Senders, receivers: Receivers, sources: Sources, wires: Wires
+) -> int:
+    """Finish what is under way; return as `step` does."""
+    progress, network = point.progress, point.network
+    while True:
+        why = _drain(point, wires)
+        if why != TIME_CAME:
+            return why
+        rows = progress.rows
+        if progress.position == rows:
+            break
+        arrivals = Arrivals(
+            point.time_ns[:rows], point.octets[:rows], point.priority[:rows], point.occupies[:rows],
+            point.sampled[:rows], point.answerable[:rows], point.tagged[:rows], point.tag[:rows],
+            point.mark[:rows], point.station[:rows], point.flow[:rows],
+        )  # fmt: skip
+        feedback = CapturedFeedback(point.message[:rows], point.until[:rows], point.messages)
+        came = run(
+            network, senders, receivers, sources, arrivals, feedback, progress.position, progress.first, False
+        )
+        if came == progress.position and network.log.passages == 0:
+            _drop_beyond(point, came)
+        progress.position = came
+    if progress.are_frames != 0:
+        _hold(point, wires)
+    point.message[0] = point.until[0] = _NOWHERE
+    progress.rows = progress.position = progress.are_frames = 0
+    return _pass_to_host(point, wires)
+
+
+@compiled
+def _drain(point: PointState, wires: Wires) -> int:
+    """Send the frames that have left the stations, and drop those that never will; return as `step` does."""
+    progress, network, counts = point.progress, point.network, point.counts
+    while progress.drained < network.log.passages:
+        passage = network.passages[progress.drained]
+        row = passage.serial - progress.first
+        is_new = 0 <= row < progress.rows
+        if is_new:
+            point.left[row] = True
+        if passage.disposition == HELD_OUT:
+            counts.held_out_frames += 1
+            counts.held_out_octets += passage.octets
+        elif passage.probe != 0:
+            if not _flush(point, wires):
+                return NOT_SENT
+            while network.outbox.messages[progress.message].kind != PROBE_KIND:
+                progress.message += 1
+            progress.message += 1
+            progress.drained += 1
+            counts.probes += 1
+            return MESSAGES_POSTED
+        elif passage.disposition != PASSED_BY:
+            _let_leave(point, wires, passage, row, is_new)
+        progress.drained += 1
+        if progress.leaving == len(point.leaving_at) and not _flush(point, wires):
+            return NOT_SENT
+    network.log.passages = network.outbox.posted.count = 0
+    progress.drained = progress.message = 0
+    return TIME_CAME if _flush(point, wires) else NOT_SENT
+
+
+@inlined
+def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_new: bool) -> None:
+    """Let a frame leave, with the tag that its station gave it."""
+    if is_new:
+        frame = LeavingFrame(
+            wires.offset[row], wires.captured[row], point.tagged[row], point.tag[row], point.mark[row]
+        )
+        start, octets = _tagged(point, wires.rings[HOST].octets, passage, frame)
+        at = wires.state.slots_at + start
+    else:
+        place = _taken_out(point, passage.serial)
+        held = point.held[place]
+        frame = LeavingFrame(
+            place * point.facts.slot_octets + HEADROOM_OCTETS,
+            held.octets,
+            held.tagged != 0,
+            held.tag,
+            held.mark,
+        )
+        start, octets = _tagged(point, point.store, passage, frame)
+        at = point.facts.store_at + start
+    point.counts.left_frames += 1
+    point.counts.left_octets += octets
+    _leave(point, at, octets, _NOWHERE if is_new else passage.time_ns)
+
+
+@inlined
+def _leave(point: PointState, at: int, octets: int, when_ns: int) -> None:
+    """Send the frame at the address ``at`` next; it was to leave at ``when_ns`` if that is not below 0."""
+    progress = point.progress
+    point.leaving_at[progress.leaving], point.leaving_octets[progress.leaving] = at, octets
+    point.leaving_ns[progress.leaving] = when_ns
+    progress.leaving += 1
+    progress.last_at, progress.last_octets = at, octets
+
+
+@compiled
+def _tagged(
+    point: PointState, buffer: NDArray[np.uint8], passage: Passage, frame: LeavingFrame
+) -> tuple[int, int]:
+    """Put the tag of ``passage`` into a frame if it may be so long; return its begin and its length."""
+    start, octets, facts = frame.start, frame.octets, point.facts
+    if passage.tagged == 0 or (frame.tagged and frame.tag == passage.tag and frame.mark == passage.mark):
+        return start, octets
+    if not frame.tagged:
+        longer = point.tagging.layout.octets
+        first_tag = two_octets(buffer, start + TYPE_AT) if octets >= HEADER_OCTETS else 0
+        in_front = VLAN_OCTETS if first_tag == point.tagging.facts.c_tag else 0
+        if octets + longer > facts.longest_octets + in_front:
+            point.counts.untagged_frames += 1
+            return start, octets
+    longer = put_tag_on(point.tagging, buffer, start, octets, passage.tag, passage.mark)
+    if longer == NO_PLACE:
+        return start, octets
+    return start - longer, octets + longer
+
+
+@inlined
+def _flush(point: PointState, wires: Wires) -> bool:
+    """Send the frames that leave; return whether all were sent: the others are all there is then."""
+    progress, at, octets = point.progress, point.leaving_at, point.leaving_octets
+    count = progress.leaving
+    if count == 0:
+        return True
+    sent = send(wires, NET, 0, at, octets, count)
+    left_ns = monotonic_ns(wires) - point.facts.start_ns
+    for frame in range(sent):
+        if point.leaving_ns[frame] >= 0:
+            count_late(point.lateness, left_ns - point.leaving_ns[frame])
+    for frame in range(count - sent):
+        at[frame], octets[frame] = at[frame + sent], octets[frame + sent]
+    progress.leaving = count - sent
+    return sent == count
+
+
+@compiled
+def _hold(point: PointState, wires: Wires) -> None:
+    """Keep the frames that came and did not leave."""
+    progress, facts, held = point.progress, point.facts, point.held
+    slots = wires.rings[HOST].octets
+    for row in range(progress.rows):
+        if point.left[row]:
+            continue
+        place, serial = progress.free, progress.first + row
+        frame = held[place]
+        progress.free = frame.following
+        progress.held += 1
+        end = serial & (len(point.firsts) - 1)
+        frame.serial, frame.following = serial, point.firsts[end]
+        point.firsts[end] = place
+        frame.octets, frame.tagged = wires.captured[row], int(point.tagged[row])
+        frame.tag, frame.mark = point.tag[row], point.mark[row]
+        start, at = wires.offset[row], place * facts.slot_octets + HEADROOM_OCTETS
+        for octet in range(frame.octets):
+            point.store[at + octet] = slots[start + octet]
+
+
+@inlined
+def _taken_out(point: PointState, serial: int) -> int:
+    """Return the place of a frame that waited; it is free, and keeps its octets until it is taken."""
+    held, progress, before = point.held, point.progress, _NOWHERE
+    end = serial & (len(point.firsts) - 1)
+    place = point.firsts[end]
+    while held[place].serial != serial:
+        before, place = place, held[place].following
+    if before == _NOWHERE:
+        point.firsts[end] = held[place].following
+    else:
+        held[before].following = held[place].following
+    held[place].following = progress.free
+    progress.free = place
+    progress.held -= 1
+    return int(place)
+
+
+@compiled
+def _pass_to_host(point: PointState, wires: Wires) -> int:
+    """Send the network's frames on to the host; return as `step` does, at the first that is no data."""
+    state, progress, slots = wires.state, point.progress, wires.rings[NET].octets
+    if state.interface != NET:
+        return TIME_CAME
+    offset, captured, tagging = wires.offset, wires.captured, point.tagging
+    while state.position < state.frames:
+        first = frame = state.position
+        while frame < state.frames:
+            start, octets = offset[frame], captured[frame]
+            if wires.original[frame] > octets:
+                break
+            if frame >= progress.passed:
+                found = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
+                if not found.sampled or _is_message(point, slots, start, start + octets):
+                    break
+            shorter = take_vlan_off(tagging, slots, start, octets)
+            offset[frame], captured[frame] = start + shorter, octets - shorter
+            frame += 1
+        if frame > first:
+            sent = send(wires, HOST, state.slots_at, offset[first:], captured[first:], frame - first)
+            state.position = first + sent
+            if state.position < frame:
+                progress.unsent = frame
+                return NOT_SENT
+        if frame < state.frames:
+            if wires.original[frame] <= captured[frame]:
+                return FRAMES_CAME
+            point.counts.refused_frames += 1
+            state.position += 1
+    return TIME_CAME
+
+
+def new_point_state(
+    network: NetworkState, flows: FlowTable, tagging: Tagging, longest_octets: int, largest_octets: int
+) -> PointState:
+    """Return the state of a reaction point to which nothing has come; ``flows`` has numbered nothing."""
+    facts, progress, held = (
+        new_record(PointFacts),
+        new_record(PointProgress),
+        new_records(HeldFrame, MOST_FRAMES),
+    )
+    facts.longest_octets, facts.largest_octets = longest_octets, largest_octets
+    facts.slot_octets = HEADROOM_OCTETS + largest_octets + VLAN_OCTETS
+    store = np.zeros(MOST_FRAMES * facts.slot_octets, np.uint8)
+    facts.store_at = store.ctypes.data
+    columns(held)["following"] = np.append(np.arange(1, MOST_FRAMES), _NOWHERE)
+    rows = FRAMES
+
+    def column(kind: Any) -> NDArray[Any]:
+        return np.zeros(rows, kind)
+
+    return PointState(
+        counts=new_record(ReactionPointCounts), facts=facts, progress=progress, network=network,
+        flows=flows.with_all_room(), tagging=tagging,
+        time_ns=column(np.int64), octets=column(np.int64), priority=column(np.uint8),
+        occupies=column(np.bool_), sampled=column(np.bool_), answerable=column(np.bool_),
+        tagged=column(np.bool_), tag=column(np.int64), mark=column(np.int64),
+        station=column(np.int32), flow=column(np.int32), numbered=column(np.bool_), left=column(np.bool_),
+        message=np.full(rows, _NOWHERE, np.int32), until=np.full(rows, _NOWHERE, np.int32),
+        messages=new_records(Message, 1), held=held, firsts=np.full(MOST_FRAMES, _NOWHERE, np.int64),
+        store=store, leaving_at=np.zeros(SENT_AT_ONCE, np.int64),
+        leaving_octets=np.zeros(SENT_AT_ONCE, np.int64), leaving_ns=np.zeros(SENT_AT_ONCE, np.int64),
+        lateness=new_counts(),
+    )  # fmt: skip

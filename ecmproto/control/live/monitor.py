@@ -1,0 +1,286 @@
+"""Watch an interface: changes from moment to moment, and a capture in files that take turns."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import TracebackType
+
+import numpy as np
+
+from ecmproto.errors import OutputError
+from ecmproto.frames.capture import Batch, Interface, PcapngWriter, PcapWriter, format_of
+from ecmproto.frames.stats import ClassPause, RoceTraffic, Statistics
+from ecmproto.frames.stats.statistics import Kind
+from ecmproto.units import NS_PER_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindChange:
+    """Frames of a kind: all so far, and how many a second since the look before."""
+
+    kind: Kind
+    frames: int
+    frames_per_s: float
+    bits_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointChange:
+    """Messages of a congestion point: ``kind`` is their format."""
+
+    kind: str
+    cpid: int
+    frames: int
+    frames_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseChange:
+    """The time for which a sender of PAUSE (``priority`` None) or PFC stopped its link partner.
+
+    ``share`` is the part of the time since the look before; it may exceed 1 where a pause that was asked for
+    lasts beyond it.
+    """
+
+    source: bytes | None
+    priority: int | None
+    frames: int
+    paused_ns: int
+    share: float
+    transitions: int
+    """How often it went from not paused to paused; this and the next three are of all time so far."""
+    recent_ns: int | None
+    """When the latest pause began."""
+    recent_paused_ns: int
+    expired: int
+    """Pauses that ran out, neither renewed nor ended in time."""
+    in_storm: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoceChange:
+    """RoCE frames: all so far, and marks and CNPs since the look before."""
+
+    frames: int
+    frames_per_s: float
+    ce_share: float
+    cnps_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Statistics of ``span_ns``; ``frames`` and ``octets`` are totals so far."""
+
+    span_ns: int
+    frames: int
+    octets: int
+    frames_per_s: float
+    bits_per_s: float
+    kinds: tuple[KindChange, ...]
+    points: tuple[PointChange, ...]
+    pauses: tuple[PauseChange, ...]
+    roce: RoceChange | None = None
+
+
+def change_between(before: Statistics | None, after: Statistics, span_ns: int) -> Change:
+    """Return the change between two statistics, ``span_ns`` apart (None: since the beginning)."""
+    per_second = NS_PER_S / max(1, span_ns)
+    kinds = {each.kind.name: (each.frames, each.octets) for each in before.kinds} if before else {}
+    points = {(each.kind, each.cpid): each.frames for each in before.congestion_points} if before else {}
+    paused = {key: each.paused_ns for key, each in _paused(before)} if before else {}
+    storms = after.pauses.storms if after.pauses is not None else ()
+    lasting = {
+        (storm.source, storm.priority)
+        for storm in storms
+        if storm.restored_ns is None and storm.seen != "traffic"
+    }
+    frames, octets = (before.frames, before.octets) if before else (0, 0)
+    return Change(
+        span_ns=span_ns,
+        frames=after.frames,
+        octets=after.octets,
+        frames_per_s=(after.frames - frames) * per_second,
+        bits_per_s=8 * (after.octets - octets) * per_second,
+        kinds=tuple(
+            KindChange(
+                kind=each.kind,
+                frames=each.frames,
+                frames_per_s=(each.frames - kinds.get(each.kind.name, (0, 0))[0]) * per_second,
+                bits_per_s=8 * (each.octets - kinds.get(each.kind.name, (0, 0))[1]) * per_second,
+            )
+            for each in after.kinds
+        ),
+        points=tuple(
+            PointChange(
+                kind=each.kind,
+                cpid=each.cpid,
+                frames=each.frames,
+                frames_per_s=(each.frames - points.get((each.kind, each.cpid), 0)) * per_second,
+            )
+            for each in after.congestion_points
+        ),
+        pauses=tuple(
+            PauseChange(
+                source=source,
+                priority=priority,
+                frames=each.pauses + each.resumes,
+                paused_ns=each.paused_ns,
+                share=(each.paused_ns - paused.get((source, priority), 0)) / max(1, span_ns),
+                transitions=each.transitions or 0,
+                recent_ns=each.recent_ns,
+                recent_paused_ns=each.recent_paused_ns or 0,
+                expired=each.expired or 0,
+                in_storm=(source, priority) in lasting,
+            )
+            for (source, priority), each in _paused(after)
+        ),
+        roce=_roce(before.roce if before is not None else None, after.roce, per_second),
+    )
+
+
+def _roce(before: RoceTraffic | None, after: RoceTraffic | None, per_second: float) -> RoceChange | None:
+    if after is None:
+        return None
+    frames = after.frames - (before.frames if before is not None else 0)
+    ce, cnps = (
+        sum(after_values) - sum(before_values)
+        for after_values, before_values in (
+            (after.ce_over_time, before.ce_over_time if before is not None else ()),
+            (after.cnps_over_time, before.cnps_over_time if before is not None else ()),
+        )
+    )
+    return RoceChange(
+        frames=after.frames,
+        frames_per_s=frames * per_second,
+        ce_share=ce / max(1, frames),
+        cnps_per_s=cnps * per_second,
+    )
+
+
+def _paused(statistics: Statistics) -> list[tuple[tuple[bytes | None, int | None], ClassPause]]:
+    """Return senders and classes, and the pauses of each."""
+    senders = statistics.pauses.senders if statistics.pauses else ()
+    return [((sender.source, each.priority), each) for sender in senders for each in sender.classes]
+
+
+class Rotation:
+    """Writes batches to ``path``, or to files numbered like ``name_00001.pcapng`` where they take turns.
+
+    A file ends before a frame that would make it longer than ``octets`` (before it is compressed), or that is
+    ``span_ns`` or more after its first one; a single frame always fits.  The last ``keep`` files stay (None:
+    all).  ``interfaces`` are what the batches name.  Raises OutputError when a file cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        interfaces: Sequence[Interface],
+        *,
+        octets: int | None = None,
+        span_ns: int | None = None,
+        keep: int | None = None,
+        force: bool = False,
+    ) -> None:
+        self.files: deque[str] = deque()
+        """Finished files that are still there."""
+        self.frames = 0
+        self._path = PurePath(path)
+        self._interfaces = interfaces
+        self._octets = octets
+        self._span_ns = span_ns
+        self._keep = keep
+        self._force = force
+        self._turns = octets is not None or span_ns is not None
+        self._number = 0
+        self._name = ""
+        self._left = 0
+        self._first_ns: int | None = None
+        self._writer = self._begin()
+
+    def _begin(self) -> PcapWriter | PcapngWriter:
+        self._number += 1
+        self._name = os.fspath(self._path)
+        if self._turns:
+            suffix = "".join(self._path.suffixes)
+            stem = self._path.name.removesuffix(suffix)
+            self._name = os.fspath(self._path.with_name(f"{stem}_{self._number:05}{suffix}"))
+        self._first_ns = None
+        writer = self._opened()
+        self._left = (1 << 62 if self._octets is None else self._octets) - writer.sink.octets
+        return writer
+
+    def _opened(self) -> PcapWriter | PcapngWriter:
+        if format_of(self._name, "pcapng") == "pcapng":
+            return PcapngWriter(self._name, interfaces=self._interfaces, force=self._force)
+        linktypes = {each.linktype for each in self._interfaces}
+        if len(linktypes) > 1:
+            needed = "interfaces of one kind in a pcap file"
+            raise OutputError(path=self._name, needed=needed, got="several; write pcapng instead")
+        return PcapWriter(self._name, linktype=linktypes.pop(), force=self._force)
+
+    def write(self, batch: Batch) -> None:
+        """Write frames, into as many files as they need."""
+        at = 0
+        while at < len(batch):
+            rest = batch.select(np.arange(at, len(batch))) if at else batch
+            fitting = self._fitting(rest)
+            if not fitting:
+                self._end()
+                self._writer = self._begin()
+                continue
+            self._put(rest if fitting == len(rest) else rest.select(np.arange(fitting)))
+            at += fitting
+
+    def flush(self) -> None:
+        """Flush the written frames, so that the file can be read even if this process dies."""
+        self._writer.sink.flush()
+
+    def _fitting(self, batch: Batch) -> int:
+        """Return how many of the first frames belong into the file that is open."""
+        if not self._turns:
+            return len(batch)
+        if self._first_ns is None:
+            # an empty file takes a frame of any length
+            self._first_ns = int(batch.time_ns[0])
+            return max(1, self._within(batch))
+        return self._within(batch)
+
+    def _within(self, batch: Batch) -> int:
+        ends = np.cumsum(self._writer.builder.record_octets(batch.captured))
+        fitting = int(np.searchsorted(ends, self._left, side="right"))
+        if self._span_ns is not None and self._first_ns is not None:
+            late = np.flatnonzero(batch.time_ns - self._first_ns >= self._span_ns)
+            fitting = min(fitting, int(late[0])) if len(late) else fitting
+        return fitting
+
+    def _put(self, batch: Batch) -> None:
+        self._writer.write_batch(batch)
+        self._left -= int(self._writer.builder.record_octets(batch.captured).sum())
+        self.frames += len(batch)
+
+    def _end(self) -> None:
+        self._writer.close()
+        self.files.append(self._name)
+        while self._keep is not None and len(self.files) > self._keep:
+            with suppress(FileNotFoundError):
+                os.unlink(self.files.popleft())
+
+    def close(self) -> None:
+        """Finish the last file."""
+        self._end()
+
+    def __enter__(self) -> Rotation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._writer.sink.abandon(error)

@@ -1,0 +1,316 @@
+"""Counters and gauges for Prometheus, over HTTP.
+
+The server is a guest in a device that forwards frames: it holds a few connections, each for a second, and
+leaves those that come meanwhile to the kernel, whose queue of them is short.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from io import BytesIO, StringIO
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any, NamedTuple
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from ecmproto.control.live.device import InterfaceCounts, Snapshot
+from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
+from ecmproto.units import NS_PER_S, NS_PER_US
+from ecmproto.wire.formats.text import mac_text
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from ecmproto.frames.stats.statistics import Distribution, PauseTimes, RoceTraffic, Statistics
+
+Look = Callable[[], tuple[Snapshot, Mapping[str, InterfaceCounts]]]
+"""Returns what there is to tell: the device's state, and its interfaces' by name."""
+
+_PREFIX = "ecmproto"
+_LOOPBACK = "127.0.0.1"
+_LARGEST_PORT = 65_535
+_CONNECTIONS = 4
+_QUEUE = 4
+_CONNECTION_S = 1.0
+_LOOK_S = 0.1
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Scraped(NamedTuple):
+    """A device that is told of: its role, how it is looked at, and its name where there are several."""
+
+    role: str
+    look: Look
+    device: str = ""
+
+
+def served(address: str, devices: Sequence[Scraped]) -> AbstractContextManager[int]:
+    """Serve what looks at ``devices`` return at ``address``, as `_served` does.
+
+    Names are ``ecmproto_ROLE_…``, those of devices with a name have a label ``device``.
+    """
+    return _served(address, lambda: _device_samples(devices))
+
+
+def served_statistics(address: str, look: Callable[[], Statistics | None]) -> AbstractContextManager[int]:
+    """Serve the statistics that ``look`` returns at ``address``, as `_served` does; threads of it ask.
+
+    Names are ``ecmproto_monitor_…``.
+    """
+    return _served(address, lambda: _statistics_samples(look()))
+
+
+@contextmanager
+def _served(address: str, samples: Callable[[], Iterator[_Sample]]) -> Iterator[int]:
+    """Serve ``samples`` at ``address``; gives the port, which the system chooses for 0.
+
+    The address is HOST:PORT, or a port of this machine's own, which no other can reach.
+    MissingDependencyError without prometheus_client, ParameterError for what is no address, OutputError for
+    one that cannot be served at.
+    """
+    try:
+        from prometheus_client import CollectorRegistry, make_wsgi_app
+    except ImportError:
+        raise MissingDependencyError(
+            package="prometheus_client", extra="live", purpose="a Prometheus endpoint"
+        ) from None
+    host, port = _address(address)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(samples))
+    application = make_wsgi_app(registry)
+    _rehearse(application)
+    try:
+        server = _Server(host, port)
+    except OSError as error:
+        raise OutputError(path=address, needed="an address to serve at", got=str(error.strerror)) from error
+    server.set_app(application)
+    thread = threading.Thread(target=server.serve_forever, args=(_LOOK_S,), daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit()) or int(port) > _LARGEST_PORT:
+        raise ParameterError(
+            name="prometheus", needed="PORT or HOST:PORT, as in 9123 or 192.0.2.1:9123", got=repr(text)
+        )
+    return host.strip("[]") or _LOOPBACK, int(port)
+
+
+def _rehearse(application: Any) -> None:
+    """Serve once to nobody, to load modules that cannot be read once the process has changed its user."""
+    environment = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_ACCEPT_ENCODING": "gzip"}
+    application(environment | {"wsgi.input": BytesIO()}, lambda status, headers: None)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Serves `_CONNECTIONS` at a time, and ends each after `_CONNECTION_S`, whatever it does."""
+
+    daemon_threads = True
+    request_queue_size = _QUEUE
+
+    def __init__(self, host: str, port: int) -> None:
+        self._ends_s: dict[Any, float] = {}
+        self._change = threading.Condition()
+        (self.address_family, _, _, _, address), *_ = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        super().__init__(address, _Handler)  # type: ignore[arg-type]
+
+    def server_bind(self) -> None:
+        """Bind without a look at the host's name, which may take seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def get_request(self) -> Any:
+        """Accept a connection; OSError, which leaves it to the kernel, where there is no room for one."""
+        with self._change:
+            if len(self._ends_s) >= _CONNECTIONS and not self._change.wait(_LOOK_S):
+                raise BlockingIOError(errno.EAGAIN, "connections enough")
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                time.sleep(_LOOK_S)  # the connection still waits, and would be found again at once
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own."""
+        with self._change:
+            self._ends_s[request] = time.monotonic() + _CONNECTION_S
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """End the connections whose time is over; called several times a second."""
+        with self._change:
+            for request, end_s in self._ends_s.items():
+                if time.monotonic() >= end_s:
+                    with suppress(OSError):
+                        request.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._change:
+            self._ends_s.pop(request, None)
+            self._change.notify()
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore errors of connections that break off."""
+
+
+class _Handler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write no log."""
+
+    def get_stderr(self) -> Any:
+        """Return the stream to which wsgiref reports broken connections."""
+        return StringIO()
+
+
+class _Sample(NamedTuple):
+    """A value of a counter or gauge, by a prefix and its own name; or the buckets of a histogram."""
+
+    prefix: str
+    name: str
+    labels: Mapping[str, str]
+    value: float | Metric
+    gauge: bool = False
+
+
+class _Collector:
+    """Asked by the registry at each scrape, in a thread of the server's."""
+
+    def __init__(self, samples: Callable[[], Iterator[_Sample]]) -> None:
+        self._samples = samples
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+        families: dict[str, Any] = {}
+        for prefix, name, labels, value, gauge in self._samples():
+            metric = f"{prefix}_{name}"
+            if isinstance(value, Metric):
+                families[metric] = value
+                continue
+            if metric not in families:
+                kind = GaugeMetricFamily if gauge else CounterMetricFamily
+                families[metric] = kind(metric, name.replace("_", " "), labels=list(labels))
+            families[metric].add_metric(list(labels.values()), value)
+        yield from families.values()
+
+
+def _device_samples(devices: Sequence[Scraped]) -> Iterator[_Sample]:
+    for device in devices:
+        prefix, (snapshot, links) = f"{_PREFIX}_{device.role}", device.look()
+        own = {"device": device.device} if device.device else {}
+        for name, value in snapshot.counters.items():
+            yield _Sample(prefix, name, own, value)
+        for name, amount in snapshot.gauges.items():
+            yield _Sample(prefix, name, own, amount, gauge=True)
+        for group, label, counts in (
+            ("messages", "kind", snapshot.messages),
+            ("mechanism", "what", snapshot.mechanism),
+        ):
+            for key, value in counts.items():
+                yield _Sample(prefix, group, {**own, label: key}, value)
+        for interface, link in links.items():
+            for field in InterfaceCounts.__dataclass_fields__:
+                labels = {**own, "interface": interface}
+                yield _Sample(f"{_PREFIX}_link", field, labels, float(getattr(link, field)), gauge=True)
+
+
+_MOST_QUEUE_PAIRS = 64
+"""Queue pairs with series of their own: those with most trouble."""
+_DELAY_BITS = range(10, 33)
+"""The ends of the delays' buckets: 1.024 µs, doubled up to 4.3 s."""
+_MONITOR = f"{_PREFIX}_monitor"
+_OF_QUEUE_PAIR = (
+    "frames", "octets", "ect_frames", "ce_frames", "cnps", "cnps_against", "psns_missing", "psn_repeats",
+    "refusals_against", "receiver_not_ready",
+)  # fmt: skip
+
+
+def _statistics_samples(statistics: Statistics | None) -> Iterator[_Sample]:
+    if statistics is None:
+        return
+    yield _Sample(_MONITOR, "frames", {}, statistics.frames)
+    yield _Sample(_MONITOR, "octets", {}, statistics.octets)
+    for kind in statistics.kinds:
+        yield _Sample(_MONITOR, "kind_frames", {"kind": kind.kind.name}, kind.frames)
+    if statistics.pauses is not None:
+        yield from _pause_samples(statistics, statistics.pauses)
+    if statistics.pfc is not None:
+        yield _Sample(_MONITOR, "pfc_frames", {"valid": "yes"}, statistics.pfc.valid)
+        yield _Sample(_MONITOR, "pfc_frames", {"valid": "no"}, statistics.pfc.frames - statistics.pfc.valid)
+        for fault in statistics.pfc.faults:
+            yield _Sample(_MONITOR, "pfc_fault_frames", {"fault": fault.fault}, fault.frames)
+    if statistics.roce is not None:
+        yield from _roce_samples(statistics.roce)
+
+
+def _pause_samples(statistics: Statistics, pauses: PauseTimes) -> Iterator[_Sample]:
+    found = [storm for storm in pauses.storms if storm.seen != "traffic"]
+    storms = Counter((storm.interface, storm.source, storm.priority) for storm in found)
+    lasting = {
+        (storm.interface, storm.source, storm.priority) for storm in found if storm.restored_ns is None
+    }
+    for sender in pauses.senders:
+        for each in sender.classes:
+            key = sender.interface, sender.source, each.priority
+            labels = {
+                "interface": statistics.interface_name(sender.interface),
+                "source": "" if sender.source is None else mac_text(sender.source),
+                "priority": "link" if each.priority is None else str(each.priority),
+            }
+            for name, value, gauge in (
+                ("transitions", each.transitions or 0, False),
+                ("time_us", each.paused_ns / NS_PER_US, False),
+                ("expired", each.expired or 0, False),
+                ("recent_time_us", (each.recent_paused_ns or 0) / NS_PER_US, True),
+                ("recent_timestamp_seconds", (each.recent_ns or 0) / NS_PER_S, True),
+                ("storms", storms[key], False),
+                ("in_storm", key in lasting, True),
+            ):
+                yield _Sample(_MONITOR, f"pause_{name}", labels, value, gauge)
+
+
+def _roce_samples(roce: RoceTraffic) -> Iterator[_Sample]:
+    yield _Sample(_MONITOR, "roce_frames", {}, roce.frames)
+    for each in roce.queue_pairs[:_MOST_QUEUE_PAIRS]:
+        ends = {"source": each.source, "destination": each.destination}
+        labels = {**ends, "queue_pair": f"{each.queue_pair:#x}"}
+        for name in _OF_QUEUE_PAIR:
+            yield _Sample(_MONITOR, f"queue_pair_{name}", labels, getattr(each, name))
+        for code, count in each.naks.items():
+            yield _Sample(_MONITOR, "queue_pair_naks", {**labels, "code": code}, count)
+    if roce.delay_ns is not None:
+        yield _Sample(_MONITOR, "cnp_delay_seconds", {}, _delays(roce, roce.delay_ns))
+
+
+def _delays(roce: RoceTraffic, delay_ns: Distribution) -> Metric:
+    """Return the delay from the first CE-marked frame to the CNP as a histogram."""
+    from prometheus_client.core import HistogramMetricFamily
+
+    ends = [1 << bits for bits in _DELAY_BITS]
+    upto = [sum(count for _, high, count in roce.delay_quarters if high <= end) for end in ends]
+    buckets = [(repr(end / NS_PER_S), float(count)) for end, count in zip(ends, upto, strict=True)]
+    family = HistogramMetricFamily(
+        f"{_MONITOR}_cnp_delay_seconds", "from the first CE-marked frame of a flow to the CNP for it"
+    )
+    whole_s = delay_ns.mean * delay_ns.count / NS_PER_S
+    family.add_metric([], [*buckets, ("+Inf", float(delay_ns.count))], sum_value=whole_s)
+    return family

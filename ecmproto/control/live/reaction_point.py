@@ -1,0 +1,277 @@
+"""A reaction point: a bridge of two interfaces in the wire behind a sender, driven by its caller's clock.
+
+It runs the loop of `ecmproto.control.engine.loop`: the sender's frames are what came to its stations, the
+feedback from the network is what they hear, and what leaves the stations leaves by the network.  A station
+is a source address behind the host's side.  All of that is compiled (`live.limiting`); Python makes
+probes, reads feedback, and sends what could not be sent at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from typing import Any
+
+import numpy as np
+
+from ecmproto.control.engine.arrivals import Intake
+from ecmproto.control.engine.config import LoopConfig, PortConfig, check_seed
+from ecmproto.control.engine.event_heap import first_ns
+from ecmproto.control.engine.feedback import feedback_counters, new_feedback_counters, read_feedback
+from ecmproto.control.engine.frames import octets_of
+from ecmproto.control.engine.gauge import PRIORITIES
+from ecmproto.control.engine.network import add_frames, new_network, with_obeyed
+from ecmproto.control.engine.port import lengthen_ring
+from ecmproto.control.engine.traffic import NoSources, Sources
+from ecmproto.control.live.device import EXAMPLE_FRAME, TAKEN_AT_ONCE, Send, Snapshot, discard, exercise
+from ecmproto.control.live.limiting import (
+    ADVANCE,
+    GO_ON,
+    HOST,
+    MOST_FRAMES,
+    NET,
+    SERVE,
+    TAKE,
+    new_point_state,
+    step,
+)
+from ecmproto.control.live.tagging import new_tagging
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.protocol import (
+    NullCongestionPoint,
+    NullReceivers,
+    Receivers,
+    Senders,
+    probe_payload,
+)
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.frames.batch.flows import FlowTable
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.frames.capture.linux.wires import (
+    FAILED,
+    FRAMES_CAME,
+    MESSAGES_POSTED,
+    NOT_SENT,
+    TIME_CAME,
+    WOKEN,
+    Sockets,
+    Wires,
+    lateness_gauges,
+)
+from ecmproto.kernels.record import columns
+from ecmproto.kernels.structs import as_interface
+from ecmproto.wire.codec import EtherTypes
+from ecmproto.wire.formats.ethertypes import DEFAULT
+
+__all__ = ["HOST", "NET", "ReactionPoint", "precompile_reaction_point"]
+
+LARGEST_STATIONS = 16
+LARGEST_FLOWS = 256
+"""Stations and flows that are told apart; frames of others go past the limiters and are counted."""
+LARGEST_OCTETS = 2048
+"""Of a frame, unless the maker of a reaction point says otherwise."""
+_FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
+"""The port of the loop stands for the wire: nothing waits there."""
+
+
+class ReactionPoint:
+    """A device with stations behind interface HOST and the network at interface NET.
+
+    ``config`` are the sender's link and what each limiter's queue holds; ``longest_octets`` is the longest
+    frame that the network takes, without a VLAN tag; ``vlan`` the control information of a C-TAG for frames
+    that have none, taken off frames to the host.  Frames of more than ``largest_octets`` are refused.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        config: LoopConfig,
+        *,
+        seed: int,
+        start_ns: int,
+        send: Send,
+        longest_octets: int,
+        vlan: int | None = None,
+        ethertypes: EtherTypes = DEFAULT,
+        largest_octets: int = LARGEST_OCTETS,
+    ) -> None:
+        check_seed(seed)
+        self.machine = machine
+        self._send = send
+        port = PortConfig(rate_bps=_FAST_BPS, buffer_octets=_LARGE_OCTETS, overhead_octets=0)
+        self.context = PortContext(
+            rate_bps=config.link_rate_bps,
+            link_rate_bps=config.link_rate_bps,
+            cp_mac=port.cp_mac,
+            stations=LARGEST_STATIONS,
+            flows=LARGEST_FLOWS,
+            hops=config.hops,
+            ethertypes=ethertypes,
+        )
+        self.flows = FlowTable(
+            machine.flow_key,
+            hashed=machine.flow_hash,
+            max_stations=LARGEST_STATIONS,
+            max_flows=LARGEST_FLOWS,
+            ethertypes=ethertypes,
+        )
+        self._intake = Intake(
+            machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=(), flows=None, first_time_ns=0
+        )
+        self._feedback_counters = new_feedback_counters(machine)
+        self.senders = machine.senders(self.context, np.random.default_rng(seed))
+        self.network = new_network(
+            [port],
+            with_obeyed(config, machine),
+            points=[NullCongestionPoint()],
+            stations=LARGEST_STATIONS,
+            limiters=self.senders.limiters(),
+        )
+        while len(self.network.pool.frames) < MOST_FRAMES:
+            add_frames(self.network)
+        for priority in range(PRIORITIES):
+            # No ring is ever full: it has a slot for every frame that there can be.
+            while int(self.network.ports[0].rings[priority].slot_mask) < MOST_FRAMES:
+                lengthen_ring(self.network.ports[0], priority)
+        self._point = new_point_state(
+            self.network, self.flows, new_tagging(machine, vlan, ethertypes), longest_octets, largest_octets
+        )
+        if machine.udp_messages is not None:
+            self._point.facts.message_port, self._point.facts.message_octet = machine.udp_messages
+        self._point.facts.own, self._point.facts.start_ns = int.from_bytes(port.cp_mac), start_ns
+        self._machines = (
+            as_interface(self.senders, Senders),
+            as_interface(NullReceivers(), Receivers),
+            as_interface(NoSources(), Sources),
+        )
+        self._sockets = Sockets(2, frame_octets=largest_octets, room=TAKEN_AT_ONCE)
+        self._nothing = np.zeros(0, np.int64)
+
+    @property
+    def counts(self) -> Any:
+        """Return the counters of frames, a record of `ReactionPointCounts`."""
+        return self._point.counts
+
+    @property
+    def held(self) -> int:
+        """Return how many frames wait."""
+        return int(self._point.progress.held)
+
+    @property
+    def due_ns(self) -> int:
+        """Return when `advance` is next needed; NEVER_NS while nothing waits and no timer runs."""
+        due_ns = first_ns(self.network.events)
+        return NEVER_NS if due_ns == NEVER_NS else int(self._point.facts.start_ns) + due_ns
+
+    def take(self, batch: Batch, interface: int, now_ns: int) -> None:
+        """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
+        for first in range(0, len(batch), self._sockets.room):
+            self._sockets.fill(batch, interface, first)
+            self._follow(self._step(self._sockets.wires, TAKE, now_ns), self._sockets, now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Do everything that is due by ``now_ns``."""
+        self._follow(self._step(self._sockets.wires, ADVANCE, now_ns), self._sockets, now_ns)
+
+    def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
+        """Move frames between real interfaces until ``until_ns``, or until something else wakes it.
+
+        It returns before that when ``sockets.wires.state.error`` says that receiving failed.
+        """
+        sockets.wires.state.error = 0
+        while True:
+            why = self._step(sockets.wires, SERVE, until_ns, coalesce_ns)
+            if why in (TIME_CAME, WOKEN, FAILED):
+                return
+            self._follow(why, sockets, None)
+
+    def _step(self, wires: Wires, task: int, until_ns: int, coalesce_ns: int = 0) -> int:
+        return int(step(self._point, *self._machines, wires, task, until_ns, coalesce_ns))
+
+    def _follow(self, why: int, sockets: Sockets, now_ns: int | None) -> None:
+        """Do what compiled code needs Python for, until all is done; None: it is as late as it is."""
+        while why != TIME_CAME:
+            if why == FRAMES_CAME and self._take_feedback(sockets):
+                # What was due before it happens before it.
+                time_ns = time.monotonic_ns() if now_ns is None else now_ns
+                why = self._step(sockets.wires, ADVANCE, time_ns)
+                continue
+            if why == NOT_SENT:
+                self._send_rest(sockets)
+            elif why == MESSAGES_POSTED:
+                self._send_probe()
+            why = self._step(sockets.wires, GO_ON, 0)
+
+    def _send_rest(self, sockets: Sockets) -> None:
+        """Send the frames that compiled code could not."""
+        progress, state = self._point.progress, sockets.wires.state
+        count = int(progress.leaving)
+        if count:
+            at, length = self._point.leaving_at[:count], self._point.leaving_octets[:count].copy()
+            octets = [ctypes.string_at(*each) for each in zip(at.tolist(), length.tolist(), strict=True)]
+            self._send(NET, np.frombuffer(b"".join(octets), np.uint8), np.cumsum(length) - length, length)
+            progress.leaving = 0
+            return
+        rest = slice(int(state.position), int(progress.unsent))
+        batch = sockets.received()
+        self._send(HOST, batch.buffer, batch.offset[rest], batch.captured[rest])
+        state.position = progress.unsent
+
+    def _send_probe(self) -> None:
+        """Send the probe that follows the frame that left last."""
+        point = self._point
+        message: Any = self.network.outbox.messages[int(point.progress.message) - 1]
+        # It leaves now, whenever it was to leave; what is measured by is a clock that never stops.
+        probe_payload(message).mark = point.facts.now_ns + point.counts.missed_ns
+        followed = ctypes.string_at(int(point.progress.last_at), int(point.progress.last_octets))
+        frame = octets_of(self.machine, message, SampledFrame(followed, len(followed), 0), self.context)
+        point.counts.left_frames += 1
+        point.counts.left_octets += len(frame)
+        self._send(NET, np.frombuffer(frame, np.uint8), np.zeros(1, np.int64), np.array([len(frame)]))
+
+    def _take_feedback(self, sockets: Sockets) -> bool:
+        """Return whether the network's next frame is feedback, for the loop; else it passes."""
+        state, point = sockets.wires.state, self._point
+        position = int(state.position)
+        batch = sockets.received().select(np.array([position]))
+        taken = self._intake.take(batch, time_ns=np.array([point.facts.now_ns]))
+        # No station is fresh: what was numbered last came before this.
+        self.flows.number(batch.buffer, self._nothing, self._nothing)
+        feedback = read_feedback(taken, self.machine, self.context, self.flows, self._feedback_counters)
+        if feedback.message[0] < 0:
+            point.progress.passed = position + 1
+            return False
+        point.counts.consumed_frames += 1
+        state.position = position + 1
+        point.messages = feedback.messages
+        point.message[0], point.until[0] = feedback.message[0], feedback.until[0]
+        return True
+
+    def snapshot(self, now_ns: int) -> Snapshot:
+        """Return counters and state at ``now_ns``."""
+        queues = columns(self.network.queues)
+        counters = {name: int(getattr(self.counts, name)) for name in self.counts.dtype.names}
+        counters["limited_frames"] = int(self.network.log.limited_frames)
+        numbered = ("stations", "flows", "beyond_stations", "beyond_flows")
+        counters |= {name: int(getattr(self.flows.counts, name)) for name in numbered}
+        return Snapshot(
+            counters=counters,
+            mechanism=self.machine.counters(self.senders) | feedback_counters(self._feedback_counters),
+            gauges={
+                "waiting_frames": int(queues["length"].sum()),
+                "waiting_octets": int(queues["octets"].sum()),
+                "longest_wait_octets": int(self.network.log.longest_wait_octets),
+                **self.machine.gauges(self.senders),
+                **lateness_gauges(self._point.lateness),
+            },
+        )
+
+
+def precompile_reaction_point(machine: Machine, ethertypes: EtherTypes) -> None:
+    """Compile the code that a reaction point with ``machine`` runs."""
+    point = ReactionPoint(
+        machine, LoopConfig(link_rate_bps=10**8), seed=1, start_ns=0, send=discard,
+        longest_octets=2 * len(EXAMPLE_FRAME), ethertypes=ethertypes,
+    )  # fmt: skip
+    exercise(point)
+    point.flows.find(EXAMPLE_FRAME[6:12], destination=EXAMPLE_FRAME[:6], priority=0)  # as messages do

@@ -1,0 +1,658 @@
+"""The compiled loops of a software switch: frames from an interface are queued, bridged or dropped.
+
+Interfaces are numbered: the inputs from 0 on, then the output.  The rules:
+
+1. Frames from an input leave by the output through queues at the line's rate, as `engine.port` has
+   it, past the congestion point, which may rewrite their tag.  They find no room when the port's buffer is
+   full or its store of frames is.
+2. All else is bridged at once: frames to a station that lives at an input, those from the output.  A frame to
+   where it came from goes nowhere; one to a group or to nobody known goes everywhere else.
+3. MAC Control and link-local frames are for the switch itself: they go nowhere.
+4. A frame leaves as it came, but for the rate that the congestion point lowered.
+5. Priorities that PAUSE or PFC from the output's far end has stopped start no frame.
+6. At one instant departures come first, then resumes, the congestion point's timer, and arrivals last.
+7. A line loses no time: a switch that was kept from the processor goes through what it missed in the order of
+   time, frames when the kernel got them, in steps of a millisecond.  The congestion point's timer waits for
+   the end of that, since what it says would be heard no sooner.  Of more than 200 ms the last are caught up
+   with: what leaves late leaves together.
+
+`forward` and `release` go by the time that they are given; `drive` is both on real interfaces and by the
+monotonic clock, and needs Python for messages and what is rare alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.frame_pool import Pool, give_back, is_used_up, take
+from ecmproto.control.engine.gauge import PRIORITIES, queue_lengths
+from ecmproto.control.engine.port import Port, arrive, depart, departs, stop
+from ecmproto.control.mechanisms.api.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.reaction_point import (
+    PauseFrame,
+    PauseReactionSettings,
+    PauseTimers,
+    on_frame,
+)
+from ecmproto.frames.batch.classes import FrameClass, class_of
+from ecmproto.frames.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
+from ecmproto.frames.batch.tags import TagLayout, own_tag, write_tag
+from ecmproto.frames.capture.linux.departures import new_counts
+from ecmproto.frames.capture.linux.wires import (
+    FAILED,
+    FRAMES_CAME,
+    MESSAGES_POSTED,
+    NOT_SENT,
+    TIME_CAME,
+    WOKEN,
+    Wires,
+    came_ns,
+    count_late,
+    has_frames,
+    is_served,
+    monotonic_ns,
+    receive,
+    receive_until,
+    send,
+    sleep,
+)
+from ecmproto.kernels.kernel import compiled, inlined, released
+
+NOWHERE = -1
+"""The interface of an unknown address."""
+_WAYS = 4
+_EMPTY = -1
+_COEFFICIENT_BITS = 29
+_HALF_BITS = 24
+_HALF = (1 << _HALF_BITS) - 1
+_STEP_NS, _LATEST_NS = 1_000_000, 200_000_000
+"""How a switch that was late catches up: see rule 7."""
+_ROOM = 16
+"""More messages than an event posts; ticks look for room themselves."""
+
+
+class SwitchCounts:
+    """Counters of frames; a record (``kernels.record``)."""
+
+    queued_frames: int
+    queued_octets: int
+    dropped_frames: int
+    """They found the buffer or the store full."""
+    dropped_octets: int
+    departed_frames: int
+    departed_octets: int
+    bridged_frames: int
+    """Sent on at once, to one interface."""
+    flooded_frames: int
+    """Sent on at once to every interface but their own, apart from the output's queue."""
+    filtered_frames: int
+    """To a station where they came from."""
+    link_local_frames: int
+    """MAC Control and link-local frames, which no switch sends on."""
+    refused_frames: int
+    """Too short for an Ethernet header, or longer than the switch takes."""
+    lowered_tags: int
+    learned: int
+    """How often an address was new, or had moved."""
+    missed_ns: int
+    """For how long the switch's own time stood still."""
+
+
+class SwitchFacts:
+    """The constants of a switch; a record."""
+
+    inputs: int
+    largest_octets: int
+    remembered_ns: int
+    """How long addresses are remembered."""
+    own: int
+    """The congestion point's address, as a number."""
+
+
+class SwitchClock:
+    """A switch's own time, which never goes back behind a frame that was sent; a record."""
+
+    start_ns: int
+    """When it began, by the clock of whoever drives it."""
+    lead_ns: int
+    """How long before they leave frames are handed over."""
+    until_ns: int
+    """Up to when, in its own time, everything has been done."""
+    behind_ns: int
+    """How far its own time is behind that clock, while it catches up …"""
+    timer_waits: int
+    """… and 1 from then on until the congestion point was told of the time."""
+
+
+class Switch(NamedTuple):
+    """A switch's state.  A waiting frame's slot in ``store`` is its number in ``pool``.
+
+    ``pauses`` is what the output's far end has said; which priorities it stops now the port knows.
+    ``roles`` are what `ecmproto.frames.batch.headers.roles_of` makes of the EtherTypes in use.
+    """
+
+    facts: SwitchFacts
+    counts: SwitchCounts
+    clock: SwitchClock
+    port: Port
+    pauses: PauseTimers
+    pool: Pool
+    store: FrameStore
+    addresses: Addresses
+    outgoing: Outgoing
+    outbox: Outbox
+    roles: NDArray[np.uint8]
+    layout: TagLayout
+    """Of the mechanism's own tag."""
+
+
+@compiled
+def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
+    """Do the departures and timers up to ``now_ns``; return False if room runs out before that."""
+    line, gauge = switch.port.line, switch.port.gauge
+    late = False
+    while has_room(switch.outbox, _ROOM) and has_room_to_send(switch.outgoing, switch.facts.largest_octets):
+        tick_ns = NEVER_NS if switch.clock.behind_ns > 0 else point.next_timer_ns()
+        resumes_ns = _resumes_ns(switch)
+        if departs(line, min(now_ns, min(tick_ns, resumes_ns))):
+            when_ns = line.departure_ns
+            index = depart(switch.port)
+            frame = switch.pool.frames[index]
+            port_octets = gauge.total.octets
+            point.on_dequeue(when_ns, frame.station, frame.priority, frame.octets, port_octets, switch.outbox)
+            _depart(switch, index, when_ns)
+        elif resumes_ns <= min(now_ns, tick_ns):
+            _review(switch, resumes_ns)
+        elif tick_ns <= now_ns:
+            # At an empty port nothing changes from tick to tick: one call catches up with all.
+            is_one = switch.clock.timer_waits != 0 or (late and gauge.total.octets == 0)
+            point.on_timer(now_ns if is_one else tick_ns, queue_lengths(gauge), switch.outbox)
+            late, switch.clock.timer_waits = True, 0
+        else:
+            return True
+    return False
+
+
+@inlined
+def _depart(switch: Switch, index: int, when_ns: int) -> None:
+    """Send the frame in slot ``index`` by the output, which it leaves at ``when_ns``."""
+    switch.outgoing.due_ns[switch.outgoing.frames[switch.facts.inputs]] = when_ns
+    octets = switch.pool.frames[index].octets
+    at = append_octets(switch.outgoing, switch.store.octets, index * switch.store.slot_octets, octets)
+    send_by(switch.outgoing, switch.facts.inputs, at, octets)
+    give_back(switch.pool, index)
+    switch.counts.departed_frames += 1
+    switch.counts.departed_octets += octets
+
+
+@inlined
+def _resumes_ns(switch: Switch) -> int:
+    """Return when the next stopped priority resumes."""
+    mask, first_ns = switch.port.line.stopped_mask, NEVER_NS
+    if mask != 0:
+        for priority in range(PRIORITIES):
+            if (mask >> priority) & 1:
+                first_ns = min(first_ns, switch.pauses.until_ns[priority])
+    return int(first_ns)
+
+
+@inlined
+def _review(switch: Switch, now_ns: int) -> None:
+    """Stop the priorities that are to be stopped at ``now_ns``, resume the others."""
+    mask = 0
+    for priority in range(PRIORITIES):
+        if switch.pauses.until_ns[priority] > now_ns:
+            mask |= 1 << priority
+    stop(switch.port, mask, now_ns)
+
+
+@compiled
+def obey(switch: Switch, settings: PauseReactionSettings, frame: PauseFrame, now_ns: int) -> None:
+    """Take a PAUSE or PFC frame from the output's far end; all that was due by ``now_ns`` has happened."""
+    on_frame(switch.pauses, settings, now_ns, frame)
+    _review(switch, now_ns)
+
+
+@compiled
+def forward(
+    switch: Switch,
+    point: CongestionPoint,
+    frames: Incoming,
+    interface: int,
+    now_ns: int,
+    until_ns: int,
+    first: int,
+    count: int,
+) -> int:
+    """Forward the ``count`` frames of ``frames``, which came in at ``interface``, from position ``first`` on.
+
+    What was to depart before goes first.
+
+    When all are taken, what is due by ``until_ns``, which is not before ``now_ns``, happens too.
+    The position of the frame that caused a message is in the message's ``cause``.  Returns the position of
+    the first frame that was not taken: it stops early when something has no more room.
+    """
+    if not release(switch, point, now_ns):
+        return first
+    largest_octets = switch.facts.largest_octets
+    for position in range(first, count):
+        if not (has_room(switch.outbox, _ROOM) and has_room_to_send(switch.outgoing, largest_octets)):
+            return position
+        octets = frames.captured[position]
+        if octets < HEADER_OCTETS or octets > largest_octets or frames.original[position] > octets:
+            switch.counts.refused_frames += 1
+        else:
+            _take(switch, point, frames, position, interface, now_ns)
+    release(switch, point, until_ns)
+    return count
+
+
+@inlined
+def _take(
+    switch: Switch, point: CongestionPoint, frames: Incoming, position: int, interface: int, now_ns: int
+) -> None:
+    """Queue, bridge, flood or discard one frame that came in at ``interface``."""
+    counts, inputs, buffer = switch.counts, switch.facts.inputs, frames.buffer
+    start, octets = frames.offset[position], frames.captured[position]
+    source = address(buffer, start + ADDRESS_OCTETS)
+    if not is_group(source) and learn(switch.addresses, source, interface, now_ns):
+        counts.learned += 1
+    found = class_of(buffer, start, start + octets, switch.roles, switch.facts.own)
+    if not found.occupies:
+        counts.link_local_frames += 1
+        return
+    destination = address(buffer, start)
+    to = NOWHERE
+    if not is_group(destination):
+        to = lookup(switch.addresses, destination, now_ns - switch.facts.remembered_ns)
+    if to == interface:
+        counts.filtered_frames += 1
+        return
+    if interface != inputs and to in (inputs, NOWHERE):
+        _arrive(switch, point, frames, position, found, interface, now_ns)
+    if to == NOWHERE:
+        _flood(switch, buffer, start, octets, interface)
+    elif to != inputs:
+        send_by(switch.outgoing, to, append_octets(switch.outgoing, buffer, start, octets), octets)
+        counts.bridged_frames += 1
+
+
+@inlined
+def _flood(switch: Switch, buffer: NDArray[np.uint8], start: int, octets: int, interface: int) -> None:
+    """Send a frame by every input but its own."""
+    inputs = switch.facts.inputs
+    if inputs == 1 and interface == 0:
+        return
+    at = append_octets(switch.outgoing, buffer, start, octets)
+    switch.counts.flooded_frames += 1
+    for other in range(inputs):
+        if other != interface:
+            send_by(switch.outgoing, other, at, octets)
+
+
+@inlined
+def _arrive(
+    switch: Switch,
+    point: CongestionPoint,
+    frames: Incoming,
+    position: int,
+    found: FrameClass,
+    interface: int,
+    now_ns: int,
+) -> None:
+    """Queue a frame for the output, or drop it, and tell the congestion point."""
+    counts, port, outbox = switch.counts, switch.port, switch.outbox
+    octets, priority = frames.captured[position], found.priority
+    tag = own_tag(frames.buffer, frames.offset[position], octets, switch.roles, switch.layout)
+    enqueued, index = not is_used_up(switch.pool, 1), NOWHERE
+    if enqueued:
+        index = take(switch.pool)
+        enqueued = arrive(port, now_ns, priority, octets, index, tag.tagged)
+        if not enqueued:
+            give_back(switch.pool, index)
+    outbox.posted.cause = position
+    point.on_arrival(
+        Arrival(
+            now_ns, interface, -1, priority, octets, found.sampled, found.answerable, enqueued,
+            tag.tagged, tag.tag, tag.mark,
+            port.gauge.queues[priority].octets,
+            port.gauge.total.octets,
+        ),
+        outbox,
+    )  # fmt: skip
+    outbox.posted.cause = NO_CAUSE
+    if not enqueued:
+        counts.dropped_frames += 1
+        counts.dropped_octets += octets
+        return
+    counts.queued_frames += 1
+    counts.queued_octets += octets
+    frame = switch.pool.frames[index]
+    frame.station, frame.priority, frame.octets = interface, priority, octets
+    at = index * switch.store.slot_octets
+    start = frames.offset[position]
+    copy(frames.buffer, start, switch.store.octets, at, octets)
+    if tag.tagged:
+        lowered = point.rewrite_tag(priority, tag.tag)
+        if lowered != tag.tag:
+            counts.lowered_tags += 1
+            write_tag(switch.store.octets, at + tag.at, switch.layout, lowered)
+
+
+@inlined
+def own_time(clock: SwitchClock, now_ns: int) -> int:
+    """Return the switch's own time, never before that of a frame already sent."""
+    time_ns = max(now_ns - clock.start_ns - clock.behind_ns, clock.until_ns)
+    clock.until_ns = time_ns + clock.lead_ns
+    return int(time_ns)
+
+
+@compiled
+def due_ns(switch: Switch, point: CongestionPoint) -> int:
+    """Return when something is next to be done; NEVER_NS while nothing waits."""
+    line = switch.port.line
+    if line.in_service_octets != 0:
+        return int(switch.clock.start_ns + min(line.departure_ns, point.next_timer_ns()))
+    if line.stopped_mask != 0 and line.waiting_mask != 0:
+        return int(switch.clock.start_ns + min(_resumes_ns(switch), point.next_timer_ns()))
+    # What ticks at an empty port come to can wait until something arrives.
+    return NEVER_NS
+
+
+@released
+def drive(
+    switch: Switch,
+    point: CongestionPoint,
+    wires: Wires,
+    until_ns: int,
+    coalesce_ns: int,
+    looks_at_output: bool,
+) -> int:
+    """Forward what comes and send what leaves until ``until_ns``, or until the caller is needed.
+
+    Return why (`capture.linux.wires`).  The caller carries on from there: with the frames that
+    ``wires.state`` tells of, from ``position`` on, with the messages in the outbox, and with what is in
+    ``outgoing``.  ``looks_at_output``: frames that come in at the output are for the caller.
+    """
+    state, clock = wires.state, switch.clock
+    while True:
+        now_ns, passes_on = monotonic_ns(wires), True
+        if clock.behind_ns == 0:
+            if now_ns >= until_ns:
+                return TIME_CAME
+            sleep_ns = min(due_ns(switch, point), until_ns) - now_ns
+            passes_on = is_served(wires)
+            if passes_on:
+                if sleep(wires, sleep_ns, coalesce_ns):
+                    return WOKEN
+                now_ns = monotonic_ns(wires)
+                _fall_behind(switch, point, wires, now_ns, max(_STEP_NS, coalesce_ns))
+        if clock.behind_ns > 0:
+            clock.behind_ns = max(0, clock.behind_ns - _STEP_NS)
+        first = state.first
+        for turn in range(state.interfaces):
+            interface = (first + turn) % state.interfaces
+            if not has_frames(wires, interface):
+                continue
+            if passes_on:
+                # Of frames that came together the last ones see the longest queue: each is first in its turn.
+                state.first, passes_on = (interface + 1) % state.interfaces, False
+            if clock.behind_ns > 0:
+                receive_until(wires, interface, now_ns - clock.behind_ns)
+            elif not receive(wires, interface):
+                return FAILED
+            state.position = 0
+            if state.frames > 0:
+                if looks_at_output and interface == switch.facts.inputs:
+                    return FRAMES_CAME
+                why = _forward_received(switch, point, wires, now_ns)
+                if why != TIME_CAME:
+                    return why
+        if due_ns(switch, point) <= now_ns - clock.behind_ns:
+            done, until = False, own_time(clock, now_ns) + clock.lead_ns
+            state.frames = state.position = 0
+            while not done:
+                done = release(switch, point, until)
+                why = _flush(switch, wires)
+                if why != TIME_CAME:
+                    return why
+
+
+@inlined
+def _fall_behind(
+    switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int, unnoticed_ns: int
+) -> None:
+    """Set the switch's own time back to where something should have been done, if that is long ago."""
+    clock = switch.clock
+    came, due = came_ns(wires), due_ns(switch, point)
+    since_ns = max(min(came, due), clock.start_ns + clock.until_ns)
+    late_ns = now_ns - since_ns
+    if late_ns <= unnoticed_ns:
+        return
+    still_ns = max(late_ns - _LATEST_NS, 0)
+    clock.start_ns += still_ns
+    switch.counts.missed_ns += still_ns
+    clock.behind_ns, clock.timer_waits = late_ns - still_ns, 1
+
+
+@inlined
+def _forward_received(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int) -> int:
+    """Forward the frames that were received last; return as `drive` does, TIME_CAME if all is done."""
+    state, clock = wires.state, switch.clock
+    frames = Incoming(wires.rings[state.interface].octets, wires.offset, wires.captured, wires.original)
+    time_ns = own_time(clock, now_ns)
+    until_ns = time_ns + clock.lead_ns
+    while state.position < state.frames:
+        state.position = forward(
+            switch, point, frames, state.interface, time_ns, until_ns, state.position, state.frames
+        )
+        why = _flush(switch, wires)
+        if why != TIME_CAME:
+            return why
+    return TIME_CAME
+
+
+@inlined
+def _flush(switch: Switch, wires: Wires) -> int:
+    """Send the frames that leave; return as `drive` does, TIME_CAME if there is nothing else to send."""
+    outgoing, outbox = switch.outgoing, switch.outbox
+    if outgoing.used[0] != 0:
+        for interface in range(len(outgoing.frames)):
+            count = outgoing.frames[interface]
+            if count == 0:
+                continue
+            offset, length = outgoing.offset[interface], outgoing.length[interface]
+            sent = send(wires, interface, outgoing.octets_at[0], offset, length, count)
+            if interface == switch.facts.inputs:
+                left_ns = monotonic_ns(wires) - switch.clock.start_ns
+                for frame in range(sent):
+                    count_late(outgoing.lateness, left_ns - outgoing.due_ns[frame])
+            if sent < count:
+                # What is left moves to the front, and is all that is left.
+                for frame in range(count - sent):
+                    offset[frame], length[frame] = offset[frame + sent], length[frame + sent]
+                outgoing.frames[interface] = count - sent
+                return NOT_SENT
+            outgoing.frames[interface] = 0
+        clear(outgoing)
+    for number in range(outbox.posted.count):
+        if outbox.messages[number].sent != 0:
+            return MESSAGES_POSTED
+    outbox.posted.count = 0
+    return TIME_CAME
+
+
+@compiled
+def forwarded(point: CongestionPoint, priority: int, tag: int) -> int:
+    """Return the tag that a frame carries on past ``point``."""
+    return point.rewrite_tag(priority, tag)
+
+
+class Incoming(NamedTuple):
+    """Frames that came in together, by columns, as in `ecmproto.frames.capture.batch.Batch`."""
+
+    buffer: NDArray[np.uint8]
+    offset: NDArray[np.int64]
+    captured: NDArray[np.int64]
+    original: NDArray[np.int64]
+
+
+class Outgoing(NamedTuple):
+    """Frames to send by each of a device's interfaces: a row each, of which ``frames`` entries are in use.
+
+    Their octets lie one behind the other in ``octets``, of which ``used[0]`` are; ``octets_at[0]`` is its
+    address.
+    """
+
+    frames: NDArray[np.int64]
+    used: NDArray[np.int64]
+    octets_at: NDArray[np.int64]
+    octets: NDArray[np.uint8]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+    due_ns: NDArray[np.int64]
+    """When each of those by the output was to leave …"""
+    lateness: NDArray[np.int64]
+    """… and how late they left, as `ecmproto.frames.capture.linux.departures.new_counts` has it."""
+
+
+def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoing:
+    """Return room for sending ``frames`` frames of up to ``largest_octets`` at once."""
+    octets = np.zeros(frames * largest_octets, np.uint8)
+    return Outgoing(
+        np.zeros(interfaces, np.int64),
+        np.zeros(1, np.int64),
+        np.array([octets.ctypes.data]),
+        octets,
+        np.zeros((interfaces, frames), np.int64),
+        np.zeros((interfaces, frames), np.int64),
+        np.zeros(frames, np.int64),
+        new_counts(),
+    )
+
+
+@inlined
+def clear(outgoing: Outgoing) -> None:
+    """Forget all frames: they have been sent."""
+    for interface in range(len(outgoing.frames)):
+        outgoing.frames[interface] = 0
+    outgoing.used[0] = 0
+
+
+@inlined
+def has_room_to_send(outgoing: Outgoing, largest_octets: int) -> bool:
+    """Return whether every interface has room to send one more frame."""
+    room = outgoing.offset.shape[1]
+    for interface in range(len(outgoing.frames)):
+        if outgoing.frames[interface] >= room:
+            return False
+    return bool(outgoing.used[0] + largest_octets <= len(outgoing.octets))
+
+
+@inlined
+def append_octets(outgoing: Outgoing, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
+    """Append a frame to the octets that are to be sent; return its offset there."""
+    at = outgoing.used[0]
+    copy(buffer, start, outgoing.octets, at, octets)
+    outgoing.used[0] = at + octets
+    return int(at)
+
+
+@inlined
+def send_by(outgoing: Outgoing, interface: int, at: int, octets: int) -> None:
+    """Send the frame whose octets were appended at ``at`` by ``interface``."""
+    frame = outgoing.frames[interface]
+    outgoing.offset[interface, frame] = at
+    outgoing.length[interface, frame] = octets
+    outgoing.frames[interface] = frame + 1
+
+
+@inlined
+def copy(source: NDArray[np.uint8], start: int, target: NDArray[np.uint8], at: int, octets: int) -> None:
+    """Copy ``octets`` octets from ``start`` on in ``source`` to ``at`` in ``target``."""
+    from_, to = source[start : start + octets], target[at : at + octets]
+    for i in range(len(from_)):
+        to[i] = from_[i]
+
+
+class FrameStore(NamedTuple):
+    """Octets of frames that wait: slot i from i · ``slot_octets`` on."""
+
+    octets: NDArray[np.uint8]
+    slot_octets: int
+
+
+def new_frame_store(slots: int, slot_octets: int) -> FrameStore:
+    """Return a store; memory that no frame has stood in yet takes no room."""
+    return FrameStore(np.zeros(slots * slot_octets, np.uint8), slot_octets)
+
+
+class Addresses(NamedTuple):
+    """The interface of each station: learned from frames, forgotten with age, in bounded memory.
+
+    A table of fixed size in groups of four.  A new address takes over the entry of an aged one of its group,
+    else of the one that was silent for longest: a flood of forged sources makes the table forget, never
+    grow.  How addresses are spread depends on coefficients drawn anew for each table, so that nobody can
+    choose addresses that all meet in one group.
+    """
+
+    address: NDArray[np.int64]
+    interface: NDArray[np.int64]
+    heard_ns: NDArray[np.int64]
+    coefficients: NDArray[np.int64]
+
+
+def new_addresses(size: int) -> Addresses:
+    """Return an empty table for ``size`` addresses, a power of two of at least four."""
+    drawn = [secrets.randbits(_COEFFICIENT_BITS) | 1 for _ in range(2)]
+    return Addresses(
+        np.full(size, _EMPTY, np.int64),
+        np.full(size, NOWHERE, np.int64),
+        np.zeros(size, np.int64),
+        np.array(drawn, np.int64),
+    )
+
+
+@inlined
+def learn(addresses: Addresses, address: int, interface: int, now_ns: int) -> bool:
+    """Remember that ``address`` is behind ``interface``; return whether it is new, or was behind another."""
+    known, interfaces, heard_ns, _ = addresses
+    first = _group(addresses, address)
+    oldest = first
+    for entry in range(first, first + _WAYS):
+        if known[entry] == address:
+            moved = interfaces[entry] != interface
+            interfaces[entry] = interface
+            heard_ns[entry] = now_ns
+            return bool(moved)
+        if known[entry] == _EMPTY or (known[oldest] != _EMPTY and heard_ns[entry] < heard_ns[oldest]):
+            oldest = entry
+    known[oldest] = address
+    interfaces[oldest] = interface
+    heard_ns[oldest] = now_ns
+    return True
+
+
+@inlined
+def lookup(addresses: Addresses, address: int, since_ns: int) -> int:
+    """Return the interface of ``address``; NOWHERE if no frame of its came since ``since_ns``."""
+    known, interfaces, heard_ns, _ = addresses
+    first = _group(addresses, address)
+    for entry in range(first, first + _WAYS):
+        if known[entry] == address and heard_ns[entry] >= since_ns:
+            return int(interfaces[entry])
+    return NOWHERE
+
+
+@inlined
+def _group(addresses: Addresses, address: int) -> int:
+    """Return the first entry of the group of ``address``."""
+    coefficients = addresses.coefficients
+    # Halves times coefficients: no step needs more than 54 bits, so plain Python gets the same.
+    mixed = (address & _HALF) * coefficients[0] + (address >> _HALF_BITS) * coefficients[1]
+    return int((mixed ^ (mixed >> _HALF_BITS)) & (len(addresses.address) // _WAYS - 1)) * _WAYS

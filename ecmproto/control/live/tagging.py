@@ -1,0 +1,197 @@
+"""Tags put into and taken out of frames on their way through a live device, where they lie.
+
+A device may have a VLAN tag of its own for frames that have none.  A mechanism's tags are put in at the
+reaction point and taken out at the edge.  What is in front of a tag moves: frames lie behind free octets
+(`capture.linux.receiver.HEADROOM_OCTETS`), and begin earlier or later afterwards.  What a whole tag
+is, which of several counts and where one goes is as in `ecmproto.wire.codec.tags`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.api.machine import Machine
+from ecmproto.frames.batch.headers import (
+    HEADER_OCTETS,
+    NO_VLAN,
+    TYPE_AT,
+    VLAN_TAG,
+    role_at,
+    roles_of,
+    signed,
+    tag_octets,
+    two_octets,
+)
+from ecmproto.frames.batch.tags import (
+    NOWHERE,
+    TagLayout,
+    own_tag,
+    tag_layout,
+    tag_offsets,
+    write_number,
+    write_tag,
+)
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Struct
+from ecmproto.wire.codec import EtherTypes
+from ecmproto.wire.codec.tags import TagFormat
+
+VLAN_OCTETS = 4
+NO_PLACE = -(1 << 16)
+"""Instead of how much longer a frame got: its header was cut off where the tag goes."""
+_TYPE_OCTETS = 2
+_IDENTIFIER_BITS = 0xFFF
+
+
+class TaggingFacts:
+    """The EtherTypes of VLAN tags, and the tag that the device has of its own; a record."""
+
+    c_tag: int
+    s_tag: int
+    old_s_tag: int
+    vlan: int
+    """The control information of its C-TAG; NO_VLAN without one."""
+    tag: int
+    mark: int
+    """What ``row`` says now."""
+
+
+class Tagging(Struct):
+    """The tags that a device puts in and takes out."""
+
+    facts: TaggingFacts
+    roles: NDArray[np.uint8]
+    layout: TagLayout
+    """Of the mechanism's tag; of 0 octets where it has none."""
+    row: NDArray[np.uint8]
+    """The mechanism's tag as it was put in last, without the EtherType behind it."""
+
+
+def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes, *, takes: bool = True) -> Tagging:
+    """Return the tags of a device with ``machine``; ``vlan`` is the control information of its own tag.
+
+    Without ``takes`` the mechanism's tags are none of its.
+    """
+    facts = new_record(TaggingFacts)
+    facts.c_tag, facts.s_tag, facts.old_s_tag = ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag
+    facts.vlan = NO_VLAN if vlan is None else vlan
+    kind = machine.tag if takes else None
+    row = b""
+    if isinstance(kind, TagFormat) and not kind.is_off(ethertypes):
+        row = kind.announcing(ethertypes).to_bytes(_TYPE_OCTETS) + kind.layer(0, 0).build()[:-_TYPE_OCTETS]
+    octets = np.frombuffer(row, np.uint8).copy()
+    return Tagging(facts, roles_of(ethertypes), tag_layout(kind, ethertypes), octets)
+
+
+@inlined
+def insert_octets(buffer: NDArray[np.uint8], start: int, at: int, octets: int) -> None:
+    """Make room for ``octets`` octets at ``at`` in the frame at ``start``, which begins so much earlier."""
+    for place in range(start, start + at):
+        buffer[place - octets] = buffer[place]
+
+
+@inlined
+def remove_octets(buffer: NDArray[np.uint8], start: int, at: int, octets: int) -> None:
+    """Take ``octets`` octets at ``at`` out of the frame at ``start``, which begins so much later."""
+    for place in range(start + at - 1, start - 1, -1):
+        buffer[place + octets] = buffer[place]
+
+
+@compiled
+def put_vlan_on(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
+    """Put the device's VLAN tag into a frame that has none; return how many octets it begins earlier."""
+    facts = tagging.facts
+    if facts.vlan == NO_VLAN or octets < HEADER_OCTETS:
+        return 0
+    ethertype = two_octets(buffer, start + TYPE_AT)
+    if ethertype == facts.c_tag or ethertype == facts.s_tag or ethertype == facts.old_s_tag:
+        return 0
+    insert_octets(buffer, start, TYPE_AT, VLAN_OCTETS)
+    at = start - VLAN_OCTETS + TYPE_AT
+    buffer[at], buffer[at + 1] = facts.c_tag >> 8, facts.c_tag & 0xFF
+    buffer[at + 2], buffer[at + 3] = facts.vlan >> 8, facts.vlan & 0xFF
+    return VLAN_OCTETS
+
+
+@compiled
+def take_vlan_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
+    """Take the outermost tag off if it is the device's VLAN's; return how many octets the frame begins later.
+
+    Its priority does not matter.
+    """
+    facts = tagging.facts
+    if facts.vlan == NO_VLAN or octets < HEADER_OCTETS + VLAN_OCTETS:
+        return 0
+    if two_octets(buffer, start + TYPE_AT) != facts.c_tag:
+        return 0
+    if (two_octets(buffer, start + HEADER_OCTETS) ^ facts.vlan) & _IDENTIFIER_BITS != 0:
+        return 0
+    remove_octets(buffer, start, TYPE_AT, VLAN_OCTETS)
+    return VLAN_OCTETS
+
+
+@compiled
+def take_tags_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
+    """Take all of the mechanism's tags out of a frame; return how many octets it begins later."""
+    length, removed = tagging.layout.octets, 0
+    if length == 0:
+        return 0
+    found = tag_offsets(buffer, start, octets, tagging.roles, tagging.layout)
+    while found.old_tags > 0:
+        remove_octets(buffer, start + removed, found.old_at, length)
+        removed += length
+        found = tag_offsets(buffer, start + removed, octets - removed, tagging.roles, tagging.layout)
+    return removed
+
+
+@compiled
+def put_tag_on(
+    tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int, tag: int, mark: int
+) -> int:
+    """Put a tag into a frame in the place of those that it has; return how many octets longer it got.
+
+    It begins so much earlier, or later.  An ECN field is written where it is.  NO_PLACE, and nothing changed,
+    where the frame's header was cut off.
+    """
+    layout, facts, row = tagging.layout, tagging.facts, tagging.row
+    length = layout.octets
+    if layout.is_ecn != 0:
+        own = own_tag(buffer, start, octets, tagging.roles, layout)
+        if own.tagged:
+            write_tag(buffer, start + own.at, layout, tag)
+        return 0
+    found = tag_offsets(buffer, start, octets, tagging.roles, layout)
+    if found.tag_at == NOWHERE:
+        return NO_PLACE
+    removed = 0
+    if found.old_tags > 0:
+        removed = take_tags_off(tagging, buffer, start, octets)
+        found = tag_offsets(buffer, start + removed, octets - removed, tagging.roles, layout)
+    if tag != facts.tag or mark != facts.mark:
+        write_number(row, 0, layout.tag_bit, layout.tag_bits, tag)
+        write_number(row, 0, layout.mark_bit, layout.mark_bits, mark)
+        facts.tag, facts.mark = tag, mark
+    insert_octets(buffer, start + removed, found.tag_at, length)
+    at = start + removed - length + found.tag_at
+    for octet in range(length):
+        buffer[at + octet] = row[octet]
+    return length - removed
+
+
+@compiled
+def set_priority(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int, priority: int) -> None:
+    """Put ``priority`` into the outermost VLAN tag of a frame; one without such a tag stays as it is."""
+    at, end, roles = start + TYPE_AT, start + octets, tagging.roles
+    while at + VLAN_OCTETS <= end:
+        role = role_at(buffer, at, roles)
+        if role == VLAN_TAG:
+            buffer[at + 2] = (priority << 5) | (signed(buffer[at + 2]) & 0x1F)
+            return
+        length = 0
+        if role > VLAN_TAG:
+            length = tag_octets(buffer, at, end, role, two_octets(buffer, at + 2), roles)
+        if length == 0:
+            return
+        at += length

@@ -1,0 +1,243 @@
+"""Network namespaces that go away whatever happens, and programs in them.
+
+A guardian process waits for this one to end, however it does, and removes what is left.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import fcntl
+import functools
+import importlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from ecmproto.control.live.privileges import run_in_realtime
+from ecmproto.errors import InterfaceError, MissingDependencyError
+
+_Made = TypeVar("_Made")
+
+_FOLDER = Path("/run/netns")
+_PR_SET_PDEATHSIG = 1
+_GUARDIAN = """
+import signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+sys.stdin.read()
+from ecmproto.control.live.testbed.namespaces import remove
+for name in sys.argv[1:]:
+    remove(name)
+"""
+_WAIT_S = 5.0
+
+
+class Namespaces:
+    """Namespaces with names of this process; leaving the context ends their programs and removes them.
+
+    InterfaceError without the right to make any, MissingDependencyError without pyroute2.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._full = {name: f"ecmproto-{os.getpid()}-{name}" for name in names}
+        self._programs: list[subprocess.Popen[Any]] = []
+        self._guardian: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Namespaces:
+        _pyroute2()
+        self._guardian = subprocess.Popen(
+            [sys.executable, "-c", _GUARDIAN, *self._full.values()],
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # what ends this process's group is not to end it before it is ready
+        )
+        try:
+            for name in self._full.values():
+                _create(name)
+        except BaseException:
+            self.__exit__()
+            raise
+        for name in self._full:
+            self.inside(name, _be_quiet)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for program in self._programs:
+            program.terminate()
+        for program in self._programs:
+            try:
+                program.wait(_WAIT_S)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.wait()
+        for name in self._full.values():
+            remove(name)
+        if self._guardian is not None and self._guardian.stdin is not None:
+            self._guardian.stdin.close()
+            self._guardian.wait()
+
+    def connect(self, one: tuple[str, str], other: tuple[str, str], *, mtu_octets: int) -> None:
+        """Put a veth pair between two ends, each a namespace and a name for its end; both are up."""
+        pyroute2 = _pyroute2()
+        with pyroute2.IPRoute() as ip:
+            ip.link(
+                "add", ifname=one[1], kind="veth", mtu=mtu_octets, net_ns_fd=self._full[one[0]],
+                peer={"ifname": other[1], "mtu": mtu_octets, "net_ns_fd": self._full[other[0]]},
+            )  # fmt: skip
+        for namespace, interface in (one, other):
+            self.inside(namespace, functools.partial(_set, interface, state="up"))
+
+    def address(self, name: str, interface: str, *, mac: str, ip: str, mtu_octets: int) -> None:
+        """Give an interface its addresses."""
+        self.inside(name, functools.partial(_set, interface, ip=ip, address=mac, mtu=mtu_octets))
+
+    def inside(self, name: str, do: Callable[[], _Made]) -> _Made:
+        """Call ``do`` in a namespace, in a thread that enters it and ends, and return its result."""
+        result: list[_Made] = []
+        raised: list[BaseException] = []
+
+        def there() -> None:
+            try:
+                _enter(self._full[name])
+                result.append(do())
+            except BaseException as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=there)
+        thread.start()
+        thread.join()
+        if raised:
+            raise raised[0]
+        return result[0]
+
+    def processor_ns(self) -> dict[str, int]:
+        """Return the processor time of each thread of the programs, by its number."""
+        times = {}
+        for program in self._programs:
+            for task in Path(f"/proc/{program.pid}/task").glob("*/schedstat"):
+                with suppress(OSError):  # one that has just ended
+                    times[task.parent.name] = int(task.read_text(encoding="ascii").split()[0])
+        return times
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        output: IO[Any] | int | None = None,
+        errors: IO[Any] | int | None = None,
+        realtime: bool = False,
+    ) -> subprocess.Popen[bytes]:
+        """Start a program in a namespace; it ends with this process, or with the context.
+
+        A ``realtime`` one runs before ordinary processes, behind the devices.
+        """
+        full = self._full[name]
+
+        def prepare() -> None:
+            _enter(full)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            if realtime:
+                run_in_realtime(behind_devices=True)
+
+        program = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, preexec_fn=prepare
+        )
+        self._programs.append(program)
+        return program
+
+
+def check_rights() -> None:
+    """Make and remove a namespace; InterfaceError without the right to, MissingDependencyError as above."""
+    name = f"ecmproto-{os.getpid()}-trial"
+    _create(name)
+    remove(name)
+
+
+def _create(name: str) -> None:
+    try:
+        _pyroute2().netns.create(name)
+    except PermissionError as error:
+        raise InterfaceError(
+            interface="testbed",
+            needed="the right to make network namespaces",
+            got="a process without it",
+            remedy="run it as root",
+        ) from error
+
+
+def remove(name: str) -> None:
+    """Remove a namespace, if it is there."""
+    with suppress(OSError):
+        if (_FOLDER / name).exists():
+            _pyroute2().netns.remove(name)
+
+
+def left_behind() -> list[str]:
+    """Return the names of namespaces of testbeds whose process is gone."""
+    found = []
+    for path in _FOLDER.glob("ecmproto-*-*") if _FOLDER.is_dir() else ():
+        number = path.name.split("-")[1]
+        if number.isdigit() and not Path(f"/proc/{number}").exists():
+            found.append(path.name)
+    return found
+
+
+def _enter(name: str) -> None:
+    with open(_FOLDER / name, "rb") as there:
+        if ctypes.CDLL(None, use_errno=True).setns(there.fileno(), 0) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), name)
+
+
+def _set(interface: str, *, ip: str | None = None, **facts: str | int) -> None:
+    """Set facts of an interface of this thread's namespace, and its IPv4 address."""
+    # Not pyroute2's own way into namespaces: it forks, and signals would unwind this program's stack there.
+    with _pyroute2().IPRoute() as route:
+        index = route.link_lookup(ifname=interface)[0]
+        route.link("set", index=index, **facts)
+        if ip is not None:
+            route.addr("add", index=index, address=ip, prefixlen=24)
+
+
+def _be_quiet() -> None:
+    """Turn off IPv6 in this thread's namespace, which sends frames of its own accord."""
+    for scope in ("all", "default"):
+        with suppress(OSError):
+            Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6").write_text("1", encoding="ascii")
+
+
+def _pyroute2() -> Any:
+    try:
+        return importlib.import_module("pyroute2")
+    except ImportError:
+        raise MissingDependencyError(package="pyroute2", extra="live", purpose="a testbed") from None
+
+
+_SIOCETHTOOL = 0x8946
+# linux/ethtool.h
+_RX_CHECKSUM, _TX_CHECKSUM, _SCATTER, _TSO, _GSO, _GRO = 0x15, 0x17, 0x19, 0x1F, 0x24, 0x2C
+_ALL = (_TSO, _GSO, _GRO, _TX_CHECKSUM, _RX_CHECKSUM, _SCATTER)
+
+
+def turn_off(interface: str) -> None:
+    """Turn off checksum and segmentation offloads of an interface of this thread's namespace.
+
+    The kernel hands frames over between namespaces without checksums, and segments of up to 64 KiB; what goes
+    through a packet socket has to be as on a wire.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for command in _ALL:
+            value = array.array("B", struct.pack("=II", command, 0))
+            request = struct.pack("16sP16x", os.fsencode(interface), value.buffer_info()[0])
+            # An interface that does not have it says so.
+            with suppress(OSError):
+                fcntl.ioctl(asked.fileno(), _SIOCETHTOOL, request)

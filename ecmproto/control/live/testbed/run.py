@@ -1,0 +1,555 @@
+"""One run of a testbed: start devices and hosts, send traffic for a while, and reduce it to numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from shutil import which
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ecmproto.control.engine.statistics import jain_index
+from ecmproto.control.live.device import is_starved
+from ecmproto.control.live.testbed.capacity import TrafficCost, check_rate
+from ecmproto.control.live.testbed.namespaces import Namespaces, turn_off
+from ecmproto.control.live.testbed.topology import Topology
+from ecmproto.errors import MissingDependencyError, OutputError
+from ecmproto.paths import make_folder
+from ecmproto.units import NS_PER_S
+
+LINK_MTU_OCTETS = 1600
+"""Of the devices' links: a full frame has room for the tags it gets."""
+HOST_MTU_OCTETS = 1500
+PAYLOAD_OCTETS = 1400
+STATS_INTERVAL = "500ms"
+
+_DEVICES = "net"
+_RECEIVER, _VICTIM, _PINGER = "receiver", "victim", "pinger"
+"""Who sends pings has no reaction point: they tell of the port's queue, not of one behind a limiter."""
+_READY_S = 120.0
+_PING_INTERVAL_S = 0.05
+_GRACE_S = 10.0
+_LAST_WORDS_S = 30.0
+"""What iperf3's ends say to each other at the end waits behind what the sender still has queued."""
+_LOOK_S = 0.02
+_MEET_S = 5.0
+_FIRST_PORT = 5201
+_CONGESTION = "cubic"
+"""Of TCP, whatever else this machine uses."""
+_ECT0 = "2"
+"""The type of service of flows: a port may mark their frames."""
+_SHOWN_OCTETS = 128
+_LISTEN_S, _SETTLE_S, _WARM_UP_S = 0.3, 0.4, 1.0
+"""For receivers to listen, for traffic to begin, and for a look at what its frames take."""
+_TOGETHER = "net.ndjson"
+_HOST_PROCESSORS = 2
+_COALESCED_FRAMES = {"cp": 2, "edge": 4, "rp": 2}
+"""Devices share the processors: each waits for more, whenever it wakes, as long as so many full frames take
+at the port.  Were it longer, frames would leave in clumps, which mechanisms that measure a rate misjudge."""
+_FULL_FRAME_BITS = 12_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """The settings of a run besides its topology.
+
+    ``command`` starts this project's command line, ``folder`` takes reports and captures.
+    """
+
+    mechanism: str
+    assignments: tuple[str, ...]
+    duration_s: float
+    command: tuple[str, ...]
+    folder: Path
+    seed: int
+    flow_control: str | None = None
+    any_rate: bool = False
+    """Whether to go on if the machine cannot carry the rate."""
+    together: bool | None = None
+    """Whether the devices are threads of one process, or a process each; None: what suits the machine."""
+    check: Callable[[], None] = lambda: None
+    """Called often, and may raise what ends the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """The programs' own reports of a run, each as it wrote it."""
+
+    senders: tuple[dict[str, Any], ...]
+    """iperf3's, of the receiving end."""
+    sent: tuple[dict[str, Any], ...]
+    """iperf3's, of the sending end: it knows of retransmissions."""
+    victim: dict[str, Any] | None
+    ping: str
+    port: list[dict[str, Any]]
+    """The documents of ``live cp``, the summary last."""
+    edge: list[dict[str, Any]]
+    points: tuple[list[dict[str, Any]], ...]
+
+
+def check_programs() -> None:
+    """Raise MissingDependencyError if a program is not there that makes the traffic."""
+    for program, purpose in (("iperf3", "traffic"), ("ping", "latency")):
+        if which(program) is None:
+            raise MissingDependencyError(package=program, extra="live", purpose=f"a testbed's {purpose}")
+
+
+def run(topology: Topology, given: RunSettings) -> RunReport:
+    """Build the network, run the traffic, tear it down.
+
+    InterfaceError without the right to, ParameterError for a rate that this machine cannot carry.
+    """
+    check_programs()
+    make_folder(given.folder)
+    names = [_DEVICES, *(name for name, _ in _hosts(topology))]
+    with Namespaces(names) as spaces:
+        _wire(spaces, topology)
+        with _devices(spaces, topology, given):
+            _capture(spaces, given)
+            _traffic(spaces, topology, given)
+    return _Reader(topology, given).report()
+
+
+def _sender_names(topology: Topology) -> list[str]:
+    return [f"sender{number + 1}" for number in range(len(topology.senders))]
+
+
+def _hosts(topology: Topology) -> list[tuple[str, int]]:
+    """Return the hosts' names, and the last part of their addresses."""
+    hosts = [(name, n + 1) for n, name in enumerate(_sender_names(topology))]
+    hosts += [(_RECEIVER, 250), (_PINGER, 251)]
+    return [*hosts, (_VICTIM, 252)] if topology.victim_bps else hosts
+
+
+def _wire(spaces: Namespaces, topology: Topology) -> None:
+    """Hosts to their bumps, bumps to the port: all but the hosts are in one namespace."""
+    hosts = _hosts(topology)
+    for name, number in hosts:
+        spaces.connect((name, "eth0"), (_DEVICES, name), mtu_octets=LINK_MTU_OCTETS)
+        spaces.address(
+            name, "eth0", mac=f"02:00:00:00:00:{number:02x}", ip=_ip(number), mtu_octets=HOST_MTU_OCTETS
+        )  # fmt: skip
+        spaces.inside(name, lambda: turn_off("eth0"))
+        spaces.inside(name, _use_ecn)
+    pairs = [(f"net{n + 1}", f"in{n + 1}") for n in range(len(topology.senders))] + [("out", "edge")]
+    pairs += [("aside", "edge2")] if topology.victim_bps else []
+    for one, other in pairs:
+        spaces.connect((_DEVICES, one), (_DEVICES, other), mtu_octets=LINK_MTU_OCTETS)
+    ends = [name for name, _ in hosts] + [end for pair in pairs for end in pair]
+    for end in ends:
+        spaces.inside(_DEVICES, lambda end=end: turn_off(end))  # type: ignore[misc]
+
+
+def _use_ecn() -> None:
+    """Have TCP connections of this namespace send frames that are ECT, which a port may mark."""
+    Path("/proc/sys/net/ipv4/tcp_ecn").write_text("1", encoding="ascii")
+
+
+def _ip(number: int) -> str:
+    return f"10.77.0.{number}"
+
+
+class _Device(NamedTuple):
+    """A live device: its role, and its options by the names that they have in a file."""
+
+    role: str
+    options: dict[str, Any]
+
+    def words(self) -> list[str]:
+        """Return it as words of a command line."""
+        words = [self.role]
+        for name, value in self.options.items():
+            for each in [value] if isinstance(value, str) else value:
+                words += [f"--{name.replace('_', '-')}", each]
+        return words
+
+
+def _net_text(mechanism: str, devices: Mapping[str, _Device]) -> str:
+    """Return the file for ``live net`` with these devices."""
+    lines = [f"mechanism = {json.dumps(mechanism)}"]
+    for name, device in devices.items():
+        lines += ["", f"[{device.role}.{name}]"]
+        lines += [f"{option} = {json.dumps(value)}" for option, value in device.options.items()]
+    return "\n".join([*lines, ""])
+
+
+def _suits_one_process(devices: int) -> bool:
+    """Return whether ``devices`` devices had better be threads of one process.
+
+    They take less processor time than a process each, and wait a fifth as long for a processor where they
+    share some; where each has one of its own, beside the hosts, none waits for another.
+    """
+    return len(os.sched_getaffinity(0)) <= devices + _HOST_PROCESSORS
+
+
+def _part_reports(folder: Path, devices: Iterable[str]) -> None:
+    """Give each device a file with its own reports, as if it had been a process."""
+    lines = (folder / _TOGETHER).read_text(encoding="utf-8").splitlines(keepends=True)
+    own: dict[str, list[str]] = {name: [] for name in devices}
+    for line in lines:
+        with suppress(ValueError):  # the last one may not be whole
+            own[json.loads(line)["device"]].append(line)
+    for name, said in own.items():
+        (folder / f"{name}.ndjson").write_text("".join(said), encoding="utf-8")
+    (folder / _TOGETHER).unlink()
+
+
+@contextmanager
+def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iterator[None]:
+    """Start the devices, wait until all are ready, and end them so that they write their summaries."""
+    inputs = [f"in{n + 1}" for n in range(len(topology.senders))]
+    inputs += [_PINGER, *(["aside"] if topology.victim_bps else [])]
+    rate = f"{topology.rate_bps}b/s"
+    devices: dict[str, _Device] = {
+        "port": _Device("cp", {"in": inputs, "out": "out", "rate": rate, "buffer": topology.buffer}),
+        "edge": _Device("edge", {"net": "edge", "host": _RECEIVER, "link_rate": rate}),
+    }
+    if given.flow_control:
+        devices["port"].options["flow_control"] = given.flow_control
+    if topology.victim_bps:
+        devices["edge2"] = _Device("edge", {"net": "edge2", "host": _VICTIM, "link_rate": rate})
+    for n in range(len(topology.senders)):
+        own = {"host": f"sender{n + 1}", "net": f"net{n + 1}", "link_rate": rate}
+        devices[f"point{n + 1}"] = _Device("rp", own)
+    for device in devices.values():
+        coalesced_bits = _COALESCED_FRAMES[device.role] * _FULL_FRAME_BITS
+        device.options["coalesce"] = f"{coalesced_bits * NS_PER_S // topology.rate_bps}ns"
+    together = _suits_one_process(len(devices)) if given.together is None else given.together
+    if together:
+        path = given.folder / "net.toml"
+        path.write_text(_net_text(given.mechanism, devices), encoding="utf-8")
+        commands = {"net": ["net", str(path)]}
+    else:
+        commands = {
+            name: [*device.words(), "--mechanism", given.mechanism] for name, device in devices.items()
+        }
+    started = []
+    for number, (name, command) in enumerate(commands.items()):
+        parameters = [word for text in given.assignments for word in ("--param", text)]
+        words = [
+            *given.command, "live", *command, *parameters, "--seed", str(given.seed + number), "--realtime",
+            "-T", "ndjson", "--stats-interval", STATS_INTERVAL,
+        ]  # fmt: skip
+        with (
+            open(given.folder / f"{name}.ndjson", "wb") as output,
+            open(given.folder / f"{name}.log", "wb") as errors,
+        ):
+            started.append((name, spaces.start(_DEVICES, words, output=output, errors=errors)))
+    _wait_ready(given, started)
+    try:
+        yield
+    finally:
+        for _, program in started:
+            program.terminate()
+        for _, program in started:
+            program.wait(_GRACE_S)
+        if together:
+            _part_reports(given.folder, devices)
+
+
+def _wait_ready(given: RunSettings, started: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
+    deadline = time.monotonic() + _READY_S
+    for name, program in started:
+        log = given.folder / f"{name}.log"
+        while " ready: " not in (said := log.read_text(encoding="utf-8", errors="replace")):
+            if program.poll() is not None or time.monotonic() > deadline:
+                got = said.strip().splitlines()[-1:] or ["nothing"]
+                raise OutputError(path=str(log), needed="a device that becomes ready", got=got[0])
+            given.check()
+            time.sleep(_LOOK_S)
+
+
+def _wait(program: subprocess.Popen[bytes], seconds: float, given: RunSettings) -> None:
+    """Wait until ``program`` ends; after ``seconds`` it is ended."""
+    deadline = time.monotonic() + seconds
+    while program.poll() is None:
+        given.check()
+        if time.monotonic() > deadline:
+            program.kill()
+            program.wait()
+            return
+        time.sleep(_LOOK_S)
+
+
+def _capture(spaces: Namespaces, given: RunSettings) -> None:
+    """Capture the frames that the port sends and that the receiver gets, if tcpdump is installed."""
+    if which("tcpdump") is None:
+        return
+    for namespace, interface, name in ((_DEVICES, "out", "middle"), (_RECEIVER, "eth0", "receiver")):
+        words = ["tcpdump", "-n", "-i", interface, "-s", str(_SHOWN_OCTETS), "-w"]
+        path = given.folder / f"{name}.pcap"
+        path.unlink(missing_ok=True)
+        spaces.start(
+            namespace, [*words, str(path), "-Z", "root"],
+            output=subprocess.DEVNULL, errors=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+class _Flow(NamedTuple):
+    sender: str
+    receiver: str
+    ip: str
+    rate_bps: int
+    protocol: str
+
+
+def _flows(topology: Topology) -> list[_Flow]:
+    flows = [
+        _Flow(name, _RECEIVER, _ip(250), sender.rate_bps, sender.protocol)
+        for name, sender in zip(_sender_names(topology), topology.senders, strict=True)
+    ]
+    if topology.victim_bps:
+        flows.append(_Flow("sender1", _VICTIM, _ip(252), topology.victim_bps, "udp"))
+    return flows
+
+
+def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> None:
+    """Send for as long as asked, ping beside it."""
+    flows = _flows(topology)
+    _meet(spaces, [(_PINGER, _ip(250)), *((flow.sender, flow.ip) for flow in flows)], given)
+    _start_receivers(spaces, flows, given)
+    time.sleep(_LISTEN_S)
+    clients = _start_senders(spaces, flows, given)
+    count = str(int(given.duration_s / _PING_INTERVAL_S))
+    with open(given.folder / "ping.txt", "wb") as output:
+        words = ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)]
+        ping = spaces.start(_PINGER, words, output=output, realtime=True)
+    if not given.any_rate:
+        _check_rate(spaces, topology)
+    _wait(ping, given.duration_s + _GRACE_S, given)
+    deadline = time.monotonic() + _LAST_WORDS_S
+    for client in clients:
+        _wait(client, deadline - time.monotonic(), given)
+    time.sleep(0.2)
+
+
+def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: RunSettings) -> None:
+    """Ping each pair once without load: hosts learn each other's addresses, and the port its stations."""
+    words = ["ping", "-n", "-c", "1", "-w", f"{_MEET_S:.0f}"]
+    pings = [spaces.start(name, [*words, ip], output=subprocess.DEVNULL) for name, ip in pairs]
+    for ping in pings:
+        _wait(ping, 2 * _MEET_S, given)
+
+
+def _check_rate(spaces: Namespaces, topology: Topology) -> None:
+    """Raise ParameterError if the machine cannot carry the rate, by what the first frames take of it."""
+    names = _sender_names(topology)
+
+    def sent() -> int:
+        return spaces.inside(_DEVICES, lambda: _received_frames(names))
+
+    time.sleep(_SETTLE_S)
+    start_ns, before_ns, before = time.monotonic_ns(), spaces.processor_ns(), sent()
+    time.sleep(_WARM_UP_S)
+    took_ns = [now - before_ns.get(thread, 0) for thread, now in spaces.processor_ns().items()]
+    cost = TrafficCost(
+        elapsed_ns=time.monotonic_ns() - start_ns,
+        processor_ns=sum(took_ns),
+        busiest_ns=max(took_ns, default=0),
+        frames=sent() - before,
+    )
+    check_rate(topology, cost, processors=len(os.sched_getaffinity(0)))
+
+
+def _received_frames(interfaces: Sequence[str]) -> int:
+    """Return how many frames came to interfaces of this thread's namespace."""
+    lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()
+    found = (line.split(":") for line in lines if ":" in line)
+    return sum(int(counts.split()[1]) for name, counts in found if name.strip() in interfaces)
+
+
+def _start_receivers(spaces: Namespaces, flows: Sequence[_Flow], given: RunSettings) -> None:
+    quiet = subprocess.DEVNULL
+    for number, flow in enumerate(flows):
+        words = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
+        with open(given.folder / _came(number), "wb") as output:
+            spaces.start(flow.receiver, words, output=output, errors=quiet, realtime=True)
+
+
+def _start_senders(
+    spaces: Namespaces, flows: Sequence[_Flow], given: RunSettings
+) -> list[subprocess.Popen[bytes]]:
+    quiet, clients = subprocess.DEVNULL, []
+    for number, flow in enumerate(flows):
+        words = ["iperf3", "-c", flow.ip, "-p", str(_FIRST_PORT + number), "-J"]
+        words += ["-t", f"{given.duration_s:.0f}", "-S", _ECT0]
+        if flow.protocol == "udp":
+            words += ["-u", "-b", str(flow.rate_bps), "-l", str(PAYLOAD_OCTETS)]
+        else:
+            words += ["-C", _CONGESTION]
+        with open(given.folder / _left(number), "wb") as output:
+            clients.append(spaces.start(flow.sender, words, output=output, errors=quiet, realtime=True))
+    return clients
+
+
+def _came(number: int) -> str:
+    return f"flow{number + 1}.json"
+
+
+def _left(number: int) -> str:
+    return f"flow{number + 1}-sent.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    topology: Topology
+    given: RunSettings
+
+    def report(self) -> RunReport:
+        senders = len(self.topology.senders)
+        return RunReport(
+            senders=tuple(self.document(_came(n)) for n in range(senders)),
+            sent=tuple(self.document(_left(n)) for n in range(senders)),
+            victim=self.document(_came(senders)) if self.topology.victim_bps else None,
+            ping=(self.given.folder / "ping.txt").read_text(encoding="utf-8", errors="replace"),
+            port=self.documents("port"),
+            edge=self.documents("edge"),
+            points=tuple(self.documents(f"point{n + 1}") for n in range(senders)),
+        )
+
+    def documents(self, name: str) -> list[dict[str, Any]]:
+        lines = (self.given.folder / f"{name}.ndjson").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def document(self, name: str) -> dict[str, Any]:
+        try:
+            found = json.loads((self.given.folder / name).read_text(encoding="utf-8", errors="replace"))
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+SETTLING_S = 5.0
+"""Time for a mechanism to settle before its queue and its losses count; at most half of the run."""
+_BUSY_FRAMES = 50
+"""More than this leave the port between two reports while there is traffic."""
+_ROUND_TRIP = re.compile(r"time=([0-9.]+) ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """A run in numbers, once it had time to settle: rates in bit/s as the receivers got them, the queue.
+
+    ``lost_share`` is of all that UDP senders sent, wherever it was lost, ``retransmits`` the segments TCP
+    senders sent again, both of the whole run and None without such senders; ``dropped_frames`` at the port
+    after it settled.  Ping times, of the whole run, are None if none came back.  ``starved_ns`` is for
+    how long the device that was kept longest from the processor was ready to run and did not; 0 if hardly.
+    """
+
+    mechanism: str
+    rates_bps: tuple[float, ...]
+    fairness: float
+    victim_bps: float | None
+    lost_share: float | None
+    retransmits: int | None
+    queue_mean_octets: float
+    queue_peak_octets: float
+    set_point_octets: int | None
+    dropped_frames: int
+    messages: int
+    ping_p50_ms: float | None
+    ping_p99_ms: float | None
+    starved_ns: int = 0
+
+
+def outcome_of(mechanism: str, set_point_octets: int | None, report: RunReport) -> RunOutcome:
+    """Reduce the reports of a run to numbers."""
+    rates = tuple(_rate_bps(flow) for flow in report.senders)
+    trips = [float(found) for found in _ROUND_TRIP.findall(report.ping)]
+    lost = [share for flow in report.senders if (share := _lost_share(flow)) is not None]
+    again = [count for flow in report.sent if (count := _retransmits(flow)) is not None]
+    settled = _settled(report.port)
+    queue = [document["gauges"]["queue_octets"] for document in settled]
+    return RunOutcome(
+        mechanism=mechanism,
+        rates_bps=rates,
+        fairness=jain_index(np.array(rates)),
+        victim_bps=None if report.victim is None else _rate_bps(report.victim),
+        lost_share=float(np.mean(lost)) if lost else None,
+        retransmits=sum(again) if again else None,
+        queue_mean_octets=_mean_queue(settled),
+        queue_peak_octets=float(max(queue, default=0)),
+        set_point_octets=set_point_octets,
+        dropped_frames=_grown(settled, "dropped_frames"),
+        messages=sum(
+            sum(documents[-1]["messages"].values()) for documents in (report.port, report.edge) if documents
+        ),
+        ping_p50_ms=float(np.percentile(trips, 50)) if trips else None,
+        ping_p99_ms=float(np.percentile(trips, 99)) if trips else None,
+        starved_ns=max(map(_starved_ns, (report.port, report.edge, *report.points))),
+    )
+
+
+def _starved_ns(documents: list[dict[str, Any]]) -> int:
+    """Return for how long a device was kept from the processor, 0 where that hardly matters."""
+    if not documents:
+        return 0
+    last = documents[-1]
+    # A processor that the hypervisor takes away is one that devices do not get.
+    waited_ns: int = max(last.get("waited_ns", 0), last.get("stolen_ns", 0))
+    return waited_ns if is_starved(waited_ns, last.get("elapsed_ns", NS_PER_S)) else 0
+
+
+def _settled(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the reports of the port while there was traffic, but for the time it had to settle."""
+    busy = [
+        later
+        for earlier, later in pairwise(documents)
+        if later["counters"]["departed_frames"] > earlier["counters"]["departed_frames"] + _BUSY_FRAMES
+    ]
+    if not busy:
+        return []
+    start_ns, end_ns = busy[0]["elapsed_ns"], busy[-1]["elapsed_ns"]
+    from_ns = start_ns + min(SETTLING_S * NS_PER_S, (end_ns - start_ns) / 2)
+    # The last one may reach beyond the traffic's end.
+    return [document for document in busy[:-1] if document["elapsed_ns"] >= from_ns]
+
+
+def _mean_queue(settled: list[dict[str, Any]]) -> float:
+    if len(settled) < 2:
+        return 0.0
+    elapsed_s = (settled[-1]["elapsed_ns"] - settled[0]["elapsed_ns"]) / NS_PER_S
+    sums = [document["gauges"]["queue_octet_seconds"] for document in (settled[0], settled[-1])]
+    return float((sums[1] - sums[0]) / elapsed_s)
+
+
+def _grown(settled: list[dict[str, Any]], name: str) -> int:
+    return int(settled[-1]["counters"][name] - settled[0]["counters"][name]) if settled else 0
+
+
+def _rate_bps(flow: dict[str, Any]) -> float:
+    """Return the rate at iperf3's receiving end once the run had time to settle."""
+    spans = [interval["sum"] for interval in flow.get("intervals", [])]
+    from_s = min(SETTLING_S, spans[-1]["end"] / 2) if spans else 0.0
+    # The last one is not whole, and has what came late.
+    settled = [span for span in spans[:-1] if span["start"] >= from_s]
+    seconds = sum(span["seconds"] for span in settled)
+    return 8 * sum(span["bytes"] for span in settled) / seconds if seconds else _rate_in_all_bps(flow)
+
+
+def _rate_in_all_bps(flow: dict[str, Any]) -> float:
+    end = flow.get("end", {})
+    for name in ("sum_received", "sum"):
+        found = end.get(name, {})
+        if "bits_per_second" in found:
+            return float(found["bits_per_second"])
+    return 0.0
+
+
+def _lost_share(flow: dict[str, Any]) -> float | None:
+    percent = flow.get("end", {}).get("sum", {}).get("lost_percent")
+    return None if percent is None else float(percent) / 100
+
+
+def _retransmits(flow: dict[str, Any]) -> int | None:
+    count = flow.get("end", {}).get("sum_sent", {}).get("retransmits")
+    return None if count is None else int(count)

@@ -1,0 +1,112 @@
+"""The shape of a testbed, a dumbbell given in numbers or read from a TOML file.
+
+::
+
+    rate = "50M"                # of the port that all senders share
+    buffer = "1000frames"
+    victim = "5M"               # optional: from the first sender to a host beside the port
+
+    [[sender]]
+    rate = "30M"
+    protocol = "udp"            # or tcp, which has no rate
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecmproto.control.engine.config import PortConfig
+from ecmproto.documents import read_document
+from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.units import parse_rate
+
+MOST_SENDERS = 32
+_PROTOCOLS = ("udp", "tcp")
+_KNOWN = {"rate", "buffer", "victim", "sender"}
+_KNOWN_OF_SENDER = {"rate", "protocol"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """A host that sends to the receiver: at ``rate_bps`` with UDP, as it can with TCP."""
+
+    rate_bps: int
+    protocol: str = "udp"
+
+    def __post_init__(self) -> None:
+        """Check the protocol."""
+        if self.protocol not in _PROTOCOLS:
+            raise ParameterError(name="protocol", needed="udp or tcp", got=repr(self.protocol))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Senders, each behind a reaction point, a port of ``rate_bps``, and a receiver behind an edge.
+
+    ``victim_bps`` is what the first sender sends, besides, to a host beside the port; 0 for no such host.
+    ParameterError for a rate that no port has, for no senders, or more than 32.
+    """
+
+    rate_bps: int
+    senders: tuple[Sender, ...]
+    buffer: str = "1000frames"
+    victim_bps: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the rate, and how many senders there are."""
+        PortConfig(rate_bps=self.rate_bps, buffer_octets=1)
+        if not 1 <= len(self.senders) <= MOST_SENDERS:
+            raise ParameterError(name="senders", needed=f"1 to {MOST_SENDERS}", got=str(len(self.senders)))
+
+
+def dumbbell(
+    *, senders: int, rate_bps: int, load: float, protocol: str = "udp", victim_bps: int = 0
+) -> Topology:
+    """Return ``senders`` hosts that together offer ``load`` times the port's rate."""
+    each = int(rate_bps * load / max(1, senders))
+    return Topology(
+        rate_bps=rate_bps,
+        senders=tuple(Sender(rate_bps=each, protocol=protocol) for _ in range(senders)),
+        victim_bps=victim_bps,
+    )
+
+
+def read_topology(path: str) -> Topology:
+    """Read a topology from a TOML file; SpecError if it is invalid, OSError if it cannot be read."""
+    with open(path, "rb") as stream:
+        found = read_document(stream, path)
+    _check_names(path, found, _KNOWN)
+    senders = found.get("sender", [])
+    if not isinstance(senders, list) or not all(isinstance(each, dict) for each in senders):
+        raise SpecError(where=f"{path}: sender", needed="tables, [[sender]]", got=shown(senders))
+    for sender in senders:
+        _check_names(f"{path}: sender", sender, _KNOWN_OF_SENDER)
+    try:
+        return Topology(
+            rate_bps=parse_rate(_text(path, found, "rate")),
+            buffer=_text(path, found, "buffer", "1000frames"),
+            victim_bps=parse_rate(_text(path, found, "victim", "0")),
+            senders=tuple(
+                Sender(
+                    rate_bps=parse_rate(_text(path, each, "rate", "0")),
+                    protocol=_text(path, each, "protocol", "udp"),
+                )
+                for each in senders
+            ),
+        )
+    except ParameterError as error:
+        raise SpecError(where=f"{path}: {error.name}", needed=error.needed, got=error.got) from None
+
+
+def _text(path: str, table: dict[str, Any], name: str, default: str | None = None) -> str:
+    value = table.get(name, default)
+    if not isinstance(value, str):
+        raise SpecError(where=f"{path}: {name}", needed="a text in quotes", got=shown(value))
+    return value
+
+
+def _check_names(where: str, table: dict[str, Any], known: set[str]) -> None:
+    for name in table:
+        if name not in known:
+            raise SpecError(where=where, needed=f"one of {', '.join(sorted(known))}", got=name)

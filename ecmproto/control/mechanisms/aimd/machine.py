@@ -1,0 +1,132 @@
+"""The machine that ECM, BCN and E²CM have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ecmproto.control.mechanisms.aimd.messages import addressed, shows_flow
+from ecmproto.control.mechanisms.aimd.reaction_point import (
+    Stations,
+    flow_hash_of,
+    flow_key_of,
+    rtt_gauges,
+    station_counters,
+)
+from ecmproto.control.mechanisms.api.frames import framed, headers, outer_vlan, tags
+from ecmproto.control.mechanisms.api.machine import (
+    Machine,
+    MessageDiscards,
+    ParsedFeedback,
+    PortContext,
+    SampledFrame,
+    source_of,
+)
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders, fields_of
+from ecmproto.wire.codec import BCN, E2CM, ECM, Frame
+from ecmproto.wire.codec.tags import TagFormat
+from ecmproto.wire.formats.base import Layer
+
+_LEAST_PAYLOAD_OCTETS = 24
+_LEAST_PAYLOAD_UNTAGGED_OCTETS = 28
+"""What makes a whole frame of 60 octets without the four of a VLAN tag (wire-formats 4)."""
+
+
+class AIMDMachine(Machine):
+    """ECM, BCN or E²CM with its parameters set: messages that show a sampled frame, for tables of limiters.
+
+    A mechanism's own says its ``messages``, and what of them does not follow from the names of fields.
+    """
+
+    message: ClassVar[type[ECM] | type[BCN] | type[E2CM]]
+    """The format of the messages that show the sampled frame."""
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp, self._rp = parameters[Role.CONGESTION_POINT], parameters[Role.REACTION_POINT]
+        self.set_point_octets = self._cp.qeq_octets
+        self.flow_key = flow_key_of(self._rp)
+        self.flow_hash = flow_hash_of(self._rp)
+
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        """Return the message as a frame to the source of the frame that it is about, which it shows.
+
+        ParameterError for a kind that is not in ``messages``, ValueError if that source takes none.
+        """
+        source = source_of(about, place.cp_mac)
+        sampled = headers(about.octets, place.ethertypes)
+        layer = self.format_of(message.kind).layer_of(fields_of(message, self.payloads))
+        least = _LEAST_PAYLOAD_UNTAGGED_OCTETS if outer_vlan(sampled) is None else _LEAST_PAYLOAD_OCTETS
+        shown = about.octets[: max(self._cp.payload_octets, least)].ljust(least, b"\0")
+        return framed(
+            self.completed(layer, sampled).replace(payload=shown),
+            sampled,
+            dst=source,
+            src=place.cp_mac,
+            priority=None if self._cp.keep_priority else self._cp.message_priority,
+            ethertypes=place.ethertypes,
+        )
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the reaction points; a mechanism has those of its congestion points."""
+        return station_counters(machine) if isinstance(machine, Stations) else {}
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return the reaction points' average round-trip time, where tags have timestamps."""
+        return rtt_gauges(machine.slots) if isinstance(machine, Stations) else {}
+
+    def completed(self, layer: Layer, sampled: Frame) -> Layer:
+        """Return a message with what it takes from the headers of the sampled frame."""
+        return layer
+
+    def parse_feedback(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: PortContext,
+        refusals: MessageDiscards,
+        *,
+        length_octets: int | None = None,
+    ) -> ParsedFeedback | None:
+        """Return the feedback in a message about a frame of ``station_mac``; any Version is read as 0.
+
+        Malformed is what does not decode, is no message that shows a sampled frame, or shows it too short.
+        """
+        frame = addressed(
+            octets,
+            lambda layer: self.admits(layer) and shows_flow(layer.payload, place.ethertypes),
+            self.message,
+            stations=(station_mac,),
+            refusals=refusals,
+            length_octets=length_octets,
+            ethertypes=place.ethertypes,
+        )
+        if frame is None:
+            return None
+        layer = frame[self.message]
+        tag = self._tag_in(headers(layer.payload, place.ethertypes))
+        fields = {**self.fields_in(layer), **self.fields_shown(tag)}
+        return self._about_shown(fields, layer, station_mac, place, refusals)
+
+    def admits(self, layer: Any) -> bool:
+        """Return whether a message is one for reaction points with these parameters."""
+        return True
+
+    def fields_in(self, layer: Layer) -> dict[str, int]:
+        """Return a message's kind, the one of ``messages`` that says most of it, and its fields."""
+        kinds = (
+            kind for kind, each in self.messages.items() if each.format is type(layer) and each.is_of(layer)
+        )
+        kind = max(kinds, key=lambda kind: len(self.messages[kind].constants))
+        return {"kind": kind, **self.messages[kind].fields_of(layer)}
+
+    def fields_shown(self, tag: Any) -> dict[str, int]:
+        """Return the fields that stand in the sampled frame's tag, None without one, not in the message."""
+        return {}
+
+    def _tag_in(self, sampled: Frame) -> Layer | None:
+        assert isinstance(self.tag, TagFormat)
+        own = self.tag.constants.items()
+        found = (tag for tag in tags(sampled) if type(tag) is self.tag.format)
+        return next((tag for tag in found if all(getattr(tag, name) == value for name, value in own)), None)

@@ -1,0 +1,198 @@
+"""Parameters that ECM, BCN and E²CM share; each mechanism derives its own from these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from ecmproto.control.mechanisms.api.parameters import (
+    MOST_OCTETS,
+    Parameters,
+    count,
+    duration,
+    flag,
+    octets,
+    priority_set,
+    ratio,
+    redeclared,
+)
+from ecmproto.errors import ParameterError
+from ecmproto.units import NS_PER_S, QUEUE_UNIT_OCTETS, format_octets
+
+PRIORITIES = 8
+
+WEIGHT_DENOMINATOR = 8
+"""w and Qscale are whole numbers of 1/8 (S000 3.3.1), so that feedback stays in integers."""
+
+PACKET_OCTETS = 1500
+"""S004 counts queues in packets of this length."""
+
+LARGEST_FIELD_UNITS = 16_383
+"""Qeq·Qscale at most: 2·Qeq must fit a signed 16-bit field (wire-formats 4)."""
+
+UNSET: Any = None
+"""The default of a parameter that follows from others; `Parameters.__post_init__` puts a number there."""
+
+_SAMPLE_NS = 2_400_000
+_LEAST_SAMPLE_OCTETS, _MOST_SAMPLE_OCTETS = 15_000, 150_000
+
+
+def sampled_often(rate_bps: int) -> list[str]:
+    """Return what ECM and BCN sample by at a slow port, where 150 KB last too long between samples."""
+    octets = rate_bps * _SAMPLE_NS // (8 * NS_PER_S)
+    sf = min(_MOST_SAMPLE_OCTETS, max(_LEAST_SAMPLE_OCTETS, octets))
+    return [f"cp.sf={sf}B", f"cp.sr={3 * sf // 10}B"]
+
+
+_LAB = "S004 VI, in octets"
+
+feedback_weight = partial(ratio, "w", 2.0, (1 / WEIGHT_DENOMINATOR, 8), step=1 / WEIGHT_DENOMINATOR)
+"""The declaration of w; congestion points of BCN and E²CM have one, those of ECM leave it to the sender."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParameters(Parameters):
+    """The parameters of byte sampling.  Raises ParameterError on values out of range or Sr > Sf > 0."""
+
+    fixed_octets: int = octets(
+        "sf", 150_000, (0, 256_000), source="S000 3.2",
+        doc="fixed part of the sampling interval; a sampling probability Pm is Sf = 1500/Pm",
+    )  # fmt: skip
+    random_octets: int = octets(
+        "sr", UNSET, (0, 64_000), source="S000 3.2",
+        doc="half the width of the random part, at most sf; by default 0.3·sf, at most 64 kB; with sf=0 the "
+        "interval is random alone, from 0 to sr",
+    )  # fmt: skip
+    oversampling_shift: int = count(
+        "sscale", 0, (0, 15), source="S000 3.2",
+        doc="the interval is divided by 2^sscale while the queue is empty or above qmc",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the fields and their relations; raises ParameterError."""
+        if self.random_octets is UNSET and isinstance(self.fixed_octets, int):
+            object.__setattr__(self, "random_octets", min(self.fixed_octets * 3 // 10, 64_000))
+        Parameters.__post_init__(self)
+        if self.random_octets > self.fixed_octets > 0:
+            raise _relation("sr", f"at most sf ({format_octets(self.fixed_octets)})", self.random_octets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AIMDCongestionPointParameters(SamplingParameters):
+    """Thresholds and messages of a congestion point."""
+
+    qeq_octets: int = octets(
+        "qeq", 16 * PACKET_OCTETS, (1, LARGEST_FIELD_UNITS * QUEUE_UNIT_OCTETS * WEIGHT_DENOMINATOR),
+        source=_LAB,
+        doc="queue length that the congestion point steers to (Qeq)",
+    )  # fmt: skip
+    qmc_octets: int = octets(
+        "qmc", 0, (0, MOST_OCTETS), source="S000 3.2", doc="mild congestion threshold (Qmc); 0 turns it off"
+    )
+    qsc_octets: int = octets(
+        "qsc", 80 * PACKET_OCTETS, (0, MOST_OCTETS), source=_LAB,
+        doc="severe congestion threshold (Qsc): sources stop for a while; 0 turns it off",
+    )  # fmt: skip
+    qscale: float = ratio(
+        "qscale", 1.0, (1 / WEIGHT_DENOMINATOR, 1024), step=1 / WEIGHT_DENOMINATOR, source="S000 3.2",
+        doc="factor on the feedback in messages; makes congestion points of different qeq comparable",
+    )  # fmt: skip
+    payload_octets: int = octets(
+        "payload", 48, (24, 1400), source="S000 3.1; wire-formats 4",
+        doc="octets of the sampled frame, from its DA on, that a message carries (N)",
+    )  # fmt: skip
+    message_priority: int = count(
+        "message_priority", 7, (0, 7), source="S000 3.1; wire-formats 1.2",
+        doc="priority of a message in its outermost VLAN tag",
+    )  # fmt: skip
+    keep_priority: bool = flag(
+        "keep_priority", False, source="S000 3.1",
+        doc="whether a message takes the sampled frame's priority instead",
+    )  # fmt: skip
+    enabled: frozenset[int] = priority_set(
+        "enabled", frozenset(range(PRIORITIES)), source="S000 2.1",
+        doc="priorities that have a congestion point",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the fields and Qeq < Qmc < Qsc; raises ParameterError."""
+        SamplingParameters.__post_init__(self)
+        scaled_units = Fraction(self.qeq_octets) * Fraction(self.qscale) / QUEUE_UNIT_OCTETS
+        if not 1 <= scaled_units <= LARGEST_FIELD_UNITS:
+            raise _relation("qeq", f"qeq·qscale of 1 to {LARGEST_FIELD_UNITS} units of 64", self.qeq_octets)
+        below, limit_octets = "qeq", self.qeq_octets
+        for name, threshold in (("qmc", self.qmc_octets), ("qsc", self.qsc_octets)):
+            if threshold and threshold <= limit_octets:
+                raise _relation(name, f"more than {below} ({format_octets(limit_octets)}), or 0", threshold)
+            if threshold:
+                below, limit_octets = name, threshold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AIMDReactionPointParameters(Parameters):
+    """Gains and limiters of a reaction point.  Gains are per unit of 64 octets of feedback."""
+
+    increase_gain: float = ratio(
+        "gi", 4 * QUEUE_UNIT_OCTETS / PACKET_OCTETS, (0, 1024), source="S004 VI: 4 per packet of 1500 octets",
+        doc="increase gain Gi: times Ru a unit (64 octets) of positive feedback",
+    )  # fmt: skip
+    decrease_gain: float = ratio(
+        "gd", 0.0124 * QUEUE_UNIT_OCTETS / PACKET_OCTETS, (0, 1),
+        source="S004 VI: 0.0124 per packet of 1500 octets",
+        doc="decrease gain Gd: share of the rate taken for a unit (64 octets) of negative feedback",
+    )  # fmt: skip
+    largest_decrease: float = ratio(
+        "alpha", 1.0, (0, 1), source="S000 3.3.1 (α)", doc="largest share of the rate that one message takes"
+    )
+    largest_increase: float = ratio(
+        "beta", 1.0, (0, 1), source="S000 3.3.1 (β)",
+        doc="largest share of the link's capacity that one message adds",
+    )  # fmt: skip
+    initial_share: float = ratio(
+        "ri", 0.5, (0.0001, 1), source="S000 3.3, footnote 3",
+        doc="initial rate Ri of a limiter as a share of the link's capacity",
+    )  # fmt: skip
+    tmax_ns: int = duration(
+        "tmax", 10_000, (1_000, 1_000_000_000), step=1_000, source="S000 3.3.2",
+        doc="longest first time-out; doubles with each",
+    )  # fmt: skip
+    self_increase_ns: int = duration(
+        "td", 1_000_000, (1_000, 10_000_000), step=1_000, source="S000 3.3.1 (Td)",
+        doc="time between two self-increases",
+    )  # fmt: skip
+    limiters: int = count(
+        "limiters", 64, (0, 65_536), source="S000 3.3; algorithms §1",
+        doc="fine rate limiters; when none is free, one for the whole priority takes over",
+    )  # fmt: skip
+    key_vlan: bool = flag("key_vlan", True, source="S000 3.3", doc="whether the VLAN id tells flows apart")
+    key_dst: bool = flag("key_dst", True, source="S000 3.3", doc="whether the destination tells flows apart")
+    key_src: bool = flag(
+        "key_src", True, source="S000 3.3", doc="whether the source address tells flows apart"
+    )
+    key_priority: bool = flag(
+        "key_priority", True, source="S000 3.3", doc="whether the priority tells flows apart"
+    )
+    hash_bits: int = count(
+        "hash_bits", 0, (0, 32), source="S000 3.3 (compressed flow identifier)",
+        doc="bits of the hash that stands for a flow's key; 0 matches the key itself",
+    )  # fmt: skip
+    enabled: frozenset[int] = redeclared(
+        AIMDCongestionPointParameters, "enabled",
+        doc="priorities that are rate limited; messages for others are ignored",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AIMDEdgeParameters(Parameters):
+    """The parameters of the edge of a congestion management domain."""
+
+    strip: bool = flag(
+        "strip", True, source="S004 IV.C; algorithms, heading",
+        doc="whether reaction points' tags are taken out of frames that leave the domain",
+    )  # fmt: skip
+
+
+def _relation(name: str, needed: str, octets: int) -> ParameterError:
+    return ParameterError(name=name, needed=needed, got=format_octets(octets))

@@ -1,0 +1,679 @@
+"""The rate limiters of ECM's, BCN's and E²CM's reaction points (S000 3.3; algorithms §1, RP 2-6 and 8).
+
+n fine limiters, each for one flow, then eight coarse ones, each for a whole priority.  When no fine one is
+free, the coarse one of the priority takes over: it takes each flow once that flow's fine queue is empty;
+the fine ones go to the maximum rate meanwhile and are released as they drain.
+
+Flows are small whole numbers that the caller has for its flows' keys; −1 is a flow it does not know.  The
+caller holds the queues::
+
+    index = route(limiters, flow, priority)                    # NO_LIMITER: the frame leaves at once
+    join(limiters, index)                                      # else it queues behind limiter ``index``
+    departure_ns(limiters, settings, index, now_ns)            # when the queue's head may leave
+    depart(limiters, settings, index, now_ns, octets)          # it does
+
+Frames that no limiter matches are never queued.  `mechanisms.aimd.reaction_point` has the last two,
+`ecmproto.control.mechanisms.aimd.reaction_point` the timers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.aimd.parameters import PRIORITIES, AIMDReactionPointParameters
+from ecmproto.control.mechanisms.api.machine import MessageDiscards, PortContext, total
+from ecmproto.control.mechanisms.api.protocol import NO_AVERAGE, NO_CPID, NO_LIMITER, Departure, Sent
+from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
+from ecmproto.errors import ParameterError
+from ecmproto.kernels.kernel import compiled, expanded, inlined
+from ecmproto.kernels.record import columns, new_record, new_records, record_dtype
+from ecmproto.kernels.structs import Draws, Random, Struct
+from ecmproto.units import format_rate
+from ecmproto.wire.flow import FlowHash, FlowKey
+
+NO_FLOW = -1
+
+FREE, ACTIVE, TIMED_OUT = range(3)
+"""What a limiter is: not in use, limiting, or silent until its timer expires."""
+
+LEAST_RESTART_BPS = 1e6
+LONGEST_TMAX_NS = 1_000_000_000
+
+
+class Limiter(RateLimiter):
+    """One limiter; a record (``kernels.record``)."""
+
+    status: int
+    """FREE, ACTIVE or TIMED_OUT."""
+    draining: int
+    """1 on a fine limiter that its priority's coarse one takes over from."""
+    flow: int
+    """NO_FLOW on a coarse limiter."""
+    priority: int
+    waiting: int
+    """Frames in its queue."""
+    cpid: int
+    """The congestion point it is associated with, as `ecmproto.control.mechanisms.api.protocol` has it."""
+    restart_bps: float
+    """Rmin: the rate after the next time-out."""
+    tmax_ns: int
+    expires_ns: int
+    """When the time-out ends; NEVER_NS outside one."""
+    rtt_average_ns: float
+    """Of the associated congestion point; NO_AVERAGE before the first sample."""
+
+
+class LimiterCounters:
+    """Counters of messages by outcome; each message counts in exactly one of those after ``messages``."""
+
+    messages: int
+    allocated: int
+    """Gave a flow a limiter, fine or coarse."""
+    decreased: int
+    increased: int
+    stopped: int
+    """Silenced a limiter (one that gave a flow its limiter by that counts as ``allocated``)."""
+    neutral: int
+    """Ignored: feedback 0."""
+    in_time_out: int
+    """Ignored: the flow's limiter is in a time-out."""
+    unassociated: int
+    """Ignored: positive, from another congestion point than the limiter's."""
+    unlimited: int
+    """Ignored: neither negative nor a stop, for a flow that has no limiter."""
+    unknown_flow: int
+    """Ignored: for a flow that the caller does not know."""
+    disabled: int
+    """Ignored: for a priority that is not rate limited, or none."""
+
+
+class LimiterTable(LimiterCounters, MessageDiscards):
+    """The state of a reaction point besides its limiters, and its counters; a record."""
+
+    active: int
+    """Limiters in use."""
+    span: int
+    """Fine limiters from this index on are free."""
+    tick_ns: int
+    """The next self-increase."""
+    expires_ns: int
+    """The earliest end of a time-out, or NEVER_NS."""
+    time_outs: int
+    restarts: int
+    coarse_allocated: int
+    released: int
+    floored: int
+    """Decreases that the floor cut short."""
+    capped: int
+    """Increases that the link's capacity cut short."""
+    saturated: int
+    """Changes that α or β cut short."""
+    replaced_tags: int
+    """Tags of its own kind that its frames carried already."""
+
+
+class TableSettings:
+    """The parameters as the kernels read them; a record."""
+
+    link_bps: float
+    """C, the capacity of the link behind the limiters; no rate is above it."""
+    floor_bps: float
+    initial_bps: float
+    """Ri."""
+    largest_decrease: float
+    """α."""
+    largest_increase_bps: float
+    """β·C."""
+    tmax_ns: int
+    restart_bps: float
+    """Rmin at first; it halves at each expiry."""
+    tick_ns: int
+    """Td."""
+    self_increase_bps: float
+    """Rd; 0 for none."""
+    enabled: Annotated[NDArray[np.int64], 8]
+    """1 for priorities that are rate limited."""
+
+
+class Limiters(NamedTuple):
+    """A reaction point: ``slots`` are the fine limiters, then the coarse ones by priority."""
+
+    point: LimiterTable
+    slots: Sequence[Limiter]
+
+
+def set_table(
+    record: TableSettings,
+    parameters: AIMDReactionPointParameters,
+    *,
+    link_rate_bps: int,
+    floor_bps: int,
+    restart_bps: int,
+    self_increase_bps: int,
+) -> None:
+    """Fill ``record`` for limiters in front of a link of ``link_rate_bps``.
+
+    Raises ParameterError if the floor is above the initial rate on such a link.
+    """
+    record.link_bps = float(link_rate_bps)
+    record.floor_bps = float(floor_bps)
+    record.initial_bps = parameters.initial_share * link_rate_bps
+    record.largest_decrease = parameters.largest_decrease
+    record.largest_increase_bps = parameters.largest_increase * link_rate_bps
+    record.tmax_ns = parameters.tmax_ns
+    record.restart_bps = float(restart_bps)
+    record.tick_ns = parameters.self_increase_ns
+    record.self_increase_bps = float(self_increase_bps)
+    record.enabled[:] = [int(priority in parameters.enabled) for priority in range(PRIORITIES)]
+    if record.floor_bps > record.initial_bps:
+        needed = f"at most the initial rate ri·C ({format_rate(record.initial_bps)})"
+        raise ParameterError(name="floor", needed=needed, got=format_rate(floor_bps))
+
+
+def new_limiters(fine: int, settings: TableSettings, now_ns: int) -> Limiters:
+    """Return a reaction point with ``fine`` limiters, none of them active, started at ``now_ns``."""
+    point = new_record(LimiterTable)
+    point.tick_ns = now_ns + settings.tick_ns
+    point.expires_ns = NEVER_NS
+    slots = new_records(Limiter, fine + PRIORITIES)
+    for slot in slots:
+        slot.flow = NO_FLOW
+        slot.expires_ns = NEVER_NS
+        slot.rtt_average_ns = NO_AVERAGE
+    return Limiters(point, slots)
+
+
+@inlined
+def fine_count(limiters: Limiters) -> int:
+    """Return n, the number of fine limiters; a priority's coarse one stands at n + priority."""
+    return len(limiters.slots) - PRIORITIES
+
+
+@compiled
+def find_fine(limiters: Limiters, flow: int) -> int:
+    """Return the index of the fine limiter of ``flow``, or NO_LIMITER."""
+    point, slots = limiters
+    if flow >= 0:
+        for index in range(point.span):
+            if slots[index].flow == flow:
+                return index
+    return NO_LIMITER
+
+
+@compiled
+def route(limiters: Limiters, flow: int, priority: int) -> int:
+    """Return the limiter that a frame of ``flow`` queues behind, or NO_LIMITER (no match).
+
+    A flow's own limiter comes first, so that no frame overtakes another of its flow (rule 8).
+    """
+    if limiters.point.active == 0:
+        return NO_LIMITER
+    index = find_fine(limiters, flow)
+    if index != NO_LIMITER:
+        return index
+    coarse = fine_count(limiters) + priority
+    return coarse if limiters.slots[coarse].status != FREE else NO_LIMITER
+
+
+@inlined
+def join(limiters: Limiters, index: int) -> None:
+    """Note that a frame queues behind limiter ``index``."""
+    limiters.slots[index].waiting += 1
+
+
+@compiled
+def limiter_of(limiters: Limiters, flow: int, priority: int) -> int:
+    """Return the limiter that a message about ``flow`` is for, or NO_LIMITER.
+
+    That is the coarse one once it has taken over, except that a flow's time-out is seen through.
+    """
+    index = find_fine(limiters, flow)
+    coarse = fine_count(limiters) + priority
+    if index != NO_LIMITER and (
+        limiters.slots[index].draining == 0 or limiters.slots[index].status == TIMED_OUT
+    ):
+        return index
+    return coarse if limiters.slots[coarse].status != FREE else NO_LIMITER
+
+
+@compiled
+def allocate(
+    limiters: Limiters, settings: TableSettings, flow: int, priority: int, cpid: int, now_ns: int
+) -> int:
+    """Give ``flow`` a limiter at the initial rate, associated with ``cpid``; return its index.
+
+    It is a fine one, or when none is free the coarse one of ``priority`` (rule 8).
+    """
+    point, slots = limiters
+    fine = fine_count(limiters)
+    index = 0
+    while index < fine and slots[index].status != FREE:
+        index += 1
+    if index < fine:
+        slots[index].flow = flow
+        point.span = max(point.span, index + 1)
+    else:
+        index = fine + priority
+        point.coarse_allocated += 1
+        _hand_over(limiters, settings, priority, now_ns)
+    limiter = slots[index]
+    limiter.rate_bps = settings.initial_bps
+    limiter.debt_bits = 0.0
+    limiter.drained_ns = now_ns
+    limiter.status = ACTIVE
+    limiter.priority = priority
+    limiter.restart_bps = settings.restart_bps
+    limiter.tmax_ns = settings.tmax_ns
+    point.active += 1
+    associate(limiter, cpid)
+    return index
+
+
+@inlined
+def associate(limiter: Limiter, cpid: int) -> None:
+    """Associate ``limiter`` with ``cpid``; another congestion point has another round-trip time."""
+    if limiter.cpid != cpid:
+        limiter.cpid = cpid
+        limiter.rtt_average_ns = NO_AVERAGE
+
+
+@compiled
+def _hand_over(limiters: Limiters, settings: TableSettings, priority: int, now_ns: int) -> None:
+    # Rule 8.  A time-out is seen through: the limiter goes to the maximum rate when it ends.
+    for index in range(limiters.point.span):
+        limiter = limiters.slots[index]
+        if limiter.status != FREE and limiter.priority == priority:
+            limiter.draining = 1
+            if limiter.status == ACTIVE:
+                set_rate(limiter, now_ns, settings.link_bps)
+                release_idle(limiters, settings, index)
+
+
+@compiled
+def release_idle(limiters: Limiters, settings: TableSettings, index: int) -> bool:
+    """Release limiter ``index`` if it limits no longer: at the link's rate, its queue empty (rule 6)."""
+    point, slots = limiters
+    limiter = slots[index]
+    if limiter.status != ACTIVE or limiter.waiting > 0 or limiter.rate_bps < settings.link_bps:
+        return False
+    limiter.status = FREE
+    limiter.draining = 0
+    limiter.flow = NO_FLOW
+    limiter.cpid = NO_CPID
+    limiter.rtt_average_ns = NO_AVERAGE
+    point.active -= 1
+    point.released += 1
+    while point.span > 0 and slots[point.span - 1].status == FREE:
+        point.span -= 1
+    if index >= fine_count(limiters):
+        # What still drains at full rate is a fine limiter like any other again.
+        for other in range(point.span):
+            if slots[other].priority == limiter.priority:
+                slots[other].draining = 0
+    return True
+
+
+@compiled
+def next_timer_ns(limiters: Limiters) -> int:
+    """Return when the next timer is due, NEVER_NS if none is."""
+    point = limiters.point
+    return min(point.expires_ns, point.tick_ns) if point.active > 0 else NEVER_NS
+
+
+@compiled
+def on_timer(limiters: Limiters, settings: TableSettings, now_ns: int) -> None:
+    """Run the timers that are due by ``now_ns``, each at its own time."""
+    point = limiters.point
+    while next_timer_ns(limiters) <= now_ns:
+        if point.expires_ns <= point.tick_ns:
+            _expire(limiters, settings, point.expires_ns)
+        else:
+            changed = _tick(limiters, settings, point.tick_ns)
+            point.tick_ns += settings.tick_ns
+            if not changed:
+                # Further ticks change nothing either until a time-out ends.
+                skip_ticks(limiters, settings, min(now_ns + 1, point.expires_ns))
+    if point.active == 0:
+        skip_ticks(limiters, settings, now_ns + 1)
+
+
+@inlined
+def skip_ticks(limiters: Limiters, settings: TableSettings, until_ns: int) -> None:
+    """Put the next self-increase at or after ``until_ns``, in step."""
+    behind_ns = until_ns - limiters.point.tick_ns
+    if behind_ns > 0:
+        limiters.point.tick_ns += -(-behind_ns // settings.tick_ns) * settings.tick_ns
+
+
+@compiled
+def _tick(limiters: Limiters, settings: TableSettings, now_ns: int) -> bool:
+    """Raise every active limiter by Rd; return whether anything changed."""
+    changed = False
+    for index in range(len(limiters.slots)):
+        limiter = limiters.slots[index]
+        if limiter.status == ACTIVE:
+            rate_bps = min(settings.link_bps, limiter.rate_bps + settings.self_increase_bps)
+            if rate_bps != limiter.rate_bps:
+                set_rate(limiter, now_ns, rate_bps)
+                changed = True
+            if release_idle(limiters, settings, index):
+                changed = True
+    return changed
+
+
+@compiled
+def _expire(limiters: Limiters, settings: TableSettings, now_ns: int) -> None:
+    limiters.point.expires_ns = NEVER_NS
+    for index in range(len(limiters.slots)):
+        limiter = limiters.slots[index]
+        if limiter.expires_ns <= now_ns:
+            _restart(limiters, settings, limiter, now_ns)
+            release_idle(limiters, settings, index)
+        limiters.point.expires_ns = min(limiters.point.expires_ns, limiter.expires_ns)
+
+
+@inlined
+def _restart(limiters: Limiters, settings: TableSettings, limiter: Limiter, now_ns: int) -> None:
+    # Rule 4: the rate never starts below the floor, so S000's halved Rmin cannot keep a flow from recovering.
+    restart_bps = max(limiter.restart_bps, settings.floor_bps)
+    if limiter.draining == 1:
+        restart_bps = settings.link_bps
+    set_rate(limiter, now_ns, min(restart_bps, settings.link_bps))
+    limiter.restart_bps = max(0.5 * limiter.restart_bps, LEAST_RESTART_BPS)
+    limiter.tmax_ns = min(2 * limiter.tmax_ns, LONGEST_TMAX_NS)
+    limiter.status = ACTIVE
+    limiter.expires_ns = NEVER_NS
+    limiters.point.restarts += 1
+
+
+@compiled
+def departure_ns(limiters: Limiters, settings: TableSettings, index: int, now_ns: int) -> int:
+    """Return when the head of limiter ``index``'s queue may leave: now, later, or NEVER_NS.
+
+    That holds until the next timer or message; ask again then.
+    """
+    on_timer(limiters, settings, now_ns)
+    return leaves_ns(limiters.slots[index], now_ns)
+
+
+@compiled
+def depart(limiters: Limiters, settings: TableSettings, index: int, now_ns: int, octets: int) -> None:
+    """Send the head of limiter ``index``'s queue, a frame of ``octets``, at ``now_ns``.
+
+    `departure_ns` said now.  The limiter may be released by it (rule 6).
+    """
+    on_timer(limiters, settings, now_ns)
+    limiter = limiters.slots[index]
+    leave(limiter, now_ns, octets)
+    limiter.waiting -= 1
+    release_idle(limiters, settings, index)
+
+
+NOTHING, INCREASE, DECREASE, STOP = range(4)
+
+
+class Demand(NamedTuple):
+    """The rate change that a message asks for."""
+
+    kind: int
+    """NOTHING, INCREASE, DECREASE or STOP."""
+    cpid: int
+    share: float
+    """DECREASE: the share of the rate to take; α bounds it."""
+    step_bps: float
+    """INCREASE: what to add; β·C bounds it."""
+    doubled: bool
+    """INCREASE and DECREASE: go twice as far as β and α allow instead (S000 3.3.2, the Q bit)."""
+    restart_bps: float
+    """STOP: the rate afterwards; 0 for the limiter's own, which backs off."""
+
+
+@compiled
+def react(
+    limiters: Limiters,
+    settings: TableSettings,
+    generator: Random,
+    demand: Demand,
+    flow: int,
+    priority: int,
+    now_ns: int,
+) -> int:
+    """Apply the rate change that a message about ``flow`` (``priority`` 0 to 7) asks for at ``now_ns``.
+
+    Returns the limiter that heeded it, NO_LIMITER if none did; what was ignored is counted.
+    """
+    on_timer(limiters, settings, now_ns)
+    point, slots = limiters
+    point.messages += 1
+    if flow < 0:
+        point.unknown_flow += 1
+        return NO_LIMITER
+    if priority < 0 or priority >= PRIORITIES or settings.enabled[priority] == 0:
+        point.disabled += 1
+        return NO_LIMITER
+    index = limiter_of(limiters, flow, priority)
+    if index == NO_LIMITER:
+        return _begin(limiters, settings, generator, demand, flow, priority, now_ns)
+    limiter = slots[index]
+    if limiter.status == TIMED_OUT:
+        point.in_time_out += 1
+        return NO_LIMITER
+    if demand.kind == INCREASE:
+        if limiter.cpid != demand.cpid:
+            point.unassociated += 1
+            return NO_LIMITER
+        point.increased += 1
+        increase(limiters, settings, limiter, demand.step_bps, demand.doubled, now_ns)
+        limiter.tmax_ns = settings.tmax_ns
+        limiter.restart_bps = settings.restart_bps
+    elif demand.kind == DECREASE:
+        point.decreased += 1
+        associate(limiter, demand.cpid)
+        decrease(limiters, settings, limiter, demand.share, demand.doubled, now_ns)
+    elif demand.kind == STOP:
+        point.stopped += 1
+        associate(limiter, demand.cpid)
+        _stop(limiters, generator, limiter, demand.restart_bps, now_ns)
+    else:
+        point.neutral += 1
+    return index
+
+
+@compiled
+def _begin(
+    limiters: Limiters,
+    settings: TableSettings,
+    generator: Random,
+    demand: Demand,
+    flow: int,
+    priority: int,
+    now_ns: int,
+) -> int:
+    # Rule 2: only negative feedback or a stop limits a flow; the initial rate is all that the former does.
+    if demand.kind != DECREASE and demand.kind != STOP:
+        limiters.point.unlimited += 1
+        return NO_LIMITER
+    limiters.point.allocated += 1
+    index = allocate(limiters, settings, flow, priority, demand.cpid, now_ns)
+    if demand.kind == DECREASE and settings.initial_bps >= settings.link_bps:
+        # At the link's rate it would limit nothing, and the next departure would release it (rule 6).
+        decrease(limiters, settings, limiters.slots[index], demand.share, demand.doubled, now_ns)
+    if demand.kind == STOP:
+        _stop(limiters, generator, limiters.slots[index], demand.restart_bps, now_ns)
+    return index
+
+
+@inlined
+def decrease(
+    limiters: Limiters, settings: TableSettings, limiter: Limiter, share: float, doubled: bool, now_ns: int
+) -> None:
+    """Take min(share, α) of the rate, or min(2α, 1); it never falls below the fixed floor (rule 3)."""
+    if doubled:
+        share = min(2.0 * settings.largest_decrease, 1.0)
+    elif share > settings.largest_decrease:
+        limiters.point.saturated += 1
+        share = settings.largest_decrease
+    rate_bps = limiter.rate_bps * (1.0 - share)
+    if rate_bps < settings.floor_bps:
+        limiters.point.floored += 1
+        rate_bps = settings.floor_bps
+    set_rate(limiter, now_ns, rate_bps)
+
+
+@inlined
+def increase(
+    limiters: Limiters, settings: TableSettings, limiter: Limiter, step_bps: float, doubled: bool, now_ns: int
+) -> None:
+    """Add min(step, β·C) to the rate, or 2·β·C; it never rises above the link's (rule 3)."""
+    if doubled:
+        step_bps = 2.0 * settings.largest_increase_bps
+    elif step_bps > settings.largest_increase_bps:
+        limiters.point.saturated += 1
+        step_bps = settings.largest_increase_bps
+    rate_bps = limiter.rate_bps + step_bps
+    if rate_bps > settings.link_bps:
+        limiters.point.capped += 1
+        rate_bps = settings.link_bps
+    set_rate(limiter, now_ns, rate_bps)
+
+
+@compiled
+def _stop(limiters: Limiters, generator: Random, limiter: Limiter, restart_bps: float, now_ns: int) -> None:
+    # Rule 4: silence for a time uniform in [0, Tmax).
+    set_rate(limiter, now_ns, 0.0)
+    limiter.status = TIMED_OUT
+    limiter.expires_ns = now_ns + int(generator.random() * float(limiter.tmax_ns))
+    limiters.point.expires_ns = min(limiters.point.expires_ns, limiter.expires_ns)
+    limiters.point.time_outs += 1
+    if restart_bps > 0.0:
+        limiter.restart_bps = restart_bps
+
+
+_Settings = TypeVar("_Settings", bound=TableSettings)
+_Stations = TypeVar("_Stations", bound="Stations[Any]")
+
+_NO_COUNTERS = ("active", "span", "tick_ns", "expires_ns")
+"""What else a point's record holds."""
+
+
+class Stations(Struct, Generic[_Settings]):
+    """The reaction points of stations, their records one station after the other."""
+
+    points: Sequence[LimiterTable]
+    slots: Sequence[Limiter]
+    slots_each: int
+    timestamp_unit: int
+    """Of timestamps in tags, 0 where there are none."""
+    settings: _Settings
+    generator: Draws
+
+    def limiters(self) -> int:
+        """Return how many limiters a station has, the coarse ones included."""
+        return self.slots_each
+
+    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
+        """Return the limiter of ``flow``, its own or its priority's."""
+        return route(limiters_at(self, station), flow, priority)
+
+    def on_enqueue(self, station: int, limiter: int) -> None:
+        """Count a frame that queues behind ``limiter``."""
+        join(limiters_at(self, station), limiter)
+
+    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
+        """Return when the head of the queue may leave."""
+        return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
+
+    def next_station_timer_ns(self, station: int) -> int:
+        """Return when the first timer of the station's limiters is due."""
+        return next_timer_ns(limiters_at(self, station))
+
+    def on_station_timer(self, station: int, now_ns: int) -> None:
+        """Run the station's timers that are due."""
+        on_timer(limiters_at(self, station), self.settings, now_ns)
+
+    def limit_bps(self, station: int, limiter: int) -> float:
+        """Return the limiter's current rate."""
+        return self.slots[station * self.slots_each + limiter].rate_bps
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return RTTavg (S000), NO_AVERAGE before the first sample and where tags have no timestamps."""
+        return self.slots[station * self.slots_each + limiter].rtt_average_ns
+
+
+@expanded
+def limiters_at(stations: Stations[_Settings], station: int) -> Limiters:
+    """Return the limiters of ``station``."""
+    slot = station * stations.slots_each
+    return Limiters(stations.points[station], stations.slots[slot : slot + stations.slots_each])
+
+
+@compiled
+def send(stations: Stations[_Settings], departure: Departure, tag_octets: int, mark: int) -> Sent:
+    """Send a frame from a station, with a tag of ``tag_octets`` if it went through a limiter.
+
+    The tag names the limiter's congestion point, replaces one that the frame brought, which is counted, and
+    is part of what the limiter counts.
+    """
+    if departure.limiter == NO_LIMITER:
+        return Sent(departure.tagged, departure.tag, departure.mark, 0)
+    limiters = limiters_at(stations, departure.station)
+    # Before it leaves: a limiter that it releases has no congestion point any more.
+    cpid = limiters.slots[departure.limiter].cpid
+    added = tag_octets
+    if departure.tagged:
+        limiters.point.replaced_tags += 1
+        added = 0
+    depart(limiters, stations.settings, departure.limiter, departure.now_ns, departure.octets + added)
+    return Sent(True, cpid, mark, added)
+
+
+def new_stations(
+    kind: type[_Stations],
+    parameters: AIMDReactionPointParameters,
+    settings: TableSettings,
+    place: PortContext,
+    generator: np.random.Generator,
+    *,
+    timestamp_unit: int = 0,
+    **parts: Any,
+) -> _Stations:
+    """Return the stations of ``place`` at time 0, without active limiters; ``parts`` are a mechanism's own.
+
+    Fine limiters beyond the flows that a station can have would never be used; they are left out.
+    """
+    one = new_limiters(min(parameters.limiters, max(place.flows, 0)), settings, 0)
+    point: Any = one.point
+    points = new_records(LimiterTable, place.stations)
+    columns(points)[:] = np.asarray(point)
+    slots = new_records(Limiter, place.stations * len(one.slots))
+    columns(slots)[:] = np.tile(columns(one.slots), place.stations)
+    return kind(points, slots, len(one.slots), timestamp_unit, settings, Draws(generator), **parts)
+
+
+def flow_key_of(parameters: AIMDReactionPointParameters) -> FlowKey:
+    """Return the header fields that tell a station's flows apart, besides the station's source address."""
+    return FlowKey(
+        vlan=parameters.key_vlan, dst=parameters.key_dst, priority=parameters.key_priority, cn_tag=False
+    )
+
+
+def flow_hash_of(parameters: AIMDReactionPointParameters) -> FlowHash:
+    """Return the hash that replaces flow keys; of 0 bits where none does."""
+    return FlowHash(parameters.hash_bits, parameters.key_src)
+
+
+def station_counters(stations: Stations[Any]) -> dict[str, int]:
+    """Return the counters of all reaction points, added up, by name."""
+    names = record_dtype(LimiterTable).names or ()
+    return total(stations.points, *(name for name in names if name not in _NO_COUNTERS))
+
+
+def rtt_gauges(slots: Sequence[Limiter]) -> dict[str, float]:
+    """Return the mean over limiters of their average round-trip times; nothing where none has one."""
+    average_ns = columns(slots)["rtt_average_ns"]
+    known_ns = average_ns[average_ns >= 0]
+    return {"rtt_average_ns": float(known_ns.mean())} if len(known_ns) else {}

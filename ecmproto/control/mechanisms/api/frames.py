@@ -1,0 +1,198 @@
+"""Mechanisms' messages as frames: headers read and made, and message fields mapped to format fields by name.
+
+A :class:`MessageFormat` says which format a kind of message has on the wire.  Fields of the format take the
+values of the message's fields of the same name, in its head or its payload; the declaration names the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import pairwise, takewhile
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ecmproto.errors import ParameterError
+from ecmproto.kernels.record import record_dtype
+from ecmproto.wire.codec import VLAN, Ethernet, EtherTypes, Frame, STag, decode_lax, encode
+from ecmproto.wire.codec.frame import MIN_OCTETS
+from ecmproto.wire.codec.tags import is_tag
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.registry import announcement
+
+ADDRESS_OCTETS = 6
+_TYPE_OCTETS = 2
+_SHOWN_OCTETS = 256
+"""More than any sane stack of tags; what follows needs no decoding."""
+_WORD_BITS = 64
+_LARGEST_WORD = (1 << _WORD_BITS) - 1
+
+
+def headers(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Frame:
+    """Return the frame's addresses and tags, decoded laxly; the rest is not looked at.
+
+    The last tag counts as whole even where what follows it was cut off with its EtherType.
+    """
+    return _headers(octets[:_SHOWN_OCTETS], ethertypes)
+
+
+@lru_cache(maxsize=16)
+def _headers(shown: bytes, ethertypes: EtherTypes) -> Frame:
+    # Who asks for a frame's priority asks for its addresses next.
+    return decode_lax(shown + bytes(_TYPE_OCTETS), original_octets=1 << 30, ethertypes=ethertypes)
+
+
+def tags(frame: Frame) -> list[Layer]:
+    """Return the tags that follow the addresses, outermost first, as `ecmproto.wire.codec.tags` has them."""
+    return list(takewhile(lambda layer: is_tag(type(layer)), frame.layers[1:]))
+
+
+def outer_vlan(frame: Frame) -> VLAN | STag | None:
+    """Return the outermost VLAN tag, None on an untagged frame."""
+    return next((layer for layer in tags(frame) if isinstance(layer, VLAN | STag)), None)
+
+
+def priority_of(frame: Frame) -> int:
+    """Return the priority that a frame counts for: its outermost VLAN tag's, else 0."""
+    vlan = outer_vlan(frame)
+    return 0 if vlan is None else vlan.priority
+
+
+def is_group(address: bytes) -> bool:
+    """Return whether a MAC address is a group's."""
+    return bool(address[0] & 1)
+
+
+def framed(
+    message: Layer,
+    like: Frame,
+    *,
+    dst: bytes,
+    src: bytes,
+    priority: int | None,
+    behind: Sequence[Layer] = (),
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return the octets of ``message`` behind the VLAN stack of ``like``, padded to 60, without FCS.
+
+    Of the stack only the outermost tag changes: it gets ``priority`` (None keeps its own) and DEI 0.  Where
+    layers stand ``behind`` the message, lengths and checksums of it and of them are computed.
+    """
+    stack: list[tuple[int, VLAN | STag]] = []
+    for before, layer in pairwise((like.layers[0], *tags(like))):
+        if not isinstance(layer, VLAN | STag):
+            continue
+        tag: VLAN | STag = layer
+        if not stack:
+            tag = layer.replace(priority=layer.priority if priority is None else priority, dei=0)
+        stack.append((int(getattr(before, before.next_key)), tag))
+    # Each header's type announces what follows it.
+    types = [*(announced for announced, _ in stack), announced_by(type(message), ethertypes)]
+    layers = (
+        Ethernet(dst=dst, src=src, type=types[0]),
+        *(tag.replace(etype=etype) for (_, tag), etype in zip(stack, types[1:], strict=True)),
+        message,
+        *behind,
+    )
+    return encode(Frame(layers=layers, ethertypes=ethertypes), fix=bool(behind)).ljust(MIN_OCTETS, b"\0")
+
+
+def announced_by(kind: type[Layer], ethertypes: EtherTypes) -> int:
+    """Return the EtherType that announces a format; ParameterError for one that none does."""
+    found = announcement(kind, ethertypes)
+    if found is None:
+        raise ParameterError(name=kind.prefix, needed="a format that an EtherType announces", got="another")
+    return found
+
+
+_HEAD = frozenset({"priority", "qlen_octets", "qoff_octets", "qdelta_octets", "fb_octets", "rate_kbps"})
+"""The fields of a message's head that a wire can carry; the others are numbers that mean something here."""
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class _Place(NamedTuple):
+    """A field of a format that carries one of a message's: its name, its unit, and what it can hold."""
+
+    key: str
+    unit: int
+    minimum: int
+    maximum: int
+
+    def written(self, value: float) -> int:
+        """Return a machine's value in the unit of the wire, as the field holds it."""
+        number = int(value) if self.unit == 1 else int(abs(value) // abs(self.unit))
+        if self.unit != 1 and (value < 0) != (self.unit < 0):
+            number = -number
+        if self.maximum == _LARGEST_WORD:
+            # Machines hold unsigned 64-bit numbers as the signed ones of the same bits.
+            return number & _LARGEST_WORD
+        return max(self.minimum, min(self.maximum, number))
+
+    def read(self, value: int) -> int:
+        """Return a value of the wire as machines hold it."""
+        return (value - (1 << _WORD_BITS) if value >> (_WORD_BITS - 1) > 0 else value) * self.unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageFormat:
+    """One kind of message as it stands in a frame."""
+
+    format: type[Layer]
+    payload: type[Any] | None = None
+    """The record of the message's payload, None without one."""
+    name: str = ""
+    """What the kind is called; the name that the format counts as unless it is given."""
+    fields: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    """The message's fields, by those of the format that have other names."""
+    units: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    """How many of the message's units are one of the format's, by its fields; below 0: of opposite sign."""
+    constants: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    """Fields of the format that are the same in all messages of the kind, by which it is known."""
+    destination: str = ""
+    """The format's field that has the destination address of the flow that the message is about."""
+    is_answer: bool = False
+    """Whether destinations send it, not the congestion point about a frame that it sampled."""
+    lowered: str = ""
+    """The format's field with a rate that congestion points on its way lower, as they do a tag's
+    (`protocol.CongestionPoint.rewrite_tag`)."""
+    shown_octets: int = 64
+    """How much of the sampled frame it shows, where its format shows one."""
+
+    @cached_property
+    def places(self) -> Mapping[str, _Place]:
+        """The places in the format of the message's fields, by their names."""
+        kind: Any = self.payload
+        carried = _HEAD | set(record_dtype(kind).names or () if kind is not None else ())
+        named = {self.fields.get(each.key, each.key): each for each in self.format.layout if each.is_number}
+        unknown = sorted(set(self.fields.values()) - carried)
+        if unknown or not set(self.fields) | set(self.units) <= {each.key for each in named.values()}:
+            raise ParameterError(
+                name=self.format.prefix,
+                needed=f"fields of the format, and of the message: {', '.join(sorted(carried))}",
+                got=str(dict(self.fields)),
+            )
+        return {
+            name: _Place(at.key, self.units.get(at.key, 1), at.minimum, at.maximum)
+            for name, at in named.items()
+            if name in carried
+        }
+
+    def layer_of(self, message: Mapping[str, Any]) -> Layer:
+        """Return the message with these fields as its format has it.
+
+        Units are rounded towards zero; what a field cannot hold becomes the nearest value that it can.
+        """
+        values: dict[str, int] = dict(self.constants)
+        for name, at in self.places.items():
+            values[at.key] = at.written(message.get(name, 0))
+        return self.format(**values)
+
+    def fields_of(self, layer: Layer) -> dict[str, int]:
+        """Return the message's fields as ``layer`` has them, as exactly as its fields give them."""
+        return {name: at.read(getattr(layer, at.key)) for name, at in self.places.items()}
+
+    def is_of(self, layer: Layer) -> bool:
+        """Return whether a layer of the format is a message of this kind."""
+        return all(getattr(layer, name) == value for name, value in self.constants.items())

@@ -1,0 +1,549 @@
+"""The machines of a mechanism, and the conversion between their messages and octets.
+
+`machine_of` gives a :class:`Machine` for a mechanism of the registry with its parameters.  What that makes is
+driven as `ecmproto.control.mechanisms.api.protocol` says; frames go through the mechanism's own messages.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.api.frames import (
+    ADDRESS_OCTETS,
+    MessageFormat,
+    framed,
+    headers,
+    is_group,
+    outer_vlan,
+    priority_of,
+)
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import Parameters
+from ecmproto.control.mechanisms.api.protocol import (
+    SILENT,
+    Arrival,
+    CongestionPoint,
+    Message,
+    NullCongestionPoint,
+    NullReactionPoints,
+    NullReceivers,
+    Outbox,
+    Receivers,
+    Senders,
+    fields_of,
+)
+from ecmproto.errors import ParameterError
+from ecmproto.kernels.structs import Struct
+from ecmproto.wire.codec import Ethernet, EtherTypes, decode_lax
+from ecmproto.wire.codec.tags import ECNField, TagFormat
+from ecmproto.wire.flow import FlowHash, FlowKey, QueuePair
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethertypes import DEFAULT
+
+UNKNOWN_NS = -1
+HEADER_OCTETS = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortContext:
+    """The port that machines run at: rates in bit/s, CP address, number of stations and flows."""
+
+    rate_bps: int
+    """Of the port."""
+    link_rate_bps: int
+    """Of the stations' own links."""
+    cp_mac: bytes
+    stations: int
+    flows: int
+    """Flows that a station can have."""
+    flight_ns: int = UNKNOWN_NS
+    """How long a probe behind a data frame takes to its destination when nothing else is under way."""
+    hops: int = 1
+    """Congestion points on the path of a flow."""
+    ethertypes: EtherTypes = DEFAULT
+
+
+class SampledFrame(NamedTuple):
+    """A frame that a message is about: what was captured of it, and its length; without FCS."""
+
+    octets: bytes
+    length_octets: int
+    msdu_offset: int
+    """Where its payload EtherType or length stands."""
+    queue_pair: int = 0
+    """The queue pair of its sender that its flow is known by, 0 unless an acknowledge has told."""
+
+
+class AboutFlow(NamedTuple):
+    """The flow that a message is about, as far as it tells; its source is the station the message is for."""
+
+    destination: bytes
+    vlan: int | None
+    """Identifier in the outermost VLAN tag; None without one."""
+    priority: int | None
+    """None if the message does not tell."""
+    cn_flow: int | None = None
+    """The Flow ID that the flow's frames carry, if they have one."""
+    given: int | None = None
+    """The number that the flow must have within its station, if it was a reaction point here that gave it
+    its Flow ID."""
+    among: range | None = None
+    """The numbers that the flow may have within its station, where the message names its queue."""
+    queue_pair: QueuePair | None = None
+    """The queue pair that the message names; then this alone tells the flow."""
+
+
+class ParsedFeedback(NamedTuple):
+    """A message received as a frame: the fields of `protocol.Message` that it has; the others are 0."""
+
+    fields: Mapping[str, int]
+    """Without station and flow, which have no numbers on a wire."""
+    about: AboutFlow | None
+    """None: no flow of the station can be meant."""
+
+
+class ParsedProbe(NamedTuple):
+    """A sender's probe received as a frame."""
+
+    mark: int
+    """As `protocol.ProbePayload` has it."""
+    source: bytes
+    about: AboutFlow | None
+    """The flow that it measures; None for a probe that is refused: nobody answers it."""
+
+
+class DomainEdge(Protocol):
+    """What a mechanism's domain asks of the port that is its edge, besides answers and tags that end there.
+
+    Tables are by priority, 0 to 7.
+    """
+
+    @property
+    def due_ns(self) -> int:
+        """When `on_timer` is next needed."""
+
+    @property
+    def strips(self) -> Sequence[bool] | None:
+        """Whether frames to the host lose their tags; None: all do."""
+
+    @property
+    def received(self) -> Sequence[int]:
+        """The priority that a frame from the host gets."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the operator should know."""
+
+    def on_timer(self, now_ns: int) -> bytes | None:
+        """Return the frame that is to be sent both ways now, if one is."""
+
+    def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
+        """Return whether a frame that is no data was for the edge itself, and what the host gets for it."""
+
+    def take_from_host(self, octets: bytes, now_ns: int) -> bool:
+        """Return whether a frame that is for bridges alone was for the edge itself."""
+
+    def count_entering(self, priority: int, frames: int) -> None:
+        """Count frames from the host, which have the priority that `received` says in their VLAN tags now."""
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters of frames and changes."""
+
+    def mechanism_counters(self) -> dict[str, int]:
+        """Return the counters that are the mechanism's own."""
+
+
+class NoRefusals:
+    """The discard counters of a mechanism without messages; a record without fields."""
+
+
+class MessageDiscards:
+    """The discard counters of a mechanism whose messages are read by the names of their fields; a record."""
+
+    group_address: int
+    """To a group address."""
+    foreign_address: int
+    """To another station, or about another station's frame."""
+    malformed: int
+    """Cut short, or without what tells the flow."""
+
+
+class Machine:
+    """A mechanism with its parameters set.
+
+    Without a method of its own for a role, a mechanism has none: its port only forwards, its stations send
+    as they please, its destinations keep silent.
+    """
+
+    name = "none"
+    """The mechanism's, as the registry has it."""
+    knows_stations = False
+    """Whether its congestion point must be told a frame's station."""
+    flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
+    flow_hash = FlowHash()
+    tag: TagFormat | ECNField | None = None
+    """The tag that data frames carry, and which of its fields machines know as tag and mark; or the ECN field
+    of their IP headers."""
+    udp_messages: tuple[int, int] | None = None
+    """The UDP destination port of its messages, and the first octet behind it, where they come over IP."""
+    messages: Mapping[int, MessageFormat] = MappingProxyType({})
+    """Its kinds of messages and their formats, for `frame` and `parse_feedback` to convert by the names of
+    their fields; ``kinds``, ``answers`` and ``payloads`` follow from it."""
+    kinds: Mapping[int, str] = MappingProxyType({})
+    """The names of its kinds of messages."""
+    answers: frozenset[int] = frozenset()
+    """Those of them that destinations send, not the congestion point about a frame that it sampled."""
+    payloads: Mapping[int, type[Any]] = MappingProxyType({})
+    """The records that messages of its kinds say things in, by kind; SILENT ones too, if they do."""
+    shown_fields: Mapping[str, str] = MappingProxyType({})
+    """Fields of the payload that a comment on a message shows, by what they are called there."""
+    shown_counters: tuple[str, ...] = ()
+    """Counters of its congestion point that a summary shows, where no message tells what it did."""
+    histogram_field = ""
+    """The field of the payload of samples whose values, 0 to 63, are counted; empty for none."""
+    feedback_label = ""
+    """What ``Message.fb_octets`` is called; empty if there is no such thing."""
+    set_point_octets: int | None = None
+    """The queue length that the congestion point steers to."""
+    refusal_record: type[Any] = NoRefusals
+    """The record that `parse_feedback` counts in; its fields are counters by name."""
+    probe_refusal_record: type[Any] = NoRefusals
+    """The record that `parse_probe` counts in."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "messages" not in cls.__dict__:
+            return
+        said = cls.messages.items()
+        payloads = {kind: each.payload for kind, each in said if each.payload is not None}
+        sampled = [each for kind, each in payloads.items() if not cls.messages[kind].is_answer]
+        following: dict[str, Any] = {
+            "kinds": {kind: each.name or each.format.counted_as for kind, each in said},
+            "answers": frozenset(kind for kind, each in said if each.is_answer),
+            # A sample that stays silent has what the messages about samples have.
+            "payloads": ({SILENT: sampled[0]} if sampled else {}) | payloads,
+            "refusal_record": MessageDiscards if cls.refusal_record is NoRefusals else cls.refusal_record,
+        }
+        for name, value in following.items():
+            if name not in cls.__dict__:
+                setattr(cls, name, value)
+
+    def __init__(self, parameters: Mapping[Role, Parameters]) -> None:
+        self.parameters = parameters
+
+    @property
+    def tag_octets(self) -> int:
+        """The octets that the tag adds to a frame."""
+        return 0 if self.tag is None else self.tag.octets
+
+    @property
+    def strips_tags(self) -> bool:
+        """Whether an edge takes the tag out: its parameter ``strip``, where there is one, says so."""
+        return not isinstance(self.tag, ECNField) and bool(
+            getattr(self.parameters.get(Role.EDGE), "strip", True)
+        )
+
+    def parameters_as_text(self) -> dict[str, dict[str, str]]:
+        """Return the values of all parameters by role and name."""
+        return {role.value: parameters.as_text() for role, parameters in self.parameters.items()}
+
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return the congestion point of a port, at its start at time 0."""
+        return NullCongestionPoint()
+
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+        """Return the reaction points of ``place.stations`` stations, at their start at time 0."""
+        return NullReactionPoints()
+
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+        """Return the destinations behind the port, at their start at time 0."""
+        return NullReceivers()
+
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        """Return ``message`` as a frame, padded to 60 octets, without FCS.
+
+        ``about`` is the frame that caused it, or one of the flow that it is about: the message goes to its
+        source behind the same VLAN tags, in the priority of its format.  ValueError if that source takes no
+        messages, ParameterError for a kind that is not in ``messages``.
+        """
+        made = self.format_of(message.kind)
+        layer = made.layer_of(fields_of(message, self.payloads))
+        source = source_of(about, place.cp_mac)
+        destination = about.octets[:ADDRESS_OCTETS]
+        if made.destination:
+            layer = layer.replace(**{made.destination: destination})
+        if made.format.shows is Ethernet:
+            shown = about.octets[: max(made.shown_octets, made.format.least_shown)]
+            layer = layer.replace(**{made.format.layout[-1].key: shown.ljust(made.format.least_shown, b"\0")})
+        # A group has no address to answer from: the port's stands for it.
+        answers = made.is_answer and not is_group(destination)
+        return framed(
+            layer,
+            headers(about.octets, place.ethertypes),
+            dst=source,
+            src=destination if answers else place.cp_mac,
+            priority=made.format.crafting.priority,
+            ethertypes=place.ethertypes,
+        )
+
+    def format_of(self, kind: int) -> MessageFormat:
+        """Return the format of a kind of message; ParameterError for one that is not in ``messages``."""
+        if kind not in self.messages:
+            known = ", ".join(map(str, self.messages)) or "none, without messages"
+            raise ParameterError(name="message", needed=f"a kind of {known}", got=f"kind {kind}")
+        return self.messages[kind]
+
+    def parse_feedback(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: PortContext,
+        refusals: Any,
+        *,
+        length_octets: int | None = None,
+    ) -> ParsedFeedback | None:
+        """Return the feedback that the frame ``octets`` brings to the reaction points of ``station_mac``.
+
+        None for a frame that is no message of the mechanism, or one that they refuse, which is counted in
+        ``refusals``, a record of ``refusal_record``.  ``octets`` have no FCS; ``length_octets`` is their
+        number on the wire where a snap length may have cut them.  With an empty ``station_mac`` the frame
+        is for no station.  Never raises, whatever the octets.
+        """
+        if not self.messages:
+            return None
+        frame = decode_lax(octets, original_octets=length_octets, ethertypes=place.ethertypes)
+        said = {each.format for each in self.messages.values()}
+        layer = next((layer for layer in frame.layers if type(layer) in said), None)
+        known = (kind for kind, each in self.messages.items() if each.format is type(layer))
+        kind = next((kind for kind in known if layer is not None and self.messages[kind].is_of(layer)), None)
+        if layer is None or kind is None:
+            wrong = frame.error is not None and frame.error.layer in {each.prefix for each in said}
+            refusals.malformed += wrong
+            return None
+        header, made = frame[Ethernet], self.messages[kind]
+        if is_group(header.dst):
+            refusals.group_address += 1
+            return None
+        if header.dst != station_mac:
+            refusals.foreign_address += 1
+            return None
+        fields = {"kind": kind, **made.fields_of(layer)}
+        if made.format.shows is Ethernet:
+            return self._about_shown(fields, layer, station_mac, place, refusals)
+        destination = getattr(layer, made.destination) if made.destination else header.src
+        vlan = outer_vlan(frame)
+        # Without its own field for it a message travels in a priority that is not the data's.
+        priority = fields.get("priority", 0 if vlan is None else None)
+        about = AboutFlow(destination, None if vlan is None else vlan.id, priority)
+        return ParsedFeedback(fields, about)
+
+    def _about_shown(
+        self, fields: dict[str, int], layer: Layer, station_mac: bytes, place: PortContext, refusals: Any
+    ) -> ParsedFeedback | None:
+        """Return the feedback about the flow of the frame that a message shows."""
+        shown: bytes = getattr(layer, layer.layout[-1].key)
+        if len(shown) < HEADER_OCTETS:
+            refusals.malformed += 1
+            return None
+        sampled = headers(shown, place.ethertypes)
+        if sampled[Ethernet].src != station_mac:
+            refusals.foreign_address += 1
+            return None
+        vlan, priority = outer_vlan(sampled), priority_of(sampled)
+        about = AboutFlow(sampled[Ethernet].dst, None if vlan is None else vlan.id, priority)
+        return ParsedFeedback({**fields, "priority": priority}, about)
+
+    def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
+        """Return remarks on how ``point`` fared, for whoever reads the result."""
+        return ()
+
+    def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
+        """Return the probe of a sender in the frame ``octets``; None if it is none.
+
+        One that is refused is counted in ``refusals``, a record of ``probe_refusal_record``.
+        """
+        return None
+
+    def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
+        """Return the duties of ``port`` as an edge of the domain, if any; its address is ``place.cp_mac``."""
+        return None
+
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Tell ``point`` the rate of its port's line from now on; most keep the C that they started with."""
+        return
+
+    def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
+        """Tell ``senders`` of the path of a station's flow; for most all paths are alike.
+
+        ``hops`` are the congestion points on it, ``flight_ns`` the time of a probe on it with nothing else
+        under way.  It holds from the first frame of the flow on.
+        """
+        return
+
+    def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
+        """Return the fields of the tags of data frames, by name, for values as `protocol.Sent` has them."""
+        unsigned = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
+        return {} if self.tag is None else self.tag.values(*unsigned)
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of a machine made here, by name, over all its stations."""
+        return {}
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return the present measurements of a machine made here; each name ends in its unit."""
+        return {}
+
+
+def source_of(about: SampledFrame, cp_mac: bytes) -> bytes:
+    """Return the source of the frame that a message is about; ValueError if it takes none from ``cp_mac``.
+
+    A group and the congestion point itself take none, and of a cut frame the source is not known.
+    """
+    source = about.octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]
+    if len(about.octets) < HEADER_OCTETS or is_group(source) or source == cp_mac:
+        raise ValueError("the source of the frame that the message is about takes no messages")
+    return source
+
+
+def machine_of(mechanism: Mechanism, parameters: Mapping[Role, Parameters]) -> Machine:
+    """Return ``mechanism`` with ``parameters``; a role that they lack has its defaults."""
+    module, _, name = mechanism.machine.rpartition(":")
+    kind: type[Any] = getattr(importlib.import_module(module), name)
+    chosen = {role: parameters.get(role, part()) for role, part in mechanism.roles.items()}
+    made: Machine = kind(chosen)
+    made.name = mechanism.name
+    return made
+
+
+def total(records: Any, *names: str) -> dict[str, int]:
+    """Return the sums of the integer fields of ``records`` called ``names``."""
+    columns = np.asarray(records)
+    return {name: int(columns[name].sum()) for name in names}
+
+
+class StackedCongestionPoint(Struct):
+    """Two congestion points that know nothing of one another; ``first`` always comes first.
+
+    Each sees every frame as it came to the port.  Where one may post so many messages, both may post twice
+    as many.  Either may be two again.
+    """
+
+    first: CongestionPoint
+    second: CongestionPoint
+
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Pass the frame to both congestion points, which count, sample and answer it."""
+        self.first.on_arrival(arrival, outbox)
+        self.second.on_arrival(arrival, outbox)
+
+    def rewrite_tag(self, priority: int, tag: int) -> int:
+        """Return the tag as rewritten by the first congestion point, then by the second."""
+        return self.second.rewrite_tag(priority, self.first.rewrite_tag(priority, tag))
+
+    def on_dequeue(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Tell both congestion points that a frame left the queue."""
+        self.first.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
+        self.second.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
+
+    def next_timer_ns(self) -> int:
+        """Return when the first of both congestion points needs `on_timer`."""
+        return min(self.first.next_timer_ns(), self.second.next_timer_ns())
+
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Run the timers of each congestion point that are due."""
+        if self.first.next_timer_ns() <= now_ns:
+            self.first.on_timer(now_ns, qlens_octets, outbox)
+        if self.second.next_timer_ns() <= now_ns:
+            self.second.on_timer(now_ns, qlens_octets, outbox)
+
+
+class StackedMachine(Machine):
+    """The mechanism ``upper`` on a port that the congestion point of ``lower`` watches too."""
+
+    def __init__(self, upper: Machine, lower: Machine) -> None:
+        super().__init__(upper.parameters)
+        self.name = f"{upper.name} over {lower.name}"
+        self.knows_stations = upper.knows_stations or lower.knows_stations
+        for name in (
+            "flow_key", "flow_hash", "tag", "udp_messages", "messages", "kinds", "payloads",
+            "answers", "shown_fields", "shown_counters", "histogram_field", "feedback_label",
+            "set_point_octets",
+            "refusal_record", "probe_refusal_record",
+        ):  # fmt: skip
+            setattr(self, name, getattr(upper, name))
+        self._upper, self._lower = upper, lower
+
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return both congestion points as one."""
+        return StackedCongestionPoint(
+            self._upper.congestion_point(place, generator), self._lower.congestion_point(place, generator)
+        )
+
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Tell both congestion points the rate of the port's line."""
+        if isinstance(point, StackedCongestionPoint):
+            self._upper.set_capacity(point.first, capacity_bps)
+            self._lower.set_capacity(point.second, capacity_bps)
+
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+        """Return the senders of the upper mechanism."""
+        return self._upper.senders(place, generator)
+
+    def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
+        """Tell the senders of the upper mechanism of a flow's path."""
+        self._upper.set_path(senders, station, flow, hops=hops, flight_ns=flight_ns)
+
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+        """Return the receivers of the upper mechanism."""
+        return self._upper.receivers(place, generator)
+
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        """Return the frame as the upper mechanism makes it."""
+        return self._upper.frame(message, about, place)
+
+    def parse_feedback(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: PortContext,
+        refusals: Any,
+        *,
+        length_octets: int | None = None,
+    ) -> ParsedFeedback | None:
+        """Return the feedback as the upper mechanism parses it."""
+        return self._upper.parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
+
+    def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
+        """Return the probe as the upper mechanism parses it."""
+        return self._upper.parse_probe(octets, place, refusals)
+
+    def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
+        """Return the remarks on the upper mechanism's congestion point."""
+        return self._upper.remarks(point.first) if isinstance(point, StackedCongestionPoint) else ()
+
+    def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
+        """Return the duties of an edge of the upper mechanism's domain."""
+        return self._upper.domain_edge(place, port)
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the upper mechanism's machine."""
+        if isinstance(machine, StackedCongestionPoint):
+            machine = machine.first
+        return self._upper.counters(machine)
+
+    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
+        """Return the measurements of the upper mechanism's machine."""
+        return self._upper.gauges(machine)
+
+
+class NoControl(Machine):
+    """The mechanism that controls nothing: all its roles are idle."""

@@ -1,0 +1,328 @@
+"""The BCN congestion point: algorithms §2, on a plain state record.
+
+Used as ECM's (`mechanisms.ecm.congestion_point`): for each **arriving** frame that may be sampled::
+
+    if is_sample(state, settings, generator, octets, qlen_octets, enqueued):
+        feedback = sample(state, settings, generator, qlen_octets, tag_cpid)
+
+and a BCN message is sent if ``feedback.kind`` is not SILENT.  Every decision is exact in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.aimd.congestion_point import (
+    OFF_OCTETS,
+    SamplerSettings,
+    SamplingMeter,
+    Thresholds,
+    count,
+    delta_octets,
+    draw,
+    has_point,
+    new_states,
+    offset_octets,
+    set_sampling,
+    set_thresholds,
+    start,
+    truncated_quotient,
+    withhold,
+)
+from ecmproto.control.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
+from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.protocol import (
+    EVERY_STATION,
+    NO_CPID,
+    PAUSE_KIND,
+    Arrival,
+    Outbox,
+    flow_control_payload,
+    has_room,
+    post,
+)
+from ecmproto.control.mechanisms.bcn.parameters import BCNCongestionPointParameters
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.congestion_point import (
+    FlowControlSettings,
+    FlowControlState,
+    OccupancyMeter,
+    demand,
+    flow_control_settings,
+    judge,
+    next_timer_ns,
+    on_timer,
+)
+from ecmproto.control.mechanisms.pause.parameters import GenerationParameters
+from ecmproto.control.mechanisms.pause.reaction_point import ALL_PRIORITIES
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Draws, Random, Struct, payload_view
+from ecmproto.units import QUEUE_UNIT_OCTETS
+from ecmproto.wire.formats.bcn import NORMAL, STOP
+
+SILENT = -1
+"""What a sample makes the congestion point send when that is neither NORMAL nor STOP."""
+
+_UNIT_64 = WEIGHT_DENOMINATOR * WEIGHT_DENOMINATOR * QUEUE_UNIT_OCTETS
+"""One unit of 64 octets in the product of a feedback in 1/8 octet and Qscale in 1/8."""
+
+
+_KILO = 1000
+
+
+_LARGEST_CAPACITY_KBPS = 0xFFFFFFFF
+
+
+def capacity_kbps(capacity_bps: int) -> int:
+    """Return a link's capacity as messages carry it."""
+    return min(capacity_bps // _KILO, _LARGEST_CAPACITY_KBPS)
+
+
+class BCNPointState(SamplingMeter):
+    """The state of one congestion point, and counters of its samples by outcome; a record."""
+
+    normal: int
+    stops: int
+
+
+class BCNPointSettings(SamplerSettings, Thresholds):
+    """The parameters as the kernels read them; a record."""
+
+    weight_8: int
+    """w in 1/8."""
+    probability: float
+    """Pm; 0: frames are sampled by octets."""
+
+
+class BCNFeedback(NamedTuple):
+    """The result of one sample: the queue's state and the message to send."""
+
+    kind: int
+    """SILENT, NORMAL or STOP."""
+    qoff_octets: int
+    """Qlen − Qeq, clamped."""
+    qdelta_octets: int
+    """Clamped."""
+    e_8: int
+    """e in 1/8 octet, exact, before Qscale."""
+    e: int
+    """In units of 64 octets, times Qscale; positive means increase; 0 in a STOP."""
+
+
+def settings_record(parameters: BCNCongestionPointParameters) -> BCNPointSettings:
+    """Return the record of settings for ``parameters``."""
+    record = new_record(BCNPointSettings)
+    set_sampling(record, parameters, parameters.qmc_octets)
+    set_thresholds(record, parameters)
+    record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
+    record.probability = float(parameters.probability)
+    return record
+
+
+@inlined
+def is_sample(
+    state: BCNPointState,
+    settings: BCNPointSettings,
+    generator: Random,
+    octets: int,
+    qlen_octets: int,
+    enqueued: bool,
+) -> bool:
+    """Return whether an arrived frame is a sample: by chance with Pm, else as `count` has it."""
+    if settings.probability > 0.0:
+        return bool(generator.random() < settings.probability)
+    return count(state, settings, octets, qlen_octets, enqueued)
+
+
+@compiled
+def sample(
+    state: BCNPointState, settings: BCNPointSettings, generator: Random, qlen_octets: int, tag_cpid: int
+) -> BCNFeedback:
+    """Return the feedback for a sampled frame, and set up the next sample.
+
+    ``tag_cpid`` is the CPID of the sampled frame's RRT tag, 0 without one.  The previous Qlen follows at
+    every sample, whatever becomes of it.
+    """
+    draw(state, settings, generator)
+    qoff = offset_octets(settings, qlen_octets)
+    qdelta = delta_octets(settings, qlen_octets, state.qlen_old_octets)
+    state.qlen_old_octets = qlen_octets
+    state.samples += 1
+    e_8 = -(WEIGHT_DENOMINATOR * qoff + settings.weight_8 * qdelta)
+    if qlen_octets > settings.qsc_octets:
+        state.stops += 1
+        return BCNFeedback(STOP, qoff, qdelta, e_8, 0)
+    if qoff <= 0 and tag_cpid != state.cpid:
+        state.unassociated += 1
+        return BCNFeedback(SILENT, qoff, qdelta, e_8, 0)
+    if e_8 == 0:
+        state.balanced += 1
+        return BCNFeedback(SILENT, qoff, qdelta, e_8, 0)
+    e = truncated_quotient(e_8 * settings.qscale_8, _UNIT_64)
+    if e == 0:
+        state.truncated += 1
+        return BCNFeedback(SILENT, qoff, qdelta, e_8, 0)
+    state.normal += 1
+    return BCNFeedback(NORMAL, qoff, qdelta, e_8, e)
+
+
+_WHOLE_LINK = 0
+"""The class that PAUSE stops."""
+
+
+class PauseThreshold(Struct):
+    """The output queue compared with Qst, and the PAUSE state of the upstream ports, the same for all."""
+
+    meter: OccupancyMeter
+    told: FlowControlState
+    settings: FlowControlSettings
+
+
+def new_threshold(parameters: BCNCongestionPointParameters, link_rate_bps: int) -> PauseThreshold:
+    """Return the threshold with nobody paused; the upstream links are of ``link_rate_bps``."""
+    settings = flow_control_settings(GenerationParameters(pause_on="output"), rate_bps=link_rate_bps)
+    settings.high_octets = parameters.qst_octets or OFF_OCTETS
+    settings.low_octets = parameters.qst_low_octets
+    return PauseThreshold(new_record(OccupancyMeter), new_record(FlowControlState), settings)
+
+
+@compiled
+def _tell(now_ns: int, port_octets: int, quanta: int, outbox: Outbox) -> None:
+    message = post(outbox, PAUSE_KIND, now_ns, EVERY_STATION, -1, 0)
+    message.qlen_octets = port_octets
+    fields = flow_control_payload(message)
+    fields.enable_vector = ALL_PRIORITIES
+    fields.quanta = quanta
+
+
+@compiled
+def watch(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outbox) -> None:
+    """Post the PAUSE that a change of the output queue to ``port_octets`` asks for, if it does."""
+    change = judge(threshold.meter, threshold.settings, port_octets)
+    if change != 0:
+        signal = demand(threshold.told, threshold.settings, now_ns, _WHOLE_LINK, change)
+        _tell(now_ns, port_octets, signal.quanta, outbox)
+
+
+@compiled
+def refresh(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outbox) -> None:
+    """Post the PAUSE anew if that is due and there is room."""
+    if has_room(outbox, 1):
+        signal = on_timer(threshold.told, threshold.settings, now_ns)
+        if signal.enable_vector != 0:
+            _tell(now_ns, port_octets, signal.quanta, outbox)
+
+
+KIND_OF_TYPE = 1
+"""How far a kind of message is from the Type on the wire."""
+BCN_KIND, BCN_STOP_KIND = NORMAL + KIND_OF_TYPE, STOP + KIND_OF_TYPE
+
+
+class BCNPayload:
+    """The payload of a BCN message, in the units of the wire; a record."""
+
+    cpid: int
+    """As `ecmproto.control.mechanisms.api.protocol` has it."""
+    e: int
+    capacity: int
+
+
+bcn_payload = payload_view(BCNPayload, "payload")
+
+
+class BCNPoints(Struct):
+    """The congestion points of a port, by priority, and the threshold above which all of it is paused."""
+
+    states: Sequence[BCNPointState]
+    has_point: NDArray[np.bool_]
+    capacity_kbps: int
+    settings: BCNPointSettings
+    generator: Draws
+    pauses: bool
+    threshold: PauseThreshold
+
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled.
+
+        Post PAUSE if it brought the output queue above Qst.
+        """
+        if self.pauses:
+            watch(self.threshold, arrival.now_ns, arrival.port_octets, outbox)
+        priority, qlen_octets = arrival.priority, arrival.qlen_octets
+        if not (arrival.sampled and self.has_point[priority]):
+            return
+        state = self.states[priority]
+        if not is_sample(state, self.settings, self.generator, arrival.octets, qlen_octets, arrival.enqueued):
+            return
+        tag_cpid = arrival.tag if arrival.tagged else NO_CPID
+        found = sample(state, self.settings, self.generator, qlen_octets, tag_cpid)
+        kind = found.kind + KIND_OF_TYPE
+        message = post(outbox, kind, arrival.now_ns, arrival.station, arrival.flow, priority)
+        message.qlen_octets = qlen_octets
+        message.qoff_octets = found.qoff_octets
+        message.qdelta_octets = found.qdelta_octets
+        message.fb_octets = feedback_octets(self.settings, found)
+        fields = bcn_payload(message)
+        fields.cpid = state.cpid
+        fields.e = found.e
+        fields.capacity = self.capacity_kbps
+        withhold(message, arrival, state)
+
+    def rewrite_tag(self, priority: int, tag: int) -> int:
+        """Return the RRT tag's CPID as it came."""
+        return tag
+
+    def on_dequeue(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Post the end of the pause if the frame brought the output queue down to the XON threshold."""
+        if self.pauses:
+            watch(self.threshold, now_ns, port_octets, outbox)
+
+    def next_timer_ns(self) -> int:
+        """Return when the PAUSE is next refreshed, NEVER_NS while there is none."""
+        return next_timer_ns(self.threshold.told) if self.threshold.meter.above == 1 else NEVER_NS
+
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Refresh the PAUSE if it is due."""
+        refresh(self.threshold, now_ns, qlens_octets.sum(), outbox)
+
+
+@inlined
+def feedback_octets(settings: BCNPointSettings, found: BCNFeedback) -> float:
+    """Return e of the clamped values; that of a STOP is the least there is."""
+    e_8 = found.e_8
+    if found.kind == STOP:
+        e_8 = -settings.qeq_octets * (WEIGHT_DENOMINATOR + 2 * settings.weight_8)
+    return e_8 / WEIGHT_DENOMINATOR
+
+
+def new_points(
+    parameters: BCNCongestionPointParameters, place: PortContext, generator: np.random.Generator
+) -> BCNPoints:
+    """Return the congestion points of a port, started, with nobody paused."""
+    points = BCNPoints(
+        new_states(BCNPointState, place.cp_mac),
+        has_point(parameters.enabled),
+        capacity_kbps(place.rate_bps),
+        settings_record(parameters),
+        Draws(generator),
+        parameters.qst_octets > 0,
+        new_threshold(parameters, place.link_rate_bps),
+    )
+    for priority in sorted(parameters.enabled):
+        start(points.states[priority], points.settings, points.generator)
+    return points
+
+
+def point_counters(points: BCNPoints) -> dict[str, int]:
+    """Return the counters of all congestion points and of the threshold, added up, by name."""
+    found = total(
+        points.states, "samples", "normal", "stops", "balanced", "unassociated", "truncated", "unanswerable"
+    )
+    return found | total(points.threshold.told, "xoff_frames", "xon_frames", "refresh_frames")

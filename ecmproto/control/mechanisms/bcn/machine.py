@@ -1,0 +1,71 @@
+"""BCN's messages, and its machine (S004 Figs 2 and 3; wire-formats 5)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from ecmproto.control.mechanisms.aimd.machine import AIMDMachine
+from ecmproto.control.mechanisms.aimd.reaction_point import new_stations
+from ecmproto.control.mechanisms.api.frames import MessageFormat
+from ecmproto.control.mechanisms.api.machine import PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.protocol import PAUSE_KIND, CongestionPoint, Message, Receivers, Senders
+from ecmproto.control.mechanisms.bcn.congestion_point import (
+    BCN_KIND,
+    BCN_STOP_KIND,
+    BCNPayload,
+    BCNPoints,
+    new_points,
+    point_counters,
+)
+from ecmproto.control.mechanisms.bcn.reaction_point import BCNStations, settings_record
+from ecmproto.control.mechanisms.pause.messages import flow_control_frame
+from ecmproto.wire.codec import BCN, RRTTag
+from ecmproto.wire.codec.tags import TagFormat
+from ecmproto.wire.formats.bcn import NORMAL, STOP
+
+PROTOCOL = 1
+"""BCN in the discriminator word."""
+
+
+class BCNMachine(AIMDMachine):
+    """Enhanced BCN with its parameters set."""
+
+    tag = TagFormat(format=RRTTag, tag="cpid", constants={"protocol": PROTOCOL})
+    message = BCN
+    messages = MappingProxyType(
+        {
+            BCN_KIND: MessageFormat(format=BCN, payload=BCNPayload, constants={"type": NORMAL}),
+            BCN_STOP_KIND: MessageFormat(
+                format=BCN, payload=BCNPayload, name="BCN STOP", constants={"type": STOP}
+            ),
+        }
+    )
+    feedback_label = "e"
+
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return one congestion point for each enabled priority; above Qst they pause all stations."""
+        return new_points(self._cp, place, generator)
+
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+        """Return reaction points without active limiters.
+
+        Raises ParameterError if the floor is above the initial rate on the stations' links.
+        """
+        settings = settings_record(self._rp, place.link_rate_bps)
+        return new_stations(BCNStations, self._rp, settings, place, generator)
+
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        """Return the BCN message or the PAUSE; raises as the family's."""
+        if message.kind == PAUSE_KIND:
+            return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
+        return super().frame(message, about, place)
+
+    def admits(self, layer: BCN) -> bool:
+        """Return whether it has a capacity, where Ru follows the congested link's."""
+        return layer.capacity > 0 or not self._rp.capacity_scaling
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the congestion points or the reaction points."""
+        return point_counters(machine) if isinstance(machine, BCNPoints) else super().counters(machine)

@@ -1,0 +1,94 @@
+"""Parameters of enhanced BCN (S004); what S004 leaves open is as in ECM (algorithms §2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ecmproto.control.mechanisms.aimd import parameters as aimd
+from ecmproto.control.mechanisms.aimd.parameters import (
+    UNSET,
+    AIMDEdgeParameters,
+    feedback_weight,
+    sampled_often,
+)
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import MOST_OCTETS, flag, octets, rate, ratio
+from ecmproto.errors import ParameterError
+from ecmproto.units import format_octets
+
+_MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
+    """The parameters of a BCN congestion point.  Raises ParameterError on values that do not go together."""
+
+    weight: float = feedback_weight(
+        source="S004 eq. 1, VI; range of S000 3.3.1",
+        doc="weight of the queue's change against its offset in the feedback e",
+    )  # fmt: skip
+    probability: float = ratio(
+        "pm", 0.0, (0, 1), source="S004 III (Pm)",
+        doc="probability with which each arriving frame is sampled, whatever its length and the queue; 0 "
+        "samples by octets instead, as sf, sr and sscale say",
+    )  # fmt: skip
+    qst_octets: int = octets(
+        "qst", 0, (0, MOST_OCTETS), source="S004 IV.A",
+        doc="queue length above which the upstream ports are sent PAUSE (Qst); 0 turns it off",
+    )  # fmt: skip
+    qst_low_octets: int = octets(
+        "qst_low", UNSET, (0, MOST_OCTETS), source="choice (S004 IV.B: some predefined level)",
+        doc="queue length at or below which they may send again, less than qst; by default qsc or qeq",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the fields and Qsc < Qst; raises ParameterError."""
+        if self.qst_low_octets is UNSET:
+            object.__setattr__(self, "qst_low_octets", self.qsc_octets or self.qeq_octets)
+        aimd.AIMDCongestionPointParameters.__post_init__(self)
+        if not self.qst_octets:
+            return
+        for name, threshold in (("qsc", self.qsc_octets), ("qst_low", self.qst_low_octets)):
+            if threshold >= self.qst_octets:
+                needed = f"less than qst ({format_octets(self.qst_octets)})"
+                raise ParameterError(name=name, needed=needed, got=format_octets(threshold))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
+    """The parameters of a BCN reaction point.  Raises ParameterError on a value out of its range."""
+
+    rate_unit_bps: int = rate(
+        "ru", 4 * _MB, (10_000, 100 * _MB), source="S004 VI; algorithms §2",
+        doc="rate unit Ru of an increase, for a congested link of 10 Gb/s",
+    )  # fmt: skip
+    capacity_scaling: bool = flag(
+        "capacity_scaling", True, source="S004 VI.C",
+        doc="whether Ru follows the congested link's capacity, as enhanced BCN has it",
+    )  # fmt: skip
+    floor_bps: int = rate(
+        "floor", _MB, (1_000, 1_000 * _MB), source="algorithms §2",
+        doc="no limiter's rate falls below it, except to 0 in a time-out",
+    )  # fmt: skip
+    self_increase_bps: int = rate(
+        "rd", _MB, (0, 100 * _MB), step=_MB, source="S000 3.3.1 (Rd); S004 does not mention it",
+        doc="what a limiter gains at each self-increase; 0 turns it off",
+    )  # fmt: skip
+
+
+def _low_rate(rate_bps: int) -> list[str]:
+    return ["rp.td=10ms", *sampled_often(rate_bps)]
+
+
+BCN = Mechanism(
+    name="bcn",
+    title="Backward Congestion Notification, enhanced with the link's capacity",
+    source="S004",
+    machine="ecmproto.control.mechanisms.bcn.machine:BCNMachine",
+    low_rate=_low_rate,
+    roles={
+        Role.CONGESTION_POINT: BCNCongestionPointParameters,
+        Role.REACTION_POINT: BCNReactionPointParameters,
+        Role.EDGE: AIMDEdgeParameters,
+    },
+)

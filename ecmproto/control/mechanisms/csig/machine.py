@@ -1,0 +1,167 @@
+"""CSIG's congestion point and its machine; there is no reaction point, and tags stay in their frames.
+
+A tag asks for one of four signals.  When its frame is enqueued, the port compares the value that it has
+itself with the tag's and puts in its own, and its locator, where that says more of the path: the least
+available bandwidth, the least share of capacity that is available, the greatest delay, the deepest queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, total
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import (
+    Arrival,
+    CongestionPoint,
+    NullCongestionPoint,
+    Outbox,
+    Receivers,
+    Senders,
+)
+from ecmproto.control.mechanisms.csig.parameters import CSIGParameters
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record, record_from
+from ecmproto.units import NS_PER_S
+from ecmproto.wire.codec.tags import TagFormat
+from ecmproto.wire.formats.csig import AVAILABLE, CSIG, DELAY, DEPTH, SHARE
+
+LARGEST_BUCKET = 31
+_BUCKET_BITS, _LOCATOR_BITS = 5, 7
+_OCTET_BITS = 8
+
+
+class CSIGState:
+    """The state of a port, and its counters; a record (``kernels.record``)."""
+
+    capacity_bps: float
+    begun_ns: int
+    """When the interval began in which octets are counted."""
+    sent_octets: int
+    available_bps: float
+    """In the interval before."""
+    qlen_octets: int
+    port_octets: int
+    """When the last frame came: what waits in its priority's queue, and in all, with it."""
+    tagged_frames: int
+    replaced_frames: int
+    """Those of them whose value and locator became the port's."""
+
+
+class CSIGSettings:
+    """The parameters as the kernels read them; a record."""
+
+    interval_ns: int
+    rate_step_bps: float
+    """0: a thirty-first of the capacity."""
+    delay_step_ns: int
+    depth_step_octets: int
+    locator: int
+
+
+@inlined
+def advance(state: CSIGState, settings: CSIGSettings, now_ns: int) -> None:
+    """Begin a new interval if the one that octets are counted in is over."""
+    intervals = (now_ns - state.begun_ns) // settings.interval_ns
+    if intervals <= 0:
+        return
+    sent_bps = float(_OCTET_BITS * state.sent_octets) * NS_PER_S / settings.interval_ns
+    # After more than one, nothing was sent in the last.
+    state.available_bps = max(0.0, state.capacity_bps - sent_bps) if intervals == 1 else state.capacity_bps
+    state.sent_octets = 0
+    state.begun_ns += intervals * settings.interval_ns
+
+
+@compiled
+def bucket(state: CSIGState, settings: CSIGSettings, signal: int) -> int:
+    """Return the port's own value of a signal, 0 to 31; −1 for a signal that there is not."""
+    if signal == AVAILABLE and settings.rate_step_bps > 0.0:
+        value = int(state.available_bps / settings.rate_step_bps)
+    elif signal in (AVAILABLE, SHARE):
+        value = int(LARGEST_BUCKET * state.available_bps / state.capacity_bps)
+    elif signal == DELAY:
+        delay_ns = float(_OCTET_BITS * state.port_octets) * NS_PER_S / state.capacity_bps
+        value = int(delay_ns / settings.delay_step_ns)
+    elif signal == DEPTH:
+        value = state.qlen_octets // settings.depth_step_octets
+    else:
+        return -1
+    return min(LARGEST_BUCKET, value)
+
+
+class CSIGPort(NullCongestionPoint):
+    """The congestion point of a port."""
+
+    state: CSIGState
+    settings: CSIGSettings
+
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Note the queues as they are with a frame that was just enqueued."""
+        advance(self.state, self.settings, arrival.now_ns)
+        self.state.qlen_octets = arrival.qlen_octets
+        self.state.port_octets = arrival.port_octets
+
+    def rewrite_tag(self, priority: int, tag: int) -> int:
+        """Return the tag with the port's own value and locator where that says more of the path."""
+        state, settings = self.state, self.settings
+        signal = tag >> (_BUCKET_BITS + _LOCATOR_BITS)
+        value = tag >> _LOCATOR_BITS & LARGEST_BUCKET
+        own = bucket(state, settings, signal)
+        state.tagged_frames += 1
+        if own < 0:
+            return tag
+        says_more = own < value if signal in (AVAILABLE, SHARE) else own > value
+        if not says_more:
+            return tag
+        state.replaced_frames += 1
+        return (signal << _BUCKET_BITS | own) << _LOCATOR_BITS | settings.locator
+
+    def on_dequeue(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Count a frame that left the port."""
+        advance(self.state, self.settings, now_ns)
+        self.state.sent_octets += octets
+
+
+class CSIGMachine(Machine):
+    """CSIG with its parameters set."""
+
+    tag = TagFormat(format=CSIG, tag=("t", "s", "lm"))
+    shown_counters = ("tagged_frames", "replaced_frames")
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: CSIGParameters = parameters[Role.CONGESTION_POINT]
+
+    @property
+    def strips_tags(self) -> bool:
+        """No edge takes the tags out: they are for the receiver."""
+        return False
+
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return the port's congestion point."""
+        locator = self._cp.locator or place.cp_mac[-1] & (1 << _LOCATOR_BITS) - 1
+        settings, state = record_from(CSIGSettings, self._cp, locator=locator), new_record(CSIGState)
+        state.capacity_bps = state.available_bps = place.rate_bps
+        return CSIGPort(state, settings)
+
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Have signals be of the line's new rate."""
+        if isinstance(point, CSIGPort):
+            point.state.capacity_bps = capacity_bps
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the congestion point's counters."""
+        return total(machine.state, *self.shown_counters) if isinstance(machine, CSIGPort) else {}
+
+    def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
+        """Return a line where no frame brought a tag."""
+        if not isinstance(point, CSIGPort) or point.state.tagged_frames:
+            return ()
+        return (
+            "CSIG wrote nothing: no frame brought a tag of its EtherType (as in --ethertype csig=0x9900)",
+        )

@@ -1,0 +1,86 @@
+"""Parameters of DBP: FECN's switch and source with the reports' interval, and the destination's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import Parameters, count, duration, redeclared
+from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParameters, SourceParameters
+from ecmproto.errors import ParameterError
+
+_S002 = "S002 (M. Seaman's proposal; 10 ms here)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DBPCongestionPointParameters(FECNCongestionPointParameters):
+    """The parameters of a switch: FECN's, with T at 10 ms.
+
+    Raises ParameterError on a value out of its range, or if Qeq is not below Qsc.
+    """
+
+    interval_ns: int = redeclared(
+        FECNCongestionPointParameters, "interval_ns", 10_000_000, source="S002; algorithms 5"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DBPReactionPointParameters(SourceParameters):
+    """The parameters of a source: FECN's, without those of tagging.
+
+    Raises ParameterError on a value out of its range.
+    """
+
+    idle_ns: int = redeclared(SourceParameters, "idle_ns", 20_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DBPEdgeParameters(Parameters):
+    """The parameters of a destination.
+
+    Raises ParameterError on a value out of its range, or if sources would be forgotten between two reports.
+    """
+
+    report_interval_ns: int = duration(
+        "report_interval", 10_000_000, (1_000, 1_000_000_000), source=_S002,
+        doc="time between two rate reports to an active source",
+    )  # fmt: skip
+    active_ns: int = duration(
+        "active", 20_000_000, (1_000, 10_000_000_000), source="algorithms 5",
+        doc="a source is active if data came from it within this time",
+    )  # fmt: skip
+    sources: int = count(
+        "sources", 1_024, (1, 1_000_000), source="choice",
+        doc="sources that a destination can report to; others get no reports",
+    )  # fmt: skip
+    report_priority: int = count(
+        "report_priority", 7, (0, 7), source="wire-formats 1.2 (choice)",
+        doc="priority of a rate report in its outermost VLAN tag",
+    )  # fmt: skip
+    random_phase: bool = redeclared(
+        FECNCongestionPointParameters, "random_phase",
+        doc="whether reports start at a random phase instead of at multiples of their interval",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check every field, and the two times against each other; raises ParameterError."""
+        Parameters.__post_init__(self)
+        if self.active_ns < self.report_interval_ns:
+            raise ParameterError(
+                name="active",
+                needed=f"at least report_interval ({self.report_interval_ns} ns)",
+                got=f"{self.active_ns} ns",
+            )
+
+
+DBP = Mechanism(
+    name="dbp",
+    title="Destination-based probing: rate reports on the way back",
+    source="S002 (M. Seaman's proposal), with the switch of S003",
+    machine="ecmproto.control.mechanisms.dbp.machine:DBPMachine",
+    roles={
+        Role.CONGESTION_POINT: DBPCongestionPointParameters,
+        Role.REACTION_POINT: DBPReactionPointParameters,
+        Role.EDGE: DBPEdgeParameters,
+    },
+)

@@ -1,0 +1,126 @@
+"""DCQCN's machine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.frames import is_group, outer_vlan
+from ecmproto.control.mechanisms.api.machine import (
+    AboutFlow,
+    Machine,
+    MessageDiscards,
+    ParsedFeedback,
+    PortContext,
+    SampledFrame,
+)
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders
+from ecmproto.control.mechanisms.dcqcn.congestion_point import DCQCNPort, new_port, port_counters
+from ecmproto.control.mechanisms.dcqcn.messages import is_sound, notification
+from ecmproto.control.mechanisms.dcqcn.notification_point import (
+    CNP_KIND,
+    DCQCNReceivers,
+    new_receivers,
+    receiver_counters,
+)
+from ecmproto.control.mechanisms.dcqcn.parameters import (
+    BY_VARIANT,
+    DCQCNCongestionPointParameters,
+    DCQCNEdgeParameters,
+    DCQCNReactionPointParameters,
+)
+from ecmproto.control.mechanisms.dcqcn.reaction_point import DCQCNStations, new_stations, station_counters
+from ecmproto.wire.codec import Ethernet, IPv4, IPv6, decode_lax
+from ecmproto.wire.codec.tags import ECNField
+from ecmproto.wire.flow import FlowKey, QueuePair
+from ecmproto.wire.formats.infiniband import CNP, CNP_OPCODE, ROCE_PORT
+
+
+class DCQCNMachine(Machine):
+    """DCQCN with its parameters set."""
+
+    flow_key = FlowKey(vlan=True, dst=True, priority=True, conversation=True)
+    tag = ECNField()
+    udp_messages = (ROCE_PORT, CNP_OPCODE)
+    kinds = MappingProxyType({CNP_KIND: "CNP"})
+    answers = frozenset({CNP_KIND})
+    shown_counters = ("ect_frames", "marked_frames", "ce_frames", "not_ect_frames")
+    refusal_record = MessageDiscards
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: DCQCNCongestionPointParameters = parameters[Role.CONGESTION_POINT]
+        self._rp: DCQCNReactionPointParameters = parameters[Role.REACTION_POINT]
+        self._edge: DCQCNEdgeParameters = parameters[Role.EDGE]
+
+    def parameters_as_text(self) -> dict[str, dict[str, str]]:
+        """Return the values of all parameters, those that the variant decides as it does."""
+        rp = self._rp
+        decided: dict[str, Any] = {name: rp.of_variant(name) for name in BY_VARIANT}
+        return super().parameters_as_text() | {
+            Role.REACTION_POINT.value: dataclasses.replace(rp, **decided).as_text()
+        }
+
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return the port's congestion point."""
+        return new_port(self._cp, place, generator)
+
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+        """Return reaction points that had no CNP yet."""
+        return new_stations(self._rp, place)
+
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+        """Return notification points."""
+        return new_receivers(self._edge, place)
+
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        """Return the CNP."""
+        return notification(about, parameters=self._edge, cp_mac=place.cp_mac, ethertypes=place.ethertypes)
+
+    def parse_feedback(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: PortContext,
+        refusals: MessageDiscards,
+        *,
+        length_octets: int | None = None,
+    ) -> ParsedFeedback | None:
+        """Return the feedback in a CNP, about the queue pair that it names."""
+        frame = decode_lax(octets, original_octets=length_octets, ethertypes=place.ethertypes)
+        found, packet = frame.get(CNP), frame.get(IPv4) or frame.get(IPv6)
+        if found is None or packet is None:
+            refusals.malformed += frame.error is not None and frame.error.layer == CNP.prefix
+            return None
+        header = frame[Ethernet]
+        if is_group(header.dst):
+            refusals.group_address += 1
+        elif header.dst != station_mac:
+            refusals.foreign_address += 1
+        elif not is_sound(frame, octets):
+            refusals.malformed += 1
+        else:
+            vlan = outer_vlan(frame)
+            named = QueuePair(packet.dst, packet.src, found.qp)
+            about = AboutFlow(header.src, None if vlan is None else vlan.id, None, queue_pair=named)
+            return ParsedFeedback({"kind": CNP_KIND}, about)
+        return None
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the congestion point, the stations or the notification points."""
+        if isinstance(machine, DCQCNPort):
+            return port_counters(machine)
+        if isinstance(machine, DCQCNReceivers):
+            return receiver_counters(machine)
+        return station_counters(machine) if isinstance(machine, DCQCNStations) else {}
+
+    def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
+        """Return a line where no frame could be marked."""
+        if not isinstance(point, DCQCNPort) or point.state.ect_frames or not point.state.not_ect_frames:
+            return ()
+        return (f"DCQCN never marked: {point.state.not_ect_frames:,} frames are not ECT",)

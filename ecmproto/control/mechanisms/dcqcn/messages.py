@@ -1,0 +1,73 @@
+"""DCQCN's CNPs, made and read."""
+
+from __future__ import annotations
+
+from ecmproto.control.mechanisms.api.frames import ADDRESS_OCTETS, framed, headers, is_group
+from ecmproto.control.mechanisms.api.machine import SampledFrame, source_of
+from ecmproto.control.mechanisms.dcqcn.parameters import DCQCNEdgeParameters
+from ecmproto.wire.codec import TCP, UDP, EtherTypes, Frame, IPv4, IPv6, decode_lax
+from ecmproto.wire.flow import Conversation
+from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.infiniband import BTH, CNP, DEFAULT_P_KEY, ICRC, ROCE_PORT
+from ecmproto.wire.formats.ip import Extension
+
+_UNKNOWN_LENGTH = 1 << 30
+_SOURCE_PORT = 49_152
+_ECN_BITS = 2
+
+
+def notification(
+    about: SampledFrame, *, parameters: DCQCNEdgeParameters, cp_mac: bytes, ethertypes: EtherTypes = DEFAULT
+) -> bytes:
+    """Return the CNP about a frame's flow, padded to 60 octets, without FCS.
+
+    It goes from the frame's destination to its source, behind the same VLAN tags, to the queue pair that the
+    source knows the flow by (0 if no acknowledge has told it); where packets are not RoCEv2's, to the number
+    that stands in for it.  ValueError for a frame that is not IP, or whose source takes no messages.
+    """
+    source, destination = source_of(about, cp_mac), about.octets[:ADDRESS_OCTETS]
+    frame = decode_lax(about.octets, original_octets=_UNKNOWN_LENGTH, ethertypes=ethertypes)
+    packet, transport, data = (
+        frame.get(IPv4) or frame.get(IPv6),
+        frame.get(UDP) or frame.get(TCP),
+        frame.get(BTH),
+    )
+    if packet is None:
+        raise ValueError("a CNP is about an IP packet")
+    near, far = (transport.srcport, transport.dstport) if transport is not None else (0, 0)
+    queue_pair, p_key = about.queue_pair, DEFAULT_P_KEY
+    if data is not None:
+        p_key = data.p_key
+    elif not queue_pair:
+        first = packet.proto if isinstance(packet, IPv4) else packet.nxt
+        protocol = [first, *(header.nxt for header in frame.all(Extension))][-1]
+        queue_pair = Conversation(packet.src, packet.dst, protocol, near, far, None).stand_in
+    field = parameters.cnp_dscp << _ECN_BITS
+    answer = (
+        IPv4(src=packet.dst, dst=packet.src, dsfield=field)
+        if isinstance(packet, IPv4)
+        else IPv6(src=packet.dst, dst=packet.src, tclass=field)
+    )
+    return framed(
+        answer,
+        headers(about.octets, ethertypes),
+        dst=source,
+        src=cp_mac if is_group(destination) else destination,
+        priority=parameters.cnp_priority,
+        behind=(
+            UDP(srcport=near or _SOURCE_PORT, dstport=ROCE_PORT),
+            CNP(qp=queue_pair, p_key=p_key),
+            ICRC(),
+        ),
+        ethertypes=ethertypes,
+    )
+
+
+def is_sound(frame: Frame, octets: bytes) -> bool:
+    """Return whether the invariant CRC of a packet is right, as far as it was captured."""
+    check = frame.get(ICRC)
+    if check is None:
+        return True
+    at = frame.layers.index(check)
+    compute = ICRC.covering(frame.layers[:at], frame.boundaries()[: at + 1])
+    return compute is None or compute(octets) == check.crc

@@ -1,0 +1,98 @@
+"""The DCQCN notification point: a CNP for a marked frame, unless one was sent a moment ago."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.protocol import Delivery, Outbox, post
+from ecmproto.control.mechanisms.dcqcn.parameters import ADDRESS, PORT, SCOPES, DCQCNEdgeParameters
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.kernel import inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Struct
+from ecmproto.wire.formats.ip import CE
+
+CNP_KIND = 1
+_LONG_AGO_NS = -(2**61)
+_PER_QP, _PER_ADDRESS, _PER_PORT = range(len(SCOPES))
+
+
+class DCQCNReceiverCounts:
+    """Counters of notification points; a record (``kernels.record``)."""
+
+    delivered_frames: int
+    ce_frames: int
+    """Marked frames; each was answered, or is one of the next."""
+    cnps: int
+    suppressed: int
+    """Marked frames within the interval of a CNP."""
+
+
+@inlined
+def is_due(sent_ns: NDArray[np.int64], place: int, now_ns: int, interval_ns: int) -> bool:
+    """Return whether a marked frame at ``now_ns`` makes a CNP, which counts as sent then."""
+    if now_ns - sent_ns[place] < interval_ns:
+        return False
+    sent_ns[place] = now_ns
+    return True
+
+
+class DCQCNReceivers(Struct):
+    """The notification points behind the port."""
+
+    counts: DCQCNReceiverCounts
+    sent_ns: NDArray[np.int64]
+    """When the last CNP was sent, by what the interval is for."""
+    interval_ns: int
+    scope: int
+    stations: int
+    flows_each: int
+
+    def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
+        """Post a CNP about a marked frame, if one is due."""
+        counts = self.counts
+        counts.delivered_frames += 1
+        if not delivery.tagged or delivery.tag != CE or delivery.probe:
+            return
+        counts.ce_frames += 1
+        if self.scope == _PER_QP:
+            place = delivery.station * self.flows_each + delivery.flow
+        elif self.scope == _PER_ADDRESS:
+            place = max(0, delivery.destination) * self.stations + delivery.station
+        else:
+            place = max(0, delivery.destination)
+        if not is_due(self.sent_ns, place, delivery.now_ns, self.interval_ns):
+            counts.suppressed += 1
+            return
+        counts.cnps += 1
+        post(outbox, CNP_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority)
+
+    def next_report_ns(self) -> int:
+        """Return NEVER_NS."""
+        return NEVER_NS
+
+    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
+        """Do nothing: a notification point speaks only when a marked frame comes."""
+
+
+def new_receivers(parameters: DCQCNEdgeParameters, place: PortContext) -> DCQCNReceivers:
+    """Return notification points that have sent nothing yet."""
+    places = place.stations * place.flows
+    if parameters.per == ADDRESS:
+        places = place.stations * place.stations
+    elif parameters.per == PORT:
+        places = place.stations
+    sent_ns = np.full(max(1, places), _LONG_AGO_NS, np.int64)
+    return DCQCNReceivers(
+        new_record(DCQCNReceiverCounts), sent_ns, parameters.interval_ns, SCOPES.index(parameters.per),
+        place.stations, place.flows,
+    )  # fmt: skip
+
+
+def receiver_counters(receivers: DCQCNReceivers) -> dict[str, Any]:
+    """Return the counters of notification points, by name."""
+    return total(receivers.counts, "delivered_frames", "ce_frames", "cnps", "suppressed")

@@ -1,0 +1,236 @@
+"""Parameters of DCQCN.  A default that the rate or the variant decides is 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import (
+    MOST_OCTETS,
+    Parameters,
+    choice,
+    count,
+    duration,
+    flag,
+    octets,
+    rate,
+    ratio,
+)
+from ecmproto.errors import ParameterError
+from ecmproto.units import exact_octets, format_rate
+
+_PAPER = "Zhu et al., SIGCOMM 2015"
+_NIC = "network cards, as a well-known simulator of RDMA networks has them"
+_CHOICE = "choice"
+_MBPS = 10**6
+_MOST_BPS = 4_294_967_295 * _MBPS
+_MOST_NS = 10**12
+
+_REFERENCE_BPS = 25 * 10**9
+_REFERENCE_KMIN, _REFERENCE_KMAX = 100_000, 400_000
+"""Of a port of that rate; other ports have theirs in proportion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DCQCNCongestionPointParameters(Parameters):
+    """The parameters of a port that marks frames.
+
+    Raises ParameterError on a value out of its range, and when Kmin is above Kmax.
+    """
+
+    kmin_octets: int = octets(
+        "kmin", 0, (0, MOST_OCTETS), source=f"{_PAPER} K_min (5 kB at 40 Gb/s); vendors' 100 kB at 25 Gb/s",
+        doc="queue length up to which no frame is marked; 0: 4 kB for each Gb/s of the port",
+    )  # fmt: skip
+    kmax_octets: int = octets(
+        "kmax", 0, (0, MOST_OCTETS), source=f"{_PAPER} K_max (200 kB at 40 Gb/s); vendors' 400 kB at 25 Gb/s",
+        doc="queue length above which every ECT frame is marked; 0: 16 kB for each Gb/s of the port",
+    )  # fmt: skip
+    pmax: float = ratio(
+        "pmax", 0.2, (0, 1), source=f"{_PAPER} P_max (0.01); vendors' 0.2",
+        doc="probability of a mark at Kmax; below, it grows linearly from 0 at Kmin",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check every field and the order of the thresholds; raises ParameterError."""
+        Parameters.__post_init__(self)
+        if self.kmin_octets and self.kmax_octets:
+            _check_thresholds(self.kmin_octets, self.kmax_octets)
+
+    def thresholds_octets(self, rate_bps: int) -> tuple[int, int]:
+        """Return Kmin and Kmax of a port; raises ParameterError if the first is above the other."""
+        kmin = self.kmin_octets or max(1, _REFERENCE_KMIN * rate_bps // _REFERENCE_BPS)
+        kmax = self.kmax_octets or max(1, _REFERENCE_KMAX * rate_bps // _REFERENCE_BPS)
+        _check_thresholds(kmin, kmax)
+        return kmin, kmax
+
+
+def _check_thresholds(kmin: int, kmax: int) -> None:
+    if kmin > kmax:
+        raise ParameterError(
+            name="kmin", needed=f"at most kmax, {exact_octets(kmax)}", got=exact_octets(kmin)
+        )
+
+
+PAPER, NIC = "paper", "nic"
+"""The two reaction points: the publication's, and that of network cards."""
+
+BY_VARIANT = {
+    "threshold": (5, 1),
+    "timer_ns": (55_000, 300_000),
+    "alpha_interval_ns": (55_000, 1_000),
+    "ai_rate_bps": (40 * _MBPS, 50 * _MBPS),
+    "hai_rate_bps": (400 * _MBPS, 100 * _MBPS),
+    "min_rate_bps": (10 * _MBPS, 100 * _MBPS),
+}
+"""The defaults of the paper's variant, and of the cards'."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DCQCNReactionPointParameters(Parameters):
+    """The parameters of a station's reaction points, one a queue pair."""
+
+    variant: str = choice(
+        "variant", PAPER, (PAPER, NIC), source=f"{_PAPER}; {_NIC}",
+        doc="which reaction point: the paper's cuts at each CNP and recovers by a timer and a byte counter; "
+        "cards' looks for CNPs at intervals and recovers by a timer",
+    )  # fmt: skip
+    g: float = ratio(
+        "g", 1 / 256, (2**-20, 1), source=f"{_PAPER} g; {_NIC}",
+        doc="gain of the average α: the share of a new observation in it",
+    )  # fmt: skip
+    threshold: int = count(
+        "f", 0, (0, 1_000), source=f"{_PAPER} F = 5; {_NIC}: 1",
+        doc="stage that ends fast recovery; 0: the variant's, 5 or 1",
+    )  # fmt: skip
+    timer_ns: int = duration(
+        "timer", 0, (0, _MOST_NS), source=f"{_PAPER} T = 55 µs; {_NIC}: 300 µs",
+        doc="time of a stage of the increase; 0: the variant's, 55 µs or 300 µs",
+    )  # fmt: skip
+    byte_counter_octets: int = octets(
+        "byte_counter", 10_000_000, (1, MOST_OCTETS), source=f"{_PAPER} B",
+        doc="octets sent in a stage of the byte counter (paper)",
+    )  # fmt: skip
+    alpha_interval_ns: int = duration(
+        "alpha_interval", 0, (0, _MOST_NS), source=f"{_PAPER} K = 55 µs; {_NIC}: 1 µs",
+        doc="time after which α is updated without a CNP (paper), or always (nic); 0: the variant's, 55 µs "
+        "or 1 µs",
+    )  # fmt: skip
+    decrease_interval_ns: int = duration(
+        "decrease_interval", 4_000, (1, _MOST_NS), source=_NIC,
+        doc="time from one look for CNPs to the next, the rate being cut if there were some (nic)",
+    )  # fmt: skip
+    ai_rate_bps: int = rate(
+        "ai_rate", 0, (0, _MOST_BPS), source=f"{_PAPER} R_AI = 40 Mb/s; {_NIC}: 50 Mb/s",
+        doc="what additive increase adds to the target rate; 0: the variant's, 40 Mb/s or 50 Mb/s",
+    )  # fmt: skip
+    hai_rate_bps: int = rate(
+        "hai_rate", 0, (0, _MOST_BPS), source=f"{_CHOICE} (400 Mb/s: the paper gives it no figure); {_NIC}: "
+        "100 Mb/s",
+        doc="what hyper increase adds to the target rate, times its step (paper); 0: the variant's, "
+        "400 Mb/s or 100 Mb/s",
+    )  # fmt: skip
+    min_rate_bps: int = rate(
+        "min_rate", 0, (0, _MOST_BPS), source=f"{_CHOICE} (10 Mb/s); {_NIC}: 100 Mb/s",
+        doc="floor of a queue pair's rate; 0: the variant's, 10 Mb/s or 100 Mb/s",
+    )  # fmt: skip
+    clamp_target: bool = flag(
+        "clamp_target", False, source=_NIC,
+        doc="whether every cut sets the target rate to the rate before it, not only the first since an "
+        "increase (nic)",
+    )  # fmt: skip
+    rate_on_first_cnp: float = ratio(
+        "rate_on_first_cnp", 1.0, (0.001, 1), source=_NIC,
+        doc="share of the line rate that the first CNP of a queue pair leaves it (nic)",
+    )  # fmt: skip
+    queue_pairs: int = count(
+        "queue_pairs", 256, (1, 4096), source=_CHOICE,
+        doc="queue pairs of a station with a rate of their own; the last is shared by those beyond",
+    )  # fmt: skip
+    ect: bool = flag(
+        "ect", False, source=f"RFC 3168; {_CHOICE}",
+        doc="whether a station makes the IP frames that are not ECT, ECT(0); frames that a scenario makes "
+        "always are",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check every field; raises ParameterError."""
+        Parameters.__post_init__(self)
+
+    @property
+    def is_nic(self) -> bool:
+        """Whether the variant is that of network cards."""
+        return self.variant == NIC
+
+    def of_variant(self, attribute: str) -> int:
+        """Return a parameter, its variant's default where it is 0."""
+        value: int = getattr(self, attribute)
+        return value or BY_VARIANT[attribute][self.is_nic]
+
+    def least_rate_bps(self, link_rate_bps: int) -> int:
+        """Return the floor of rates on a link; raises ParameterError if the link is slower."""
+        least = self.of_variant("min_rate_bps")
+        if least > link_rate_bps:
+            # What nobody asked for gives way to a slow link.
+            if not self.min_rate_bps:
+                return link_rate_bps
+            raise ParameterError(
+                name="min_rate",
+                needed=f"at most the link's rate, {format_rate(link_rate_bps)}",
+                got=format_rate(least),
+            )
+        return least
+
+
+QP, ADDRESS, PORT = "qp", "address", "port"
+SCOPES = (QP, ADDRESS, PORT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DCQCNEdgeParameters(Parameters):
+    """The parameters of a notification point."""
+
+    interval_ns: int = duration(
+        "interval", 50_000, (0, _MOST_NS), source=f"{_PAPER} N",
+        doc="time after a CNP in which no other is sent for the same queue pair, address or port",
+    )  # fmt: skip
+    per: str = choice(
+        "per", QP, SCOPES, source=f"{_PAPER} (a flow); network cards (an address, a port)",
+        doc="what the interval is for: each queue pair, each address that CNPs go to, or the whole port",
+    )  # fmt: skip
+    cnp_priority: int = count(
+        "cnp_priority", 6, (0, 7), source="vendors' default",
+        doc="priority of a CNP in its outermost VLAN tag",
+    )  # fmt: skip
+    cnp_dscp: int = count(
+        "cnp_dscp", 48, (0, 63), source="vendors' default",
+        doc="DSCP of a CNP",
+    )  # fmt: skip
+
+
+_SLOWEST = 100
+
+
+def _low_rate(rate_bps: int) -> list[str]:
+    """Return times that grow as the rate shrinks, down to 100 Mb/s, as steps do, and thresholds of frames."""
+    slower = max(1, min(_SLOWEST, 10**10 // rate_bps))
+    return [
+        "cp.kmin=15kB", "cp.kmax=60kB", f"edge.interval={50 * slower}us", f"rp.timer={55 * slower}us",
+        f"rp.alpha_interval={55 * slower}us", f"rp.byte_counter={10_000_000 // slower}B",
+        f"rp.ai_rate={40_000_000 // slower}bps", f"rp.hai_rate={400_000_000 // slower}bps",
+        f"rp.min_rate={10_000_000 // slower}bps",
+    ]  # fmt: skip
+
+
+DCQCN = Mechanism(
+    name="dcqcn",
+    title="Data Center QCN: ECN marks, CNPs and a rate per queue pair (RoCEv2)",
+    source=f"{_PAPER}; {_NIC}",
+    machine="ecmproto.control.mechanisms.dcqcn.machine:DCQCNMachine",
+    low_rate=_low_rate,
+    roles={
+        Role.CONGESTION_POINT: DCQCNCongestionPointParameters,
+        Role.REACTION_POINT: DCQCNReactionPointParameters,
+        Role.EDGE: DCQCNEdgeParameters,
+    },
+)

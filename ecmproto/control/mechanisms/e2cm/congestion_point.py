@@ -1,0 +1,198 @@
+"""The E²CM congestion point: ECM's, with two octet counters (algorithms §4, rule 1).
+
+Rate-limited frames, those with an E²CM CM-Tag, are counted and sampled by themselves and more often: one
+counter for all starves a fast flow of the samples that its limiter needs.  Per enabled priority of an output
+queue there is one :class:`E2CMPoint`.  For each **arriving** frame, enqueued or dropped, that may be
+sampled::
+
+    if count_arrival(point, settings, tagged, octets, qlen_octets, enqueued):
+        feedback = sample(point, settings, generator, tagged, qlen_octets, tag_cpid)
+
+and the caller sends a message if ``feedback.kind`` is not SILENT: BCN for REGULAR, BCN_MAX for SATURATED,
+BCN_ZERO for SEVERE.  ``tagged`` is 1 for rate-limited frames, else 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.aimd.congestion_point import (
+    Sampler,
+    SamplerSettings,
+    count,
+    draw,
+    set_sampling,
+    set_thresholds,
+)
+from ecmproto.control.mechanisms.aimd.parameters import PRIORITIES, WEIGHT_DENOMINATOR
+from ecmproto.control.mechanisms.api.machine import PortContext
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_CPID,
+    Arrival,
+    NullCongestionPoint,
+    Outbox,
+    signed_cpid,
+)
+from ecmproto.control.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
+from ecmproto.control.mechanisms.ecm.congestion_point import (
+    REGULAR,
+    SATURATED,
+    SEVERE,
+    SILENT,
+    ECMFeedback,
+    ECMMeter,
+    ECMMeterSettings,
+    feedback_octets,
+    measure,
+    post_feedback,
+)
+from ecmproto.kernels.kernel import compiled, expanded, inlined
+from ecmproto.kernels.record import new_record, new_records
+from ecmproto.kernels.structs import Draws, Random, Struct
+from ecmproto.wire.formats.text import cpid
+
+_KINDS_OF_FRAMES = 2
+
+
+class E2CMPointState(ECMMeter):
+    """The state of a congestion point's measurements, like ECM's; a record."""
+
+    withheld: int
+    """Regular messages not sent because they would increase a rate; ``regular`` does not count them."""
+
+
+class PointSettings(ECMMeterSettings):
+    """The parameters of measuring and sampling as the kernels read them; a record."""
+
+    increase_signals: int
+    weight_8: int
+    """w in 1/8."""
+
+
+class E2CMPoint(NamedTuple):
+    """One congestion point: its meter, and its samplers for other (0) and tagged (1) frames."""
+
+    meter: E2CMPointState
+    samplers: Sequence[Sampler]
+
+
+class E2CMPointSettings(Struct):
+    """The parameters as the kernels read them: records."""
+
+    meter: PointSettings
+    samplers: Sequence[SamplerSettings]
+
+
+def settings_record(parameters: E2CMCongestionPointParameters) -> E2CMPointSettings:
+    """Return the records of settings for ``parameters``."""
+    meter = new_record(PointSettings)
+    set_thresholds(meter, parameters)
+    meter.q_bit = int(parameters.q_bit)
+    meter.increase_signals = int(parameters.increase_signals)
+    meter.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
+    samplers = new_records(SamplerSettings, _KINDS_OF_FRAMES)
+    set_sampling(samplers[0], parameters, parameters.qmc_octets)
+    set_sampling(samplers[1], parameters.tagged_sampling(), parameters.qmc_octets)
+    return E2CMPointSettings(meter, samplers)
+
+
+@compiled
+def start(point: E2CMPoint, settings: E2CMPointSettings, generator: Random) -> None:
+    """Bring ``point`` to its start: an interval of its own for each counter and a previous Qlen of 0."""
+    point.meter.qlen_old_octets = 0
+    for tagged in range(_KINDS_OF_FRAMES):
+        draw(point.samplers[tagged], settings.samplers[tagged], generator)
+
+
+@inlined
+def count_arrival(
+    point: E2CMPoint, settings: E2CMPointSettings, tagged: int, octets: int, qlen_octets: int, enqueued: bool
+) -> bool:
+    """Count an arrived frame of ``octets`` by its kind; return whether it is a sample.
+
+    ``qlen_octets`` is Qlen after it was ``enqueued`` or dropped.
+    """
+    return count(point.samplers[tagged], settings.samplers[tagged], octets, qlen_octets, enqueued)
+
+
+@compiled
+def sample(
+    point: E2CMPoint,
+    settings: E2CMPointSettings,
+    generator: Random,
+    tagged: int,
+    qlen_octets: int,
+    tag_cpid: int,
+) -> ECMFeedback:
+    """Return the feedback of a sampled frame, and set up the next sample of its kind.
+
+    ``tag_cpid`` is the CPID of the frame's CM-Tag, 0 without one.  Qdelta is the change since the previous
+    sample of either kind: it is the queue's, not the frames'.
+    """
+    draw(point.samplers[tagged], settings.samplers[tagged], generator)
+    found = measure(point.meter, settings.meter, qlen_octets, tag_cpid)
+    if settings.meter.increase_signals == 1 or found.kind != REGULAR:
+        return found
+    if found.qoff_octets * WEIGHT_DENOMINATOR + settings.meter.weight_8 * found.qdelta_octets >= 0:
+        return found
+    point.meter.regular -= 1
+    point.meter.withheld += 1
+    return ECMFeedback(SILENT, found.qoff_octets, found.qdelta_octets, 0, 0, 0)
+
+
+BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND = REGULAR, SATURATED, SEVERE
+
+
+class E2CMPoints(NullCongestionPoint):
+    """The congestion points of a port, one for each priority."""
+
+    meters: Sequence[E2CMPointState]
+    samplers: Sequence[Sampler]
+    """By priority, for frames that are not rate limited and for those that are."""
+    enabled: NDArray[np.bool_]
+    settings: E2CMPointSettings
+    generator: Draws
+
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled."""
+        priority = arrival.priority
+        if not (arrival.sampled and self.enabled[priority]):
+            return
+        tagged = 1 if arrival.tagged else 0
+        point, octets, qlen_octets = _point(self, priority), arrival.octets, arrival.qlen_octets
+        if not count_arrival(point, self.settings, tagged, octets, qlen_octets, arrival.enqueued):
+            return
+        tag_cpid = arrival.tag if arrival.tagged else NO_CPID
+        found = sample(point, self.settings, self.generator, tagged, qlen_octets, tag_cpid)
+        meter = self.settings.meter
+        fb_octets = feedback_octets(meter, meter.weight_8, found)
+        post_feedback(outbox, arrival, found, fb_octets, point.meter, True)
+
+
+@expanded
+def _point(points: E2CMPoints, priority: int) -> E2CMPoint:
+    first = priority * _KINDS_OF_FRAMES
+    return E2CMPoint(points.meters[priority], points.samplers[first : first + _KINDS_OF_FRAMES])
+
+
+def new_points(
+    parameters: E2CMCongestionPointParameters, place: PortContext, generator: np.random.Generator
+) -> E2CMPoints:
+    """Return the congestion points of a port, started; priorities that are not enabled stay silent."""
+    points = E2CMPoints(
+        new_records(E2CMPointState, PRIORITIES),
+        new_records(Sampler, PRIORITIES * _KINDS_OF_FRAMES),
+        np.isin(np.arange(PRIORITIES), list(parameters.enabled)),
+        settings_record(parameters),
+        Draws(generator),
+    )
+    for priority in sorted(parameters.enabled):
+        first = priority * _KINDS_OF_FRAMES
+        samplers = points.samplers[first : first + _KINDS_OF_FRAMES]
+        points.meters[priority].cpid = signed_cpid(cpid(place.cp_mac, priority + 1))
+        start(E2CMPoint(points.meters[priority], samplers), points.settings, points.generator)
+    return points

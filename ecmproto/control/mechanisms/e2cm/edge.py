@@ -1,0 +1,173 @@
+"""The edge receiver: what a destination measures between two probes of a flow (algorithms §4, rule 3).
+
+Per flow (source, destination, priority) there is one record of :class:`MeasuredFlow`.  Frames are counted
+and probes read as they arrive, **before** the queue of the egress adapter; a probe is answered with what
+`on_probe` returns.  Probes are no data and are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.api.machine import MessageDiscards, PortContext
+from ecmproto.control.mechanisms.api.protocol import Delivery, Outbox, post
+from ecmproto.control.mechanisms.e2cm.parameters import E2CMEdgeParameters
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record, new_records
+from ecmproto.kernels.structs import Struct, payload_view
+
+_TIMESTAMPS = 2**32
+_LARGEST_KBPS = 2**32 - 1
+_LARGEST_OCTETS = 10**12
+"""Keeps octets · 8·10⁶ within 63 bits."""
+_KBPS_NS_PER_OCTET = 8_000_000
+"""An octet in a ns is 8 Gb/s."""
+
+
+class MeasuredFlow:
+    """The state of one flow at its destination; a record (``kernels.record``)."""
+
+    probed: int
+    """1 once a probe has come."""
+    probed_ns: int
+    """When the last probe came."""
+    counted_octets: int
+    """Octets of the flow since then."""
+
+
+class E2CMEdgeCounters(MessageDiscards):
+    """The counters of an edge receiver, over all flows; a record."""
+
+    probes: int
+    """Answered."""
+    unmeasured_probes: int
+    """Of those, without throughput: the first of a flow, two at one time, or no room for the flow."""
+    unanswerable: int
+    """Not answered: from a group address, or the station's own."""
+
+
+class ReplyPayload:
+    """The payload of a probe's reply, in the units of the wire; a record."""
+
+    latency: int
+    throughput: int
+
+
+reply_payload = payload_view(ReplyPayload, "payload")
+
+
+class ProbeReply(NamedTuple):
+    """The fields of BCN_PROBE_REV: ns modulo 2^32, kb/s."""
+
+    latency_ns: int
+    throughput_kbps: int
+
+
+@inlined
+def on_data(flow: MeasuredFlow, octets: int) -> None:
+    """Count a data frame of ``octets`` that arrived."""
+    flow.counted_octets = min(flow.counted_octets + octets, _LARGEST_OCTETS)
+
+
+@inlined
+def latency_ns(now_ns: int, timestamp_ns: int) -> int:
+    """Return now − timestamp modulo 2^32, whatever the two clocks are."""
+    return (now_ns - timestamp_ns) % _TIMESTAMPS
+
+
+@compiled
+def on_probe(flow: MeasuredFlow, counters: E2CMEdgeCounters, now_ns: int, timestamp_ns: int) -> ProbeReply:
+    """Answer a forward probe of a flow: the latency so far, and the flow's service rate since its last probe.
+
+    The throughput is 0 for the first probe; for one that comes at the same time as the one before, too, and
+    then the measurement goes on.
+    """
+    counters.probes += 1
+    elapsed_ns = now_ns - flow.probed_ns
+    throughput_kbps = 0
+    if flow.probed == 1 and elapsed_ns <= 0:
+        counters.unmeasured_probes += 1
+        return ProbeReply(latency_ns(now_ns, timestamp_ns), 0)
+    if flow.probed == 1:
+        throughput_kbps = min(flow.counted_octets * _KBPS_NS_PER_OCTET // elapsed_ns, _LARGEST_KBPS)
+    else:
+        counters.unmeasured_probes += 1
+    flow.probed = 1
+    flow.probed_ns = now_ns
+    flow.counted_octets = 0
+    return ProbeReply(latency_ns(now_ns, timestamp_ns), throughput_kbps)
+
+
+@compiled
+def on_unknown_probe(counters: E2CMEdgeCounters, now_ns: int, timestamp_ns: int) -> ProbeReply:
+    """Answer a probe of a flow that no record is free for: the source still learns its flight time."""
+    counters.probes += 1
+    counters.unmeasured_probes += 1
+    return ProbeReply(latency_ns(now_ns, timestamp_ns), 0)
+
+
+REPLY_KIND = 4
+"""BCN_PROBE_REV."""
+
+
+class E2CMEdge(E2CMEdgeCounters):
+    """The state that all receivers share; a record."""
+
+    taken: int
+    """Records of flows in use."""
+
+
+class E2CMReceivers(Struct):
+    """The destinations behind a port: a record for each probed flow of a station, up to ``max_flows``.
+
+    A flow takes its record with its first probe: what came before that is not measured anyway.
+    """
+
+    edge: E2CMEdge
+    flows: Sequence[MeasuredFlow]
+    numbers: NDArray[np.int32]
+    """By station and flow: the number of its record, from 1 on; 0 for none."""
+    flows_each: int
+
+    def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
+        """Count a data frame; answer a probe."""
+        place = delivery.station * self.flows_each + delivery.flow
+        index = self.numbers[place] - 1
+        if not delivery.probe:
+            if index >= 0:
+                on_data(self.flows[index], delivery.octets)
+            return
+        if index < 0 and self.edge.taken < len(self.flows):
+            index = self.edge.taken
+            self.edge.taken += 1
+            self.numbers[place] = index + 1
+        if index >= 0:
+            reply = on_probe(self.flows[index], self.edge, delivery.now_ns, delivery.mark)
+        else:
+            reply = on_unknown_probe(self.edge, delivery.now_ns, delivery.mark)
+        message = post(
+            outbox, REPLY_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority
+        )
+        fields = reply_payload(message)
+        fields.latency = reply.latency_ns
+        fields.throughput = reply.throughput_kbps
+
+    def next_report_ns(self) -> int:
+        """Return NEVER_NS: they speak only when they are asked."""
+        return NEVER_NS
+
+    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
+        """Do nothing."""
+
+
+def new_destinations(parameters: E2CMEdgeParameters, place: PortContext) -> E2CMReceivers:
+    """Return destinations that no probe has come to."""
+    numbers = np.zeros(place.stations * place.flows, np.int32)
+    return E2CMReceivers(
+        new_record(E2CMEdge), new_records(MeasuredFlow, parameters.max_flows), numbers, place.flows
+    )

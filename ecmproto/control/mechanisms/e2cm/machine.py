@@ -1,0 +1,257 @@
+"""E²CM's machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ecmproto.control.mechanisms.aimd.congestion_point import ECMPayload
+from ecmproto.control.mechanisms.aimd.machine import AIMDMachine
+from ecmproto.control.mechanisms.aimd.reaction_point import station_counters
+from ecmproto.control.mechanisms.api.frames import MessageFormat, headers, outer_vlan, priority_of
+from ecmproto.control.mechanisms.api.machine import (
+    UNKNOWN_NS,
+    AboutFlow,
+    MessageDiscards,
+    ParsedFeedback,
+    ParsedProbe,
+    PortContext,
+    SampledFrame,
+    total,
+)
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import (
+    PROBE_KIND,
+    CongestionPoint,
+    Message,
+    Receivers,
+    Senders,
+    probe_payload,
+)
+from ecmproto.control.mechanisms.e2cm.congestion_point import BCN_KIND, E2CMPoints, new_points
+from ecmproto.control.mechanisms.e2cm.edge import (
+    REPLY_KIND,
+    E2CMEdgeCounters,
+    E2CMReceivers,
+    ProbeReply,
+    ReplyPayload,
+    new_destinations,
+    reply_payload,
+)
+from ecmproto.control.mechanisms.e2cm.messages import (
+    Probe,
+    probe_frame,
+    probe_reply,
+    probed_flow_of,
+    read_probe,
+    read_reply,
+    replied_priority,
+    type_of,
+)
+from ecmproto.control.mechanisms.e2cm.parameters import E2CMEdgeParameters
+from ecmproto.control.mechanisms.e2cm.reaction_point import (
+    E2CMStations,
+    new_stations,
+    set_flight,
+    set_path_of,
+)
+from ecmproto.kernels.record import record_dtype
+from ecmproto.wire.codec import E2CM, CMTag, Ethernet, Frame
+from ecmproto.wire.codec.tags import TagFormat
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, TYPES, flow_id
+
+if TYPE_CHECKING:
+    from ecmproto.control.mechanisms.e2cm.edge import ProbeReply
+
+
+PROTOCOL = 2
+"""E²CM in the discriminator word."""
+
+
+class E2CMDiscards(MessageDiscards):
+    """Counters of refused messages that came as frames, by reason; a record."""
+
+    forward_probes: int
+    """For a destination, not a reaction point."""
+    lying_replies: int
+    """With a flow id that the station has no flow for, whatever it sends."""
+
+
+class E2CMMachine(AIMDMachine):
+    """E²CM with its parameters set."""
+
+    tag = TagFormat(format=CMTag, tag="cpid", mark=("unit", "timestamp"), constants={"protocol": PROTOCOL})
+    message = E2CM
+    messages = MappingProxyType(
+        {
+            BCN_KIND + number: MessageFormat(
+                format=E2CM, payload=ECMPayload, name=TYPES[type], constants={"type": type}
+            )
+            for number, type in enumerate(BCN_TYPES)
+        }
+        | {
+            REPLY_KIND: MessageFormat(
+                format=E2CM,
+                payload=ReplyPayload,
+                name=TYPES[PROBE_REV],
+                constants={"type": PROBE_REV},
+                is_answer=True,
+            ),
+            PROBE_KIND: MessageFormat(format=E2CM, name=TYPES[PROBE_FWD], constants={"type": PROBE_FWD}),
+        }
+    )
+    feedback_label = "Fb"
+    refusal_record = E2CMDiscards
+    probe_refusal_record = E2CMEdgeCounters
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._edge: E2CMEdgeParameters = parameters[Role.EDGE]
+
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return one congestion point for each enabled priority."""
+        return new_points(self._cp, place, generator)
+
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+        """Return reaction points without active limiters."""
+        stations = new_stations(self._rp, place, generator)
+        if place.flight_ns != UNKNOWN_NS:
+            set_flight(stations, place.flight_ns)
+        return stations
+
+    def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
+        """Set the share of a flow by its congestion points, and the latency of its unloaded path."""
+        if isinstance(senders, E2CMStations):
+            set_path_of(senders, self._rp, station, flow, congested_hops=hops, flight_ns=flight_ns)
+
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+        """Return edge receivers that no probe has come to."""
+        return new_destinations(self._edge, place)
+
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        """Return the message of a congestion point, the probe or its reply; raises as the family's."""
+        if message.kind == PROBE_KIND:
+            return probe_frame(
+                about.octets,
+                timestamp_ns=int(probe_payload(message).mark),
+                parameters=self._rp,
+                ethertypes=place.ethertypes,
+            )
+        if message.kind == REPLY_KIND:
+            return self._reply(message, about, place)
+        return super().frame(message, about, place)
+
+    def completed(self, layer: Layer, sampled: Frame) -> Layer:
+        """Return a congestion point's message with the flow id of the sampled frame."""
+        ethernet = sampled[Ethernet]
+        return layer.replace(flow_id=flow_id(ethernet.dst, ethernet.src, priority_of(sampled)))
+
+    def _reply(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        flow, ethertypes = probed_flow_of(about.octets, place.ethertypes), place.ethertypes
+        # What a reply takes from its probe, the probe took from the data frame.
+        probe = Probe(flow, 0, headers(about.octets, ethertypes))
+        fields = reply_payload(message)
+        measured = ProbeReply(int(fields.latency), int(fields.throughput))
+        return probe_reply(probe, measured, parameters=self._edge, ethertypes=ethertypes)
+
+    def parse_feedback(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: PortContext,
+        refusals: Any,
+        *,
+        length_octets: int | None = None,
+    ) -> ParsedFeedback | None:
+        """Return the feedback in a congestion point's message or a probe's reply."""
+        type = type_of(octets, place.ethertypes, length_octets=length_octets)
+        if type == PROBE_FWD:
+            refusals.forward_probes += 1
+            return None
+        if type == PROBE_REV:
+            return self._heard_reply(octets, station_mac, place, refusals, length_octets)
+        return super().parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
+
+    def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
+        """Return the forward probe in a frame; one whose flow id lies is of no flow."""
+        if type_of(octets, place.ethertypes) != PROBE_FWD:
+            return None
+        read = read_probe(octets, stations=(octets[:6],), counters=refusals, ethertypes=place.ethertypes)
+        if read is None:
+            return ParsedProbe(0, b"", None)
+        about, vlan = None, outer_vlan(read.frame)
+        priority = replied_priority(octets, read.flow, place.ethertypes)
+        if priority is not None:
+            about = AboutFlow(read.flow.dst, None if vlan is None else vlan.id, priority)
+        return ParsedProbe(read.timestamp_ns, read.flow.src, about)
+
+    def admits(self, layer: E2CM) -> bool:
+        """Return whether a congestion point sent it."""
+        return layer.type in BCN_TYPES
+
+    def fields_shown(self, tag: CMTag | None) -> dict[str, int]:
+        """Return the timestamp of the CM-Tag in the payload: the message itself has none."""
+        if tag is None:
+            return {"timestamp": 0, "unit": 0, "tagged": 0}
+        return {"timestamp": tag.timestamp, "unit": tag.unit, "tagged": 1}
+
+    def _heard_reply(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: PortContext,
+        refusals: Any,
+        length_octets: int | None,
+    ) -> ParsedFeedback | None:
+        reply = read_reply(
+            octets,
+            stations=(station_mac,),
+            counters=refusals,
+            length_octets=length_octets,
+            ethertypes=place.ethertypes,
+        )
+        if reply is None:
+            return None
+        about, priority = None, replied_priority(octets, reply.flow, place.ethertypes)
+        if priority is None:
+            refusals.lying_replies += 1
+        else:
+            vlan = outer_vlan(headers(octets, place.ethertypes))
+            about = AboutFlow(reply.flow.dst, None if vlan is None else vlan.id, priority)
+        fields = {
+            "kind": REPLY_KIND,
+            "priority": priority or 0,
+            "latency": reply.latency_ns,
+            "throughput": reply.throughput_kbps,
+        }
+        return ParsedFeedback(fields, about)
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return a machine's counters; limiters that replies allocated count as ``allocated_by_replies``."""
+        if isinstance(machine, E2CMPoints):
+            return total(
+                machine.meters, "samples", "regular", "saturated", "severe", "balanced", "unassociated",
+                "truncated", "withheld", "unanswerable",
+            )  # fmt: skip
+        if isinstance(machine, E2CMStations):
+            return _stations_counters(machine)
+        if isinstance(machine, E2CMReceivers):
+            return total(machine.edge, "probes", "unmeasured_probes") | {"flows": int(machine.edge.taken)}
+        return {}
+
+
+_REFUSED = frozenset(record_dtype(MessageDiscards).names or ())
+"""Counted by `E2CMDiscards`, not in the reaction points' records."""
+
+
+def _stations_counters(stations: E2CMStations) -> dict[str, int]:
+    limited = {name: count for name, count in station_counters(stations).items() if name not in _REFUSED}
+    probed = total(
+        stations.counters, "probes", "reactions", "unknown_replies", "idle_replies", "first_replies",
+        "unmeasured_replies", "held_replies",
+    )  # fmt: skip
+    return limited | probed | {"allocated_by_replies": total(stations.counters, "allocated")["allocated"]}

@@ -1,0 +1,272 @@
+"""Parameters of E²CM: S002's "Simulation Setup & Parameters"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+from ecmproto.control.mechanisms.aimd import parameters as aimd
+from ecmproto.control.mechanisms.aimd.parameters import (
+    LARGEST_FIELD_UNITS,
+    PACKET_OCTETS,
+    UNSET,
+    SamplingParameters,
+    feedback_weight,
+)
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import (
+    Parameters,
+    count,
+    duration,
+    flag,
+    octets,
+    ratio,
+    redeclared,
+)
+from ecmproto.control.mechanisms.ecm import parameters as ecm
+from ecmproto.errors import ParameterError
+from ecmproto.units import QUEUE_UNIT_OCTETS, format_octets
+
+S002 = "S002 Simulation Setup & Parameters"
+QEQ_OCTETS = 75_000
+LARGEST_SAMPLING_OCTETS = 256_000
+
+_CP = aimd.AIMDCongestionPointParameters
+_RP = ecm.ECMReactionPointParameters
+_set = partial(redeclared, source=S002)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
+    """The parameters of an E²CM congestion point: ECM's with S002's values, and its own.
+
+    Raises ParameterError on values that do not go together.
+    """
+
+    fixed_octets: int = _set(
+        _CP, "fixed_octets", 75_000, doc="fixed part of the sampling interval of frames without CM-Tag"
+    )
+    qeq_octets: int = _set(_CP, "qeq_octets", QEQ_OCTETS)
+    qmc_octets: int = _set(
+        _CP, "qmc_octets", 280_000, doc="threshold above which BCN_MAX is sent; 0 turns it off"
+    )
+    qsc_octets: int = _set(_CP, "qsc_octets", 0, doc="threshold above which BCN_ZERO is sent; 0 turns it off")
+    tagged_fixed_octets: int = octets(
+        "tagged_sf", 15_000, (0, LARGEST_SAMPLING_OCTETS), source=S002,
+        doc="fixed part of the sampling interval of rate-limited frames, which are counted by themselves",
+    )  # fmt: skip
+    tagged_random_octets: int = octets(
+        "tagged_sr", UNSET, (0, 64_000), source="algorithms §1",
+        doc="half the width of its random part, at most tagged_sf; by default 0.3·tagged_sf; with "
+        "tagged_sf=0 the interval is random alone, from 0 to tagged_sr",
+    )  # fmt: skip
+    q_bit: bool = redeclared(ecm.ECMCongestionPointParameters, "q_bit")
+    increase_signals: bool = flag(
+        "increase_signals", True,
+        source="S002 E²CM Principles (potential optimization: bridges do not send increase signals)",
+        doc="whether messages whose feedback is positive are sent: probes raise the rate as well",
+    )  # fmt: skip
+    weight: float = feedback_weight(
+        source=S002, doc="weight of Qdelta in the sign of the feedback, where increase signals are not sent"
+    )
+
+    def __post_init__(self) -> None:
+        """Check the fields and their relations; raises ParameterError."""
+        if self.tagged_random_octets is UNSET and isinstance(self.tagged_fixed_octets, int):
+            object.__setattr__(self, "tagged_random_octets", min(self.tagged_fixed_octets * 3 // 10, 64_000))
+        aimd.AIMDCongestionPointParameters.__post_init__(self)
+        if self.tagged_random_octets > self.tagged_fixed_octets > 0:
+            raise ParameterError(
+                name="tagged_sr",
+                needed=f"at most tagged_sf ({format_octets(self.tagged_fixed_octets)})",
+                got=f"{self.tagged_random_octets} octets",
+            )
+
+    def tagged_sampling(self) -> SamplingParameters:
+        """Return the sampling of rate-limited frames."""
+        return SamplingParameters(
+            fixed_octets=self.tagged_fixed_octets,
+            random_octets=self.tagged_random_octets,
+            oversampling_shift=self.oversampling_shift,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class E2CMEdgeParameters(Parameters):
+    """The parameters of an E²CM edge receiver."""
+
+    max_flows: int = count(
+        "max_flows", 4_096, (1, 65_536), source="choice",
+        doc="flows that are measured at a time; probes of others are answered without a throughput",
+    )  # fmt: skip
+    reply_priority: int = count(
+        "reply_priority", 7, (0, 7), source="wire-formats 1.2",
+        doc="priority of a probe's reply in its outermost VLAN tag",
+    )  # fmt: skip
+
+
+OWN_PRIORITY = -1
+"""Probes travel with their flow's priority."""
+
+_MB = 1_000_000
+_LARGEST_QUEUE_OCTETS = LARGEST_FIELD_UNITS * QUEUE_UNIT_OCTETS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gains:
+    """The four gains per octet of feedback; increases in units of R_unit, decreases in shares of the rate."""
+
+    increase: float
+    """Gi, of the congestion points' messages."""
+    decrease: float
+    """Gd."""
+    flow_increase: float
+    """Gi of probes."""
+    flow_decrease: float
+    """Gd of probes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
+    """The parameters of an E²CM reaction point: ECM's with S002's values, and those of its probes.
+
+    Raises ParameterError on a value out of its range, if nothing would ever make a probe due, or if Qmax
+    is not above the flow's Qeq.
+    """
+
+    increase_gain: float = _set(
+        _RP, "increase_gain", 0.005, (0, 100),
+        doc="increase gain Gi in units of Gi0 = (R_link/R_unit) / ((2w + 1)·qeq)",
+    )  # fmt: skip
+    decrease_gain: float = _set(
+        _RP, "decrease_gain", 0.5, (0, 100),
+        doc="decrease gain Gd in units of 1 / ((2w + 1)·qeq): the share taken by the largest feedback",
+    )  # fmt: skip
+    rate_unit_bps: int = _set(
+        _RP, "rate_unit_bps", _MB,
+        doc="rate unit R_unit, which cancels out of an increase, since Gi0 is divided by it; floor's default",
+    )  # fmt: skip
+    self_increase_bps: int = _set(
+        _RP, "self_increase_bps", 0, (0, 100 * _MB),
+        doc="what a limiter gains at each self-increase; 0 for none",
+    )  # fmt: skip
+    qeq_octets: int = octets(
+        "qeq", QEQ_OCTETS, (1, _LARGEST_QUEUE_OCTETS), source=S002,
+        doc="Qeq of the congestion points, which all four gains are relative to",
+    )  # fmt: skip
+    flow_increase_gain: float = ratio(
+        "flow_gi", 0.025, (0, 100), source=S002, doc="increase gain of probes, in units of Gi0 as gi"
+    )
+    flow_decrease_gain: float = ratio(
+        "flow_gd", 2.5, (0, 100), source=S002,
+        doc="decrease gain of probes, in units of 1 / ((2w + 1)·qeq) as gd, five times that",
+    )  # fmt: skip
+    flow_qeq_octets: int = octets(
+        "flow_qeq", 15_000, (1, _LARGEST_QUEUE_OCTETS), source=S002,
+        doc="octets that a flow is steered to have in the queues of its path, if these are one hop",
+    )  # fmt: skip
+    flow_qmax_octets: int = octets(
+        "flow_qmax", 56_000, (1, 100 * _LARGEST_QUEUE_OCTETS), source=S002,
+        doc="octets above which a flow is cut as far as it goes; follows flow_qeq from flow to flow",
+    )  # fmt: skip
+    hops_exponent: int = count(
+        "hops_exponent", 0, (-1, 1),
+        source="S002 Parking Lot Scenario, Conclusion (user-defined fairness); algorithms §4, 6",
+        doc="fairness: a flow over n congested hops is given flow_qeq·n^hops_exponent: 0 is proportional "
+        "fairness, 1 max-min fairness, -1 favours throughput",
+    )  # fmt: skip
+    probe_octets: int = octets(
+        "probe_octets", 75_000, (0, 100_000_000), source="S002 E²CM Operation (X KB, e.g. 75 or 15)",
+        doc="octets that a flow sends for one probe; 0 does not count them",
+    )  # fmt: skip
+    probe_frames: int = count(
+        "probe_frames", 0, (0, 1_000_000), source="S002 Proposed Compromise Scheme details (n-pkts)",
+        doc="frames that a flow sends for one probe; 0 does not count them",
+    )  # fmt: skip
+    probe_interval_ns: int = duration(
+        "probe_interval", 0, (0, 10_000_000_000), source="S002 Proposed Compromise Scheme details (t)",
+        doc="time from probe to probe of a flow; 0 for none by time",
+    )  # fmt: skip
+    autonomous: bool = flag(
+        "autonomous", False, source="S002 Critique 2 (triggered by BCN, or autonomous: congestion avoidance)",
+        doc="whether flows are probed from their first frame on, not from the first message on",
+    )  # fmt: skip
+    probe_priority: int = count(
+        "probe_priority", OWN_PRIORITY, (OWN_PRIORITY, 7), source="wire-formats 1.2",
+        doc="priority of forward probes in their outermost VLAN tag; -1 is the flow's own",
+    )  # fmt: skip
+    max_flows: int = redeclared(
+        E2CMEdgeParameters, "max_flows",
+        doc="flows that have a record for their probes; others are never probed",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the fields and their relations; raises ParameterError."""
+        ecm.ECMReactionPointParameters.__post_init__(self)
+        if not (self.probe_octets or self.probe_frames or self.probe_interval_ns):
+            needed = "one of probe_octets, probe_frames and probe_interval above 0"
+            raise ParameterError(name="probe_octets", needed=needed, got="0 for all three")
+        if self.flow_qmax_octets <= self.flow_qeq_octets:
+            raise ParameterError(
+                name="flow_qmax",
+                needed=f"more than flow_qeq ({format_octets(self.flow_qeq_octets)})",
+                got=format_octets(self.flow_qmax_octets),
+            )
+
+    def gains(self, link_rate_bps: int) -> Gains:
+        """Return the gains per octet on a link of ``link_rate_bps``.
+
+        S002's slide multiplies by (2w + 1)·Qeq in Gi0; its figures, and its Gd, divide.
+        """
+        full_scale_octets = (2 * self.weight + 1) * self.qeq_octets
+        gi0 = link_rate_bps / self.rate_unit_bps / full_scale_octets
+        return Gains(
+            increase=self.increase_gain * gi0,
+            decrease=self.decrease_gain / full_scale_octets,
+            flow_increase=self.flow_increase_gain * gi0,
+            flow_decrease=self.flow_decrease_gain / full_scale_octets,
+        )
+
+    def path_qeq_octets(self, congested_hops: int, *, frame_octets: int = PACKET_OCTETS) -> int:
+        """Return the Qeq of a flow over ``congested_hops`` (1 or more); at least one frame.
+
+        Raises ParameterError for fewer hops.
+        """
+        if congested_hops < 1:
+            raise ParameterError(name="congested_hops", needed="1 or more", got=str(congested_hops))
+        if self.hops_exponent == 0:
+            return self.flow_qeq_octets
+        octets = int(self.flow_qeq_octets * Fraction(congested_hops) ** self.hops_exponent)
+        return max(octets, min(frame_octets, self.flow_qeq_octets))
+
+    def path_qmax_octets(self, qeq_octets: int) -> int:
+        """Return the Qmax that goes with a flow's ``qeq_octets``: in the same proportion as flow_qmax."""
+        return self.flow_qmax_octets * qeq_octets // self.flow_qeq_octets
+
+
+_QUICK_SAMPLES = (
+    "cp.sf=15kB", "cp.sr=4500B", "cp.tagged_sf=9kB", "cp.tagged_sr=2700B", "rp.probe_octets=30kB",
+)  # fmt: skip
+_QUICK_GAINS = ("rp.gi=0.1", "rp.flow_gi=0.5", "rp.flow_gd=0.5")
+"""Both gains are shares of the rate a message: at a slow port there are few messages in a second."""
+_PROBES_RAISE = ("cp.increase_signals=off", "rp.flow_qeq=25kB")
+"""Messages that raise rates are most of them, and keep devices busy; what three flows are given is Qeq."""
+
+
+def _low_rate(rate_bps: int) -> list[str]:
+    return [*_QUICK_SAMPLES, *_QUICK_GAINS, *_PROBES_RAISE]
+
+
+E2CM = Mechanism(
+    name="e2cm",
+    title="Extended Ethernet Congestion Management (IBM's proposal of 2007)",
+    source="S002",
+    machine="ecmproto.control.mechanisms.e2cm.machine:E2CMMachine",
+    low_rate=_low_rate,
+    roles={
+        Role.CONGESTION_POINT: E2CMCongestionPointParameters,
+        Role.REACTION_POINT: E2CMReactionPointParameters,
+        Role.EDGE: E2CMEdgeParameters,
+    },
+)

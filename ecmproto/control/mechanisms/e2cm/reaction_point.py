@@ -1,0 +1,671 @@
+"""The E²CM reaction point: algorithms §4, rules 2 and 4, on the shared table of limiters.
+
+A :class:`E2CMStation` is ECM's table and, by flow, what probes know.  One limiter serves both kinds of
+feedback: messages of congestion points, which associate it, and replies to probes, which never do::
+
+    receive(source, settings, generator, message, flow, priority, now_ns)     # BCN, BCN_MAX, BCN_ZERO
+    receive_reply(source, settings, flow, latency_ns, throughput_kbps, now_ns)    # BCN_PROBE_REV
+    if depart(source, settings, index, now_ns, octets): ...               # a probe follows the frame
+    if pass_by(source, settings, flow, now_ns, octets): ...               # of no limiter: only if autonomous
+    if probe_on_timer(source, settings, flow, now_ns): ...                # only if probes are sent per time
+
+Where frames queue (`route`, `join`) and the limiters' own timers (`on_timer`, `next_timer_ns`) are ECM's, on
+``source.limiters``.  Flows are 0 to ``max_flows`` − 1; −1 is a flow the caller does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ecmproto.control.mechanisms.aimd import reaction_point
+from ecmproto.control.mechanisms.aimd.congestion_point import ecm_payload
+from ecmproto.control.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
+from ecmproto.control.mechanisms.aimd.reaction_point import (
+    FREE,
+    NO_FLOW,
+    NOTHING,
+    STOP,
+    TIMED_OUT,
+    Demand,
+    Limiters,
+    Stations,
+    allocate,
+    decrease,
+    find_fine,
+    fine_count,
+    increase,
+    limiter_of,
+    limiters_at,
+    new_limiters,
+    on_timer,
+    react,
+)
+from ecmproto.control.mechanisms.api.machine import PortContext
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_CPID,
+    NO_LIMITER,
+    PROBE_KIND,
+    Departure,
+    Message,
+    Outbox,
+    Sent,
+    post,
+    probe_payload,
+)
+from ecmproto.control.mechanisms.e2cm.congestion_point import BCN_KIND, BCN_ZERO_KIND
+from ecmproto.control.mechanisms.e2cm.edge import REPLY_KIND, reply_payload
+from ecmproto.control.mechanisms.e2cm.parameters import OWN_PRIORITY, E2CMReactionPointParameters
+from ecmproto.control.mechanisms.ecm import reaction_point as ecm
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields as ECMMessage
+from ecmproto.control.mechanisms.ecm.reaction_point import average_rtt, demanded, ticks
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.errors import ParameterError
+from ecmproto.kernels.kernel import compiled, expanded, inlined
+from ecmproto.kernels.record import columns, new_record, new_records
+from ecmproto.kernels.structs import Random
+from ecmproto.units import QUEUE_UNIT_OCTETS
+from ecmproto.wire.formats.e2cm import BCN_TYPES
+
+NO_LATENCY = -1
+"""Instead of a latency: it is not known."""
+
+_LATENCIES = 2**32
+_KBPS_NS_PER_OCTET = 8e6
+"""An octet in a ns is 8 Gb/s."""
+
+
+class Probing:
+    """The configuration and state of one probed flow at its source; a record (``kernels.record``)."""
+
+    priority: int
+    qeq_octets: int
+    """The flow's own Qeq: its fairness setting."""
+    qmax_octets: int
+    known_flight_ns: int
+    """The latency of the unloaded path, where source and destination share a clock, else NO_LATENCY."""
+    active: int
+    """1 while the flow is probed."""
+    sent_octets: int
+    """Data octets that left since the last probe was due."""
+    sent_frames: int
+    due_ns: int
+    """When the next probe is due, if they are sent per time."""
+    replies: int
+    """Since probing started."""
+    flight_ns: int
+    """The least latency seen, modulo 2^32, or NO_LATENCY."""
+    queue_octets: float
+    """flowQ at the last reaction (flowLastQ)."""
+
+
+class ProbeCounters:
+    """Counters of probes and replies by outcome, over all flows; a record."""
+
+    probes: int
+    """Sent."""
+    reactions: int
+    """Replies that measured the flow's queue."""
+    unknown_replies: int
+    """For no flow of this source."""
+    idle_replies: int
+    """For a flow that is not probed (any more)."""
+    first_replies: int
+    """The first since probing started: they measure no throughput of this time."""
+    unmeasured_replies: int
+    """Others without a throughput."""
+    allocated: int
+    """Limiters that a reply gave its flow; only if autonomous."""
+    held_replies: int
+    """For a limiter that is in a time-out, or gives way to its priority's."""
+
+
+class ProbeSettings:
+    """The parameters of probing as the kernels read them; a record."""
+
+    probe_octets: int
+    """A probe is due after so many octets of data; 0: they do not count."""
+    probe_frames: int
+    """After so many frames; 0: they do not count."""
+    probe_interval_ns: int
+    """After so long; 0: time does not count."""
+    weight_8: int
+    """W in 1/8."""
+
+
+class Reaction(NamedTuple):
+    """The result of a reply: flowQ and the AIMD's feedback, both in octets; nothing if not ``reacts``."""
+
+    reacts: bool
+    queue_octets: float
+    feedback_octets: float
+
+
+def set_probing(record: ProbeSettings, parameters: E2CMReactionPointParameters) -> None:
+    """Fill ``record``."""
+    record.probe_octets = parameters.probe_octets
+    record.probe_frames = parameters.probe_frames
+    record.probe_interval_ns = parameters.probe_interval_ns
+    record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
+
+
+@compiled
+def start_probing(probing: Probing, settings: ProbeSettings, now_ns: int) -> None:
+    """Start probing a flow at ``now_ns``, with nothing left of what earlier probes said (rule 4).
+
+    Where the flow's flight time is not known, the least latency seen stands for it, and a standing queue
+    that the first probe meets is taken for a part of the path.
+    """
+    probing.active = 1
+    probing.sent_octets = 0
+    probing.sent_frames = 0
+    probing.due_ns = now_ns + settings.probe_interval_ns if settings.probe_interval_ns > 0 else NEVER_NS
+    probing.replies = 0
+    probing.flight_ns = probing.known_flight_ns
+    probing.queue_octets = 0.0
+
+
+@inlined
+def stop_probing(probing: Probing) -> None:
+    """Probe the flow no more; replies that are still under way are ignored."""
+    probing.active = 0
+    probing.due_ns = NEVER_NS
+
+
+@inlined
+def on_departure(probing: Probing, counters: ProbeCounters, settings: ProbeSettings, octets: int) -> bool:
+    """Count a data frame of ``octets`` that left; return whether a probe follows it."""
+    if probing.active == 0:
+        return False
+    probing.sent_octets += octets
+    probing.sent_frames += 1
+    due = False
+    if settings.probe_octets > 0 and probing.sent_octets >= settings.probe_octets:
+        due = True
+        # What went beyond counts towards the next one: one probe per X octets, whatever the lengths.
+        probing.sent_octets %= settings.probe_octets
+    if settings.probe_frames > 0 and probing.sent_frames >= settings.probe_frames:
+        due = True
+        probing.sent_frames = 0
+    if due:
+        counters.probes += 1
+    return due
+
+
+@compiled
+def on_probe_timer(probing: Probing, counters: ProbeCounters, settings: ProbeSettings, now_ns: int) -> bool:
+    """Return whether a probe is due by time; a late timer gives one probe and keeps to its beat."""
+    if probing.active == 0 or settings.probe_interval_ns == 0 or probing.due_ns > now_ns:
+        return False
+    missed = (now_ns - probing.due_ns) // settings.probe_interval_ns
+    probing.due_ns += (missed + 1) * settings.probe_interval_ns
+    counters.probes += 1
+    return True
+
+
+@inlined
+def next_probe_ns(probing: Probing) -> int:
+    """Return when `on_probe_timer` has something to do, NEVER_NS if nothing is probed by time."""
+    return int(probing.due_ns) if probing.active == 1 else NEVER_NS
+
+
+@inlined
+def signed_difference(latency_ns: int, other_ns: int) -> int:
+    """Return ``latency_ns`` − ``other_ns`` as a signed 32-bit number."""
+    return (latency_ns - other_ns + _LATENCIES // 2) % _LATENCIES - _LATENCIES // 2
+
+
+@compiled
+def on_reply(
+    probing: Probing,
+    counters: ProbeCounters,
+    settings: ProbeSettings,
+    latency_ns: int,
+    throughput_kbps: int,
+) -> Reaction:
+    """Take a reply for a flow: ``latency_ns`` (modulo 2^32) and ``throughput_kbps`` as on the wire.
+
+    The flight time follows every reply.  The first one measures nothing (rule 3); nor does any other
+    without a throughput.
+    """
+    if probing.active == 0:
+        counters.idle_replies += 1
+        return Reaction(False, 0.0, 0.0)
+    first = probing.replies == 0
+    probing.replies += 1
+    if probing.flight_ns == NO_LATENCY or signed_difference(latency_ns, probing.flight_ns) < 0:
+        probing.flight_ns = latency_ns
+    if first:
+        counters.first_replies += 1
+        return Reaction(False, 0.0, 0.0)
+    if throughput_kbps == 0:
+        counters.unmeasured_replies += 1
+        return Reaction(False, 0.0, 0.0)
+    counters.reactions += 1
+    waited_ns = float(signed_difference(latency_ns, probing.flight_ns))
+    queue_octets = float(throughput_kbps) * waited_ns / _KBPS_NS_PER_OCTET
+    feedback_octets = _feedback_octets(probing, settings, queue_octets)
+    probing.queue_octets = queue_octets
+    return Reaction(True, queue_octets, feedback_octets)
+
+
+@compiled
+def _feedback_octets(probing: Probing, settings: ProbeSettings, queue_octets: float) -> float:
+    weight = float(settings.weight_8) / WEIGHT_DENOMINATOR
+    qeq = float(probing.qeq_octets)
+    if queue_octets > float(probing.qmax_octets):
+        return -(1.0 + 2.0 * weight) * qeq
+    offset = max(-qeq, min(qeq, qeq - queue_octets))
+    change = max(-2.0 * qeq, min(2.0 * qeq, queue_octets - float(probing.queue_octets)))
+    return offset - weight * change
+
+
+_depart = reaction_point.depart
+
+
+BCN, BCN_MAX, BCN_ZERO = BCN_TYPES
+
+
+class E2CMFields(NamedTuple):
+    """A congestion point's message as a reaction point reads it, in the units of the wire."""
+
+    type: int
+    """BCN, BCN_MAX or BCN_ZERO."""
+    cpid: int
+    """As `ecmproto.control.mechanisms.api.protocol` has it."""
+    q_off: int
+    q_delta: int
+    q: int
+    timestamp: int
+    """Of the CM-Tag that its payload shows; the message itself has none."""
+    unit: int
+    tagged: bool
+    """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
+
+
+class E2CMStationSettings(ecm.ECMStationSettings, ProbeSettings):
+    """The parameters as the kernels read them; a record."""
+
+    flow_step_bps: float
+    """Gi·Ru of probes for an octet of feedback."""
+    flow_share: float
+    """Gd of probes for an octet of feedback."""
+    autonomous: int
+
+
+class E2CMStation(NamedTuple):
+    """A reaction point: its limiters, and by flow what probes know."""
+
+    limiters: Limiters
+    counters: ProbeCounters
+    probings: Sequence[Probing]
+
+
+class ProbeDue(NamedTuple):
+    """The next probe by time: of which flow, and when; NO_FLOW and NEVER_NS if there is none."""
+
+    flow: int
+    due_ns: int
+
+
+def settings_record(parameters: E2CMReactionPointParameters, link_rate_bps: int) -> E2CMStationSettings:
+    """Return the record of settings for a link of ``link_rate_bps``.
+
+    Raises ParameterError if the floor is above the initial rate on such a link.
+    """
+    record = new_record(E2CMStationSettings)
+    ecm.set_stations(record, parameters, link_rate_bps)
+    set_probing(record, parameters)
+    gains = parameters.gains(link_rate_bps)
+    units_8 = QUEUE_UNIT_OCTETS / WEIGHT_DENOMINATOR
+    record.step_bps_8 = gains.increase * parameters.rate_unit_bps * units_8
+    record.share_8 = gains.decrease * units_8
+    record.flow_step_bps = gains.flow_increase * parameters.rate_unit_bps
+    record.flow_share = gains.flow_decrease
+    record.autonomous = int(parameters.autonomous)
+    return record
+
+
+def new_source(
+    parameters: E2CMReactionPointParameters,
+    settings: E2CMStationSettings,
+    now_ns: int,
+    *,
+    congested_hops: int = 1,
+) -> E2CMStation:
+    """Return a reaction point without active limiters, started at ``now_ns``; all paths are alike."""
+    limiters = new_limiters(parameters.limiters, settings, now_ns)
+    source = E2CMStation(limiters, new_record(ProbeCounters), new_records(Probing, parameters.max_flows))
+    for flow in range(parameters.max_flows):
+        set_path(source, parameters, flow, priority=0, congested_hops=congested_hops)
+    return source
+
+
+def set_path(
+    source: E2CMStation,
+    parameters: E2CMReactionPointParameters,
+    flow: int,
+    *,
+    priority: int,
+    congested_hops: int = 1,
+    flight_ns: int = NO_LATENCY,
+) -> None:
+    """Set the path parameters of ``flow``; they hold from the next start of its probing.
+
+    ``congested_hops`` decides its share (see ``hops_exponent``); ``flight_ns`` is the latency of the
+    unloaded path where source and destination share a clock, else NO_LATENCY.  Raises ParameterError for a
+    flow that there is no record for, or fewer hops than 1.
+    """
+    if not 0 <= flow < len(source.probings):
+        raise ParameterError(name="flow", needed=f"0 to {len(source.probings) - 1}", got=str(flow))
+    probing = source.probings[flow]
+    probing.priority = priority
+    _set_path(probing, parameters, congested_hops, flight_ns)
+
+
+def _set_path(
+    probing: Probing, parameters: E2CMReactionPointParameters, congested_hops: int, flight_ns: int
+) -> None:
+    probing.qeq_octets = parameters.path_qeq_octets(congested_hops)
+    probing.qmax_octets = parameters.path_qmax_octets(int(probing.qeq_octets))
+    probing.known_flight_ns = NO_LATENCY if flight_ns == NO_LATENCY else flight_ns % _LATENCIES
+
+
+@compiled
+def receive(
+    source: E2CMStation,
+    settings: E2CMStationSettings,
+    generator: Random,
+    message: E2CMFields,
+    flow: int,
+    priority: int,
+    now_ns: int,
+) -> int:
+    """React to a congestion point's message about a frame of ``flow`` and ``priority``.
+
+    A flow that has a limiter of its own is probed from then on (rule 2).  Returns the limiter that heeded the
+    message, NO_LIMITER if none did; what was ignored is counted in ``limiters.point``.
+    """
+    limiters, _, probings = source
+    allocated = limiters.point.allocated
+    demand = _demand(settings, message)
+    index = react(limiters, settings, generator, demand, flow, priority, now_ns)
+    if index == NO_LIMITER:
+        return index
+    if message.tagged and limiters.slots[index].cpid == message.cpid:
+        average_rtt(limiters.slots[index], settings, _as_ecm(message), now_ns)
+    if flow < len(probings) and index < fine_count(limiters):
+        renewed = settings.autonomous == 0 and limiters.point.allocated != allocated
+        if renewed or probings[flow].active == 0:
+            start_probing(probings[flow], settings, now_ns)
+    return index
+
+
+@inlined
+def _as_ecm(message: E2CMFields) -> ECMMessage:
+    return ECMMessage(
+        message.cpid,
+        message.q_off,
+        message.q_delta,
+        message.q,
+        message.timestamp,
+        message.unit,
+        message.tagged,
+    )
+
+
+@compiled
+def _demand(settings: E2CMStationSettings, message: E2CMFields) -> Demand:
+    # The type says what ECM tells by (0,0).
+    demand = demanded(settings, _as_ecm(message))
+    if message.type == BCN_ZERO:
+        return Demand(STOP, message.cpid, 0.0, 0.0, False, 0.0)
+    if demand.kind == STOP:
+        return Demand(NOTHING, message.cpid, 0.0, 0.0, False, 0.0)
+    return demand
+
+
+@compiled
+def receive_reply(
+    source: E2CMStation,
+    settings: E2CMStationSettings,
+    flow: int,
+    latency_ns: int,
+    throughput_kbps: int,
+    now_ns: int,
+) -> Reaction:
+    """React to a probe's reply, fields as on the wire (rule 4); return its result.
+
+    The limiter's association with a congestion point stays as it is.
+    """
+    limiters, counters, probings = source
+    on_timer(limiters, settings, now_ns)
+    if flow < 0 or flow >= len(probings):
+        counters.unknown_replies += 1
+        return Reaction(False, 0.0, 0.0)
+    probing = probings[flow]
+    index = limiter_of(limiters, flow, probing.priority)
+    if index == NO_LIMITER and settings.autonomous == 0:
+        stop_probing(probing)
+    reaction = on_reply(probing, counters, settings, latency_ns, throughput_kbps)
+    if reaction.reacts:
+        _adjust(source, settings, flow, index, reaction.feedback_octets, now_ns)
+    return reaction
+
+
+@compiled
+def _adjust(
+    source: E2CMStation,
+    settings: E2CMStationSettings,
+    flow: int,
+    index: int,
+    feedback_octets: float,
+    now_ns: int,
+) -> None:
+    limiters, counters, probings = source
+    if index == NO_LIMITER:
+        priority = probings[flow].priority
+        if feedback_octets < 0.0 and settings.enabled[priority] == 1:
+            counters.allocated += 1
+            index = allocate(limiters, settings, flow, priority, NO_CPID, now_ns)
+            if settings.initial_bps >= settings.link_bps:
+                # As for a congestion point's message: at the link's rate it would limit nothing.
+                share = settings.flow_share * -feedback_octets
+                decrease(limiters, settings, limiters.slots[index], share, False, now_ns)
+        return
+    limiter = limiters.slots[index]
+    if index >= fine_count(limiters) or limiter.status == TIMED_OUT:
+        counters.held_replies += 1
+    elif feedback_octets < 0.0:
+        decrease(limiters, settings, limiter, settings.flow_share * -feedback_octets, False, now_ns)
+    elif feedback_octets > 0.0:
+        increase(limiters, settings, limiter, settings.flow_step_bps * feedback_octets, False, now_ns)
+
+
+@compiled
+def depart(source: E2CMStation, settings: E2CMStationSettings, index: int, now_ns: int, octets: int) -> bool:
+    """Send the head of limiter ``index``'s queue, a frame of ``octets``; return whether a probe follows it.
+
+    The caller has fired the timers due by then and `leaves_ns` says now.
+    """
+    limiters, counters, probings = source
+    flow = limiters.slots[index].flow
+    _depart(limiters, settings, index, now_ns, octets)
+    if flow < 0 or flow >= len(probings):
+        return False
+    if limiters.slots[index].status == FREE and settings.autonomous == 0:
+        stop_probing(probings[flow])
+    return on_departure(probings[flow], counters, settings, octets)
+
+
+@compiled
+def pass_by(source: E2CMStation, settings: E2CMStationSettings, flow: int, now_ns: int, octets: int) -> bool:
+    """Count a data frame that left without a limiter; return whether a probe follows (if autonomous)."""
+    probings = source.probings
+    if flow < 0 or flow >= len(probings):
+        return False
+    if settings.autonomous == 0:
+        stop_probing(probings[flow])
+    elif probings[flow].active == 0:
+        start_probing(probings[flow], settings, now_ns)
+    return on_departure(probings[flow], source.counters, settings, octets)
+
+
+@compiled
+def probe_on_timer(source: E2CMStation, settings: E2CMStationSettings, flow: int, now_ns: int) -> bool:
+    """Return whether a probe of ``flow`` is due by time; its limiter may be gone, and with it its probes."""
+    limiters, counters, probings = source
+    if flow < 0 or flow >= len(probings):
+        return False
+    if settings.autonomous == 0 and find_fine(limiters, flow) == NO_LIMITER:
+        stop_probing(probings[flow])
+    return on_probe_timer(probings[flow], counters, settings, now_ns)
+
+
+@compiled
+def next_probe(source: E2CMStation, settings: E2CMStationSettings) -> ProbeDue:
+    """Return which flow's probe is next by time, and when; it takes a look at every flow."""
+    flow = NO_FLOW
+    due_ns = NEVER_NS
+    if settings.probe_interval_ns > 0:
+        for candidate in range(len(source.probings)):
+            if next_probe_ns(source.probings[candidate]) < due_ns:
+                flow = candidate
+                due_ns = next_probe_ns(source.probings[candidate])
+    return ProbeDue(flow, due_ns)
+
+
+TAG_OCTETS = 16
+"""What a CM-Tag adds to a frame."""
+UNIT_SHIFT = 16
+"""The mark of a frame is the tag's unit above the 16 bits of its timestamp."""
+
+_TIMESTAMPS = 2**32
+
+
+class E2CMStations(Stations[E2CMStationSettings]):
+    """The reaction points of stations, their records one station after the other."""
+
+    settings: E2CMStationSettings
+    counters: Sequence[ProbeCounters]
+    probings: Sequence[Probing]
+    probings_each: int
+    """Flows of a station that can be probed: its first ones."""
+    probe_priority: int
+
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Give a rate-limited frame its CM-Tag; post the probe that follows the frame, if one is due.
+
+        The limiter counts the frame with its tag, and probes not at all.  A probe that is due by time goes
+        behind the flow's next frame.
+        """
+        station, flow, now_ns = departure.station, departure.flow, departure.now_ns
+        source = _source(self, station)
+        if 0 <= flow < self.probings_each:
+            source.probings[flow].priority = departure.priority
+        tagged, tag, mark, added = departure.tagged, departure.tag, departure.mark, 0
+        if departure.limiter == NO_LIMITER:
+            probed = pass_by(source, self.settings, flow, now_ns, departure.octets)
+        else:
+            # Before it leaves: a limiter that it releases has no congestion point any more.
+            tag = self.slots[station * self.slots_each + departure.limiter].cpid
+            mark = self.timestamp_unit << UNIT_SHIFT | ticks(now_ns, self.timestamp_unit)
+            added = 0 if tagged else TAG_OCTETS
+            self.points[station].replaced_tags += 1 if tagged else 0
+            tagged = True
+            octets = departure.octets + added
+            probed = depart(source, self.settings, departure.limiter, now_ns, octets)
+        if not probed and self.settings.probe_interval_ns > 0:
+            probed = probe_on_timer(source, self.settings, flow, now_ns)
+        if probed:
+            own = self.probe_priority == OWN_PRIORITY
+            priority = departure.priority if own else self.probe_priority
+            probe = post(outbox, PROBE_KIND, now_ns, station, flow, priority)
+            probe_payload(probe).mark = now_ns % _TIMESTAMPS
+        return Sent(tagged, tag, mark, added)
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """React to a congestion point's message, or to a probe's reply."""
+        if message.station < 0:
+            return
+        source = _source(self, message.station)
+        if message.kind == REPLY_KIND:
+            reply = reply_payload(message)
+            receive_reply(source, self.settings, message.flow, reply.latency, reply.throughput, now_ns)
+        elif BCN_KIND <= message.kind <= BCN_ZERO_KIND:
+            fields = ecm_payload(message)
+            feedback = E2CMFields(
+                message.kind - BCN_KIND,
+                fields.cpid,
+                fields.q_off,
+                fields.q_delta,
+                fields.q,
+                fields.timestamp,
+                fields.unit,
+                fields.tagged == 1,
+            )
+            flow, priority = message.flow, message.priority
+            receive(source, self.settings, self.generator, feedback, flow, priority, now_ns)
+
+
+@expanded
+def _source(stations: E2CMStations, station: int) -> E2CMStation:
+    probing = station * stations.probings_each
+    return E2CMStation(
+        limiters_at(stations, station),
+        stations.counters[station],
+        stations.probings[probing : probing + stations.probings_each],
+    )
+
+
+def new_stations(
+    parameters: E2CMReactionPointParameters, place: PortContext, generator: np.random.Generator
+) -> E2CMStations:
+    """Return stations without active limiters, whose paths have ``place.hops`` and unknown flight times.
+
+    Raises ParameterError if the floor is above the initial rate on such a link.
+    """
+    settings = settings_record(parameters, place.link_rate_bps)
+    probed = max(1, min(place.flows, parameters.max_flows))
+    one = new_source(replace(parameters, max_flows=probed), settings, 0, congested_hops=place.hops)
+    stations = reaction_point.new_stations(
+        E2CMStations,
+        parameters,
+        settings,
+        place,
+        generator,
+        timestamp_unit=parameters.timestamp_unit,
+        counters=new_records(ProbeCounters, place.stations),
+        probings=new_records(Probing, place.stations * probed),
+        probings_each=probed,
+        probe_priority=parameters.probe_priority,
+    )
+    columns(stations.probings)[:] = np.tile(columns(one.probings), place.stations)
+    return stations
+
+
+def set_path_of(
+    stations: E2CMStations,
+    parameters: E2CMReactionPointParameters,
+    station: int,
+    flow: int,
+    *,
+    congested_hops: int,
+    flight_ns: int,
+) -> None:
+    """Set the path parameters of a station's flow, as `set_path`; a flow that is not probed has none."""
+    if flow < stations.probings_each:
+        probing = stations.probings[station * stations.probings_each + flow]
+        _set_path(probing, parameters, congested_hops, flight_ns)
+
+
+def set_flight(stations: E2CMStations, flight_ns: int) -> None:
+    """Set the latency of the unloaded path, NO_LATENCY if the clocks at its ends are not one.
+
+    It holds for all flows, each from when its probing next starts (algorithms §4, rule 4).
+    """
+    known_ns = NO_LATENCY if flight_ns == NO_LATENCY else flight_ns % _TIMESTAMPS
+    columns(stations.probings)["known_flight_ns"] = known_ns

@@ -1,0 +1,237 @@
+"""The ECM congestion point: algorithms §1, rules CP 1-5, on a plain state record.
+
+Per enabled priority of an output queue there is one record of :class:`ECMPointState`; all share one of
+:class:`ECMPointSettings`.  For each **arriving** frame, enqueued or dropped, that may be sampled the caller
+does::
+
+    if count(state, settings, octets, qlen_octets, enqueued):
+        feedback = sample(state, settings, generator, qlen_octets, tag_cpid)
+
+and sends an ECM frame if ``feedback.kind`` is not SILENT.  Every decision is exact in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.aimd.congestion_point import (
+    Meter,
+    SamplerSettings,
+    SamplingMeter,
+    Thresholds,
+    count,
+    delta_octets,
+    draw,
+    ecm_payload,
+    has_point,
+    new_states,
+    offset_octets,
+    scaled_units,
+    set_sampling,
+    set_thresholds,
+    start,
+    withhold,
+)
+from ecmproto.control.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
+from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.protocol import NO_CPID, Arrival, NullCongestionPoint, Outbox, post
+from ecmproto.control.mechanisms.ecm.parameters import ECMCongestionPointParameters
+from ecmproto.control.mechanisms.ecm.reaction_point import TIMESTAMP_BITS, TIMESTAMP_MASK
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Draws, Random
+
+SILENT, REGULAR, SATURATED, SEVERE = range(4)
+"""What a sample makes the congestion point send: nothing, Qoff and Qdelta, ECM-Max, ECM(0,0)."""
+
+
+LEAST_SHOWN_OCTETS = 32
+"""The payload that shows a whole CM-Tag behind one VLAN tag (wire-formats 4)."""
+
+
+class ECMMeter(Meter):
+    """The state of queue measuring, and counters of samples by outcome; a record (``kernels.record``)."""
+
+    regular: int
+    """Regular messages."""
+    saturated: int
+    """ECM-Max."""
+    severe: int
+    """ECM(0,0)."""
+
+
+class ECMPointState(SamplingMeter, ECMMeter):
+    """The state of one congestion point; a record."""
+
+
+class ECMMeterSettings(Thresholds):
+    """The parameters of measuring as the kernels read them; a record."""
+
+    q_bit: int
+    """1 if messages say that Qdelta is saturated."""
+
+
+class ECMPointSettings(SamplerSettings, ECMMeterSettings):
+    """The parameters as the kernels read them; a record."""
+
+
+class ECMFeedback(NamedTuple):
+    """The result of one sample: Qoff and Qdelta clamped, in octets, and the fields of the message."""
+
+    kind: int
+    qoff_octets: int
+    qdelta_octets: int
+    q_off: int
+    """In units of 64 octets, times Qscale."""
+    q_delta: int
+    q: int
+
+
+def settings_record(parameters: ECMCongestionPointParameters) -> ECMPointSettings:
+    """Return the record of settings for ``parameters``."""
+    record = new_record(ECMPointSettings)
+    set_sampling(record, parameters, parameters.qmc_octets)
+    set_thresholds(record, parameters)
+    record.q_bit = int(parameters.q_bit)
+    return record
+
+
+@compiled
+def sample(
+    state: ECMPointState, settings: ECMPointSettings, generator: Random, qlen_octets: int, tag_cpid: int
+) -> ECMFeedback:
+    """Return the feedback of a sampled frame, and set up the next sample; arguments as in `measure`."""
+    draw(state, settings, generator)
+    return measure(state, settings, qlen_octets, tag_cpid)
+
+
+@compiled
+def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_cpid: int) -> ECMFeedback:
+    """Return the feedback of a sample with ``qlen_octets`` in the queue (rules 2 to 4).
+
+    ``tag_cpid`` is the CPID of the sampled frame's CM-Tag, 0 without one.  The previous Qlen follows at
+    every sample, whatever becomes of it (rule 5).
+    """
+    qoff = offset_octets(settings, qlen_octets)
+    qdelta = delta_octets(settings, qlen_octets, meter.qlen_old_octets)
+    meter.qlen_old_octets = qlen_octets
+    meter.samples += 1
+    if qlen_octets > settings.qsc_octets:
+        meter.severe += 1
+        return ECMFeedback(SEVERE, 0, 0, 0, 0, 0)
+    if qlen_octets > settings.qmc_octets:
+        meter.saturated += 1
+        return _feedback(settings, SATURATED, settings.qeq_octets, 2 * settings.qeq_octets)
+    found = _feedback(settings, REGULAR, qoff, qdelta)
+    silent = ECMFeedback(SILENT, qoff, qdelta, 0, 0, 0)
+    if qoff == 0 and qdelta == 0:
+        meter.balanced += 1
+        return silent
+    # Positive feedback suppressed: the frame carries no CM-Tag of this point (algorithms §1, CP rule 3).
+    if qoff <= 0 and tag_cpid != meter.cpid:
+        meter.unassociated += 1
+        return silent
+    if found.q_off == 0 and found.q_delta == 0:
+        # Both fields truncate to 0, which would read as ECM(0,0).
+        meter.truncated += 1
+        return silent
+    meter.regular += 1
+    return found
+
+
+@compiled
+def _feedback(settings: ECMMeterSettings, kind: int, qoff: int, qdelta: int) -> ECMFeedback:
+    q = settings.q_bit if abs(qdelta) >= 2 * settings.qeq_octets else 0
+    return ECMFeedback(kind, qoff, qdelta, scaled_units(settings, qoff), scaled_units(settings, qdelta), q)
+
+
+ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND = REGULAR, SATURATED, SEVERE
+
+
+class ECMPoints(NullCongestionPoint):
+    """The congestion points of a port, by priority."""
+
+    states: Sequence[ECMPointState]
+    has_point: NDArray[np.bool_]
+    shows_tags: bool
+    """Whether messages carry so much of the sampled frame that its CM-Tag is in it, behind one VLAN tag."""
+    weight_8: int
+    """The reaction points' w in 1/8."""
+    settings: ECMPointSettings
+    generator: Draws
+
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled."""
+        priority, qlen_octets = arrival.priority, arrival.qlen_octets
+        if not (arrival.sampled and self.has_point[priority]):
+            return
+        state = self.states[priority]
+        if not count(state, self.settings, arrival.octets, qlen_octets, arrival.enqueued):
+            return
+        tag_cpid = arrival.tag if arrival.tagged else NO_CPID
+        found = sample(state, self.settings, self.generator, qlen_octets, tag_cpid)
+        fb_octets = feedback_octets(self.settings, self.weight_8, found)
+        post_feedback(outbox, arrival, found, fb_octets, state, self.shows_tags)
+
+
+@compiled
+def post_feedback(
+    outbox: Outbox, arrival: Arrival, found: ECMFeedback, fb_octets: float, meter: ECMMeter, shows_tags: bool
+) -> None:
+    """Post the message about a sampled frame, or a silent sample; a CM-Tag's timestamp goes with it."""
+    message = post(outbox, found.kind, arrival.now_ns, arrival.station, arrival.flow, arrival.priority)
+    message.qlen_octets = arrival.qlen_octets
+    message.qoff_octets = found.qoff_octets
+    message.qdelta_octets = found.qdelta_octets
+    message.fb_octets = fb_octets
+    fields = ecm_payload(message)
+    fields.cpid = meter.cpid
+    fields.q_off = found.q_off
+    fields.q_delta = found.q_delta
+    fields.q = found.q
+    if arrival.tagged:
+        fields.timestamp = arrival.mark & TIMESTAMP_MASK
+        fields.unit = arrival.mark >> TIMESTAMP_BITS
+        fields.tagged = int(shows_tags)
+    withhold(message, arrival, meter)
+
+
+@inlined
+def feedback_octets(settings: ECMMeterSettings, weight_8: int, found: ECMFeedback) -> float:
+    """Return Fb = −(Qoff + w·Qdelta) of the clamped values; that of ECM(0,0) is the least there is."""
+    qoff, qdelta = found.qoff_octets, found.qdelta_octets
+    if found.kind == SEVERE:
+        qoff, qdelta = settings.qeq_octets, 2 * settings.qeq_octets
+    return -(qoff * WEIGHT_DENOMINATOR + weight_8 * qdelta) / WEIGHT_DENOMINATOR
+
+
+def new_points(
+    parameters: ECMCongestionPointParameters,
+    weight: float,
+    place: PortContext,
+    generator: np.random.Generator,
+) -> ECMPoints:
+    """Return the congestion points of a port, started; ``weight`` is the reaction points' w."""
+    points = ECMPoints(
+        new_states(ECMPointState, place.cp_mac),
+        has_point(parameters.enabled),
+        parameters.payload_octets >= LEAST_SHOWN_OCTETS,
+        int(weight * WEIGHT_DENOMINATOR),
+        settings_record(parameters),
+        Draws(generator),
+    )
+    for priority in sorted(parameters.enabled):
+        start(points.states[priority], points.settings, points.generator)
+    return points
+
+
+def point_counters(points: ECMPoints) -> dict[str, int]:
+    """Return the counters of all congestion points, added up, by name."""
+    return total(
+        points.states, "samples", "regular", "saturated", "severe", "balanced", "unassociated", "truncated",
+        "unanswerable",
+    )  # fmt: skip

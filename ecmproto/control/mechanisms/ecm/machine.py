@@ -1,0 +1,68 @@
+"""ECM's messages, and its machine (S000 3.1; wire-formats 1.2 and 4)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from ecmproto.control.mechanisms.aimd.congestion_point import ECMPayload
+from ecmproto.control.mechanisms.aimd.machine import AIMDMachine
+from ecmproto.control.mechanisms.aimd.reaction_point import new_stations
+from ecmproto.control.mechanisms.api.frames import MessageFormat
+from ecmproto.control.mechanisms.api.machine import PortContext
+from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Receivers, Senders
+from ecmproto.control.mechanisms.ecm.congestion_point import (
+    ECM_KIND,
+    ECM_MAX_KIND,
+    ECM_ZERO_KIND,
+    ECMPoints,
+    new_points,
+    point_counters,
+)
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMStations, settings_record
+from ecmproto.wire.codec import ECM, CMTag
+from ecmproto.wire.codec.tags import TagFormat
+
+PROTOCOL = 0
+"""ECM in the discriminator word."""
+
+
+class ECMMachine(AIMDMachine):
+    """ECM with its parameters set."""
+
+    tag = TagFormat(format=CMTag, tag="cpid", mark=("unit", "timestamp"), constants={"protocol": PROTOCOL})
+    message = ECM
+    messages = MappingProxyType(
+        {
+            ECM_KIND: MessageFormat(format=ECM, payload=ECMPayload),
+            # Only its values tell it apart: it is read as an ECM.
+            ECM_MAX_KIND: MessageFormat(format=ECM, payload=ECMPayload, name="ECM-Max"),
+            ECM_ZERO_KIND: MessageFormat(
+                format=ECM, payload=ECMPayload, name="ECM(0,0)", constants={"q_off": 0, "q_delta": 0}
+            ),
+        }
+    )
+    feedback_label = "Fb"
+
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return one congestion point for each enabled priority."""
+        return new_points(self._cp, self._rp.weight, place, generator)
+
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+        """Return reaction points without active limiters.
+
+        Raises ParameterError if the floor is above the initial rate on the stations' links.
+        """
+        settings = settings_record(self._rp, place.link_rate_bps)
+        return new_stations(
+            ECMStations, self._rp, settings, place, generator, timestamp_unit=self._rp.timestamp_unit
+        )
+
+    def fields_shown(self, tag: CMTag | None) -> dict[str, int]:
+        """Return whether the payload shows a CM-Tag, so that the message's timestamp means something."""
+        return {"tagged": int(tag is not None)}
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the congestion points or the reaction points."""
+        return point_counters(machine) if isinstance(machine, ECMPoints) else super().counters(machine)

@@ -1,0 +1,184 @@
+"""The ECM reaction point: algorithms §1, rules RP 1-9, on the shared table of limiters.
+
+For each ECM frame about one of its flows the caller does ``receive(...)``; how frames and timers go stands
+in `ecmproto.control.mechanisms.aimd.reaction_point`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ecmproto.control.mechanisms.aimd.congestion_point import ecm_payload
+from ecmproto.control.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
+from ecmproto.control.mechanisms.aimd.reaction_point import (
+    DECREASE,
+    INCREASE,
+    NOTHING,
+    STOP,
+    Demand,
+    Limiter,
+    Limiters,
+    Stations,
+    TableSettings,
+    limiters_at,
+    react,
+    send,
+    set_table,
+)
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_AVERAGE,
+    NO_LIMITER,
+    Departure,
+    Message,
+    Outbox,
+    Sent,
+)
+from ecmproto.control.mechanisms.ecm.parameters import ECMReactionPointParameters
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Random
+
+_TICK_NS = 1000
+_TIMESTAMP_MASK = 0xFFFF
+
+
+class ECMFields(NamedTuple):
+    """An ECM frame's fields as a reaction point reads them, in the units of the wire."""
+
+    cpid: int
+    """As `ecmproto.control.mechanisms.api.protocol` has it."""
+    q_off: int
+    q_delta: int
+    q: int
+    timestamp: int
+    unit: int
+    tagged: bool
+    """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
+
+
+class ECMStationSettings(TableSettings):
+    """The parameters as the kernels read them; a record."""
+
+    weight_8: int
+    """w in 1/8."""
+    step_bps_8: float
+    """Gi·Ru for a feedback of 1/8 unit."""
+    share_8: float
+    """Gd for a feedback of 1/8 unit."""
+    rtt_weight: float
+    """2^-Wrtt."""
+
+
+def settings_record(parameters: ECMReactionPointParameters, link_rate_bps: int) -> ECMStationSettings:
+    """Return the record of settings for a link of ``link_rate_bps``.
+
+    Raises ParameterError if the floor is above the initial rate on such a link.
+    """
+    record = new_record(ECMStationSettings)
+    set_stations(record, parameters, link_rate_bps)
+    return record
+
+
+def set_stations(
+    record: ECMStationSettings, parameters: ECMReactionPointParameters, link_rate_bps: int
+) -> None:
+    """Fill ``record``; raises as `settings_record`."""
+    set_table(
+        record,
+        parameters,
+        link_rate_bps=link_rate_bps,
+        floor_bps=parameters.floor_bps,
+        restart_bps=parameters.restart_bps,
+        self_increase_bps=parameters.self_increase_bps,
+    )
+    record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
+    record.step_bps_8 = parameters.increase_gain * parameters.rate_unit_bps / WEIGHT_DENOMINATOR
+    record.share_8 = parameters.decrease_gain / WEIGHT_DENOMINATOR
+    record.rtt_weight = 0.5**parameters.rtt_shift
+
+
+@compiled
+def receive(
+    limiters: Limiters,
+    settings: ECMStationSettings,
+    generator: Random,
+    message: ECMFields,
+    flow: int,
+    priority: int,
+    now_ns: int,
+) -> int:
+    """React to an ECM frame about a frame of ``flow`` and ``priority``, received at ``now_ns``.
+
+    Returns the limiter that heeded it, NO_LIMITER if none did; what was ignored is counted in the point.
+    """
+    demand = demanded(settings, message)
+    index = react(limiters, settings, generator, demand, flow, priority, now_ns)
+    if index != NO_LIMITER and message.tagged and limiters.slots[index].cpid == message.cpid:
+        average_rtt(limiters.slots[index], settings, message, now_ns)
+    return index
+
+
+@compiled
+def demanded(settings: ECMStationSettings, message: ECMFields) -> Demand:
+    """Return the rate change ``message`` asks for (rules 1, 3, 4); integers decide, floats only measure."""
+    fb_8 = -(message.q_off * WEIGHT_DENOMINATOR + settings.weight_8 * message.q_delta)
+    # With the Q bit Qdelta alone decides, twice as strongly as otherwise possible (S000 3.3.2).
+    doubled = message.q != 0
+    direction = -message.q_delta if doubled else fb_8
+    kind = INCREASE if direction > 0 else DECREASE if direction < 0 else NOTHING
+    if message.q_off == 0 and message.q_delta == 0:
+        kind = STOP
+    size = float(abs(fb_8))
+    return Demand(kind, message.cpid, settings.share_8 * size, settings.step_bps_8 * size, doubled, 0.0)
+
+
+@inlined
+def ticks(now_ns: int, unit: int) -> int:
+    """Return the timestamp of ``now_ns`` in ticks of 2^``unit`` µs, modulo 2^16 (rules 7 and 9)."""
+    return (now_ns // (_TICK_NS << unit)) & _TIMESTAMP_MASK
+
+
+@inlined
+def average_rtt(limiter: Limiter, settings: ECMStationSettings, message: ECMFields, now_ns: int) -> None:
+    """Add the round-trip time that ``message`` shows to the limiter's average (rule 7)."""
+    elapsed = (ticks(now_ns, message.unit) - message.timestamp) & _TIMESTAMP_MASK
+    rtt_ns = float(elapsed * (_TICK_NS << message.unit))
+    if limiter.rtt_average_ns == NO_AVERAGE:
+        limiter.rtt_average_ns = rtt_ns
+    else:
+        limiter.rtt_average_ns += settings.rtt_weight * (rtt_ns - limiter.rtt_average_ns)
+
+
+TAG_OCTETS = 16
+"""What a CM-Tag adds to a frame."""
+TIMESTAMP_BITS = 16
+"""A frame's mark is the tag's unit above the timestamp."""
+TIMESTAMP_MASK = 0xFFFF
+
+
+class ECMStations(Stations[ECMStationSettings]):
+    """The reaction points of stations."""
+
+    settings: ECMStationSettings
+
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Give a frame that a limiter let through its CM-Tag."""
+        unit = self.timestamp_unit
+        return send(self, departure, TAG_OCTETS, unit << TIMESTAMP_BITS | ticks(departure.now_ns, unit))
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """React to an ECM frame."""
+        if message.station < 0:
+            return
+        fields = ecm_payload(message)
+        feedback = ECMFields(
+            fields.cpid,
+            fields.q_off,
+            fields.q_delta,
+            fields.q,
+            fields.timestamp,
+            fields.unit,
+            fields.tagged == 1,
+        )
+        limiters = limiters_at(self, message.station)
+        receive(limiters, self.settings, self.generator, feedback, message.flow, message.priority, now_ns)

@@ -1,0 +1,301 @@
+"""The FECN congestion point: the switch of algorithms §5 item 2, with S003's enhancements 1 to 4.
+
+Per output queue there is one record of :class:`FECNPointState`; all share one of :class:`FECNPointSettings`.
+Every arriving data frame, a dropped one too, goes through :func:`count`; :func:`on_timer` runs when
+:func:`next_timer_ns` has come, before the arrivals of that time; a forward RD tag that passes gets what
+:func:`lowered` returns.
+
+The advertised rate is the same for all flows, so the switch knows none of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.protocol import EVERY_STATION, SILENT, Arrival, Outbox, has_room, post
+from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParameters
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record, record_from
+from ecmproto.kernels.structs import Draws, Random, Struct
+from ecmproto.units import NS_PER_S, RATE_INFINITY
+
+LARGEST_RATE = RATE_INFINITY - 1
+"""The largest finite rate that a tag can carry, in kb/s."""
+
+_OCTET_BITS = 8
+_BPS_PER_KBPS = 1000
+
+
+class FECNPointState:
+    """The state of one congestion point; a record (``kernels.record``)."""
+
+    capacity_bps: float
+    """C, the rate of the output link."""
+    settled_capacity_bps: float
+    """C at the last tick."""
+    rate_bps: float
+    """r_i, the advertised rate."""
+    previous_rate_bps: float
+    """r_{i−1}, the advertised rate before it."""
+    increase_bps: float
+    """ΔR, the most that the advertised rate may grow at an update."""
+    arrived_octets: int
+    """Octets that arrived since the last tick, dropped ones too …"""
+    arrived_ns: int
+    """… and when the last of them did."""
+    timer_ns: int
+    """When the next tick is due."""
+    updates: int
+    """Ticks that updated the advertised rate."""
+    idle_ticks: int
+    """Ticks without arrivals, which update nothing."""
+    limited_updates: int
+    """Updates whose increase ΔR limited."""
+    bounded_updates: int
+    """Updates whose rate was brought back into its bounds."""
+    capacity_losses: int
+    """Ticks that found C decreased."""
+    tags: int
+    """RD tags that passed."""
+    lowered_tags: int
+    """RD tags whose rate was lowered."""
+
+
+class FECNPointSettings:
+    """The parameters as the kernels read them; a record."""
+
+    interval_ns: int
+    initial_sources: int
+    averaging: float
+    linear: int
+    a: float
+    b: float
+    c: float
+    k: float
+    qeq_octets: int
+    qsc_octets: int
+    least_load: float
+    least_rate_bps: float
+    least_increase_bps: float
+    increase_growth: float
+    increase_decay: float
+    random_phase: int
+
+
+def settings_record(parameters: FECNCongestionPointParameters) -> FECNPointSettings:
+    """Return the record of settings for ``parameters``."""
+    return record_from(
+        FECNPointSettings, parameters, a=parameters.steepness_above, b=parameters.steepness_below,
+        c=parameters.least_control, k=parameters.slope,
+    )  # fmt: skip
+
+
+@compiled
+def start(
+    state: FECNPointState, settings: FECNPointSettings, generator: Random, now_ns: int, capacity_bps: float
+) -> None:
+    """Bring ``state`` to its start at ``now_ns``: r = ΔR = C/N0, the first tick at the next multiple of T.
+
+    ``capacity_bps`` is above 0.  Draws once from ``generator`` if the phase is random.
+    """
+    rate_bps = bounded(settings, capacity_bps, capacity_bps / settings.initial_sources)
+    state.capacity_bps = capacity_bps
+    state.settled_capacity_bps = capacity_bps
+    state.rate_bps = rate_bps
+    state.previous_rate_bps = rate_bps
+    state.increase_bps = min(capacity_bps, max(settings.least_increase_bps, rate_bps))
+    state.arrived_octets = 0
+    if settings.random_phase:
+        state.timer_ns = now_ns + 1 + math.floor(generator.random() * settings.interval_ns)
+    else:
+        state.timer_ns = (now_ns // settings.interval_ns + 1) * settings.interval_ns
+
+
+@inlined
+def count(state: FECNPointState, octets: int, now_ns: int) -> None:
+    """Count a data frame of ``octets`` that arrived for the queue, whether or not it was dropped."""
+    state.arrived_octets += octets
+    state.arrived_ns = now_ns
+
+
+@inlined
+def set_capacity(state: FECNPointState, capacity_bps: float) -> None:
+    """Change C, above 0; the advertised rate follows a decrease at the next tick (enhancement 4)."""
+    state.capacity_bps = capacity_bps
+
+
+@inlined
+def next_timer_ns(state: FECNPointState) -> int:
+    """Return when the next tick is due."""
+    return state.timer_ns
+
+
+@compiled
+def on_timer(state: FECNPointState, settings: FECNPointSettings, now_ns: int, qlen_octets: int) -> None:
+    """Run the ticks that are due at ``now_ns`` with ``qlen_octets`` in the queue.
+
+    What was counted arrived in the intervals up to that of the last arrival: they make one update, since
+    nobody could follow rates that were not advertised yet.  The others find an idle interval.
+    """
+    if now_ns < state.timer_ns:
+        return
+    late_ticks = (now_ns - state.timer_ns) // settings.interval_ns
+    more_intervals = 0
+    if state.arrived_octets > 0 and state.arrived_ns >= state.timer_ns:
+        more_intervals = min(late_ticks, 1 + (state.arrived_ns - state.timer_ns) // settings.interval_ns)
+    tick(state, settings, qlen_octets, 1 + more_intervals)
+    state.idle_ticks += late_ticks - more_intervals
+    state.timer_ns += (1 + late_ticks) * settings.interval_ns
+
+
+@compiled
+def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, intervals: int) -> None:
+    """Update the advertised rate after ``intervals`` of T, unless nothing arrived in them.
+
+    More than one were late: whatever kept the switch may have kept the sources too, so that few arrivals are
+    no reason to raise the rate by more than the least value of ΔR.
+    """
+    if state.capacity_bps < state.settled_capacity_bps:
+        scale(state, settings)
+    state.settled_capacity_bps = state.capacity_bps
+    if state.arrived_octets == 0:
+        state.idle_ticks += 1
+        return
+    arrival_bps = float(_OCTET_BITS * state.arrived_octets) * NS_PER_S / (intervals * settings.interval_ns)
+    load = arrival_bps / state.capacity_bps / queue_control(settings, qlen_octets)
+    found_bps = state.rate_bps / max(settings.least_load, load)
+    # Two steps back, as S003 prints it.
+    rate_bps = settings.averaging * found_bps + (1.0 - settings.averaging) * state.previous_rate_bps
+    if intervals == 1:
+        rate_bps = limited(state, settings, qlen_octets, rate_bps)
+    else:
+        rate_bps = min(rate_bps, state.rate_bps + settings.least_increase_bps)
+    state.previous_rate_bps = state.rate_bps
+    state.rate_bps = bounded(settings, state.capacity_bps, rate_bps)
+    if state.rate_bps != rate_bps:
+        state.bounded_updates += 1
+    state.updates += 1
+    state.arrived_octets = 0
+
+
+@inlined
+def scale(state: FECNPointState, settings: FECNPointSettings) -> None:
+    """Lower the rates in the ratio in which C decreased (enhancement 4)."""
+    ratio = state.capacity_bps / state.settled_capacity_bps
+    state.rate_bps = bounded(settings, state.capacity_bps, ratio * state.rate_bps)
+    state.previous_rate_bps = bounded(settings, state.capacity_bps, ratio * state.previous_rate_bps)
+    state.increase_bps = min(state.capacity_bps, state.increase_bps)
+    state.capacity_losses += 1
+
+
+@inlined
+def limited(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, rate_bps: float) -> float:
+    """Move ΔR by the queue, and return ``rate_bps`` with its increase limited to ΔR (enhancement 3)."""
+    if qlen_octets < settings.qeq_octets:
+        state.increase_bps *= settings.increase_growth
+    elif qlen_octets > settings.qsc_octets:
+        state.increase_bps *= settings.increase_decay
+    state.increase_bps = min(state.capacity_bps, max(settings.least_increase_bps, state.increase_bps))
+    if rate_bps - state.rate_bps > state.increase_bps:
+        state.limited_updates += 1
+        return float(state.rate_bps + state.increase_bps)
+    return rate_bps
+
+
+@inlined
+def bounded(settings: FECNPointSettings, capacity_bps: float, rate_bps: float) -> float:
+    """Return ``rate_bps`` within its bounds: at least the least rate, and in any case at most C."""
+    return float(min(capacity_bps, max(settings.least_rate_bps, rate_bps)))
+
+
+@compiled
+def queue_control(settings: FECNPointSettings, qlen_octets: int) -> float:
+    """Return f(q), 1 at Qeq (enhancement 1).
+
+    The hyperbolas a·Qeq/((a − 1)·q + Qeq) are written around q − Qeq, which is 0 at Qeq without rounding.
+    """
+    qeq = float(settings.qeq_octets)
+    excess = float(qlen_octets - settings.qeq_octets)
+    if settings.linear:
+        return float(max(settings.c, 1.0 - settings.k * excess / qeq))
+    if excess <= 0.0:
+        return float(settings.b * qeq / (settings.b * qeq + (settings.b - 1.0) * excess))
+    return float(max(settings.c, settings.a * qeq / (settings.a * qeq + (settings.a - 1.0) * excess)))
+
+
+@inlined
+def advertised(state: FECNPointState) -> int:
+    """Return the advertised rate as on the wire: whole kb/s, at most the largest finite rate."""
+    return int(min(LARGEST_RATE, math.floor(state.rate_bps / _BPS_PER_KBPS)))
+
+
+@compiled
+def lowered(state: FECNPointState, rate: int) -> int:
+    """Return the new rate of an RD tag with ``rate``: the lesser of it and the advertised rate, in kb/s.
+
+    ``rate`` is unsigned, as on the wire: infinity is more than any advertised rate.
+    """
+    least = advertised(state)
+    state.tags += 1
+    if least >= rate:
+        return rate
+    state.lowered_tags += 1
+    return least
+
+
+class FECNPort(Struct):
+    """One congestion point for all priorities: they share the port's output queue, whose octets add up."""
+
+    state: FECNPointState
+    settings: FECNPointSettings
+
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count a data frame, a dropped one too."""
+        if arrival.sampled:
+            count(self.state, arrival.octets, arrival.now_ns)
+
+    def rewrite_tag(self, priority: int, tag: int) -> int:
+        """Return the lesser of the rate ``tag`` and the advertised one."""
+        return lowered(self.state, tag)
+
+    def on_dequeue(
+        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
+    ) -> None:
+        """Do nothing: it measures at its ticks."""
+
+    def next_timer_ns(self) -> int:
+        """Return when the advertised rate is next updated."""
+        return next_timer_ns(self.state)
+
+    def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
+        """Update the advertised rate; post it, silent, for whoever draws it."""
+        if now_ns < self.state.timer_ns:
+            return
+        qlen_octets = qlens_octets.sum()
+        on_timer(self.state, self.settings, now_ns, qlen_octets)
+        if has_room(outbox, 1):
+            post(outbox, SILENT, now_ns, EVERY_STATION, -1, 0)
+            # Plain Python gets a copy of a record that a compiled function returns.
+            message = outbox.messages[outbox.posted.count - 1]
+            message.qlen_octets = qlen_octets
+            message.rate_kbps = advertised(self.state)
+
+
+def new_port(
+    parameters: FECNCongestionPointParameters, place: PortContext, generator: np.random.Generator
+) -> FECNPort:
+    """Return the congestion point of a port at its start."""
+    port = FECNPort(new_record(FECNPointState), settings_record(parameters))
+    start(port.state, port.settings, Draws(generator), 0, float(place.rate_bps))
+    return port
+
+
+def port_counters(port: FECNPort) -> dict[str, int]:
+    """Return the congestion point's counters, by name."""
+    return total(
+        port.state, "updates", "idle_ticks", "limited_updates", "bounded_updates", "tags", "lowered_tags"
+    )

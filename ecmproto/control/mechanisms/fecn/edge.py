@@ -1,0 +1,45 @@
+"""FECN's edge: receivers that take RD tags off and send them back."""
+
+from __future__ import annotations
+
+from ecmproto.control.mechanisms.api.protocol import Delivery, Outbox, post
+from ecmproto.control.mechanisms.fecn.reaction_point import fecn_payload
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.kernels.structs import Struct
+
+
+class FECNEdge:
+    """The counters of an edge receiver; a record (``kernels.record``)."""
+
+    stripped: int
+    """Data frames whose RD tag was taken out."""
+    returns: int
+    """Returning frames made."""
+
+
+RETURN_KIND = 1
+
+
+class FECNReceivers(Struct):
+    """The edge receivers behind the port: each strips RD tags and sends them back."""
+
+    edge: FECNEdge
+
+    def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
+        """Post the returning frame of a tagged one."""
+        if not delivery.tagged:
+            return
+        self.edge.stripped += 1
+        self.edge.returns += 1
+        post(outbox, RETURN_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority)
+        # Plain Python gets a copy of a record that a compiled function returns.
+        message = outbox.messages[outbox.posted.count - 1]
+        fecn_payload(message).rlq_id = delivery.mark
+        message.rate_kbps = delivery.tag
+
+    def next_report_ns(self) -> int:
+        """Return NEVER_NS."""
+        return NEVER_NS
+
+    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
+        """Do nothing: receivers speak only when a tag comes."""

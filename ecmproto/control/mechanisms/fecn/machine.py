@@ -1,0 +1,141 @@
+"""FECN's machine, and what DBP's has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.frames import MessageFormat
+from ecmproto.control.mechanisms.api.machine import Machine, ParsedFeedback, PortContext, SampledFrame, total
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders, fields_of
+from ecmproto.control.mechanisms.fecn.congestion_point import FECNPort, new_port, port_counters, set_capacity
+from ecmproto.control.mechanisms.fecn.edge import RETURN_KIND, FECNEdge, FECNReceivers
+from ecmproto.control.mechanisms.fecn.messages import TAG, answer, answering, received
+from ecmproto.control.mechanisms.fecn.reaction_point import (
+    FECNDiscards,
+    FECNPayload,
+    FECNStations,
+    new_stations,
+    queues_each,
+    settings_record,
+    station_counters,
+)
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec import FECNReturn
+from ecmproto.wire.flow import FlowKey
+
+_ROLES = (Role.CONGESTION_POINT, Role.REACTION_POINT, Role.EDGE)
+
+
+class AnsweredMachine(Machine):
+    """FECN or DBP with its parameters set: switches rewrite a rate, and destinations' answers bring it back.
+
+    A mechanism's own says the one kind of its ``messages``.
+    """
+
+    answer_priority: ClassVar[str]
+    """The edge's parameter that is the priority of answers."""
+    refusal_record = FECNDiscards
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp, self._rp, self._edge = (parameters[role] for role in _ROLES)
+        self.set_point_octets = self._cp.qeq_octets
+
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return the port's congestion point, one for all priorities."""
+        return new_port(self._cp, place, generator)
+
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Have the advertised rate follow the line's, at the next tick (enhancement 4)."""
+        if isinstance(point, FECNPort):
+            set_capacity(point.state, float(capacity_bps))
+
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        """Return the answer, as it comes out of the port's switch."""
+        return answer(
+            about.octets,
+            self.format_of(message.kind).layer_of(fields_of(message, self.payloads)),
+            port_mac=place.cp_mac,
+            priority=getattr(self._edge, self.answer_priority),
+            ethertypes=place.ethertypes,
+        )
+
+    def parse_feedback(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: PortContext,
+        refusals: FECNDiscards,
+        *,
+        length_octets: int | None = None,
+    ) -> ParsedFeedback | None:
+        """Return the feedback in an answer; its headers tell the flow, but for the priority."""
+        ((kind, made),) = self.messages.items()
+        found = received(octets, made.format, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
+        if found is None:
+            return None
+        fields = {"kind": kind, **made.fields_of(found)}
+        return ParsedFeedback(fields, answering(octets, place.ethertypes))
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the congestion point or the sources; a mechanism has its receivers'."""
+        if isinstance(machine, FECNPort):
+            return port_counters(machine)
+        return station_counters(machine) if isinstance(machine, FECNStations) else {}
+
+
+class FECNMachine(AnsweredMachine):
+    """FECN with its parameters set."""
+
+    flow_key = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
+    tag = TAG
+    answer_priority = "return_priority"
+    messages = MappingProxyType(
+        {
+            RETURN_KIND: MessageFormat(
+                format=FECNReturn,
+                payload=FECNPayload,
+                name="FECN return",
+                fields={"rate": "rate_kbps"},
+                is_answer=True,
+            )
+        }
+    )
+
+    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+        """Return sources of which no queue was used yet."""
+        return new_stations(self._rp, settings_record(self._rp), place, generator)
+
+    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+        """Return edge receivers."""
+        return FECNReceivers(new_record(FECNEdge))
+
+    def parse_feedback(
+        self,
+        octets: bytes,
+        station_mac: bytes,
+        place: PortContext,
+        refusals: FECNDiscards,
+        *,
+        length_octets: int | None = None,
+    ) -> ParsedFeedback | None:
+        """Return the feedback in a returning frame; it is about a flow of the queue that it names."""
+        found = super().parse_feedback(octets, station_mac, place, refusals)
+        if found is None or found.about is None:
+            return found
+        queues = queues_each(self._rp, place)
+        index = found.fields["rlq_id"] - 1
+        # Flows beyond the table share its last queue.
+        flows = range(index, index + 1 if index < queues - 1 else max(queues, place.flows))
+        return found._replace(about=found.about._replace(among=flows))
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the congestion point, the sources or the receivers."""
+        if isinstance(machine, FECNReceivers):
+            return total(machine.edge, "stripped", "returns")
+        return super().counters(machine)

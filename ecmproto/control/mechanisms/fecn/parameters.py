@@ -1,0 +1,179 @@
+"""Parameters of FECN.  Queue lengths are S003's packets of 1500 octets, in octets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import (
+    MOST_OCTETS,
+    Parameters,
+    count,
+    duration,
+    flag,
+    octets,
+    rate,
+    ratio,
+    redeclared,
+)
+from ecmproto.errors import ParameterError
+from ecmproto.units import NS_PER_S
+
+_CHOICE = "choice (algorithms 5)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FECNCongestionPointParameters(Parameters):
+    """The parameters of a switch; one set serves every output queue.
+
+    Raises ParameterError on a value out of its range, or if Qeq is not below Qsc.
+    """
+
+    interval_ns: int = duration(
+        "T", 1_000_000, (1_000, 1_000_000_000), source="S003 (measurement interval)",
+        doc="time between two updates of the advertised rate",
+    )  # fmt: skip
+    initial_sources: int = count(
+        "N0", 20, (1, 1_000_000), source="S003 (20 to 200; can be set to a large value)",
+        doc="sources expected at start: the advertised rate and its largest increase start at C/N0",
+    )  # fmt: skip
+    averaging: float = ratio(
+        "alpha", 0.5, (0.01, 1), source="S003 enhancement 2",
+        doc="weight of the rate just found against the rate two updates back",
+    )  # fmt: skip
+    linear: bool = flag(
+        "linear", False, source="S003 enhancement 1 (recommends the hyperbolic one)",
+        doc="whether queue control is linear (slope k) instead of hyperbolic (a, b); both end at c",
+    )  # fmt: skip
+    steepness_above: float = ratio(
+        "a", 1.1, (1, 100), source="S003 enhancement 1",
+        doc="a of the hyperbolic queue control, for queues above Qeq",
+    )  # fmt: skip
+    steepness_below: float = ratio(
+        "b", 1.002, (1, 100), source="S003 enhancement 1",
+        doc="b of the hyperbolic queue control, for queues up to Qeq",
+    )  # fmt: skip
+    least_control: float = ratio(
+        "c", 0.1, (0.001, 1), source="S003 enhancement 1", doc="least value of the queue control"
+    )
+    slope: float = ratio("k", 0.1, (0, 100), source=_CHOICE, doc="k of the linear queue control")
+    qeq_octets: int = octets(
+        "qeq", 24_000, (64, MOST_OCTETS), source="S003 (16 packets, algorithms 5)",
+        doc="queue length that the switch steers to (Qeq)",
+    )  # fmt: skip
+    qsc_octets: int = octets(
+        "qsc", 120_000, (64, MOST_OCTETS), source="S003 (80 packets, algorithms 5)",
+        doc="queue length above which the largest increase shrinks (Qsc)",
+    )  # fmt: skip
+    least_load: float = ratio(
+        "rho_min", 0.001, (1e-9, 1), source=_CHOICE,
+        doc="least effective load factor ρ that the rate is divided by",
+    )  # fmt: skip
+    least_rate_bps: int = rate(
+        "r_min", 100_000, (1_000, 1_000_000_000), source=_CHOICE, doc="least advertised rate"
+    )
+    least_increase_bps: int = rate(
+        "dr_min", 1_000_000, (1_000, 1_000_000_000), source=_CHOICE,
+        doc="least value of the largest increase ΔR",
+    )  # fmt: skip
+    increase_growth: float = ratio(
+        "dr_up", 1.414, (1, 10), source="S003 enhancement 3",
+        doc="ΔR is multiplied by it at an update below Qeq (λ)",
+    )  # fmt: skip
+    increase_decay: float = ratio(
+        "dr_down", 0.707, (0.01, 1), source="S003 enhancement 3",
+        doc="ΔR is multiplied by it at an update above Qsc",
+    )  # fmt: skip
+    random_phase: bool = flag(
+        "random_phase", False, source=_CHOICE,
+        doc="whether updates start at a random phase instead of at multiples of T; rates stay fair, but "
+        "converge more slowly, and frames may be lost",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check every field, and Qeq against Qsc; raises ParameterError."""
+        Parameters.__post_init__(self)
+        if self.qeq_octets >= self.qsc_octets:
+            raise ParameterError(
+                name="qsc",
+                needed=f"more than qeq ({self.qeq_octets} octets)",
+                got=f"{self.qsc_octets} octets",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceParameters(Parameters):
+    """The parameters of a source that is told its rates; one set serves all its rate-limited queues.
+
+    Raises ParameterError on a value out of its range.
+    """
+
+    initial_sources: int = redeclared(
+        FECNCongestionPointParameters, "initial_sources",
+        doc="sources expected at start: a queue starts at the link rate divided by it",
+    )  # fmt: skip
+    idle_ns: int = duration(
+        "idle", 2_000_000, (1_000, 10_000_000_000), source="choice (algorithms 5: 2T)",
+        doc="a queue that was empty for this time starts anew, at the link rate divided by N0",
+    )  # fmt: skip
+    least_rate_bps: int = redeclared(
+        FECNCongestionPointParameters, "least_rate_bps", doc="least rate of a queue, whatever it is told"
+    )
+    queues: int = count(
+        "queues", 1_024, (1, 65_535), source="choice (the RLQ-ID has 16 bits)",
+        doc="rate-limited queues of a source; flows beyond them share the last one",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FECNReactionPointParameters(SourceParameters):
+    """The parameters of a FECN source.  Raises ParameterError on a value out of its range."""
+
+    tag_interval_ns: int = duration(
+        "tau", 1_000_000, (1_000, 1_000_000_000), source="S003 enhancement 5 (τ = T)",
+        doc="a queue tags a frame when this time has passed since its last tag",
+    )  # fmt: skip
+    frames_per_tag: int = count(
+        "tag_frames", 0, (0, 1_000_000), source="S003 (overhead: every n-th packet)",
+        doc="a queue tags its first and then every n-th frame, whatever the time; 0 tags by time",
+    )  # fmt: skip
+    random_phase: bool = redeclared(
+        FECNCongestionPointParameters, "random_phase",
+        doc="whether a queue's first tag comes at a random time within τ instead of with its first frame "
+        "(S003's sources start on a multiple of T); rates stay fair, but converge more slowly, and frames "
+        "may be lost",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FECNEdgeParameters(Parameters):
+    """The parameters of an edge receiver.  Raises ParameterError on a value out of its range."""
+
+    return_priority: int = count(
+        "return_priority", 7, (0, 7), source="wire-formats 1.2 (choice)",
+        doc="priority of a returning frame in its outermost VLAN tag",
+    )  # fmt: skip
+
+
+_INTERVAL_BITS = 600_000
+"""What the measurement interval holds at a slow port: fifty full frames, lest it count clumps."""
+_LEAST_INTERVAL_NS = 1_000_000
+
+
+def _low_rate(rate_bps: int) -> list[str]:
+    interval_ns = max(_LEAST_INTERVAL_NS, _INTERVAL_BITS * NS_PER_S // rate_bps)
+    return [f"cp.T={interval_ns}ns", f"rp.tau={interval_ns}ns", f"rp.idle={2 * interval_ns}ns"]
+
+
+FECN = Mechanism(
+    name="fecn",
+    title="Forward Explicit Congestion Notification",
+    source="S003 (Jiang, Jain and So-In, IEEE 802.1au, March 2007)",
+    machine="ecmproto.control.mechanisms.fecn.machine:FECNMachine",
+    low_rate=_low_rate,
+    roles={
+        Role.CONGESTION_POINT: FECNCongestionPointParameters,
+        Role.REACTION_POINT: FECNReactionPointParameters,
+        Role.EDGE: FECNEdgeParameters,
+    },
+)

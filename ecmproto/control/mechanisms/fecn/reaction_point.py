@@ -1,0 +1,363 @@
+"""The FECN reaction point: the source of algorithms §5 item 1, with S003's enhancement 5.
+
+A source has one record of :class:`FECNSource` and a table of :class:`FECNQueue`, rate-limited queues (RLQ)
+per destination and priority; the RLQ-ID of ``queues[i]`` is i + 1.  The frames wait at the caller, who asks
+:func:`route` where one belongs when it comes and calls :func:`join` when it waits there, asks
+``limiter.leaves_ns`` when the first may go, and calls :func:`leave` when it goes, which says whether to tag
+it.  Returning frames go through :func:`on_return`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
+from ecmproto.control.mechanisms.fecn.parameters import FECNReactionPointParameters, SourceParameters
+from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leaves_ns, set_rate
+from ecmproto.control.mechanisms.limiter import leave as indebt
+from ecmproto.kernels.kernel import compiled, expanded, inlined
+from ecmproto.kernels.record import new_records, record_from
+from ecmproto.kernels.structs import Draws, Random, Struct, payload_view
+from ecmproto.units import RATE_INFINITY
+
+TAG_OCTETS = 10
+"""What an RD tag adds to a frame (wire-formats 7)."""
+
+_BPS_PER_KBPS = 1000
+
+
+class FECNDiscards:
+    """Counters of refused frames, by reason; a part of a source's record (``kernels.record``)."""
+
+    foreign_returns: int
+    """Returning frames for another station or a group, or from a group: ignored."""
+    malformed_returns: int
+    """Returning frames that cannot be decoded: ignored."""
+
+
+class FECNSource(FECNDiscards):
+    """The state of a source besides its queues; a record."""
+
+    link_rate_bps: float
+    routed_flow: int
+    """The flow of the frame that was routed last, and when, for `join`."""
+    routed_ns: int
+    restarts: int
+    """Queues that started at r0, first or after an idle time."""
+    shared_arrivals: int
+    """Frames of flows beyond the table, which share the last queue."""
+    tags: int
+    """Frames that were given an RD tag."""
+    untaggable_frames: int
+    """Frames that were to be tagged, but whose headers were cut off."""
+    returns: int
+    """Returning frames that set a rate."""
+    infinite_returns: int
+    """Those that brought infinity: no switch on the path lowers rates."""
+    capped_returns: int
+    """Those with a finite rate above the link's."""
+    floored_returns: int
+    """Those below the least rate."""
+    unknown_returns: int
+    """Returning frames for an RLQ-ID that this source never used, or from where that queue sends nothing:
+    ignored."""
+
+
+class FECNQueue(RateLimiter):
+    """One rate-limited queue; a record."""
+
+    used: int
+    """Whether a frame ever joined it."""
+    waiting: int
+    """Frames in it, which the caller holds."""
+    emptied_ns: int
+    """When the last frame left."""
+    tag_due_ns: int
+    """From when on the next frame to leave is tagged."""
+    frames_to_tag: int
+    """Frames that leave before the next tagged one, when tags go by frames."""
+
+
+class FECNSourceSettings:
+    """The parameters as the kernels read them; a record."""
+
+    tag_interval_ns: int
+    """τ; 0 for a source that never tags."""
+    frames_per_tag: int
+    initial_sources: int
+    idle_ns: int
+    least_rate_bps: float
+    random_phase: int
+
+
+class FECNFields(NamedTuple):
+    """A returning frame, its fields as on the wire: ``rate`` in kb/s, all ones is infinity."""
+
+    rlq_id: int
+    rate: int
+
+
+def settings_record(parameters: FECNReactionPointParameters) -> FECNSourceSettings:
+    """Return the record of settings for ``parameters``."""
+    return record_from(FECNSourceSettings, parameters)
+
+
+def source_settings_record(parameters: SourceParameters) -> FECNSourceSettings:
+    """Return the record of settings of a source that never tags."""
+    return record_from(FECNSourceSettings, parameters, tag_interval_ns=0, frames_per_tag=0, random_phase=0)
+
+
+def queue_records(parameters: SourceParameters) -> Sequence[FECNQueue]:
+    """Return the table of queues, none of them used yet."""
+    return new_records(FECNQueue, parameters.queues)
+
+
+@inlined
+def start(source: FECNSource, link_rate_bps: float) -> None:
+    """Bring ``source`` to its start; ``link_rate_bps`` is above 0."""
+    source.link_rate_bps = link_rate_bps
+
+
+@inlined
+def next_timer_ns(source: FECNSource) -> int:
+    """Return NEVER_NS: a source has no timers but the departures of its limiters."""
+    return NEVER_NS
+
+
+@inlined
+def route(source: FECNSource, queues: Sequence[FECNQueue], flow: int, now_ns: int) -> int:
+    """Return the index of the queue for a frame of ``flow`` that comes at ``now_ns``.
+
+    ``flow`` is the dense number of a destination and priority, −1 when the caller ran out of them.  Nothing
+    is counted or started before the frame joins: the caller may have no room for it.
+    """
+    source.routed_flow = flow
+    source.routed_ns = now_ns
+    return queue_index(queues, flow)
+
+
+@compiled
+def join(
+    source: FECNSource,
+    queues: Sequence[FECNQueue],
+    settings: FECNSourceSettings,
+    generator: Random,
+    index: int,
+) -> None:
+    """Queue the frame that was routed last in ``queues[index]``, the queue it was routed to.
+
+    A queue that is new or was empty long enough starts anew, which draws from ``generator`` if the phase is
+    random.
+    """
+    now_ns = source.routed_ns
+    if index != source.routed_flow:
+        source.shared_arrivals += 1
+    queue = queues[index]
+    if queue.used == 0 or (queue.waiting == 0 and now_ns - queue.emptied_ns >= settings.idle_ns):
+        restart(source, queue, settings, generator, now_ns)
+    queue.waiting += 1
+
+
+@inlined
+def queue_index(queues: Sequence[FECNQueue], flow: int) -> int:
+    """Return the index of the queue that serves ``flow``: its own, or the last one beyond the table."""
+    last = len(queues) - 1
+    return flow if 0 <= flow < last else last
+
+
+@compiled
+def restart(
+    source: FECNSource, queue: FECNQueue, settings: FECNSourceSettings, generator: Random, now_ns: int
+) -> None:
+    """Start ``queue`` at r0 = C/N0; its next frame is tagged, or with a random phase one within τ."""
+    initial_bps = source.link_rate_bps / settings.initial_sources
+    set_rate(queue, now_ns, min(source.link_rate_bps, max(settings.least_rate_bps, initial_bps)))
+    queue.used = 1
+    queue.emptied_ns = now_ns
+    queue.tag_due_ns = now_ns
+    queue.frames_to_tag = 0
+    if settings.random_phase:
+        queue.tag_due_ns += math.floor(generator.random() * settings.tag_interval_ns)
+    source.restarts += 1
+
+
+@compiled
+def leave(
+    source: FECNSource,
+    queue: FECNQueue,
+    settings: FECNSourceSettings,
+    now_ns: int,
+    octets: int,
+    tag_octets: int = TAG_OCTETS,
+) -> bool:
+    """Send a frame of ``octets`` at ``now_ns``; return whether to tag it with rate infinity.
+
+    ``tag_octets`` is what a tag adds to its length, which the limiter counts: 0 if it replaces one.
+    """
+    tagged = takes_tag(queue, settings, now_ns)
+    if tagged:
+        source.tags += 1
+        octets += tag_octets
+    indebt(queue, now_ns, octets)
+    queue.waiting = max(0, queue.waiting - 1)
+    queue.emptied_ns = now_ns
+    return tagged
+
+
+@inlined
+def takes_tag(queue: FECNQueue, settings: FECNSourceSettings, now_ns: int) -> bool:
+    """Return whether the frame that leaves at ``now_ns`` is to be tagged, and set up the next tag."""
+    if settings.frames_per_tag > 0:
+        if queue.frames_to_tag > 0:
+            queue.frames_to_tag -= 1
+            return False
+        queue.frames_to_tag = settings.frames_per_tag - 1
+        return True
+    if settings.tag_interval_ns == 0 or now_ns < queue.tag_due_ns:
+        return False
+    queue.tag_due_ns = now_ns + settings.tag_interval_ns
+    return True
+
+
+@compiled
+def on_return(
+    source: FECNSource,
+    queues: Sequence[FECNQueue],
+    settings: FECNSourceSettings,
+    returned: FECNFields,
+    now_ns: int,
+) -> None:
+    """Set the queue that ``returned`` names to the rate it brings, within the least rate and the link's.
+
+    Infinity is the link rate; an RLQ-ID that was never used is ignored.
+    """
+    index = returned.rlq_id - 1
+    if index < 0 or index >= len(queues) or queues[index].used == 0:
+        source.unknown_returns += 1
+        return
+    source.returns += 1
+    rate_bps = float(returned.rate) * _BPS_PER_KBPS
+    if returned.rate == RATE_INFINITY:
+        source.infinite_returns += 1
+        rate_bps = source.link_rate_bps
+    elif rate_bps > source.link_rate_bps:
+        source.capped_returns += 1
+        rate_bps = source.link_rate_bps
+    elif rate_bps < settings.least_rate_bps:
+        source.floored_returns += 1
+        rate_bps = min(source.link_rate_bps, settings.least_rate_bps)
+    set_rate(queues[index], now_ns, rate_bps)
+
+
+class FECNPayload:
+    """The payload of a returning frame, besides its rate; a record."""
+
+    rlq_id: int
+
+
+fecn_payload = payload_view(FECNPayload, "payload")
+
+
+class FECNStations(Struct):
+    """The sources of stations, their records one station after the other; a limiter is a queue."""
+
+    sources: Sequence[FECNSource]
+    queues: Sequence[FECNQueue]
+    queues_each: int
+    settings: FECNSourceSettings
+    generator: Draws
+
+    def limiters(self) -> int:
+        """Return how many rate-limited queues a station has."""
+        return self.queues_each
+
+    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
+        """Return the queue of ``flow``: no frame of a source goes without one."""
+        return route(self.sources[station], queues_of(self.queues, self.queues_each, station), flow, now_ns)
+
+    def on_enqueue(self, station: int, limiter: int) -> None:
+        """Queue the frame that was routed last; a queue that was empty long enough starts anew."""
+        queues = queues_of(self.queues, self.queues_each, station)
+        join(self.sources[station], queues, self.settings, self.generator, limiter)
+
+    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
+        """Return when the head of the queue may leave."""
+        return leaves_ns(self.queues[station * self.queues_each + limiter], now_ns)
+
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Count a frame at its limiter; tag it, at rate infinity, if the queue's next tag is due."""
+        if departure.limiter != NO_LIMITER:
+            queue = self.queues[departure.station * self.queues_each + departure.limiter]
+            added = 0 if departure.tagged else TAG_OCTETS
+            source = self.sources[departure.station]
+            if leave(source, queue, self.settings, departure.now_ns, departure.octets, added):
+                return Sent(True, RATE_INFINITY, departure.limiter + 1, added)
+        return Sent(departure.tagged, departure.tag, departure.mark, 0)
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """Take the rate that a returning frame brings, if the queue that it names serves its flow."""
+        queues = queues_of(self.queues, self.queues_each, message.station)
+        rlq_id = fecn_payload(message).rlq_id
+        if message.flow < 0 or queue_index(queues, message.flow) + 1 != rlq_id:
+            self.sources[message.station].unknown_returns += 1
+            return
+        returned = FECNFields(rlq_id, message.rate_kbps)
+        on_return(self.sources[message.station], queues, self.settings, returned, now_ns)
+
+    def next_station_timer_ns(self, station: int) -> int:
+        """Return NEVER_NS: a source has no timers."""
+        return next_timer_ns(self.sources[station])
+
+    def on_station_timer(self, station: int, now_ns: int) -> None:
+        """Do nothing: a source has no timers."""
+
+    def limit_bps(self, station: int, limiter: int) -> float:
+        """Return the queue's current rate."""
+        return self.queues[station * self.queues_each + limiter].rate_bps
+
+    def rtt_average_ns(self, station: int, limiter: int) -> float:
+        """Return NO_AVERAGE: sources measure no round-trip time."""
+        return NO_AVERAGE
+
+
+@expanded
+def queues_of(queues: Sequence[FECNQueue], queues_each: int, station: int) -> Sequence[FECNQueue]:
+    """Return the queues of one station, of which each has ``queues_each``."""
+    return queues[station * queues_each : (station + 1) * queues_each]
+
+
+def new_stations(
+    parameters: SourceParameters,
+    settings: FECNSourceSettings,
+    place: PortContext,
+    generator: np.random.Generator,
+) -> FECNStations:
+    """Return sources at their start.
+
+    Flows are numbered densely, so queues beyond a station's flows would stay unused; they are left out.
+    """
+    each = queues_each(parameters, place)
+    sources = new_records(FECNSource, place.stations)
+    for source in sources:
+        start(source, float(place.link_rate_bps))
+    return FECNStations(
+        sources, new_records(FECNQueue, place.stations * each), each, settings, Draws(generator)
+    )
+
+
+def queues_each(parameters: SourceParameters, place: PortContext) -> int:
+    """Return how many queues a station has."""
+    return min(parameters.queues, max(1, place.flows))
+
+
+def station_counters(stations: FECNStations) -> dict[str, int]:
+    """Return the counters of all sources, added up, by name."""
+    return total(
+        stations.sources, "restarts", "shared_arrivals", "tags", "returns", "infinite_returns",
+        "capped_returns", "floored_returns", "unknown_returns",
+    )  # fmt: skip

@@ -1,0 +1,66 @@
+"""The rate limiter that every reaction point shares (algorithms, heading).
+
+A limiter holds a debt in bits: a frame leaves when the debt is 0 and adds its length; the debt drains at
+the current rate, also when that changes; idleness earns no credit.  A mechanism's own limiter record derives
+from `RateLimiter`, so that these functions serve it as it is.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.units import NS_PER_S
+
+NEVER_NS = 2**62
+"""Later than any time: when a frame leaves at rate 0, when a timer that is off expires."""
+
+_OCTET_BITS = 8
+
+
+class RateLimiter:
+    """The state of a rate limiter; a record (``kernels.record``)."""
+
+    rate_bps: float
+    """The current rate; 0 holds every frame."""
+    debt_bits: float
+    """What is left of the debt at ``drained_ns``."""
+    drained_ns: int
+    """The latest time the debt was brought up to."""
+
+
+@inlined
+def drain(limiter: RateLimiter, now_ns: int) -> None:
+    """Bring the debt up to ``now_ns`` at the rate that held until now; earlier times change nothing."""
+    if now_ns > limiter.drained_ns:
+        paid_bits = limiter.rate_bps * float(now_ns - limiter.drained_ns) / NS_PER_S
+        limiter.debt_bits = max(0.0, limiter.debt_bits - paid_bits)
+        limiter.drained_ns = now_ns
+
+
+@inlined
+def set_rate(limiter: RateLimiter, now_ns: int, rate_bps: float) -> None:
+    """Change the rate at ``now_ns``; the debt drained at the old one until then."""
+    drain(limiter, now_ns)
+    limiter.rate_bps = rate_bps
+
+
+@compiled
+def leaves_ns(limiter: RateLimiter, now_ns: int) -> int:
+    """Return when a frame that waits at ``now_ns`` may leave, if the rate stays: now, later, or NEVER_NS."""
+    drain(limiter, now_ns)
+    if limiter.debt_bits <= 0.0:
+        return now_ns if limiter.rate_bps > 0.0 else NEVER_NS
+    if limiter.rate_bps <= 0.0:
+        return NEVER_NS
+    wait_ns = limiter.debt_bits * NS_PER_S / limiter.rate_bps
+    if wait_ns >= float(NEVER_NS - now_ns):
+        return NEVER_NS
+    return now_ns + math.ceil(wait_ns)
+
+
+@inlined
+def leave(limiter: RateLimiter, now_ns: int, octets: int) -> None:
+    """Send a frame of ``octets`` at ``now_ns``: add its length to the debt."""
+    drain(limiter, now_ns)
+    limiter.debt_bits += float(_OCTET_BITS * octets)

@@ -1,0 +1,87 @@
+"""The machines that send PAUSE and PFC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame, total
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import (
+    PAUSE_KIND,
+    PFC_KIND,
+    CongestionPoint,
+    Message,
+    Receivers,
+    Senders,
+)
+from ecmproto.control.mechanisms.pause.congestion_point import (
+    CLASSES,
+    FlowControlPoint,
+    FlowControlSettings,
+    FlowControlState,
+    OccupancyMeter,
+    RefreshClock,
+    flow_control_settings,
+)
+from ecmproto.control.mechanisms.pause.messages import flow_control_frame
+from ecmproto.control.mechanisms.pause.parameters import GenerationParameters
+from ecmproto.kernels.record import new_record, new_records
+
+
+class FlowControlMachine(Machine):
+    """PAUSE or PFC with its parameters set; no mechanism by itself.
+
+    A message's ``priority`` is its class, the lowest if it refreshes several; its ``qlen_octets`` the
+    occupancy that was judged: of the station's frames at the port, or of all.
+    """
+
+    kind: int
+    by_priority: bool
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._cp: GenerationParameters = parameters[Role.CONGESTION_POINT]
+        self.knows_stations = self._cp.pause_on == "input"
+
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return the congestion point of a port, with nothing stopped."""
+        links = place.stations if self.knows_stations else 1
+        settings: Any = new_records(FlowControlSettings, links)
+        settings[:] = flow_control_settings(self._cp, rate_bps=place.link_rate_bps)
+        return FlowControlPoint(
+            octets=np.zeros(links * CLASSES, np.int64),
+            meters=new_records(OccupancyMeter, links * CLASSES),
+            links=new_records(FlowControlState, links),
+            clock=new_record(RefreshClock),
+            settings=settings,
+            kind=self.kind,
+            by_priority=self.by_priority,
+            by_station=self.knows_stations,
+        )
+
+    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+        """Return the PAUSE or PFC frame; ``about`` has no part in it."""
+        return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return how many frames the congestion point has sent."""
+        if not isinstance(machine, FlowControlPoint):
+            return {}
+        return total(machine.links, "xoff_frames", "xon_frames", "refresh_frames")
+
+
+class PauseMachine(FlowControlMachine):
+    """PAUSE with its parameters set."""
+
+    kind = PAUSE_KIND
+    by_priority = False
+
+
+class PFCMachine(FlowControlMachine):
+    """PFC with its parameters set."""
+
+    kind = PFC_KIND
+    by_priority = True

@@ -1,0 +1,124 @@
+"""Parameters of PAUSE and PFC.
+
+On a port of a replay or of ``live cp``, thresholds that are not assigned come from
+`engine.port.fitting_thresholds`, which fits them to the port's buffer, not from these defaults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import (
+    Parameters,
+    choice,
+    count,
+    octets,
+    priority_set,
+    redeclared,
+)
+from ecmproto.errors import ParameterError
+
+_SECTION = "algorithms §6"
+_S002 = "S002 Simulation Setup & Parameters"
+_LARGEST_OCTETS = 10**9
+_ALL = frozenset(range(8))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationParameters(Parameters):
+    """The parameters of sending PAUSE: its XOFF and XON thresholds.
+
+    Raises ParameterError on a value out of its range, or an XON threshold above that of XOFF.
+    """
+
+    high_octets: int = octets(
+        "high", 280_000, (1, _LARGEST_OCTETS), source=_S002,
+        doc="occupancy above which XOFF is sent (S003: 2 RTT; S004: Qst)",
+    )  # fmt: skip
+    low_octets: int = octets(
+        "low", 260_000, (0, _LARGEST_OCTETS), source=_S002,
+        doc="occupancy at or below which XON is sent (S003: 1 RTT)",
+    )  # fmt: skip
+    pause_on: str = choice(
+        "pause_on", "input", ("input", "output"),
+        source=f"{_SECTION}: per input in S002, on the output queue in S003 and S004",
+        doc="whose occupancy the thresholds are of: one input's, which is stopped, or an output queue's, "
+        "and all that feed it are stopped",
+    )  # fmt: skip
+    pause_quanta: int = count(
+        "pause_quanta", 0xFFFF, (2, 0xFFFF), source=_SECTION,
+        doc="the time that an XOFF carries; it is refreshed after half of it",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check every field, and the thresholds against one another."""
+        # Not super(): a slotted dataclass is another class than the one super() would find.
+        Parameters.__post_init__(self)
+        if self.low_octets > self.high_octets:
+            raise ParameterError(
+                name="low", needed=f"at most high, {self.high_octets} octets", got=f"{self.low_octets} octets"
+            )
+
+    @property
+    def classes(self) -> frozenset[int]:
+        """Return the classes that are stopped separately: with PAUSE one for the whole link, class 0."""
+        return frozenset({0})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PFCGenerationParameters(GenerationParameters):
+    """The parameters of sending PFC: the thresholds hold for each priority by itself."""
+
+    priorities: frozenset[int] = priority_set(
+        "priorities", _ALL, source="802.3 Annex 31D; wire-formats 8",
+        doc="priorities that are stopped before they lose frames",
+    )  # fmt: skip
+
+    @property
+    def classes(self) -> frozenset[int]:
+        """Return the classes that are stopped separately: with PFC each priority that takes part."""
+        return self.priorities
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseReactionParameters(Parameters):
+    """The parameters of obeying PAUSE: there are none."""
+
+    @property
+    def priorities(self) -> frozenset[int]:
+        """Return all priorities: PAUSE stops every one."""
+        return _ALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PFCReactionParameters(Parameters):
+    """The parameters of obeying PFC."""
+
+    priorities: frozenset[int] = redeclared(
+        PFCGenerationParameters, "priorities",
+        doc="priorities whose times are obeyed; those of others are counted and ignored",
+    )  # fmt: skip
+
+
+PAUSE = Mechanism(
+    name="pause",
+    title="PAUSE: stop the whole link (802.3 Annex 31B)",
+    source="802.3 Annex 31B; S002, S003 and S004; algorithms §6",
+    machine="ecmproto.control.mechanisms.pause.machine:PauseMachine",
+    roles={
+        Role.CONGESTION_POINT: GenerationParameters,
+        Role.REACTION_POINT: PauseReactionParameters,
+    },
+)
+
+PFC = Mechanism(
+    name="pfc",
+    title="Priority-based flow control: stop priorities one by one (802.3 Annex 31D)",
+    source="802.3 Annex 31D; algorithms §6",
+    machine="ecmproto.control.mechanisms.pause.machine:PFCMachine",
+    roles={
+        Role.CONGESTION_POINT: PFCGenerationParameters,
+        Role.REACTION_POINT: PFCReactionParameters,
+    },
+)

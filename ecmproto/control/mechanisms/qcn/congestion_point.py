@@ -1,0 +1,186 @@
+"""The QCN congestion point: algorithms §3, rules CP 1-3, on a plain state record.
+
+Per CN priority of an output queue there is one record of :class:`QCNPointState`; all share one of
+:class:`QCNPointSettings`. For each **enqueued** frame the caller does::
+
+    if count(state, octets):
+        feedback = sample(state, settings, generator, qlen_octets)
+
+and sends a CNM if ``feedback.qntz_fb`` > 0.  Dropped frames and frames that are never sampled (wire-formats
+1.2) do not come here.  Nothing else happens at a congestion point.
+
+Every decision is exact in integers.  The countdown is the whole part of a real one: it counts whole octets,
+so both go negative at the same frame.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.api.protocol import SILENT, Arrival, NullCongestionPoint, Outbox, post
+from ecmproto.control.mechanisms.qcn.parameters import (
+    SAMPLE_OCTETS,
+    WEIGHT_DENOMINATOR,
+    QCNCongestionPointParameters,
+)
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import record_from
+from ecmproto.kernels.structs import Draws, Random, payload_view
+
+
+@inlined
+def spread(jitter: float, generator: Random) -> float:
+    """Return U(1 − jitter, 1 + jitter).
+
+    Draws once from ``generator``; ``random()`` gives the same numbers in compiled and plain code.
+    """
+    return 1.0 - jitter + 2.0 * jitter * generator.random()
+
+
+LARGEST_QNTZ_FB = 63
+_STEPS = len(SAMPLE_OCTETS)
+_QNTZ_FB_PER_STEP = 8
+
+
+class QCNPointState:
+    """The state of one congestion point; a record (``kernels.record``)."""
+
+    countdown_octets: int
+    """Enqueued octets until the next sample."""
+    qlen_old_octets: int
+    """Qlen at the last sampling instant."""
+
+
+class QCNPointSettings:
+    """The parameters as the kernels read them; a record."""
+
+    qeq_octets: int
+    weight_1024: int
+    """w in 1/1024."""
+    reload_octets: Annotated[NDArray[np.float64], _STEPS]
+    """Octets to the next sample for QntzFb div 8 = 0…7, before the jitter."""
+    jitter: float
+
+
+class QCNFeedback(NamedTuple):
+    """The result of one sample, in octets: ``fb_1024`` is Fb in units of 1/1024 octet, exact for every w."""
+
+    qoff_octets: int
+    qdelta_octets: int
+    fb_1024: int
+    qntz_fb: int
+
+
+def settings_record(parameters: QCNCongestionPointParameters) -> QCNPointSettings:
+    """Return the record of settings for ``parameters``."""
+    base = parameters.sample_base_octets
+    return record_from(
+        QCNPointSettings, parameters, weight_1024=int(parameters.weight * WEIGHT_DENOMINATOR),
+        reload_octets=[float(Fraction(base * octets, SAMPLE_OCTETS[0])) for octets in SAMPLE_OCTETS],
+    )  # fmt: skip
+
+
+@compiled
+def start(state: QCNPointState, settings: QCNPointSettings, generator: Random) -> None:
+    """Bring ``state`` to its start (rule 3): a full, jittered countdown and Qlen_old 0."""
+    state.qlen_old_octets = 0
+    state.countdown_octets = reload_octets(settings, generator, 0)
+
+
+@inlined
+def count(state: QCNPointState, octets: int) -> bool:
+    """Count an enqueued frame of ``octets``; return whether it is a sample (rule 1)."""
+    state.countdown_octets -= octets
+    return bool(state.countdown_octets < 0)
+
+
+@compiled
+def sample(
+    state: QCNPointState, settings: QCNPointSettings, generator: Random, qlen_octets: int
+) -> QCNFeedback:
+    """Return the feedback at a sampling instant with ``qlen_octets`` in the queue, and set up the next.
+
+    Qlen_old follows at every sampling instant and the reload replaces what is left of the countdown,
+    whether or not a CNM will be sent (rules 1 and 3).
+    """
+    qoff = qlen_octets - settings.qeq_octets
+    qdelta = qlen_octets - state.qlen_old_octets
+    fb_1024 = -(qoff * WEIGHT_DENOMINATOR + settings.weight_1024 * qdelta)
+    qntz_fb = quantize(settings, fb_1024)
+    state.qlen_old_octets = qlen_octets
+    state.countdown_octets = reload_octets(settings, generator, qntz_fb)
+    return QCNFeedback(qoff, qdelta, fb_1024, qntz_fb)
+
+
+@compiled
+def quantize(settings: QCNPointSettings, fb_1024: int) -> int:
+    """Return QntzFb of a feedback (rule 2): min(63, ⌊−Fb·63 / (Qeq·(2w + 1))⌋), 0 unless Fb < 0."""
+    if fb_1024 >= 0:
+        return 0
+    full_scale_1024 = settings.qeq_octets * (2 * settings.weight_1024 + WEIGHT_DENOMINATOR)
+    return int(min(LARGEST_QNTZ_FB, -fb_1024 * LARGEST_QNTZ_FB // full_scale_1024))
+
+
+@compiled
+def reload_octets(settings: QCNPointSettings, generator: Random, qntz_fb: int) -> int:
+    """Return the octets to the next sample (rule 3): base[QntzFb div 8] × U(1 − jitter, 1 + jitter)."""
+    base = float(settings.reload_octets[qntz_fb // _QNTZ_FB_PER_STEP])
+    return math.floor(base * spread(settings.jitter, generator))
+
+
+CNM_KIND = 1
+PRIORITIES = 8
+
+
+class CNMPayload:
+    """The payload of a CNM, or of a sample that caused none; a record."""
+
+    qntz_fb: int
+    cpid: int
+    """0 until it stands in a frame."""
+
+
+cnm_payload = payload_view(CNMPayload, "payload")
+
+
+class QCNPoints(NullCongestionPoint):
+    """The congestion points of a port, one a CN priority."""
+
+    states: Sequence[QCNPointState]
+    has_point: NDArray[np.bool_]
+    without_cn_tag: bool
+    """Whether a frame without CN-TAG is answered."""
+    settings: QCNPointSettings
+    generator: Draws
+
+    def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Count an enqueued frame; post a CNM, or a silent sample, if it was sampled."""
+        if (
+            arrival.enqueued
+            and arrival.sampled
+            and self.has_point[arrival.priority]
+            and count(self.states[arrival.priority], arrival.octets)
+        ):
+            _answer(self, arrival, outbox)
+
+
+@compiled
+def _answer(points: QCNPoints, arrival: Arrival, outbox: Outbox) -> None:
+    """Post the CNM, or the silent sample, of a frame that is one."""
+    priority = arrival.priority
+    found = sample(points.states[priority], points.settings, points.generator, arrival.qlen_octets)
+    kind = CNM_KIND if found.qntz_fb > 0 else SILENT
+    message = post(outbox, kind, arrival.now_ns, arrival.station, arrival.flow, priority)
+    message.qlen_octets = arrival.qlen_octets
+    message.qoff_octets = found.qoff_octets
+    message.qdelta_octets = found.qdelta_octets
+    message.fb_octets = found.fb_1024 / WEIGHT_DENOMINATOR
+    cnm_payload(message).qntz_fb = found.qntz_fb
+    if not (arrival.answerable and (arrival.tagged or points.without_cn_tag)):
+        message.sent = 0

@@ -1,0 +1,447 @@
+"""The edge of a QCN domain: CND defence modes (wire-formats 9) and the backbone edge's CNMs (3.1).
+
+A port has one :class:`QCNEdge` record of counters and, as long as nothing about its neighbour changes, one
+:class:`DefenceRules`, which say per priority what is done.  A driver of whole batches reads the rules' tables
+and calls `receive` and `transmit` only for the frames that they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.qcn.messages import TAG, CNMReceiver, ReceivedCNM, read_cnm
+from ecmproto.control.mechanisms.qcn.parameters import (
+    AUTOMATIC,
+    AUTOMATIC_ALTERNATE,
+    PRIORITIES,
+    DefenceMode,
+    QCNEdgeParameters,
+)
+from ecmproto.errors import DecodeError, ParameterError
+from ecmproto.kernels.record import new_record
+from ecmproto.units import NS_PER_S
+from ecmproto.wire.codec import (
+    VLAN,
+    CNTag,
+    CongestionNotificationTLV,
+    Ethernet,
+    EtherTypes,
+    Frame,
+    STag,
+    decode,
+    encode,
+)
+from ecmproto.wire.codec.frame import MIN_OCTETS
+from ecmproto.wire.codec.pbb import convert_cnm
+from ecmproto.wire.codec.tags import TYPE_OCTETS, tags_in, with_tag, without_tags
+from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.lldp import DESTINATION, TLV
+
+
+def insert_cn_tag(octets: bytes, flow_id: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the frame with a CN-TAG for ``flow_id`` behind its VLAN stack, in place of any it had.
+
+    Raises EncodeError unless ``flow_id`` is in 0..65535.
+    """
+    return with_tag(octets, CNTag(flow_id=flow_id), ethertypes)[0]
+
+
+def strip_cn_tag(
+    octets: bytes, *, length_octets: int | None = None, ethertypes: EtherTypes = DEFAULT
+) -> bytes:
+    """Return the frame without CN-TAG, padded to 60 octets if that made it shorter.
+
+    ``length_octets`` is the frame's length where a snap length may have cut it: such a frame is not padded.
+    """
+    stripped, count = without_tags(octets, TAG, ethertypes)
+    if not count:
+        return octets
+    if len(octets) < max(MIN_OCTETS, length_octets or 0):
+        return stripped
+    return stripped.ljust(MIN_OCTETS, b"\0")
+
+
+def with_priority(octets: bytes, priority: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the frame with ``priority`` in its outermost VLAN tag; an untagged one as it is."""
+    for tag in tags_in(octets, ethertypes)[0]:
+        if isinstance(tag.layer, VLAN | STag):
+            row = tag.layer.replace(priority=priority).build()[:-TYPE_OCTETS]
+            return octets[: tag.at + TYPE_OCTETS] + row + octets[tag.end :]
+    return octets
+
+
+def received_priority(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> int:
+    """Return the priority in the outermost VLAN tag, 0 for an untagged frame."""
+    for tag in tags_in(octets, ethertypes)[0]:
+        if isinstance(tag.layer, VLAN | STag):
+            return tag.layer.priority
+    return 0
+
+
+_TYPE_AT, _ADDRESS_OCTETS = 12, 6
+UNCHANGED = tuple(range(PRIORITIES))
+"""The priority regeneration table that changes nothing (802.1Q 6.9.4)."""
+
+_GROUP_BIT = 0x01
+
+
+class QCNEdge(CNMReceiver):
+    """Counters of one port; a record (``kernels.record``)."""
+
+    remapped_frames: int
+    """Received in a CNPV and given the alternate priority."""
+    kept_out_frames: int
+    """The regeneration table would have put them into a CNPV; they kept their priority."""
+    cn_tags_stripped: int
+    cnms_converted: int
+    cnms_inconvertible: int
+    """Discarded: the Encapsulated MSDU does not reach behind the customer's tags."""
+    cnms_misdirected: int
+    """Discarded: the customer's source is a group address, or this bridge's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefenceRules:
+    """The rules of a port's congestion notification domain defence, per priority 0 to 7.
+
+    ``modes``: its defence mode (disabled for what is no CNPV).  ``received``: the priority that a frame
+    received in this one gets.  ``kept_out``: whether the regeneration table says a CNPV instead.
+    ``strips``: whether frames transmitted in this priority lose their CN-TAG.
+    """
+
+    modes: tuple[DefenceMode, ...]
+    received: tuple[int, ...]
+    kept_out: tuple[bool, ...]
+    strips: tuple[bool, ...]
+
+
+def defence_modes(
+    parameters: QCNEdgeParameters, neighbour: CongestionNotificationTLV | None
+) -> tuple[DefenceMode, ...]:
+    """Return the mode of each priority, given what the neighbour last advertised; None if nothing."""
+    cnpv = 0 if neighbour is None else neighbour.cnpv
+    ready = 0 if neighbour is None else neighbour.ready
+    return tuple(
+        DefenceMode.DISABLED
+        if priority not in parameters.cnpv
+        else _automatic(cnpv >> priority & 1, ready >> priority & 1)
+        if parameters.mode == AUTOMATIC
+        else DefenceMode(parameters.mode)
+        for priority in range(PRIORITIES)
+    )
+
+
+def _automatic(neighbour_cnpv: int, neighbour_ready: int) -> DefenceMode:
+    if not neighbour_cnpv:
+        return DefenceMode.EDGE
+    return DefenceMode.INTERIOR_READY if neighbour_ready else DefenceMode.INTERIOR
+
+
+def advertisement(parameters: QCNEdgeParameters, modes: Sequence[DefenceMode]) -> CongestionNotificationTLV:
+    """Return the TLV that tells the neighbour the CNPVs, Ready where they are not remapped (802.1Q 33.5)."""
+    enabled = [p for p in sorted(parameters.cnpv) if modes[p] is not DefenceMode.DISABLED]
+    ready = [p for p in enabled if modes[p] is not DefenceMode.EDGE]
+    return CongestionNotificationTLV(cnpv=_mask(enabled), ready=_mask(ready))
+
+
+def _mask(priorities: Sequence[int]) -> int:
+    mask = 0
+    for priority in priorities:
+        mask |= 1 << priority
+    return mask
+
+
+def alternate_priority(parameters: QCNEdgeParameters, priority: int) -> int:
+    """Return the alternate of ``priority``, a CNPV: the next lower that is no CNPV, else the next higher."""
+    if parameters.alternate_priority != AUTOMATIC_ALTERNATE:
+        return parameters.alternate_priority
+    candidates: list[int] = [*range(priority - 1, -1, -1), *range(priority + 1, PRIORITIES)]
+    return next(candidate for candidate in candidates if candidate not in parameters.cnpv)
+
+
+def port_rules(
+    parameters: QCNEdgeParameters,
+    modes: Sequence[DefenceMode],
+    *,
+    regeneration: Sequence[int] = UNCHANGED,
+) -> DefenceRules:
+    """Return the rules of a port with these modes and this priority regeneration table.
+
+    Raises ParameterError unless ``regeneration`` has eight priorities.
+    """
+    if len(regeneration) != PRIORITIES or not set(regeneration) <= set(UNCHANGED):
+        raise ParameterError(name="regeneration", needed="eight priorities 0 to 7", got=str(regeneration))
+    defended = {p for p in range(PRIORITIES) if modes[p] is not DefenceMode.DISABLED}
+    kept_out = tuple(p not in defended and regeneration[p] in defended for p in range(PRIORITIES))
+    return DefenceRules(
+        modes=tuple(modes),
+        received=tuple(
+            alternate_priority(parameters, p)
+            if modes[p] is DefenceMode.EDGE
+            else p
+            if p in defended or kept_out[p]
+            else regeneration[p]
+            for p in range(PRIORITIES)
+        ),
+        kept_out=kept_out,
+        strips=tuple(mode in (DefenceMode.INTERIOR, DefenceMode.EDGE) for mode in modes),
+    )
+
+
+def receive(
+    edge: QCNEdge, rules: DefenceRules, octets: bytes, *, ethertypes: EtherTypes = DEFAULT
+) -> tuple[bytes, int]:
+    """Return a frame that the port received, with its outermost VLAN priority as ruled, and that priority.
+
+    An untagged frame counts as priority 0; a new priority of its stands beside it only.
+    """
+    priority = received_priority(octets, ethertypes=ethertypes)
+    ruled = rules.received[priority]
+    count_received(edge, rules, priority, 1)
+    if ruled != priority:
+        octets = with_priority(octets, ruled, ethertypes=ethertypes)
+    return octets, ruled
+
+
+def count_received(edge: QCNEdge, rules: DefenceRules, priority: int, frames: int) -> None:
+    """Count frames that the port received in ``priority`` and that have the priority as ruled now."""
+    edge.remapped_frames += frames * (rules.modes[priority] is DefenceMode.EDGE)
+    edge.kept_out_frames += frames * rules.kept_out[priority]
+
+
+def transmit(
+    edge: QCNEdge,
+    rules: DefenceRules,
+    octets: bytes,
+    priority: int,
+    *,
+    length_octets: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return a frame as the port transmits it in ``priority``: without CN-TAG if that is its mode."""
+    if not rules.strips[priority]:
+        return octets
+    stripped = strip_cn_tag(octets, length_octets=length_octets, ethertypes=ethertypes)
+    edge.cn_tags_stripped += stripped is not octets
+    return stripped
+
+
+def convert(
+    edge: QCNEdge,
+    parameters: QCNEdgeParameters,
+    octets: bytes,
+    own_mac: bytes,
+    *,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes | None:
+    """Return the customer's CNM made of one that the backbone sent to this edge bridge, None if discarded.
+
+    ``own_mac`` is the backbone address of the bridge.  Every discard is counted, with the reason.
+    """
+    received = read_cnm(edge, octets, own_mac, ethertypes=ethertypes)
+    if not isinstance(received, ReceivedCNM):
+        return None
+    converted = convert_cnm(received.frame, priority=parameters.cnm_priority)
+    if converted is None:
+        edge.cnms_inconvertible += 1
+        return None
+    customer = converted[Ethernet].dst
+    if customer[0] & _GROUP_BIT or customer == own_mac:
+        edge.cnms_misdirected += 1
+        return None
+    edge.cnms_converted += 1
+    return encode(converted)
+
+
+_INTERVAL_NS = 30 * NS_PER_S
+_HOLD = 4
+"""802.1AB 9.2.5: msgTxInterval and msgTxHold."""
+_CHASSIS, _PORT, _TIME_TO_LIVE = 1, 2, 3
+_BY_MAC, _LOCAL = b"\x04", b"\x07"
+_Speaker = tuple[bytes, bytes, bytes]
+"""The sender of LLDP frames: its source address, chassis and port identifiers."""
+
+
+class Defence:
+    """One port's defence mode of each priority; ``rules`` are its effects on frames.
+
+    The last speaker decides.  There should be one alone: two that are heard in turn are in ``warnings``.
+    """
+
+    def __init__(
+        self, parameters: QCNEdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes
+    ) -> None:
+        self.parameters = parameters
+        self.changes = self.heard = self.malformed = 0
+        self.speaker_changes = 0
+        self.warnings: tuple[str, ...] = ()
+        self._speaker: _Speaker | None = None
+        self._former: _Speaker | None = None
+        self._mac = mac
+        self._port = port
+        self._ethertypes = ethertypes
+        self._neighbour: CongestionNotificationTLV | None = None
+        self._expires_ns = NEVER_NS
+        self._next_lldp_ns = 0
+        self.rules: DefenceRules = self._rules()
+
+    def _rules(self) -> DefenceRules:
+        return port_rules(self.parameters, defence_modes(self.parameters, self._neighbour))
+
+    @property
+    def due_ns(self) -> int:
+        """Return when `on_timer` is next needed."""
+        return min(self._next_lldp_ns, self._expires_ns)
+
+    def on_timer(self, now_ns: int) -> bytes | None:
+        """Forget a neighbour that fell silent; return the LLDP frame that is to be sent now, if one is."""
+        if now_ns >= self._expires_ns:
+            self._set_neighbour(None, NEVER_NS)
+        if now_ns < self._next_lldp_ns:
+            return None
+        self._next_lldp_ns = now_ns + _INTERVAL_NS
+        return self._frame()
+
+    def on_lldp(self, octets: bytes, now_ns: int) -> None:
+        """Take an LLDP frame from the neighbour, whatever it holds."""
+        try:
+            layers = decode(octets, ethertypes=self._ethertypes).layers
+        except DecodeError:
+            self.malformed += 1
+            return
+        self.heard += 1
+        ttl_s, found = 0, None
+        names = {_CHASSIS: b"", _PORT: b""}
+        for layer in layers:
+            if isinstance(layer, CongestionNotificationTLV):
+                found = found or layer
+            elif isinstance(layer, TLV) and layer.type in names:
+                names[layer.type] = layer.value
+            elif isinstance(layer, TLV) and layer.type == _TIME_TO_LIVE and len(layer.value) >= 2:
+                ttl_s = int.from_bytes(layer.value[:2])
+        self._note_speaker((octets[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS], names[_CHASSIS], names[_PORT]))
+        # A time to live of 0 is a farewell (802.1AB 9.2.7.7.1).
+        alive = found if ttl_s else None
+        self._set_neighbour(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
+
+    def _note_speaker(self, speaker: _Speaker) -> None:
+        """Count changes of the speaker, and warn of two that take turns."""
+        if self._speaker is None:
+            self._speaker = speaker
+        if speaker == self._speaker:
+            return
+        self.speaker_changes += 1
+        if speaker == self._former:
+            # the one before the last speaks again: neither has replaced the other
+            one, other = sorted((speaker[0].hex(":"), self._speaker[0].hex(":")))
+            told = f"two LLDP speakers take turns at {self._port}, {one} and {other}: the last one decides"
+            self.warnings = (f"{told} the defence mode",)
+        self._former, self._speaker = self._speaker, speaker
+
+    def _set_neighbour(self, neighbour: CongestionNotificationTLV | None, expires_ns: int) -> None:
+        self._neighbour, self._expires_ns = neighbour, expires_ns
+        rules = self._rules()
+        if rules != self.rules:
+            self.rules = rules
+            self.changes += 1
+            # A change is told at once, not with the next round.
+            self._next_lldp_ns = 0
+
+    def _frame(self) -> bytes:
+        ttl_s = _INTERVAL_NS * _HOLD // NS_PER_S
+        tlvs = [
+            TLV(type=_CHASSIS, length=7, value=_BY_MAC + self._mac),
+            TLV(type=_PORT, length=1 + len(self._port), value=_LOCAL + self._port.encode()),
+            TLV(type=_TIME_TO_LIVE, length=2, value=ttl_s.to_bytes(2)),
+            advertisement(self.parameters, self.rules.modes),
+            TLV(),
+        ]
+        header = Ethernet(dst=DESTINATION, src=self._mac, type=self._ethertypes.lldp)
+        frame = Frame(layers=(header, *tlvs), ethertypes=self._ethertypes)
+        return encode(frame).ljust(MIN_OCTETS, b"\0")
+
+
+def _is_lldp(octets: bytes, ethertypes: EtherTypes) -> bool:
+    return octets[_TYPE_AT : _TYPE_AT + TYPE_OCTETS] == ethertypes.lldp.to_bytes(2)
+
+
+class QCNDomainEdge:
+    """The port of a bridge between a CN domain and a host, as `mechanisms.api.machine.DomainEdge`.
+
+    With ``cnpv`` set, defence modes decide about tags and priorities; CNMs to its own address are a
+    backbone's, which become the customer's.
+    """
+
+    def __init__(
+        self, parameters: QCNEdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes
+    ) -> None:
+        self.record = new_record(QCNEdge)
+        self.defence: Defence | None = None
+        if parameters.cnpv:
+            self.defence = Defence(parameters, mac=mac, port=port, ethertypes=ethertypes)
+        self._parameters = parameters
+        self._mac = mac
+        self._ethertypes = ethertypes
+
+    @property
+    def due_ns(self) -> int:
+        """When `on_timer` is next needed; NEVER_NS without defence."""
+        return NEVER_NS if self.defence is None else self.defence.due_ns
+
+    @property
+    def strips(self) -> Sequence[bool] | None:
+        """Whether frames to the host lose their CN-TAGs; None without defence: all do."""
+        return None if self.defence is None else self.defence.rules.strips
+
+    @property
+    def received(self) -> Sequence[int]:
+        """The priority that a frame from the host gets."""
+        return UNCHANGED if self.defence is None else self.defence.rules.received
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the operator should know."""
+        return () if self.defence is None else self.defence.warnings
+
+    def on_timer(self, now_ns: int) -> bytes | None:
+        """Return the LLDP frame that is to be sent now, if one is."""
+        return None if self.defence is None else self.defence.on_timer(now_ns)
+
+    def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
+        """Take LLDP and a backbone's CNMs; return whether it was such, and the customer's CNM."""
+        if octets[:6] == self._mac:
+            return True, convert(
+                self.record, self._parameters, octets, self._mac, ethertypes=self._ethertypes
+            )
+        return self.defence is not None and _is_lldp(octets, self._ethertypes), None
+
+    def take_from_host(self, octets: bytes, now_ns: int) -> bool:
+        """Take the neighbour's LLDP; return whether it was such."""
+        if self.defence is None or not _is_lldp(octets, self._ethertypes):
+            return False
+        self.defence.on_lldp(octets, now_ns)
+        return True
+
+    def count_entering(self, priority: int, frames: int) -> None:
+        """Count frames from the host, given the priority that the port's defence mode gives them."""
+        if self.defence is not None:
+            count_received(self.record, self.defence.rules, priority, frames)
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters of LLDP frames and of changes."""
+        if self.defence is None:
+            return {}
+        return {
+            "lldp_frames": self.defence.heard,
+            "lldp_malformed": self.defence.malformed,
+            "lldp_speaker_changes": self.defence.speaker_changes,
+            "mode_changes": self.defence.changes,
+        }
+
+    def mechanism_counters(self) -> dict[str, int]:
+        """Return the counters of a port's frames and CNMs."""
+        record: Any = self.record
+        return {name: int(record[name]) for name in record.dtype.names}

@@ -1,0 +1,204 @@
+"""QCN's frames, a CNM made and read (wire-formats 1.2 and 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from ecmproto.control.mechanisms.qcn.parameters import QCNCongestionPointParameters
+from ecmproto.control.mechanisms.qcn.reaction_point import CNMFeedback
+from ecmproto.units import queue_units
+from ecmproto.wire.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, Frame, ITag, STag, decode_lax, encode
+from ecmproto.wire.codec.frame import MIN_OCTETS
+from ecmproto.wire.codec.tags import TagFormat
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.cn import MAX_MSDU
+from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH
+
+_GROUP_BIT = 0x01
+TAG = TagFormat(format=CNTag, tag="flow_id")
+
+
+class Discard(Enum):
+    """The reason to ignore a frame as a CNM; the value is the name of its counter in :class:`CNMReceiver`."""
+
+    NOT_A_CNM = "not_cnms"
+    GROUP_ADDRESS = "group_cnms"
+    FOREIGN_ADDRESS = "foreign_cnms"
+    SHORT_PDU = "short_cnms"
+    """Fewer than 24 octets after the EtherType, or fewer captured."""
+    MSDU_TOO_LONG = "long_msdu_cnms"
+    """Encapsulated MSDU length above 64."""
+    MSDU_NOT_PRESENT = "lying_msdu_cnms"
+    """Encapsulated MSDU length above the octets that follow it."""
+
+
+class CNMReceiver:
+    """Counters of what was received; a record (``kernels.record``)."""
+
+    taken_cnms: int
+    not_cnms: int
+    group_cnms: int
+    foreign_cnms: int
+    short_cnms: int
+    long_msdu_cnms: int
+    lying_msdu_cnms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedCNM:
+    """A CNM that a receiver takes: what the algorithm needs of it, and the whole frame."""
+
+    feedback: CNMFeedback
+    frame: Frame
+
+
+def read_cnm(
+    receiver: CNMReceiver,
+    octets: bytes,
+    own_mac: bytes,
+    *,
+    length_octets: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> ReceivedCNM | Discard:
+    """Return the CNM in ``octets`` if the station ``own_mac`` is to act on it, else why not; count either.
+
+    ``octets`` start at the DA and have no FCS; ``length_octets`` is their number on the wire where a snap
+    length may have cut them.  Any Version is read as 0, and a frame without CN-TAG is about flow 0.
+    Quantized Feedback 0 is taken: it is the reaction point that counts and ignores it.
+    """
+    frame = decode_lax(octets, original_octets=length_octets, ethertypes=ethertypes)
+    cnm = frame.get(CNM)
+    reason = _discard(frame, cnm, own_mac)
+    if reason is not None or cnm is None:
+        reason = reason or Discard.NOT_A_CNM
+        _add(receiver, reason.value)
+        return reason
+    _add(receiver, "taken_cnms")
+    tag = frame.get(CNTag)
+    flow_id = 0 if tag is None else tag.flow_id
+    return ReceivedCNM(feedback=CNMFeedback(flow_id, cnm.encap_prio, cnm.qntz_fb), frame=frame)
+
+
+def _discard(frame: Frame, cnm: CNM | None, own_mac: bytes) -> Discard | None:
+    if not _announces_cnm(frame):
+        return Discard.NOT_A_CNM
+    destination = frame[Ethernet].dst
+    if destination[0] & _GROUP_BIT:
+        return Discard.GROUP_ADDRESS
+    if destination != own_mac:
+        return Discard.FOREIGN_ADDRESS
+    if cnm is None:
+        return Discard.SHORT_PDU
+    if cnm.msdu_length > MAX_MSDU:
+        return Discard.MSDU_TOO_LONG
+    return Discard.MSDU_NOT_PRESENT if frame.error is not None else None
+
+
+def _announces_cnm(frame: Frame) -> bool:
+    """Return whether the headers lead to a CNM, even if it is too short to be read.
+
+    One behind an I-TAG is a customer's on its way through a backbone, and not for whom the frame is for.
+    """
+    announcing = [layer for layer in frame.layers if layer.next_key]
+    if not announcing or ITag in frame:
+        return False
+    return bool(getattr(announcing[-1], announcing[-1].next_key) == frame.ethertypes.cnm)
+
+
+def _add(receiver: CNMReceiver, counter: str) -> None:
+    setattr(receiver, counter, getattr(receiver, counter) + 1)
+
+
+_INT16 = (-(2**15), 2**15 - 1)
+_TYPE_OCTETS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifiedFrame:
+    """A sampled frame as far as a CNM is concerned.
+
+    ``octets``: what was captured of it from its DA on, its whole Ethernet header at least; ``length_octets``:
+    on the wire; both without FCS.  ``msdu_offset``: where its payload EtherType or length stands.
+    ``priority``: of its queue.
+    """
+
+    octets: bytes
+    length_octets: int
+    msdu_offset: int
+    priority: int
+
+
+def notification(
+    sampled: NotifiedFrame,
+    *,
+    qntz_fb: int,
+    qoff_octets: int,
+    qdelta_octets: int,
+    cpid: int,
+    cp_mac: bytes,
+    parameters: QCNCongestionPointParameters,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return the octets of the CNM that answers ``sampled``, padded to 60, without FCS.
+
+    ``qoff_octets`` is Qlen − Qeq as the congestion point has it; the message carries its opposite.
+    Whether a CNM is to be sent at all is the caller's to know.
+    """
+    header = sampled.octets[: sampled.msdu_offset + _TYPE_OCTETS].ljust(
+        sampled.msdu_offset + _TYPE_OCTETS, b"\0"
+    )
+    layers = decode_lax(header, original_octets=sampled.length_octets, ethertypes=ethertypes).layers
+    msdu = _msdu(sampled, parameters.msdu_limit_octets)
+    message = CNM(
+        qntz_fb=qntz_fb,
+        cpid=cpid,
+        q_offset=_field_units(-qoff_octets),
+        q_delta=_field_units(qdelta_octets),
+        encap_prio=sampled.priority,
+        encap_dst=sampled.octets[:6],
+        msdu_length=len(msdu),
+        msdu=msdu,
+    )
+    tags = _cnm_tags(layers, parameters.cnm_priority, ethertypes)
+    # Each header's type announces what follows it.
+    types = [*(announced for announced, _ in tags), ethertypes.cnm]
+    frame = (
+        Ethernet(dst=sampled.octets[6:12], src=cp_mac, type=types[0]),
+        *(tag.replace(etype=etype) for (_, tag), etype in zip(tags, types[1:], strict=True)),
+        message,
+    )
+    octets = encode(Frame(layers=frame, ethertypes=ethertypes))
+    return octets.ljust(MIN_OCTETS, b"\0")
+
+
+def _cnm_tags(
+    layers: tuple[Layer, ...], cnm_priority: int, ethertypes: EtherTypes
+) -> list[tuple[int, VLAN | STag | CNTag]]:
+    """Return the CNM's tags, each with the EtherType that announces it: the VLAN stack, then the CN-TAG."""
+    stack: list[tuple[int, VLAN | STag | CNTag]] = []
+    cn_tag = CNTag(flow_id=0)
+    found = False
+    for before, layer in pairwise(layers):
+        if isinstance(layer, VLAN | STag):
+            outermost = layer.replace(priority=cnm_priority, dei=0) if not stack else layer
+            stack.append((int(getattr(before, before.next_key)), outermost))
+        elif isinstance(layer, CNTag) and not found:
+            cn_tag, found = layer, True
+    return [*stack, (ethertypes.cn_tag, cn_tag)]
+
+
+def _msdu(sampled: NotifiedFrame, limit_octets: int) -> bytes:
+    start = sampled.msdu_offset
+    type_or_length = int.from_bytes(sampled.octets[start : start + _TYPE_OCTETS])
+    stop = min(start + limit_octets, sampled.length_octets)
+    if type_or_length <= MAX_LENGTH:
+        # A length tells padding apart (802.3 3.2.6).
+        stop = min(stop, start + _TYPE_OCTETS + type_or_length)
+    return sampled.octets[start:stop]
+
+
+def _field_units(octets: int) -> int:
+    least, most = _INT16
+    return max(least, min(most, queue_units(octets)))

@@ -1,0 +1,253 @@
+"""Parameters of QCN.  Ranges are those of the IEEE8021-CN-MIB where it has one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import (
+    MOST_OCTETS,
+    Parameters,
+    choice,
+    count,
+    duration,
+    flag,
+    octets,
+    priority_set,
+    rate,
+    ratio,
+    redeclared,
+)
+from ecmproto.errors import ParameterError
+from ecmproto.units import NS_PER_S, format_rate
+
+SAMPLE_OCTETS = (150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500)
+"""Octets to the next sample for QntzFb div 8 = 0…7 when the minimum sample base is its default."""
+
+WEIGHT_DENOMINATOR = 1024
+"""w is a whole number of 1/1024: 2^-10, the MIB's least, so that every decision stays in integers."""
+
+_MIB = "802.1Q, IEEE8021-CN-MIB"
+_CHOICE = "choice (wire-formats)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QCNCongestionPointParameters(Parameters):
+    """The parameters of a QCN congestion point; one set serves every CN priority of a port.
+
+    Raises ParameterError on a value out of its range.
+    """
+
+    qeq_octets: int = octets(
+        "qeq", 26_000, (100, MOST_OCTETS), source=f"{_MIB} ieee8021CnCpQueueSizeSetPoint",
+        doc="queue length that the congestion point steers to (Qeq)",
+    )  # fmt: skip
+    weight: float = ratio(
+        "w", 2.0, (1 / WEIGHT_DENOMINATOR, 1024), step=1 / WEIGHT_DENOMINATOR,
+        source=f"{_MIB} ieee8021CnCpFeedbackWeight (its exponent, -10 to 10)",
+        doc="weight of the queue's change Qdelta against its offset Qoff in the feedback",
+    )  # fmt: skip
+    sample_base_octets: int = octets(
+        "sample_base", 150_000, (10_000, MOST_OCTETS), source=f"{_MIB} ieee8021CnCpMinSampleBase",
+        doc="enqueued octets between two samples without congestion; all eight steps scale with it",
+    )  # fmt: skip
+    jitter: float = ratio(
+        "jitter", 0.15, (0, 0.5), source="S001 (margin of randomness 30 %: the width of the interval)",
+        doc="each reload is multiplied by a number drawn uniformly from 1 ± jitter",
+    )  # fmt: skip
+    msdu_limit_octets: int = octets(
+        "msdu_limit", 64, (0, 64), source="802.1Q cnmEncapsulated MSDU; wire-formats 3",
+        doc="most octets of the sampled frame's MSDU that a CNM carries",
+    )  # fmt: skip
+    cnm_priority: int = count(
+        "cnm_priority", 6, (0, 7), source="802.1Q; wire-formats 1.2",
+        doc="priority of a CNM in its outermost VLAN tag",
+    )  # fmt: skip
+    cnm_without_cn_tag: bool = flag(
+        "cnm_without_cn_tag", True, source=_CHOICE + " 2",
+        doc="whether a sampled frame without a CN-TAG is answered by a CNM, with Flow ID 0",
+    )  # fmt: skip
+    cnpv: frozenset[int] = priority_set(
+        "cnpv", frozenset(range(8)), source=_CHOICE + " 9",
+        doc="priorities that have a congestion point (congestion notification priority values)",
+    )  # fmt: skip
+
+
+_MBPS = 10**6
+_MOST = 4_294_967_295
+"""The largest value of the MIB's 32-bit objects."""
+
+
+PSEUDOCODE, STANDARD = "pseudocode", "standard"
+"""The two published readings of the rate increase."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QCNReactionPointParameters(Parameters):
+    """The parameters of the reaction points of a QCN station.
+
+    Raises ParameterError on a value out of its range, and when the minimum rate is above the maximum.
+    """
+
+    byte_reset_octets: int = octets(
+        "byte_reset", 150_000, (1, _MOST), source=f"S001 BC_LIMIT; {_MIB} ieee8021CnRpgByteReset",
+        doc="octets that a limiter sends in one stage of its byte counter",
+    )  # fmt: skip
+    time_reset_ns: int = duration(
+        "time_reset", 15_000_000, (1_000, _MOST * 10**6),
+        source=f"S001 TIMER_PERIOD; {_MIB} ieee8021CnRpgTimeReset (whole ms; shorter ones are a choice)",
+        doc="time of one stage of a limiter's timer",
+    )  # fmt: skip
+    threshold: int = count(
+        "threshold", 5, (1, _MOST), source=f"S001 FAST_RECOVERY_TH; {_MIB} ieee8021CnRpgThreshold",
+        doc="stage of a counter that ends its share in fast recovery",
+    )  # fmt: skip
+    ai_rate_bps: int = rate(
+        "ai_rate", 5 * _MBPS, (_MBPS, _MOST * _MBPS), source=f"S001 R_AI; {_MIB} ieee8021CnRpgAiRate",
+        doc="what active increase adds to the target rate",
+    )  # fmt: skip
+    hai_rate_bps: int = rate(
+        "hai_rate", 50 * _MBPS, (_MBPS, _MOST * _MBPS), source=f"S001 R_HAI; {_MIB} ieee8021CnRpgHaiRate",
+        doc="what hyper-active increase adds to the target rate, times its step",
+    )  # fmt: skip
+    gd: float = ratio(
+        "gd", 1 / 128, (2**-31, 1), source=f"S001 GD; {_MIB} ieee8021CnRpgGd (its exponent, 7)",
+        doc="gain of the decrease: the share of the rate that one unit of Quantized Feedback takes",
+    )  # fmt: skip
+    largest_decrease: float = ratio(
+        "largest_decrease", 0.5, (0, 0.99),
+        source=f"{_MIB} ieee8021CnRpgMinDecFac (what is left, in percent)",
+        doc="largest share of the rate that one CNM takes",
+    )  # fmt: skip
+    min_rate_bps: int = rate(
+        "min_rate", 10 * _MBPS, (_MBPS, _MOST * _MBPS),
+        source=f"S001 MIN_RATE; {_MIB} ieee8021CnRpgMinRate, whose default is 5 Mb/s",
+        doc="floor of a limiter's rate",
+    )  # fmt: skip
+    max_rate_bps: int = rate(
+        "max_rate", 0, (0, _MOST * _MBPS), source=f"{_MIB} ieee8021CnRpgMaxRate",
+        doc="rate at which a limiter starts and is released; 0, and anything above it, is the link's",
+    )  # fmt: skip
+    max_rps: int = count(
+        "max_rps", 100, (1, 100), source=f"{_MIB} ieee8021CnRpPortPriMaxRps",
+        doc="flows that get a limiter of their own; those beyond share one more",
+    )  # fmt: skip
+    jitter: float = redeclared(
+        QCNCongestionPointParameters, "jitter",
+        doc="each reload is multiplied by a number drawn uniformly from 1 ± jitter (not if standard)",
+    )  # fmt: skip
+    variant: str = choice(
+        "variant", PSEUDOCODE, (PSEUDOCODE, STANDARD),
+        source="algorithms 3: the published pseudo-code, the state diagram of 802.1Q",
+        doc="which published reading; standard: threshold reached counts as past it, hyper step one more, "
+        "halving in hyper only, no jitter",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check every field and the order of the rates; raises ParameterError."""
+        Parameters.__post_init__(self)
+        if self.max_rate_bps:
+            check_rates(self.min_rate_bps, self.max_rate_bps)
+
+    @property
+    def standard(self) -> bool:
+        """Return whether the variant is that of 802.1Q's state diagram."""
+        return self.variant == STANDARD
+
+    def highest_rate_bps(self, link_rate_bps: int) -> int:
+        """Return the maximum rate on a link; raises ParameterError if the minimum is above it."""
+        highest_bps = min(self.max_rate_bps or link_rate_bps, link_rate_bps)
+        check_rates(self.min_rate_bps, highest_bps)
+        return highest_bps
+
+
+def check_rates(min_rate_bps: int, max_rate_bps: int) -> None:
+    """Raise ParameterError unless the minimum rate is at most the maximum."""
+    if min_rate_bps > max_rate_bps:
+        raise ParameterError(
+            name="min_rate",
+            needed=f"at most the maximum rate, {format_rate(max_rate_bps)}",
+            got=format_rate(min_rate_bps),
+        )
+
+
+PRIORITIES = 8
+AUTOMATIC = 0
+AUTOMATIC_ALTERNATE = -1
+
+
+class DefenceMode(IntEnum):
+    """A port's CND defence mode for one priority, numbered as in the MIB (wire-formats 9)."""
+
+    DISABLED = 1
+    INTERIOR = 2
+    INTERIOR_READY = 3
+    EDGE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QCNEdgeParameters(Parameters):
+    """The parameters of a port at the edge of a congestion notification domain.
+
+    Raises ParameterError on a value out of its range, when all eight priorities are CNPVs and when the
+    alternate priority is one.
+    """
+
+    cnpv: frozenset[int] = priority_set(
+        "cnpv", frozenset(), source="802.1Q 33.5; wire-formats 9",
+        doc="congestion notification priority values of the domain, at most seven",
+    )  # fmt: skip
+    mode: int = count(
+        "mode", AUTOMATIC, (AUTOMATIC, max(DefenceMode)),
+        source=f"{_MIB} ieee8021CnPortPriAdminDefenseMode; wire-formats 9",
+        doc="CND defence mode of the CNPVs: 1 disabled, 2 interior, 3 interiorReady, 4 edge, 0 by what the "
+        "neighbour's LLDP says",
+    )  # fmt: skip
+    alternate_priority: int = count(
+        "alternate_priority", AUTOMATIC_ALTERNATE, (AUTOMATIC_ALTERNATE, PRIORITIES - 1),
+        source=f"{_MIB} ieee8021CnPortPriAlternatePriority; wire-formats 9",
+        doc="what edge mode remaps CNPVs to; -1: the next lower priority that is no CNPV, else the next "
+        "higher",
+    )  # fmt: skip
+    cnm_priority: int = redeclared(
+        QCNCongestionPointParameters, "cnm_priority",
+        doc="priority of a CNM, converted at a backbone edge, in its outermost VLAN tag",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check every field and how they go together; raises ParameterError."""
+        Parameters.__post_init__(self)
+        if len(self.cnpv) == PRIORITIES:
+            raise ParameterError(name="cnpv", needed="at most seven priorities", got="all eight")
+        if self.alternate_priority in self.cnpv:
+            raise ParameterError(
+                name="alternate_priority",
+                needed="a priority that is no CNPV",
+                got=str(self.alternate_priority),
+            )
+
+
+_SAMPLE_NS = 4_000_000
+_LEAST_SAMPLE_OCTETS, _MOST_SAMPLE_OCTETS = 40_000, 150_000
+"""At a slow port 150 kB last too long between samples; more of them leave less fair shares."""
+
+
+def _low_rate(rate_bps: int) -> list[str]:
+    octets = rate_bps * _SAMPLE_NS // (8 * NS_PER_S)
+    sample_base = min(_MOST_SAMPLE_OCTETS, max(_LEAST_SAMPLE_OCTETS, octets))
+    return ["rp.min_rate=1M", "rp.ai_rate=1M", "rp.hai_rate=5M", f"cp.sample_base={sample_base}B"]
+
+
+QCN = Mechanism(
+    name="qcn",
+    title="Quantized Congestion Notification (802.1Qau)",
+    source="S001 with the parameters of 802.1Q clauses 30-33",
+    machine="ecmproto.control.mechanisms.qcn.machine:QCNMachine",
+    low_rate=_low_rate,
+    roles={
+        Role.CONGESTION_POINT: QCNCongestionPointParameters,
+        Role.REACTION_POINT: QCNReactionPointParameters,
+        Role.EDGE: QCNEdgeParameters,
+    },
+)

@@ -1,0 +1,86 @@
+"""The mechanisms, one line each.  Adding one: a folder beside ``qcn/`` and its line in ``MECHANISMS``.
+
+Other packages add theirs through the entry-point group ``ecmproto.mechanisms``: the entry point's name is
+the mechanism's name, its value a `mechanisms.api.mechanism.Mechanism`.  A name listed here cannot be
+taken over, and a foreign package is imported only when its mechanism is asked for by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from ecmproto.control.mechanisms.api.mechanism import Mechanism
+from ecmproto.control.mechanisms.api.parameters import unknown_name
+from ecmproto.control.mechanisms.bcn.parameters import BCN
+from ecmproto.control.mechanisms.csig.parameters import CSIG
+from ecmproto.control.mechanisms.dbp.parameters import DBP
+from ecmproto.control.mechanisms.dcqcn.parameters import DCQCN
+from ecmproto.control.mechanisms.e2cm.parameters import E2CM
+from ecmproto.control.mechanisms.ecm.parameters import ECM
+from ecmproto.control.mechanisms.fecn.parameters import FECN
+from ecmproto.control.mechanisms.pause.parameters import PAUSE, PFC
+from ecmproto.control.mechanisms.qcn.parameters import QCN
+from ecmproto.errors import ParameterError, plugin_text
+
+NONE = Mechanism(
+    name="none",
+    title="No congestion management (baseline)",
+    source="algorithms §6",
+    machine="ecmproto.control.mechanisms.api.machine:NoControl",
+    roles={},
+)
+"""No control."""
+
+
+MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, CSIG, PAUSE, PFC, NONE)
+"""The mechanisms that ecmproto itself brings."""
+
+ENTRY_POINT_GROUP = "ecmproto.mechanisms"
+
+
+def mechanism_names() -> list[str]:
+    """Return the names of all mechanisms, ecmproto's own first; imports none of the foreign ones."""
+    own = [mechanism.name for mechanism in MECHANISMS]
+    return own + sorted(_foreign_names().difference(own))
+
+
+def find_mechanism(name: str) -> Mechanism:
+    """Return the mechanism called ``name``.
+
+    Raises ParameterError for an unknown name (with the nearest one), or for an entry point that cannot
+    be imported or is no Mechanism.
+    """
+    for mechanism in MECHANISMS:
+        if mechanism.name == name:
+            return mechanism
+    if name in _foreign_names():
+        return _load(name)
+    raise unknown_name(name, mechanism_names(), kind="mechanism")
+
+
+def _foreign_names() -> frozenset[str]:
+    return _installed_names(tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=4)
+def _installed_names(path: tuple[str, ...]) -> frozenset[str]:
+    """Return the names that packages on a path bring: each has its files read, once for a path."""
+    # Imported here because it takes longer than all of this module's other work.
+    from importlib.metadata import entry_points
+
+    return frozenset(entry_points(group=ENTRY_POINT_GROUP).names)
+
+
+def _load(name: str) -> Mechanism:
+    from importlib.metadata import entry_points
+
+    (entry, *_) = entry_points(group=ENTRY_POINT_GROUP, name=name)
+    needed = f"a Mechanism from {plugin_text(entry)}"
+    try:
+        found = entry.load()
+    except (Exception, SystemExit) as error:  # whatever a foreign package raises while it is imported
+        raise ParameterError(name=name, needed=needed, got=f"{type(error).__name__}: {error}") from error
+    if not isinstance(found, Mechanism):
+        raise ParameterError(name=name, needed=needed, got=f"a {type(found).__name__}")
+    return found

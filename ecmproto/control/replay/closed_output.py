@@ -1,0 +1,233 @@
+"""The capture that a closed loop leaves: each frame when it came to the port, and all messages (CNM, ECM)."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.arrivals import Taken
+from ecmproto.control.engine.frames import GeneratedFrame, comment_of, octets_of, tagged_frames
+from ecmproto.control.engine.port import DROPPED, HELD_OUT
+from ecmproto.control.mechanisms.api.machine import SampledFrame
+from ecmproto.control.mechanisms.api.protocol import PROBE_KIND
+from ecmproto.control.replay.closed_loop import ClosedLoopReplay, Piece
+from ecmproto.frames.batch.classes import classify
+from ecmproto.frames.capture import Batch, CaptureReader, PcapngWriter, PcapWriter, format_of
+from ecmproto.wire.codec import EtherTypes
+
+
+class _Stored:
+    """A batch with frames that have not come to the port."""
+
+    def __init__(self, taken: Taken, first: int) -> None:
+        self.taken = taken
+        self.first = first
+        self.missing = len(taken.batch)
+
+
+class FramesInFlight:
+    """Batches by the numbers of their frames, each kept until all its frames have passed."""
+
+    def __init__(self) -> None:
+        self._batches: deque[_Stored] = deque()
+        self._count = 0
+
+    def add(self, taken: Taken) -> None:
+        """Take the next batch of the capture."""
+        self._batches.append(_Stored(taken, self._count))
+        self._count += len(taken.batch)
+
+    def find(self, serial: NDArray[np.int64]) -> list[tuple[Taken, NDArray[np.int64], NDArray[np.int64]]]:
+        """Return the batches of frames, which of ``serial`` are in each, and their positions there."""
+        firsts = np.array([stored.first for stored in self._batches], np.int64)
+        which = np.searchsorted(firsts, serial, side="right") - 1
+        found = []
+        for index in np.unique(which).tolist():
+            chosen = np.flatnonzero(which == index)
+            stored = self._batches[index]
+            found.append((stored.taken, chosen, serial[chosen] - stored.first))
+        return found
+
+    def passed(self, serial: NDArray[np.int64]) -> None:
+        """Count the frames that have passed, and drop batches that are needed no more."""
+        firsts = np.array([stored.first for stored in self._batches], np.int64)
+        which = np.searchsorted(firsts, serial, side="right") - 1
+        for index, count in zip(*np.unique(which, return_counts=True), strict=True):
+            self._batches[int(index)].missing -= int(count)
+        # The last one stays: what comes next may begin in it.
+        self._batches = deque(
+            stored for stored in self._batches if stored.missing or stored is self._batches[-1]
+        )
+
+
+_SHOWN_OCTETS = 256
+"""Octets kept of a flow's first frame: more than any sane stack of tags."""
+_DROPPED = "dropped by the port"
+
+
+class ClosedLoopOutput:
+    """A writer of a capture of one Ethernet interface, in the format of ``path``'s name, else the reader's.
+
+    ``path`` may be a writer that is open, whose first interface is taken.
+
+    A frame stands at the time at which it came to the port, with its station's tags and as the port sent it
+    on; dropped ones are there too.  In pcapng comments say what generated frames came from and which frames
+    the port dropped.  Frames that never came to the port are not there, nor are FCS.
+    """
+
+    def __init__(
+        self, reader: CaptureReader, path: str | os.PathLike[str] | PcapngWriter, *, force: bool = False
+    ) -> None:
+        self.commented = isinstance(path, PcapngWriter) or format_of(path, reader.format) == "pcapng"
+        self._writer: PcapngWriter | PcapWriter
+        if isinstance(path, PcapngWriter):
+            self._writer = path
+        else:
+            self._writer = (PcapngWriter if self.commented else PcapWriter)(path, force=force)
+        self._under_way = FramesInFlight()
+        self._examples: dict[tuple[int, int], bytes] = {}
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return notes of the data that the format could not hold."""
+        return self._writer.warnings
+
+    def __enter__(self) -> Self:
+        self._writer.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+    def take(self, taken: Taken) -> None:
+        """Take a batch that goes into the loop."""
+        self._under_way.add(taken)
+        arrivals = taken.arrivals
+        pairs = np.stack([arrivals.station, arrivals.flow]).astype(np.int64)
+        for (station, flow), position in zip(*_first_of_each(pairs), strict=True):
+            octets = taken.batch.frame(position)[:_SHOWN_OCTETS]
+            self._examples.setdefault((station, flow), octets)
+
+    def write(self, piece: Piece, replay: ClosedLoopReplay) -> None:
+        """Write the frames that came to the port, and the messages, in the order of time."""
+        passages = piece.passages[piece.passages["probe"] == 0]
+        here = passages[passages["disposition"] != HELD_OUT]
+        frames = self._frames(here, replay)
+        generated = [
+            *self._probes(piece.messages, replay),
+            *self._messages(piece.messages, here, frames, replay),
+        ]
+        self._write(here, frames, sorted(generated, key=lambda frame: frame.time_ns))
+        self._under_way.passed(passages["serial"])
+
+    def _frames(self, passages: NDArray[Any], replay: ClosedLoopReplay) -> Batch:
+        """Return the frames of ``passages``, in their order, as they came to the port."""
+        parts, order = [Batch.from_frames([])], [np.zeros(0, np.int64)]
+        for taken, chosen, position in self._under_way.find(passages["serial"]):
+            parts.append(
+                tagged_frames(taken, position, passages[chosen], replay.machine, replay.place.ethertypes)
+            )
+            order.append(chosen)
+        return joined(parts, np.argsort(np.concatenate(order)), replay.first_time_ns + passages["time_ns"])
+
+    def _messages(
+        self, messages: NDArray[Any], passages: NDArray[Any], frames: Batch, replay: ClosedLoopReplay
+    ) -> Iterator[GeneratedFrame]:
+        chosen: Any = messages[(messages["sent"] == 1) & (messages["kind"] != PROBE_KIND)].view(np.recarray)
+        by_serial = np.argsort(passages["serial"], kind="stable")
+        places = np.searchsorted(passages["serial"], chosen["cause"], sorter=by_serial)
+        for message, place in zip(chosen, places.tolist(), strict=True):
+            about = self._example(message, replay)
+            cause = int(message.cause)
+            # What a destination answers may have come to the port long before: its flow must do.
+            sampled = int(message.kind) not in replay.machine.answers and place < len(by_serial)
+            if sampled and passages["serial"][by_serial[place]] == cause:
+                about = _sampled(frames, int(by_serial[place]), replay.place.ethertypes)
+            yield GeneratedFrame(
+                octets=octets_of(replay.machine, message, about, replay.place),
+                time_ns=replay.first_time_ns + int(message.time_ns),
+                interface=0,
+                cause=cause,
+                comment=comment_of(replay.machine, message, cause),
+            )
+
+    def _probes(self, messages: NDArray[Any], replay: ClosedLoopReplay) -> Iterator[GeneratedFrame]:
+        chosen: Any = messages[messages["kind"] == PROBE_KIND].view(np.recarray)
+        for message in chosen:
+            yield GeneratedFrame(
+                octets=octets_of(replay.machine, message, self._example(message, replay), replay.place),
+                time_ns=replay.first_time_ns + int(message.time_ns),
+                interface=0,
+                cause=int(message.cause),
+                comment=comment_of(replay.machine, message, int(message.cause)),
+            )
+
+    def _example(self, message: Any, replay: ClosedLoopReplay) -> SampledFrame:
+        of = int(message.station), int(message.flow)
+        octets = self._examples.get(of, b"")
+        return SampledFrame(octets, len(octets), 0, replay.flows.queue_pair(*of))
+
+    def _write(self, passages: NDArray[Any], frames: Batch, generated: list[GeneratedFrame]) -> None:
+        """Write ``frames`` and what was generated, each of these behind the frames of its time or before."""
+        times_ns = np.array([frame.time_ns for frame in generated], np.int64)
+        ends = np.searchsorted(frames.time_ns, times_ns, side="right").tolist()
+        done = 0
+        for frame, end in zip(generated, ends, strict=True):
+            self._write_frames(passages, frames, done, end)
+            done = end
+            comment = frame.comment if self.commented else None
+            self._writer.write_frame(frame.octets, frame.time_ns, comment=comment)
+        self._write_frames(passages, frames, done, len(frames))
+
+    def _write_frames(self, passages: NDArray[Any], frames: Batch, start: int, end: int) -> None:
+        done = start
+        if self.commented:
+            for index in (start + np.flatnonzero(passages["disposition"][start:end] == DROPPED)).tolist():
+                self._writer.write_batch(frames.select(np.arange(done, index)))
+                self._writer.write_frame(
+                    frames.frame(index),
+                    int(frames.time_ns[index]),
+                    original=int(frames.original[index]),
+                    comment=_DROPPED,
+                )
+                done = index + 1
+        if done < end:
+            self._writer.write_batch(frames.select(np.arange(done, end)))
+
+
+def joined(parts: Sequence[Batch], order: NDArray[np.int64], time_ns: NDArray[np.int64]) -> Batch:
+    """Return the frames of ``parts``, one after the other, picked in ``order``, with times of their own."""
+    sizes = np.array([len(part.buffer) for part in parts], np.int64)
+    starts = np.cumsum(sizes) - sizes
+    offset = np.concatenate([part.offset + start for part, start in zip(parts, starts, strict=True)])[order]
+    captured = np.concatenate([part.captured for part in parts])[order]
+    return Batch(
+        buffer=np.concatenate([part.buffer for part in parts]),
+        offset=offset,
+        captured=captured,
+        original=np.concatenate([part.original for part in parts])[order],
+        time_ns=time_ns,
+        interface=np.zeros(len(order), np.int64),
+        record_offset=offset,
+        record_length=captured,
+    )
+
+
+def _sampled(frames: Batch, index: int, ethertypes: EtherTypes) -> SampledFrame:
+    one = frames.select([index])
+    classes = classify(one.buffer, one.offset, one.captured, ethertypes=ethertypes)
+    return SampledFrame(one.frame(0), int(one.original[0]), int(classes.msdu_offset[0]))
+
+
+def _first_of_each(pairs: NDArray[np.int64]) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return the different columns of ``pairs``, and the first position of each."""
+    found, first = np.unique(pairs, axis=1, return_index=True)
+    return [(station, flow) for station, flow in found.T.tolist()], first.tolist()

@@ -1,0 +1,601 @@
+"""Open-loop replay: the capture is the arrival process of one or several ports, whatever their messages say.
+
+>>> replay = replay_open_loop(batches, machine=machine_of(QCN, {}), port=PortConfig(…), seed=1)
+>>> for piece in merged(replay):       # replayed.merged; or: for replayed in replay
+...     ...
+>>> replay.summary()
+
+Captures stream through: memory is a batch, the ports' buffers and statistics of fixed size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.arrivals import Arrivals, Intake, Taken
+from ecmproto.control.engine.config import PortConfig, check_seed
+from ecmproto.control.engine.frames import GeneratedFrame, comment_of, octets_of
+from ecmproto.control.engine.gauge import queue_lengths
+from ecmproto.control.engine.port import (
+    DROPPED,
+    ENQUEUED,
+    PASSED_BY,
+    Port,
+    arrive,
+    depart,
+    departs,
+    is_full,
+    lengthen_ring,
+    new_port,
+    set_rate,
+)
+from ecmproto.control.engine.statistics import FlowSeries, PortCounts, second_half_ns
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_CAUSE,
+    Arrival,
+    CongestionPoint,
+    Outbox,
+    has_room,
+    new_outbox,
+)
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.replay.summary import PortSummary, ReplaySummary, flow_labels, port_summary
+from ecmproto.frames.batch.flows import DestinationTable, FlowTable
+from ecmproto.frames.batch.tags import with_tag_values
+from ecmproto.frames.capture import Interface
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.frames.filter import compile_filter
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import columns
+from ecmproto.kernels.structs import local_copy, write_back
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.text import mac_text
+
+NO_PORT = -1
+
+
+class Ports(Protocol):
+    """The assignment of frames to ports, which are numbered from 0 in the order of their first frames."""
+
+    def of(self, taken: Taken) -> NDArray[np.int64]:
+        """Return the port of each frame, NO_PORT for one that goes to none."""
+
+    def name(self, number: int) -> str:
+        """Return the name of a port for a person."""
+
+
+class OnePort:
+    """All frames go to one port."""
+
+    def of(self, taken: Taken) -> NDArray[np.int64]:
+        """Return 0 for each frame."""
+        return np.zeros(len(taken.batch), np.int64)
+
+    def name(self, number: int) -> str:
+        """Return ``port``."""
+        return "port"
+
+
+ONE_PORT = OnePort()
+
+
+class PortPerInterface:
+    """The frames of each interface of the capture go to a port of their own, numbered as the interfaces."""
+
+    def of(self, taken: Taken) -> NDArray[np.int64]:
+        """Return the interfaces' numbers."""
+        return taken.batch.interface.astype(np.int64)
+
+    def name(self, number: int) -> str:
+        """Return the interface's number."""
+        return f"interface {number}"
+
+
+class PortPerDestination:
+    """Frames to each MAC address go to a port of their own, those to groups and beyond ``most`` to none."""
+
+    def __init__(self, most: int = 64) -> None:
+        self._table = DestinationTable(max_destinations=most)
+
+    def of(self, taken: Taken) -> NDArray[np.int64]:
+        """Return the destinations' numbers."""
+        batch = taken.batch
+        numbers = self._table.number(batch.buffer, batch.offset, batch.captured)
+        return np.where(taken.classes.occupies, numbers, NO_PORT).astype(np.int64)
+
+    def name(self, number: int) -> str:
+        """Return the address."""
+        return f"to {mac_text(self._table.address(number))}"
+
+
+class PortPerFilter:
+    """Frames go to the port of the first display filter that holds of them; those of none to no port."""
+
+    def __init__(
+        self, texts: Sequence[str], interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT
+    ) -> None:
+        self._filters = [compile_filter(text) for text in texts]
+        self._interfaces = interfaces
+        self._ethertypes = ethertypes
+
+    def of(self, taken: Taken) -> NDArray[np.int64]:
+        """Return the number of the first filter that holds of each frame."""
+        from ecmproto.frames.columns.selection import selected
+
+        port = np.full(len(taken.batch), NO_PORT, np.int64)
+        for number, filter in enumerate(self._filters):
+            left = np.flatnonzero(port == NO_PORT)
+            batch = taken.batch.select(left) if number else taken.batch
+            mask = selected(batch, filter, interfaces=self._interfaces, ethertypes=self._ethertypes)
+            port[left[mask]] = number
+        return port
+
+    def name(self, number: int) -> str:
+        """Return the filter."""
+        return self._filters[number].text.strip()
+
+
+def ports_from(text: str, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT) -> Ports:
+    """Return the ports that ``one``, ``dst``, ``interface`` or display filters, ``;`` between them, ask for.
+
+    ``interfaces`` are the capture's.  Raises FilterError for a text that is none of these.
+    """
+    if text == "one":
+        return ONE_PORT
+    if text == "dst":
+        return PortPerDestination()
+    if text == "interface":
+        return PortPerInterface()
+    return PortPerFilter(text.split(";"), interfaces, ethertypes)
+
+
+_ROOM = 16
+"""More than a frame and what happens before it can post, but for ticks, which look for room themselves."""
+
+
+class Outcomes(NamedTuple):
+    """Per frame: its disposition, its priority's Qlen after it (−1 if it passed by), and its tag then."""
+
+    disposition: NDArray[np.uint8]
+    qlen_octets: NDArray[np.int64]
+    tag: NDArray[np.int64]
+
+
+@compiled
+def run_port(
+    port: Port, point: CongestionPoint, arrivals: Arrivals, outcomes: Outcomes, outbox: Outbox, first: int
+) -> int:
+    """Run ``arrivals`` from position ``first`` on through the port and its congestion point.
+
+    Fills ``outcomes``; messages and samples stay in ``outbox``, the position of the frame that caused each
+    in its ``cause``.  Returns the position of the first frame that was not run: it stops early when
+    ``outbox`` or a ring is full.
+    """
+    own = local_copy(port)
+    position = _run(own, point, arrivals, outcomes, outbox, first)
+    write_back(port, own)
+    return position
+
+
+@inlined
+def _run(
+    port: Port, point: CongestionPoint, arrivals: Arrivals, outcomes: Outcomes, outbox: Outbox, first: int
+) -> int:
+    """Run ``arrivals`` through a port that nobody else knows: what `run_port` returns."""
+    gauge = port.gauge
+    # Arrays are taken out of their tuples here: in a loop that costs as much as the loop itself.
+    times_ns, lengths, priorities, occupies, sampled, answerable, tagged, tags, marks, stations, flows = (
+        arrivals
+    )
+    dispositions, qlens_octets, forwarded = outcomes
+    queues = gauge.queues
+    posted = outbox.posted
+    # Counted like this, the compiler sees that no index counts from the end; with a range it does not.
+    position = max(first, 0)
+    while position < times_ns.size:
+        priority = int(priorities[position])
+        octets = lengths[position]
+        if not has_room(outbox, _ROOM) or is_full(port, priority):
+            return position
+        now_ns = times_ns[position]
+        if not _settle(port, point, outbox, now_ns):
+            return position
+        if not occupies[position] or octets <= 0:
+            dispositions[position] = PASSED_BY
+            qlens_octets[position] = -1
+            position += 1
+            continue
+        station = int(stations[position])
+        enqueued = arrive(port, now_ns, priority, octets, station + 1, tagged[position])
+        qlen_octets = queues[priority].octets
+        dispositions[position] = ENQUEUED if enqueued else DROPPED
+        qlens_octets[position] = qlen_octets
+        posted.cause = position
+        point.on_arrival(
+            Arrival(
+                now_ns, station, int(flows[position]), priority, octets, sampled[position],
+                answerable[position], enqueued, tagged[position], tags[position], marks[position],
+                qlen_octets, gauge.total.octets,
+            ),
+            outbox,
+        )  # fmt: skip
+        posted.cause = NO_CAUSE
+        if enqueued and tagged[position]:
+            forwarded[position] = point.rewrite_tag(priority, tags[position])
+        position += 1
+    return position
+
+
+@inlined
+def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> bool:
+    """Run departures and timers up to ``now_ns``; return False if ``outbox`` is full before that."""
+    line, gauge = port.line, port.gauge
+    late = False
+    while True:
+        tick_ns = point.next_timer_ns()
+        # Compared with NEVER_NS first: of a point without timers no comparison is left.
+        ticks = tick_ns != NEVER_NS and tick_ns <= now_ns
+        if departs(line, tick_ns if ticks else now_ns):
+            when_ns, priority, octets = line.departure_ns, line.in_service_priority, line.in_service_octets
+            station = depart(port) - 1
+            point.on_dequeue(when_ns, station, priority, octets, gauge.total.octets, outbox)
+        elif ticks:
+            # At an idle port nothing changes from tick to tick: one call catches up with all.
+            when_ns = now_ns if late and line.in_service_octets == 0 else tick_ns
+            point.on_timer(when_ns, queue_lengths(gauge), outbox)
+            late = True
+        else:
+            return True
+        if not has_room(outbox, _ROOM):
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReplayedBatch:
+    """A batch after it went through its ports.
+
+    Per frame: ``disposition`` (`engine.port`), ``qlen_octets``, the length of its priority's queue
+    after it (−1 if it passed by), and ``tag``, what it carries on of the mechanism's tag.
+
+    ``messages`` has the columns of `protocol.Message`, silent samples included, in order; ``cause`` is a
+    position in the batch, or −1, and times are ns from the first arrival.  ``port`` is which port each is
+    from, ``places`` where those stand.
+    """
+
+    taken: Taken
+    disposition: NDArray[np.uint8]
+    qlen_octets: NDArray[np.int64]
+    tag: NDArray[np.int64]
+    messages: NDArray[Any]
+    port: NDArray[np.int64]
+    places: tuple[PortContext, ...]
+    machine: Machine
+    first_time_ns: int
+
+    @property
+    def batch(self) -> Batch:
+        """Return the batch as it came."""
+        return self.taken.batch
+
+    def forwarded(self) -> Batch:
+        """Return the batch as the ports forwarded it: with the tags that they rewrote."""
+        changed = np.flatnonzero(self.tag != self.taken.arrivals.tag)
+        if not len(changed) or self.machine.tag is None:
+            return self.batch
+        ethertypes = self.places[0].ethertypes
+        return with_tag_values(
+            self.batch, changed, self.tag[changed], self.machine.tag, ethertypes=ethertypes
+        )
+
+    def generated(self) -> Iterator[tuple[int, GeneratedFrame]]:
+        """Yield each frame that was made with the position of the frame it stands behind (−1: before all)."""
+        chosen = np.flatnonzero(self.messages["sent"] == 1)
+        messages: Any = self.messages[chosen].view(np.recarray)
+        cause = messages["cause"]
+        before = np.searchsorted(self.taken.arrivals.time_ns, messages["time_ns"]) - 1
+        behind = np.where(cause >= 0, cause, before)
+        for index in np.argsort(behind, kind="stable").tolist():
+            place = self.places[int(self.port[chosen[index]])]
+            yield int(behind[index]), self._frame(messages[index], int(behind[index]), place)
+
+    def _frame(self, message: Any, behind: int, place: PortContext) -> GeneratedFrame:
+        position = int(message.cause)
+        cause, time_ns = NO_CAUSE, self.first_time_ns + int(message.time_ns)
+        if position != NO_CAUSE:
+            cause, time_ns = int(self.batch.numbers[position]), int(self.batch.time_ns[position])
+        return GeneratedFrame(
+            octets=octets_of(self.machine, message, self._about(position), place),
+            time_ns=time_ns,
+            interface=int(self.batch.interface[max(0, behind)]),
+            cause=cause,
+            comment=comment_of(self.machine, message, cause),
+        )
+
+    def _about(self, position: int) -> SampledFrame:
+        if position == NO_CAUSE:
+            return SampledFrame(b"", 0, 0)
+        length_octets = int(self.taken.arrivals.octets[position])
+        return SampledFrame(
+            self.batch.frame(position)[:length_octets],
+            length_octets,
+            int(self.taken.classes.msdu_offset[position]),
+        )
+
+
+def merged(replay: Iterable[ReplayedBatch]) -> Iterator[Batch | GeneratedFrame]:
+    """Yield all frames in the order of the output: runs of input frames as batches, generated ones between.
+
+    Input frames keep their order, times and octets, but for tags that the ports rewrote; a message follows
+    the frame that caused it at the same ns.
+    """
+    for replayed in replay:
+        batch = replayed.forwarded()
+        done = 0
+        for behind, frame in replayed.generated():
+            if behind >= done:
+                yield batch.select(np.arange(done, behind + 1))
+                done = behind + 1
+            yield frame
+        if done < len(batch):
+            yield batch.select(np.arange(done, len(batch))) if done else batch
+
+
+_MESSAGES_AT_ONCE = 4096
+_LARGEST_STATIONS = 4096
+
+
+class _RunningPort:
+    """One port under way."""
+
+    def __init__(
+        self, name: str, number: int, machine: Machine, config: PortConfig, place: PortContext, seed: int
+    ) -> None:
+        self.name = name
+        self.counts = PortCounts(machine)
+        self.state = new_port(config, tag_octets=machine.tag_octets)
+        self.place = place
+        # The first port draws from the seed alone, so that it does not matter how many there are.
+        generator = np.random.default_rng([seed, number] if number else seed)
+        self.point = machine.congestion_point(place, generator)
+        self.outbox = new_outbox(_MESSAGES_AT_ONCE)
+        self._machine = machine
+        self._changes = list(config.rate_changes)
+
+    def run(self, arrivals: Arrivals, outcomes: Outcomes) -> NDArray[Any]:
+        """Run all ``arrivals``, the rate changing among them; return the messages."""
+        pieces, position = [], 0
+        while self._changes and arrivals.time_ns[-1] >= self._changes[0].time_ns:
+            change = self._changes.pop(0)
+            until = int(np.searchsorted(arrivals.time_ns, change.time_ns))
+            pieces.append(
+                self._run(Arrivals._make(column[:until] for column in arrivals), outcomes, position)
+            )
+            position = until
+            # A frame that passes by just before the change: all comes first that is due until then.
+            last = Arrivals._make(column[until : until + 1].copy() for column in arrivals)
+            last.time_ns[:], last.occupies[:] = change.time_ns - 1, False
+            spare = Outcomes._make(column[until : until + 1].copy() for column in outcomes)
+            pieces.append(self._run(last, spare, 0))
+            set_rate(self.state.line, change.rate_bps)
+            self._machine.set_capacity(self.point, change.rate_bps)
+        pieces.append(self._run(arrivals, outcomes, position))
+        messages: NDArray[Any] = np.concatenate(pieces)
+        self.counts.add_messages(messages)
+        return messages
+
+    def _run(self, arrivals: Arrivals, outcomes: Outcomes, position: int) -> NDArray[Any]:
+        """Run ``arrivals`` from ``position`` on, making room wherever the kernel stops for it."""
+        pieces, count = [], len(arrivals.time_ns)
+        while True:
+            before = position
+            position = run_port(self.state, self.point, arrivals, outcomes, self.outbox, position)
+            used = self.outbox.posted.count
+            pieces.append(columns(self.outbox.messages)[:used].copy())
+            self.outbox.posted.count = 0
+            if position == count:
+                break
+            if position == before and not used:
+                lengthen_ring(self.state, int(arrivals.priority[position]))
+        messages: NDArray[Any] = np.concatenate(pieces)
+        return messages
+
+    def summary(self, now_ns: int) -> PortSummary:
+        """Return the port's summary at ``now_ns``."""
+        return port_summary(self.name, self.state.gauge, now_ns, self.counts, self._machine, self.point)
+
+
+class OpenLoopReplay:
+    """A replay under way; made by ``replay_open_loop``, iterated once."""
+
+    def __init__(
+        self,
+        batches: Iterable[Batch],
+        *,
+        machine: Machine,
+        port: PortConfig,
+        seed: int,
+        ports: Ports,
+        with_flows: bool,
+        ethertypes: EtherTypes,
+        interfaces: Sequence[Interface],
+    ) -> None:
+        check_seed(seed)
+        self.machine = machine
+        self._batches = batches
+        self._config = port
+        self._seed = seed
+        self._chooser = ports
+        self._ethertypes = ethertypes
+        numbered = with_flows or machine.knows_stations
+        flows = FlowTable(
+            machine.flow_key, hashed=machine.flow_hash, max_stations=_LARGEST_STATIONS, ethertypes=ethertypes
+        )
+        self._flows = flows if numbered else None
+        self._series = FlowSeries() if with_flows else None
+        self._intake = Intake(
+            machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self._flows
+        )
+        self._ports: list[_RunningPort] = []
+        self._frames = self._octets = self._passed_by = self._untimed = self._backwards = 0
+        self._now_ns = 0
+
+    def __iter__(self) -> Iterator[ReplayedBatch]:
+        for batch in self._batches:
+            replayed = self._replay(self._intake.take(batch))
+            yield replayed
+
+    def summary(self) -> ReplaySummary:
+        """Return the summary so far; that of the whole replay, once iterated."""
+        if not self._ports:
+            self._port(0)
+        return ReplaySummary(
+            mechanism=self.machine.name,
+            frames=self._frames,
+            octets=self._octets,
+            first_time_ns=self._intake.first_time_ns or 0,
+            duration_ns=self._now_ns,
+            second_half_ns=second_half_ns(self._now_ns),
+            passed_by=self._passed_by,
+            backwards=self._backwards,
+            untimed=self._untimed,
+            ports=tuple(port.summary(self._now_ns) for port in self._ports),
+            stations=None,
+            flows=() if self._series is None else self._series.rates(self.flow_labels(), self._now_ns),
+            flow_span_ns=0 if self._series is None else self._series.bin_ns,
+            rate_bps=self._config.rate_bps,
+            rate_changes=self._config.rate_changes,
+            buffer_octets=self._config.buffer_octets,
+            buffer_frames=self._config.buffer_frames,
+            overhead_octets=self._config.overhead_octets,
+            seed=self._seed,
+            parameters=self.machine.parameters_as_text(),
+        )
+
+    def flow_labels(self) -> dict[int, str]:
+        """Return the labels of flows by their numbers; empty without flows."""
+        return {} if self._flows is None else flow_labels(self._flows)
+
+    def flow_numbers(self, replayed: ReplayedBatch) -> NDArray[np.int64]:
+        """Return the number of the flow that each message of ``replayed`` is about, −1 for none."""
+        messages = replayed.messages
+        if self._flows is None:
+            return np.full(len(messages), -1)
+        return self._flows.numbers(messages["station"], messages["flow"])
+
+    def _replay(self, taken: Taken) -> ReplayedBatch:
+        count = len(taken.batch)
+        outcomes = Outcomes(
+            np.full(count, PASSED_BY, np.uint8),
+            np.full(count, -1, np.int64),
+            taken.arrivals.tag.copy(),
+        )
+        port = self._chooser.of(taken)
+        pieces, numbers = [columns(new_outbox(0).messages)], [np.zeros(0, np.int64)]
+        frames_of = np.bincount(port - NO_PORT)[-NO_PORT:]
+        for number in np.flatnonzero(frames_of).tolist():
+            pieces.append(self._run(number, port, taken.arrivals, outcomes))
+            numbers.append(np.full(len(pieces[-1]), number))
+        messages, of_port = np.concatenate(pieces), np.concatenate(numbers)
+        # Ticks stand before the first frame of the batch, whatever comes after them.
+        order = np.lexsort((messages["cause"], messages["time_ns"]))
+        self._count(taken, outcomes)
+        return ReplayedBatch(
+            taken=taken,
+            disposition=outcomes.disposition,
+            qlen_octets=outcomes.qlen_octets,
+            tag=outcomes.tag,
+            messages=messages[order],
+            port=of_port[order],
+            places=tuple(port.place for port in self._ports),
+            machine=self.machine,
+            first_time_ns=self._intake.first_time_ns or 0,
+        )
+
+    def _run(
+        self, number: int, port: NDArray[np.int64], arrivals: Arrivals, outcomes: Outcomes
+    ) -> NDArray[Any]:
+        """Run the frames of port ``number``; return its messages, their causes as positions in the batch."""
+        own = port == number
+        if own.all():
+            messages = self._port(number).run(arrivals, outcomes)
+        else:
+            chosen = np.flatnonzero(own)
+            part = Outcomes._make(column[chosen] for column in outcomes)
+            messages = self._port(number).run(Arrivals._make(column[chosen] for column in arrivals), part)
+            outcomes.disposition[chosen] = part.disposition
+            outcomes.qlen_octets[chosen] = part.qlen_octets
+            outcomes.tag[chosen] = part.tag
+            caused = messages["cause"] >= 0
+            messages["cause"][caused] = chosen[messages["cause"][caused]]
+        came = own & (outcomes.disposition != PASSED_BY)
+        self._port(number).counts.add_frames(arrivals, came, came & (outcomes.disposition == DROPPED))
+        return messages
+
+    def _port(self, number: int) -> _RunningPort:
+        while len(self._ports) <= number:
+            self._ports.append(self._new_port(len(self._ports)))
+        return self._ports[number]
+
+    def _new_port(self, number: int) -> _RunningPort:
+        # Each port of a switch has an address of its own.
+        mac = (int.from_bytes(self._config.cp_mac) + number) % (1 << 48)
+        place = PortContext(
+            rate_bps=self._config.rate_bps,
+            link_rate_bps=self._config.rate_bps,
+            cp_mac=mac.to_bytes(6),
+            stations=_LARGEST_STATIONS if self.machine.knows_stations else 1,
+            flows=1,
+            ethertypes=self._ethertypes,
+        )
+        return _RunningPort(self._chooser.name(number), number, self.machine, self._config, place, self._seed)
+
+    def _count(self, taken: Taken, outcomes: Outcomes) -> None:
+        arrivals = taken.arrivals
+        self._frames += len(taken.batch)
+        self._octets += int(arrivals.octets.sum())
+        self._passed_by += int((outcomes.disposition == PASSED_BY).sum())
+        self._untimed += taken.untimed
+        self._backwards += taken.backwards
+        if len(arrivals.time_ns):
+            self._now_ns = int(arrivals.time_ns[-1])
+        if self._series is not None and self._flows is not None:
+            number = self._flows.numbers(arrivals.station, arrivals.flow)
+            self._series.offered(number, arrivals.time_ns, arrivals.octets)
+            self._series.passed(number, arrivals.time_ns, arrivals.octets, outcomes.disposition)
+
+
+def replay_open_loop(
+    batches: Iterable[Batch],
+    *,
+    machine: Machine,
+    port: PortConfig,
+    seed: int,
+    ports: Ports = ONE_PORT,
+    with_flows: bool = False,
+    ethertypes: EtherTypes = DEFAULT,
+    interfaces: Sequence[Interface] = (),
+) -> OpenLoopReplay:
+    """Return the replay of ``batches`` of Ethernet frames through ports with ``machine``'s congestion point.
+
+    ``ports`` says which port a frame goes to; all are as ``port`` says, each with its own buffer and, from
+    ``port.cp_mac`` on, its own address.  ``seed`` makes the randomness; equal arguments give equal results
+    however the frames are batched.  ``with_flows`` asks for the rates of flows.  ``interfaces`` (a reader's
+    own list, which may grow) tell where frames end with an FCS, which queues do not count.  ParameterError
+    for a value out of range.
+    """
+    return OpenLoopReplay(
+        batches,
+        machine=machine,
+        port=port,
+        seed=seed,
+        ports=ports,
+        with_flows=with_flows,
+        ethertypes=ethertypes,
+        interfaces=interfaces,
+    )

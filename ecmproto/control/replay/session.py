@@ -1,0 +1,278 @@
+"""One replay of one capture, from a path or an open reader to a summary."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias, overload
+
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.config import LoopConfig, PortConfig, parse_buffer, parse_port_rate
+from ecmproto.control.engine.port import machine_on_port
+from ecmproto.control.mechanisms.api.machine import Machine
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.control.replay.closed_output import ClosedLoopOutput
+from ecmproto.control.replay.open_loop import ports_from, replay_open_loop
+from ecmproto.control.replay.output import OpenLoopOutput, batches_of
+from ecmproto.control.replay.series import Samples, sample_rows
+from ecmproto.control.replay.summary import ReplaySummary, flow_labels
+from ecmproto.control.replay.tables import comparison_table, replay_table
+from ecmproto.errors import ParameterError
+from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, open_captures
+from ecmproto.frames.capture.names import names_shown
+from ecmproto.frames.filter import Filter, compile_filter
+from ecmproto.kernels.structs import method_errors
+from ecmproto.tables import Paint, plain
+from ecmproto.units import parse_time
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+Captures: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+
+Sink = Callable[[NDArray[Any]], None]
+
+Watch = Callable[[Iterable[Batch]], Iterable[Batch]]
+"""Wraps the batches as they are read: a progress bar."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The plan of a replay: mechanism, port and stations; with ``loop`` a closed loop, around one port."""
+
+    machine: Machine
+    port: PortConfig
+    loop: LoopConfig | None
+    seed: int
+    variant: str = ""
+    """The name of the replay beside others of its mechanism; empty for the mechanism's name."""
+    title: str = ""
+    """The mechanism in words, for its table; empty for the machine's name."""
+    ports: str = "one"
+    """A text for `open_loop.ports_from`."""
+    with_flows: bool = False
+    filter: Filter | None = None
+    """Which frames take part; None: all."""
+    ethertypes: EtherTypes = DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Outcome:
+    """The summary and the samples of one replay; shown as the table that the command line prints."""
+
+    summary: ReplaySummary
+    samples: Samples
+    flow_labels: dict[int, str]
+    plan: Plan
+    capture: str = ""
+    """The names of the captures."""
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def table(self, paint: Paint = plain) -> str:
+        """Return the table that ``ecmproto replay`` prints."""
+        return replay_table(
+            self.summary, self.capture, self.plan.title or self.plan.machine.name, paint=paint
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the document that ``ecmproto replay -T json`` prints."""
+        return {"schema": "ecmproto/replay/1", "capture": self.capture} | self.summary.as_dict()
+
+
+class Comparison(tuple[Outcome, ...]):
+    """Several replays of one capture; shown side by side."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def table(self, paint: Paint = plain) -> str:
+        """Return the table that ``ecmproto replay --compare`` prints."""
+        return comparison_table([outcome.summary for outcome in self], self[0].capture, paint=paint)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the document that ``ecmproto replay --compare … -T json`` prints."""
+        replays = [outcome.as_dict() for outcome in self]
+        return {
+            "schema": "ecmproto/replay-comparison/1",
+            "capture": self[0].capture,
+            "replays": replays,
+        }
+
+
+@overload
+def replay(captures: Captures, mechanism: str, *, closed: bool = ..., **options: Any) -> Outcome: ...
+@overload
+def replay(
+    captures: Captures, mechanism: Sequence[str], *, closed: bool = ..., **options: Any
+) -> Comparison: ...
+def replay(
+    captures: Captures,
+    mechanism: str | Sequence[str],
+    *,
+    closed: bool = False,
+    rate: str | int = "10G",
+    buffer: str | int = "500kB",
+    seed: int | None = None,
+    filter: Filter | str | None = None,
+    ports: str = "one",
+    feedback_delay: str | int = "10us",
+    flow_control: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    ethertypes: EtherTypes = DEFAULT,
+    **parameters: object,
+) -> Outcome | Comparison:
+    """Run a capture, or several as one, through a mechanism, or several side by side.
+
+    Open loop, frames arrive at a congestion point when they were captured; ``closed``, each source is a
+    station whose reaction point decides when they leave.  Options are those of ``ecmproto replay``: rates in
+    bit/s, sizes in octets and times in ns as numbers, or text with units.  Whatever else is named is a
+    parameter of the mechanism: ``qeq="33kB"``, ``**{"rp.gd": 0.01}``.  ``output`` takes the capture as it
+    would have been.  ParameterError names what is out of range, CaptureError what cannot be read.
+    """
+    names = [mechanism] if isinstance(mechanism, str) else list(mechanism)
+    given = [captures] if isinstance(captures, str | os.PathLike) else captures
+    paths = [os.fspath(path) for path in given]
+    if not names or not paths:
+        raise ParameterError(name="replay", needed="at least one capture and one mechanism", got="none")
+    if len(names) > 1 and output is not None:
+        raise ParameterError(name="output", needed="one mechanism", got=", ".join(names))
+    room = parse_buffer(str(buffer))
+    served = parse_port_rate(str(rate))
+    port = PortConfig(
+        rate_bps=served.rate_bps,
+        rate_changes=served.changes,
+        buffer_octets=room.octets,
+        buffer_frames=room.frames,
+    )
+    delay_ns = parse_time(feedback_delay) if isinstance(feedback_delay, str) else feedback_delay
+    loop = LoopConfig(link_rate_bps=served.rate_bps, feedback_delay_ns=delay_ns) if closed else None
+    number = secrets.randbelow(2**32) if seed is None else seed
+    assignments = [f"{name}={value}" for name, value in parameters.items()]
+    outcomes = []
+    for name in names:
+        machine = machine_on_port(
+            name, assignments, buffer_octets=port.buffer_octets, flow_control=flow_control
+        )
+        plan = Plan(
+            machine=machine,
+            port=port,
+            loop=loop,
+            seed=number,
+            title=find_mechanism(name).title,
+            ports=ports,
+            with_flows=True,
+            filter=compile_filter(filter) if isinstance(filter, str) else filter,
+            ethertypes=ethertypes,
+        )
+        with open_captures(paths) as reader, output_of(reader, plan, output, force=force) as writer:
+            outcomes.append(replay_capture(reader, plan, output=writer, capture=names_shown(paths)))
+    return outcomes[0] if isinstance(mechanism, str) else Comparison(outcomes)
+
+
+@contextmanager
+def output_of(
+    reader: CaptureReader, plan: Plan, path: str | os.PathLike[str] | None, *, force: bool
+) -> Iterator[OpenLoopOutput | ClosedLoopOutput | None]:
+    """Open the capture that a replay writes, for the kind of loop that the plan has; None without a path."""
+    if path is None:
+        yield None
+    elif plan.loop is not None:
+        with ClosedLoopOutput(reader, path, force=force) as written:
+            yield written
+    else:
+        with CaptureCopier(reader, path, force=force) as copier:
+            yield OpenLoopOutput(reader, copier)
+
+
+@method_errors()
+def replay_capture(
+    reader: CaptureReader,
+    plan: Plan,
+    *,
+    output: OpenLoopOutput | ClosedLoopOutput | None = None,
+    sink: Sink | None = None,
+    watch: Watch | None = None,
+    capture: str = "",
+) -> Outcome:
+    """Replay the frames of ``reader`` that ``plan`` selects, and return the outcome.
+
+    Every frame that takes part is written to ``output``, which is of the kind of loop that ``plan`` asks
+    for, with all that happens until nothing is under way.  ``sink`` is given every sample and message of the
+    capture's time, as the summary counts them: rows of `series.SAMPLE`, in order.  ``capture`` is what it is
+    called in tables and documents.
+    """
+    samples = Samples()
+
+    def keep(rows: NDArray[Any]) -> None:
+        samples.add(rows)
+        if sink is not None:
+            sink(rows)
+
+    copied = output if isinstance(output, OpenLoopOutput) else None
+    batches: Iterable[Batch] = batches_of(reader, copied, filter=plan.filter, ethertypes=plan.ethertypes)
+    batches = watch(batches) if watch else batches
+    if plan.loop is None:
+        summary, labels = _open(reader, plan, batches, copied, keep)
+    else:
+        written = output if isinstance(output, ClosedLoopOutput) else None
+        summary, labels = _closed(reader, plan, plan.loop, batches, written, keep)
+    summary = dataclasses.replace(summary, variant=plan.variant or plan.machine.name)
+    return Outcome(summary=summary, samples=samples, flow_labels=labels, plan=plan, capture=capture)
+
+
+def _open(
+    reader: CaptureReader, plan: Plan, batches: Iterable[Batch], output: OpenLoopOutput | None, keep: Sink
+) -> tuple[ReplaySummary, dict[int, str]]:
+    replay = replay_open_loop(
+        batches,
+        machine=plan.machine,
+        port=plan.port,
+        seed=plan.seed,
+        ports=ports_from(plan.ports, reader.interfaces, plan.ethertypes),
+        with_flows=plan.with_flows,
+        ethertypes=plan.ethertypes,
+        interfaces=reader.interfaces,
+    )
+    for replayed in replay:
+        keep(sample_rows(replayed.messages, replayed.port, replay.flow_numbers(replayed)))
+        if output is not None:
+            output.write(replayed)
+    return replay.summary(), replay.flow_labels()
+
+
+def _closed(
+    reader: CaptureReader,
+    plan: Plan,
+    loop: LoopConfig,
+    batches: Iterable[Batch],
+    output: ClosedLoopOutput | None,
+    keep: Sink,
+) -> tuple[ReplaySummary, dict[int, str]]:
+    replay = replay_closed_loop(
+        batches,
+        machine=plan.machine,
+        port=plan.port,
+        loop=loop,
+        seed=plan.seed,
+        ethertypes=plan.ethertypes,
+        interfaces=reader.interfaces,
+    )
+    for taken, pieces in replay.taken():
+        if output is not None and taken is not None:
+            output.take(taken)
+        for piece in pieces:
+            if taken is not None:
+                flow = replay.flows.numbers(piece.messages["station"], piece.messages["flow"])
+                keep(sample_rows(piece.messages, 0, flow))
+            if output is not None:
+                output.write(piece, replay)
+    return replay.summary(), flow_labels(replay.flows)

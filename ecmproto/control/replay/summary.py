@@ -1,0 +1,266 @@
+"""Summary of a replay: counts, the queues over time, feedback; plain values, ready for a table or JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ecmproto.control.engine.config import Buffer, PortRate, RateChange, buffer_text, port_rate_text
+from ecmproto.control.engine.gauge import (
+    TOTAL,
+    Gauge,
+    QueueStatistics,
+    QueueTrace,
+    bin_lengths_ns,
+    priorities_used,
+    queue_statistics,
+    queue_trace,
+    settled,
+    utilisation,
+)
+from ecmproto.control.engine.statistics import FlowRates, PortCounts, second_half_ns
+from ecmproto.control.mechanisms.api.machine import Machine
+from ecmproto.control.mechanisms.api.protocol import CongestionPoint
+from ecmproto.frames.batch.flows import FlowTable
+from ecmproto.wire.formats.text import mac_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropTrace:
+    """Dropped frames over time: per span of ``span_ns`` from the first arrival on, how many."""
+
+    span_ns: int
+    frames: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortSummary:
+    """A port in numbers.
+
+    ``frames`` and ``octets`` (without FCS) came to it, of which ``dropped_frames`` found the buffer full.
+    ``samples`` counts sampling instants and ``messages`` what was sent, by kind; ``unanswered`` samples found
+    congestion, but their frame's source may not be answered: a group or the port's own address, a header
+    cut off, or no CN-TAG where that matters.  ``fb_histogram`` counts samples by quantized feedback 0 to 63
+    where the mechanism has that, else it is empty.  ``utilisation`` is the share of time in which the line
+    was busy; ``second_half_mean_octets`` the mean length in the second half of the time.
+    """
+
+    name: str
+    frames: int
+    octets: int
+    dropped_frames: int
+    dropped_octets: int
+    samples: int
+    messages: dict[str, int]
+    unanswered: int
+    utilisation: float
+    queue: QueueStatistics
+    second_half_mean_octets: float
+    queue_by_priority: dict[int, QueueStatistics]
+    """For each priority that had a frame in its queue."""
+    fb_histogram: tuple[int, ...]
+    trace: QueueTrace
+    drops: DropTrace
+    counters: dict[str, int] = field(default_factory=dict)
+    """The congestion point's own that say what it did, where it sends nothing that is counted."""
+    remarks: tuple[str, ...] = ()
+    """What is to be known of how it fared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseTrace:
+    """Pauses over time: per span of ``span_ns`` and by priority, for how long some station stood still."""
+
+    span_ns: int
+    stopped_ns: dict[int, tuple[int, ...]]
+    """For each priority that ever did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StationsSummary:
+    """Counts of frames and messages at the stations of a closed loop.
+
+    ``held_out_frames`` found their station's queue full; ``limited_frames`` waited behind a limiter;
+    ``messages`` reached a station.  ``counters`` are the mechanism's own, over all stations.  A priority of a
+    station stands still while PAUSE or PFC stops it, from the station's first frame of that priority on.
+    """
+
+    stations: int
+    flows: int
+    link_rate_bps: int
+    feedback_delay_ns: int
+    queue_octets: int
+    held_out_frames: int
+    held_out_octets: int
+    limited_frames: int
+    delivered_frames: int
+    delivered_octets: int
+    waiting_frames: int
+    """At stations when the time was over …"""
+    waiting_octets: int
+    queued_frames: int
+    """… and in the port's queues."""
+    probes: int
+    messages: int
+    longest_wait_octets: int
+    paused_ns: int
+    """Time in which at least one priority of one station stood still."""
+    paused_sum_ns: int
+    """The same summed up over all stations and priorities."""
+    pauses: PauseTrace
+    rtt_average_ns: float | None
+    """Limiters' averages of the round-trip time to their congestion points (RTTavg of S000), on average over
+    the frames that came through them; None where nothing measures it."""
+    fairness: float
+    """Jain's index of what the flows that asked for something in the second half got through then; 1 is
+    equal."""
+    fairness_flows: int
+    """How many flows these are."""
+    counters: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySummary:
+    """A replay in numbers.
+
+    All of them are about the time from the first arrival of the capture to the last, ``duration_ns``; what
+    still waits then is served after it and counts no more.  The second half, where something is said of it,
+    begins at ``second_half_ns``.
+
+    ``frames`` and ``octets`` (without FCS) are all that came; of these ``passed_by`` occupied no queue (MAC
+    Control, link-local, empty) or belonged to no port.  ``backwards`` frames were stamped before an earlier
+    frame, ``untimed`` ones not at all: both arrive at the latest time seen.
+    """
+
+    mechanism: str
+    variant: str = ""
+    """Its name beside others of its mechanism, as in ``qcn:w=4``; the mechanism's name by itself."""
+    frames: int
+    octets: int
+    first_time_ns: int
+    duration_ns: int
+    second_half_ns: int
+    passed_by: int
+    backwards: int
+    untimed: int
+    ports: tuple[PortSummary, ...]
+    stations: StationsSummary | None
+    """Only of a closed loop."""
+    flows: tuple[FlowRates, ...]
+    """Only where flows were asked for; of a closed loop always."""
+    flow_span_ns: int
+    rate_bps: int
+    buffer_octets: int
+    buffer_frames: int = 0
+    """How many frames the port's queues hold together; 0 where ``buffer_octets`` count."""
+    rate_changes: tuple[RateChange, ...] = ()
+    overhead_octets: int
+    seed: int
+    parameters: dict[str, dict[str, str]]
+    """By role and name."""
+
+    @property
+    def loop(self) -> str:
+        """Return ``open`` or ``closed``."""
+        return "open" if self.stations is None else "closed"
+
+    @property
+    def rate(self) -> str:
+        """Return the port's rate as it is written, with its changes."""
+        return port_rate_text(PortRate(self.rate_bps, self.rate_changes))
+
+    @property
+    def buffer(self) -> str:
+        """Return the port's buffer as it is written."""
+        return buffer_text(Buffer(self.buffer_octets, self.buffer_frames))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as dicts, lists and numbers."""
+        plain: dict[str, Any] = _plain(self)
+        return {"loop": self.loop} | plain
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return [None if np.isnan(each) else each for each in value.tolist()]
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def port_summary(
+    name: str, gauge: Gauge, now_ns: int, counts: PortCounts, machine: Machine, point: CongestionPoint
+) -> PortSummary:
+    """Return the summary of a port at ``now_ns``."""
+    settled(gauge, now_ns)
+    counters = machine.counters(point) if machine.shown_counters else {}
+    trace = queue_trace(gauge)
+    summary = PortSummary(
+        name=name,
+        frames=0,
+        octets=0,
+        dropped_frames=0,
+        dropped_octets=0,
+        samples=0,
+        messages={},
+        unanswered=0,
+        utilisation=utilisation(gauge),
+        queue=queue_statistics(gauge, TOTAL),
+        second_half_mean_octets=_second_half(trace, now_ns),
+        queue_by_priority={p: queue_statistics(gauge, p) for p in priorities_used(gauge)},
+        fb_histogram=(),
+        trace=trace,
+        drops=DropTrace(span_ns=1, frames=()),
+        counters={name: counters[name] for name in machine.shown_counters if name in counters},
+        remarks=machine.remarks(point),
+    )
+    return with_counts(summary, counts)
+
+
+def with_counts(summary: PortSummary, counts: PortCounts) -> PortSummary:
+    """Return ``summary`` with the counts so far."""
+    return dataclasses.replace(
+        summary,
+        frames=counts.frames,
+        octets=counts.octets,
+        dropped_frames=counts.dropped_frames,
+        dropped_octets=counts.dropped_octets,
+        samples=counts.samples,
+        messages=dict(sorted(counts.messages.items())),
+        unanswered=counts.unanswered,
+        drops=_drops(counts),
+        fb_histogram=tuple(counts.qntz_fb.tolist()) if counts.qntz_fb[1:].any() else (),
+    )
+
+
+def _drops(counts: PortCounts) -> DropTrace:
+    frames = np.trim_zeros(counts.drops.values[0], "b").astype(np.int64)
+    return DropTrace(span_ns=counts.drops.bin_ns, frames=tuple(frames.tolist()))
+
+
+def _second_half(trace: QueueTrace, duration_ns: int) -> float:
+    # A span of the trace begins wherever the second half does: its grid is the finer one.
+    first = min(second_half_ns(duration_ns) // trace.span_ns, len(trace.mean_octets) - 1)
+    half = np.array(trace.mean_octets[first:])
+    lengths_ns = bin_lengths_ns(len(trace.mean_octets), trace.span_ns, duration_ns)[first:]
+    return float(half @ lengths_ns / lengths_ns.sum())
+
+
+def flow_labels(table: FlowTable) -> dict[int, str]:
+    """Return the label of each flow by its number: its station's address where that has no other flow."""
+    flows = table.flows()
+    flows_of = Counter(flow.station for flow in flows)
+    numbers = table.numbers(
+        np.array([flow.station for flow in flows], np.int32),
+        np.array([flow.flow for flow in flows], np.int32),
+    )
+    return {
+        number: mac_text(flow.source) if flows_of[flow.station] == 1 else flow.label
+        for number, flow in zip(numbers.tolist(), flows, strict=True)
+    }

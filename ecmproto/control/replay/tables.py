@@ -1,0 +1,241 @@
+"""The result of a replay as a table of text: one mechanism, or several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ecmproto.control.engine.gauge import QueueStatistics, QueueTrace
+from ecmproto.control.engine.statistics import FlowRates
+from ecmproto.control.replay.summary import PortSummary, ReplaySummary, StationsSummary
+from ecmproto.errors import escaped
+from ecmproto.tables import Paint, bars, columns_of, pairs, plain, sparkline
+from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_time
+
+_WIDTH = 80
+_NAMES = 13
+_FB_STEP = 8
+_FLOWS_SHOWN = 16
+
+
+def replay_table(summary: ReplaySummary, path: str, title: str, *, paint: Paint = plain) -> str:
+    """Return the summary as a table, the queues over time and the histogram of the feedback."""
+    parts = [
+        paint(f"{escaped(path)} through {title}, {summary.loop} loop", "title"),
+        pairs(_facts(summary), width=_NAMES, paint=paint),
+    ]
+    parts.append(pairs(_arrivals(summary), width=_NAMES, paint=paint))
+    for port in summary.ports:
+        if len(summary.ports) > 1:
+            parts.append(paint(port.name, "title"))
+        parts.append(pairs([*_counts(port), *_queues(port, summary)], width=_NAMES, paint=paint))
+        if summary.duration_ns:
+            parts.append(_trace(port.trace, paint))
+        if port.fb_histogram:
+            parts.append(_feedback(port.fb_histogram, paint))
+    if summary.stations is not None:
+        parts.append(pairs(_stations(summary.stations), width=_NAMES, paint=paint))
+    if summary.flows and summary.duration_ns:
+        parts.append(_flows(summary.flows, summary.duration_ns, paint))
+    return "\n\n".join(parts)
+
+
+def _facts(summary: ReplaySummary) -> list[tuple[str, str]]:
+    rows = [
+        ("port", f"{summary.rate}, {summary.overhead_octets} octets of overhead a frame"),
+        ("buffer", summary.buffer),
+    ]
+    shown = {"cp"} if summary.stations is None else set(summary.parameters)
+    for role, values in summary.parameters.items():
+        if role in shown and values:
+            text = ", ".join(f"{name} {value}" for name, value in values.items())
+            rows.append((f"{role} parameters", text))
+    return [*rows, ("seed", str(summary.seed))]
+
+
+def _arrivals(summary: ReplaySummary) -> list[tuple[str, str]]:
+    offered = ""
+    if summary.duration_ns:
+        rate_bps = 8 * summary.octets * NS_PER_S / summary.duration_ns
+        offered = f" in {format_time(summary.duration_ns)} ({format_rate(rate_bps)})"
+    rows = [
+        ("frames", f"{summary.frames:,}, {format_octets(summary.octets)}{offered}"),
+        *([("time", _window(summary))] if summary.duration_ns else []),
+    ]
+    others = (
+        ("passed by", summary.passed_by, "frames that occupy no queue: MAC Control, link-local, of no port"),
+        ("backwards", summary.backwards, "frames stamped before an earlier one, taken at that one's time"),
+        ("untimed", summary.untimed, "frames without a time, taken at the time of the one before"),
+    )
+    return rows + _noted(others)
+
+
+def _window(summary: ReplaySummary) -> str:
+    """Return the span of time that the figures are about."""
+    return (
+        f"{format_time(summary.duration_ns)}, first frame to last, in all figures; "
+        f"second half from {format_time(summary.second_half_ns)}"
+    )
+
+
+def _noted(rows: Sequence[tuple[str, int, str]]) -> list[tuple[str, str]]:
+    return [(name, f"{count:,}  ({meaning})") for name, count, meaning in rows if count]
+
+
+def _counts(port: PortSummary) -> list[tuple[str, str]]:
+    rows = [("dropped", f"{port.dropped_frames:,}, {format_octets(port.dropped_octets)}")]
+    if port.samples:
+        rows.append(("samples", f"{port.samples:,}"))
+    rows += [(f"{name} sent", f"{count:,}") for name, count in port.messages.items()]
+    if counted := _counted(port.counters):
+        rows.append(("counted", counted))
+    rows += [("note", remark) for remark in port.remarks]
+    unanswered = "congested samples whose source no message can or may reach"
+    return rows + _noted([("unanswered", port.unanswered, unanswered)])
+
+
+def _queues(port: PortSummary, summary: ReplaySummary) -> list[tuple[str, str]]:
+    rows = [("queue", _lengths(port.queue))]
+    if summary.stations is not None:
+        rows.append(("second half", f"mean {format_octets(port.second_half_mean_octets)}"))
+    if len(port.queue_by_priority) > 1:
+        rows += [
+            (f"priority {priority}", _lengths(queue)) for priority, queue in port.queue_by_priority.items()
+        ]
+    return [*rows, ("line busy", f"{100 * port.utilisation:.1f} %")]
+
+
+def _lengths(queue: QueueStatistics) -> str:
+    values = (
+        ("mean", queue.mean_octets),
+        ("p50", queue.p50_octets),
+        ("p90", queue.p90_octets),
+        ("p99", queue.p99_octets),
+        ("peak", queue.peak_octets),
+    )
+    return ", ".join(f"{name} {format_octets(value)}" for name, value in values)
+
+
+def _stations(stations: StationsSummary) -> list[tuple[str, str]]:
+    rows = [
+        ("stations", f"{stations.stations:,} on {format_rate(stations.link_rate_bps)}, "
+         f"{stations.flows:,} flows"),
+        ("feedback", f"{stations.messages:,} messages, {format_time(stations.feedback_delay_ns)} on their "
+         "way"),
+        ("held out", f"{stations.held_out_frames:,}, {format_octets(stations.held_out_octets)}"
+         f"  (frames that found their station's queue of {format_octets(stations.queue_octets)} full)"),
+        ("limited", f"{stations.limited_frames:,} frames waited, at most "
+         f"{format_octets(stations.longest_wait_octets)} behind one limiter"),
+        ("delivered", f"{stations.delivered_frames:,}, {format_octets(stations.delivered_octets)}"),
+    ]  # fmt: skip
+    if stations.waiting_frames or stations.queued_frames:
+        waiting = f"{stations.waiting_frames:,}, {format_octets(stations.waiting_octets)}, at stations"
+        rows.append(("waiting", f"{waiting}, {stations.queued_frames:,} in the port when the time was over"))
+    rows.append(("fairness", _fairness(stations)))
+    if stations.probes:
+        rows.append(("probes", f"{stations.probes:,}"))
+    if stations.paused_ns:
+        together = f"{format_time(stations.paused_ns)} in which some station stood still"
+        summed = f"{format_time(stations.paused_sum_ns)} summed over stations and priorities"
+        rows.append(("paused", f"{together}, {summed}"))
+    counted = _counted(stations.counters)
+    return [*rows, *([("counted", counted)] if counted else [])]
+
+
+def _counted(counters: Mapping[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counters.items() if count)
+
+
+def _fairness(stations: StationsSummary) -> str:
+    if not stations.fairness_flows:
+        return "no flow asked for anything in the second half"
+    flows = "1 flow that" if stations.fairness_flows == 1 else f"{stations.fairness_flows:,} flows that"
+    index = _fairness_text(stations)
+    return f"{index}  (Jain's index of the rates of {flows} asked for something in the second half)"
+
+
+def _fairness_text(stations: StationsSummary) -> str:
+    return format_index(stations.fairness)
+
+
+def _trace(trace: QueueTrace, paint: Paint) -> str:
+    top = max(trace.peak_octets)
+    line = sparkline(trace.peak_octets, top=top, width=_WIDTH)
+    end = format_time(trace.span_ns * len(trace.peak_octets))
+    scale = f"0{end.rjust(len(line) - 1)}"
+    title = paint(f"queue over time, full height {format_octets(top)}", "title")
+    return f"{title}\n  {paint(line, 'congestion')}\n  {scale}"
+
+
+def _feedback(histogram: Sequence[int], paint: Paint) -> str:
+    """Return the histogram: no feedback by itself, then in the steps that shorten the sampling."""
+    counts = [("0", histogram[0])]
+    for first in range(0, len(histogram), _FB_STEP):
+        low = max(1, first)
+        last = first + _FB_STEP - 1
+        counts.append((f"{low}–{last}", sum(histogram[low : last + 1])))
+    return f"{paint('samples by quantized feedback', 'title')}\n{bars(counts, width=40)}"
+
+
+def _flows(flows: Sequence[FlowRates], duration_ns: int, paint: Paint) -> str:
+    rows = []
+    for flow in flows[:_FLOWS_SHOWN]:
+        offered = format_rate(8 * flow.offered_octets * NS_PER_S / duration_ns)
+        text = f"offered {offered}, in the second half {format_rate(flow.second_half_bps)} through"
+        if flow.dropped_octets:
+            text += f", {format_octets(flow.dropped_octets)} dropped"
+        rows.append((flow.label, text))
+    if len(flows) > _FLOWS_SHOWN:
+        rows.append(("…", f"and {len(flows) - _FLOWS_SHOWN} more"))
+    return f"{paint('flows', 'title')}\n{pairs(rows, paint=paint)}"
+
+
+def comparison_table(summaries: Sequence[ReplaySummary], path: str, *, paint: Paint = plain) -> str:
+    """Return several mechanisms side by side: a line a figure, then each queue over time."""
+    names = [summary.variant for summary in summaries]
+    first = summaries[0]
+    rows = [("", names)] + [(label, [show(summary) for summary in summaries]) for label, show in _MEASURES]
+    if all(summary.stations is not None for summary in summaries):
+        rows += [(label, [show(summary) for summary in summaries]) for label, show in _STATION_MEASURES]
+    top = max(max(summary.ports[0].trace.peak_octets, default=0) for summary in summaries)
+    name_width = max(map(len, names))
+    curves = [
+        f"  {name.ljust(name_width)}  "
+        + paint(sparkline(s.ports[0].trace.peak_octets, top=top, width=_WIDTH - name_width), "congestion")
+        for name, s in zip(names, summaries, strict=True)
+    ]
+    title = f"{escaped(path)} through {', '.join(names)}, {first.loop} loop"
+    port = f"{first.rate}, buffer {first.buffer}, seed {first.seed}"
+    facts = [("port", port), *([("time", _window(first))] if first.duration_ns else [])]
+    remarks = [
+        f"{name}: {remark}"
+        for name, summary in zip(names, summaries, strict=True)
+        for remark in summary.ports[0].remarks
+    ]
+    return "\n\n".join(
+        [
+            paint(title, "title"),
+            pairs(facts, paint=paint),
+            columns_of(rows, paint=paint),
+            *(["\n".join(remarks)] if remarks else []),
+            paint(f"queues over time, full height {format_octets(top)}", "title") + "\n" + "\n".join(curves),
+        ]
+    )
+
+
+_MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
+    ("dropped frames", lambda s: f"{s.ports[0].dropped_frames:,}"),
+    ("mean queue", lambda s: format_octets(s.ports[0].queue.mean_octets)),
+    ("second half", lambda s: format_octets(s.ports[0].second_half_mean_octets)),
+    ("p99 queue", lambda s: format_octets(s.ports[0].queue.p99_octets)),
+    ("peak queue", lambda s: format_octets(s.ports[0].queue.peak_octets)),
+    ("line busy", lambda s: f"{100 * s.ports[0].utilisation:.1f} %"),
+    ("messages", lambda s: f"{sum(s.ports[0].messages.values()):,}"),
+)
+
+_STATION_MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
+    ("through", lambda s: format_rate(sum(flow.second_half_bps for flow in s.flows))),
+    ("fairness", lambda s: _fairness_text(s.stations) if s.stations else ""),
+    ("held out", lambda s: f"{s.stations.held_out_frames:,}" if s.stations else ""),
+    ("time paused", lambda s: format_time(s.stations.paused_ns) if s.stations else ""),
+    ("pauses summed", lambda s: format_time(s.stations.paused_sum_ns) if s.stations else ""),
+)

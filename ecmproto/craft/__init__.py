@@ -1,9 +1,0 @@
-"""Frames made to order: by name, from specifications, swept over ranges.
-
->>> from ecmproto.craft import build
->>> build("cnm", qntz_fb=40, flow_id=7, vlan=5, prio=3)
-"""
-
-from ecmproto.craft.builders import build
-
-__all__ = ["build"]

@@ -1,0 +1,218 @@
+"""JSON and TOML of strangers, read within bounds; JSON in pieces, TOML whole.
+
+Nothing is guessed: duplicate keys, NaN, nesting without end and broken text are refused with their place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import IO, Any
+
+from ecmproto.errors import SpecError, counted
+
+_CHUNK = 1 << 20
+MAX_VALUE_CHARACTERS = 8 << 20
+"""The longest single value (a frame, say) that is read; in memory it may take some twenty times as much."""
+
+_SPACE = " \t\r\n"
+_NUMBER = re.compile(r"[0-9.eE+-]*")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _RefusedError("each key once", f"{twice!r} twice")
+    return found
+
+
+def _constant(text: str) -> None:
+    raise _RefusedError("a number that JSON has", text)
+
+
+class _RefusedError(ValueError):
+    def __init__(self, needed: str, got: str) -> None:
+        super().__init__(needed, got)
+        self.needed, self.got = needed, got
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+
+
+class JsonStream:
+    """The values in a text stream, one after the other; SpecError for what is no JSON.
+
+    `name` is what the stream is called in errors.
+    """
+
+    def __init__(self, stream: IO[str], name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._text = ""
+        self._at = 0
+        self._lines = 1
+        self._passed = 0
+        self._ended = False
+
+    @property
+    def position(self) -> int:
+        """The characters used up."""
+        return self._passed + self._at
+
+    def peek(self) -> str:
+        """Return the next character that is no white space, "" at the end."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in _SPACE:
+                    return self._text[self._at]
+                self._at += 1
+            if not self._more():
+                return ""
+
+    def expect(self, wanted: str) -> str:
+        """Use up the next character, which is one of ``wanted``."""
+        found = self.peek()
+        if not found or found not in wanted:
+            names = " or ".join(repr(each) for each in wanted)
+            raise self.error(names, repr(found) if found else "the end of the text")
+        self._at += 1
+        return found
+
+    def value(self) -> Any:
+        """Use up the next value and return it."""
+        self.peek()
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+                if self._ended or not self._may_go_on(end):
+                    self._at = end
+                    return value
+                if not self._more():
+                    continue
+            except json.JSONDecodeError as error:
+                if not self._more():
+                    self._at = min(error.pos, len(self._text))
+                    raise self.error("JSON", error.msg) from None
+            except _RefusedError as refused:
+                raise self.error(refused.needed, refused.got) from None
+            except RecursionError:
+                raise self.error("values nested less than a thousand deep", "deeper nesting") from None
+            except ValueError:  # more digits than Python reads
+                raise self.error("numbers of at most 4,300 digits", "a longer one") from None
+
+    def _may_go_on(self, end: int) -> bool:
+        """Return whether the text read so far may end in the middle of a number: 1 | .5e | 3."""
+        rest = _NUMBER.match(self._text, end)
+        return rest is not None and rest.end() == len(self._text)
+
+    def members(self) -> Iterator[str]:
+        """Yield the keys of the object that starts here; the caller uses up each value."""
+        self.expect("{")
+        seen: set[str] = set()
+        while self.peek() != "}" or seen:
+            key = self.value() if self.peek() == '"' else None
+            if key is None:
+                raise self.error(
+                    "a key in quotes", repr(self.peek()) if self.peek() else "the end of the text"
+                )
+            if key in seen:
+                raise self.error("each key once", f"{key!r} twice")
+            seen.add(key)
+            self.expect(":")
+            yield key
+            if self.expect(",}") == "}":
+                return
+        self.expect("}")
+
+    def items(self) -> Iterator[Any]:
+        """Yield the values of the list that starts here."""
+        self.expect("[")
+        if self.peek() == "]":
+            self.expect("]")
+            return
+        while True:
+            yield self.value()
+            if self.expect(",]") == "]":
+                return
+
+    def starts_with(self, pattern: Any) -> bool:
+        """Return whether a compiled pattern matches what comes next."""
+        self.peek()
+        return pattern.match(self._text, self._at) is not None
+
+    def error(self, needed: str, got: str) -> SpecError:
+        """Return the error for the text at this position."""
+        line = self._lines + self._text.count("\n", 0, self._at)
+        return SpecError(where=f"{self._name}, line {line}", needed=needed, got=got)
+
+    def _more(self) -> bool:
+        """Read on; return False at the end.  Text that was used is dropped."""
+        if self._ended:
+            return False
+        if len(self._text) - self._at > MAX_VALUE_CHARACTERS:
+            raise self.error(f"values of at most {MAX_VALUE_CHARACTERS >> 20} Mi characters", "a longer one")
+        try:
+            # doubling keeps a long value, tried again each time, linear
+            piece = self._stream.read(max(_CHUNK, len(self._text) - self._at))
+        except UnicodeDecodeError as error:
+            raise self.error("text in UTF-8", f"octet {error.object[error.start]:#04x}") from None
+        self._ended = not piece
+        self._lines += self._text.count("\n", 0, self._at)
+        self._passed += self._at
+        self._text = self._text[self._at :] + piece
+        self._at = 0
+        return bool(piece)
+
+
+MAX_OCTETS = 16 << 20
+"""In a document, which is read as a whole, and takes some twenty times as much memory."""
+MAX_KEY_PARTS = 64
+"""Parts with dots between them in one key: what each of them costs grows with their number."""
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_TOKEN = "|".join(
+    (
+        r'"""(?:[^\\]|\\.)*?(?:"""|\z)', r"'''.*?(?:'''|\z)", r"#[^\n]*",
+        rf"(?P<key>{_PART}(?:[ \t]*\.[ \t]*{_PART})+)", r'"(?:[^"\\\n]|\\.)*"', r"'[^'\n]*'",
+    )
+)  # fmt: skip
+"""Where dots may stand: in text and comments, which go unseen, and in keys and numbers."""
+
+
+def read_document(stream: IO[bytes], name: str) -> dict[str, Any]:
+    """Return a TOML document; SpecError if it is invalid, too large or too deeply nested."""
+    octets = stream.read(MAX_OCTETS + 1)
+    if len(octets) > MAX_OCTETS:
+        needed = f"a TOML document of at most {MAX_OCTETS >> 20} MiB, or JSON, which is read frame by frame"
+        raise SpecError(where=name, needed=needed, got="a larger one")
+    try:
+        text = octets.decode()
+        _check_keys(text, name)
+        return tomllib.loads(text)
+    except RecursionError:
+        raise SpecError(where=name, needed="a TOML document", got="nesting without end") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(where=name, needed="a TOML document", got=str(error)) from None
+    except ValueError:  # more digits than Python reads
+        raise SpecError(where=name, needed="numbers of at most 4,300 digits", got="a longer one") from None
+
+
+def _check_keys(text: str, name: str) -> None:
+    """Refuse keys of too many parts."""
+    if not any(line.count(".") >= MAX_KEY_PARTS for line in text.splitlines()):
+        return
+    # an engine without backtracking, whose import only such lines are worth
+    import re2
+
+    options = re2.Options()
+    options.dot_nl = True
+    for found in re2.compile(_TOKEN, options).finditer(text):
+        parts = (found["key"] or "").count(".") + 1
+        if parts > MAX_KEY_PARTS:
+            line = text.count("\n", 0, found.start()) + 1
+            needed = f"keys of at most {MAX_KEY_PARTS} parts"
+            raise SpecError(where=f"{name}: line {line}", needed=needed, got=counted(parts, "part"))

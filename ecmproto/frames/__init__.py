@@ -1,0 +1,1 @@
+"""Many frames: captures and interfaces, batches, columns, filters, forms to show, statistics."""

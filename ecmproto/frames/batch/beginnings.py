@@ -1,0 +1,23 @@
+"""With which format the frames of a link type start, as far as that is known here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ecmproto.frames.capture.batch import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP_TYPES
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import SLL, SLL2, Data, Ethernet
+from ecmproto.wire.formats.ip import IPv4, IPv6
+
+FORMAT_OF: Mapping[int, type[Layer]] = {ETHERNET: Ethernet, LINUX_SLL: SLL, LINUX_SLL2: SLL2}
+"""By link type, where that says it all."""
+
+FORMAT_OF_VERSION: Mapping[int, type[Layer]] = {4: IPv4, 6: IPv6}
+"""By the first four bits of frames that start with an IP header."""
+
+
+def first_format(linktype: int, octets: bytes) -> type[Layer]:
+    """Return the format that a frame of a link type starts with; `Data` where it is not known."""
+    if linktype in RAW_IP_TYPES and octets:
+        return FORMAT_OF_VERSION.get(octets[0] >> 4, Data)
+    return FORMAT_OF.get(linktype, Data)

@@ -1,0 +1,132 @@
+"""Classes of frames: what a switch port must know of each one in a batch, in one pass over the headers.
+
+What was cut off is taken for ordinary data: it occupies queues and may be sampled, but it is not answered
+without its first 14 octets.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.headers import (
+    ADDRESS_OCTETS,
+    CNM,
+    HEADER_OCTETS,
+    MAC_CONTROL,
+    MESSAGE,
+    address,
+    fixed,
+    headers_of,
+    is_group,
+    roles_of,
+)
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+_NO_ADDRESS = -1
+_LINK_LOCAL_HIGH = 0x0180C2000000 >> 4
+
+
+class FrameClasses(NamedTuple):
+    """The result of ``classify``: one entry a frame in each array."""
+
+    priority: NDArray[np.uint8]
+    """Of the outermost VLAN tag; 0 without one."""
+    occupies: NDArray[np.bool_]
+    """Whether the frame occupies queues: MAC Control and link-local frames never do."""
+    sampled: NDArray[np.bool_]
+    """Whether it may be sampled: not CNMs, frames with the message EtherType, and what occupies nothing."""
+    answerable: NDArray[np.bool_]
+    """Whether a message may go to its source: an individual address, not the generator's own."""
+    msdu_offset: NDArray[np.int32]
+    """Octets before the MSDU; at most the captured ones."""
+    cn_tagged: NDArray[np.bool_]
+    flow_id: NDArray[np.uint16]
+    """Of the outermost CN-TAG; 0 without one."""
+
+
+class FrameClass(NamedTuple):
+    """The same of one frame, for loops that do not want arrays."""
+
+    priority: int
+    occupies: bool
+    sampled: bool
+    answerable: bool
+    msdu_at: int
+    """Where the MSDU starts in the buffer."""
+    cn_tagged: bool
+    flow_id: int
+
+
+def classify(
+    buffer: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    *,
+    ethertypes: EtherTypes = DEFAULT,
+    own_mac: bytes | None = None,
+) -> FrameClasses:
+    """Classify the Ethernet frames at ``offset`` in ``buffer``, ``captured`` octets each.
+
+    ``own_mac`` is the address that messages are sent from; frames that carry it as their source are not
+    ``answerable``.  Arrays as in ``capture.Batch``: frames lie within the buffer.
+    """
+    count = len(offset)
+    classes = FrameClasses(
+        priority=np.zeros(count, np.uint8),
+        occupies=np.zeros(count, np.bool_),
+        sampled=np.zeros(count, np.bool_),
+        answerable=np.zeros(count, np.bool_),
+        msdu_offset=np.zeros(count, np.int32),
+        cn_tagged=np.zeros(count, np.bool_),
+        flow_id=np.zeros(count, np.uint16),
+    )
+    own = _NO_ADDRESS if own_mac is None else int.from_bytes(own_mac)
+    _walk(fixed(buffer), fixed(offset), fixed(captured), roles_of(ethertypes), own, classes)
+    return classes
+
+
+@compiled
+def _walk(
+    buffer: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    roles: NDArray[np.uint8],
+    own: int,
+    classes: FrameClasses,
+) -> None:
+    priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = classes
+    for i in range(len(offset)):
+        found = class_of(buffer, offset[i], offset[i] + captured[i], roles, own)
+        priority[i] = found.priority
+        occupies[i] = found.occupies
+        sampled[i] = found.sampled
+        answerable[i] = found.answerable
+        msdu_offset[i] = found.msdu_at - offset[i]
+        cn_tagged[i] = found.cn_tagged
+        flow_id[i] = found.flow_id
+
+
+@inlined
+def class_of(
+    buffer: NDArray[np.uint8], start: int, end: int, roles: NDArray[np.uint8], own: int
+) -> FrameClass:
+    """Classify the frame from ``start`` to before ``end``; ``own`` is an address as a number, or below 0."""
+    headers = headers_of(buffer, start, end, roles)
+    occupies = headers.role != MAC_CONTROL and not _is_link_local(buffer, start, end)
+    sampled = occupies and headers.role != CNM and headers.role != MESSAGE
+    answerable = False
+    if end - start >= HEADER_OCTETS:
+        source = address(buffer, start + ADDRESS_OCTETS)
+        answerable = not is_group(source) and source != own
+    return FrameClass(
+        headers.priority, occupies, sampled, answerable, headers.msdu_at, headers.cn_tagged, headers.flow_id
+    )
+
+
+@inlined
+def _is_link_local(buffer: NDArray[np.uint8], start: int, end: int) -> bool:
+    return end - start >= ADDRESS_OCTETS and address(buffer, start) >> 4 == _LINK_LOCAL_HIGH

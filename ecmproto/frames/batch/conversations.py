@@ -1,0 +1,461 @@
+"""Conversations of IP packets, numbered from 0 on: 5-tuples, and the queue pair that RoCEv2's are to.
+
+What acknowledges say is kept besides: a packet of RoCEv2 names the queue pair of its receiver alone; a CNP
+and an acknowledge name that of the data's sender.  An acknowledge ties its queue pair to the conversation
+against its direction whose packet sequence numbers, from the first seen to the last, have the one that it
+acknowledges, if there is no other such.  Memory is bounded: what comes when all numbers are taken has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.headers import signed, two_octets
+from ecmproto.frames.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
+from ecmproto.frames.batch.packets import IP4, IP6, NOWHERE, packet_at
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Struct, interface
+from ecmproto.wire.flow import Conversation
+from ecmproto.wire.formats.infiniband import ACKNOWLEDGE_OPCODE, CNP_OPCODE, ROCE_PORT
+from ecmproto.wire.formats.ip import PROTO_TCP, PROTO_UDP
+from ecmproto.wire.formats.text import address_text
+
+NO_CONVERSATION = -1
+_MOST = 1 << 20
+_FIRST_SLOTS = 256
+_MAPPED = 0xFFFF << 32
+"""An IPv4 address is the number that IPv6 maps it to (RFC 4291 2.5.5.2)."""
+_ROCE = 1 << 62
+_ATOMIC_ACKNOWLEDGE = 0x12
+_PSN_MASK = (1 << 24) - 1
+_LOW_BITS = 0xFFFFFFFF
+_MOST_TRIED = 64
+"""Conversations between two addresses that an acknowledge is compared with, the newest first."""
+_UNKNOWN = -1
+
+
+class ConversationCounts:
+    """How many addresses, pairs of them and conversations there are; a record (``kernels.record``)."""
+
+    addresses: int
+    pairs: int
+    conversations: int
+    most: int
+    """The most conversations that get a number."""
+
+
+class _Entries(NamedTuple):
+    """Columns by number."""
+
+    address_high: NDArray[np.int64]
+    address_low: NDArray[np.int64]
+    newest: NDArray[np.int64]
+    """The last conversation of each pair of addresses …"""
+    source: NDArray[np.int64]
+    destination: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    """Protocol and ports; or _ROCE, queue pair and source port."""
+    older: NDArray[np.int64]
+    """… and the one before each, −1 for none."""
+    first_psn: NDArray[np.int64]
+    last_psn: NDArray[np.int64]
+    """Of the data; _UNKNOWN before the first."""
+    peer: NDArray[np.int64]
+    """The queue pair of the sender, 0 while it is not known."""
+
+
+@interface
+class Conversations(Protocol):
+    """What numbers the conversations of frames in kernels."""
+
+    def number_packets(
+        self,
+        buffer: NDArray[np.uint8],
+        offset: NDArray[np.int64],
+        captured: NDArray[np.int64],
+        original: NDArray[np.int64],
+        chosen: NDArray[np.bool_],
+        roles: NDArray[np.uint8],
+        numbers: NDArray[np.int64],
+    ) -> None:
+        """Number the ``chosen`` packets; acknowledges tie queue pairs together, chosen or not."""
+
+
+class NoConversations(Struct):
+    """Numbers nothing."""
+
+    def number_packets(
+        self,
+        buffer: NDArray[np.uint8],
+        offset: NDArray[np.int64],
+        captured: NDArray[np.int64],
+        original: NDArray[np.int64],
+        chosen: NDArray[np.bool_],
+        roles: NDArray[np.uint8],
+        numbers: NDArray[np.int64],
+    ) -> None:
+        """Do nothing."""
+
+
+class FullConversations(Struct):
+    """A conversation table that never grows, as kernels take it: its parts by their own names."""
+
+    counts: ConversationCounts
+    address_low: NDArray[np.int64]
+    address_high: NDArray[np.int64]
+    address_number: NDArray[np.int64]
+    address_mix: NDArray[np.int64]
+    pair_low: NDArray[np.int64]
+    pair_high: NDArray[np.int64]
+    pair_number: NDArray[np.int64]
+    pair_mix: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    number: NDArray[np.int64]
+    mix: NDArray[np.int64]
+    own_high: NDArray[np.int64]
+    own_low: NDArray[np.int64]
+    newest: NDArray[np.int64]
+    source: NDArray[np.int64]
+    destination: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    older: NDArray[np.int64]
+    first_psn: NDArray[np.int64]
+    last_psn: NDArray[np.int64]
+    peer: NDArray[np.int64]
+
+    def number_packets(
+        self,
+        buffer: NDArray[np.uint8],
+        offset: NDArray[np.int64],
+        captured: NDArray[np.int64],
+        original: NDArray[np.int64],
+        chosen: NDArray[np.bool_],
+        roles: NDArray[np.uint8],
+        numbers: NDArray[np.int64],
+    ) -> None:
+        """Number the ``chosen`` packets; acknowledges tie queue pairs together, chosen or not."""
+        _number(
+            buffer, offset, captured, original, chosen, roles,
+            Keys(self.address_low, self.address_high, self.address_number, self.address_mix),
+            Keys(self.pair_low, self.pair_high, self.pair_number, self.pair_mix),
+            Keys(self.low, self.high, self.number, self.mix),
+            _Entries(
+                self.own_high, self.own_low, self.newest, self.source, self.destination, self.rest,
+                self.older, self.first_psn, self.last_psn, self.peer,
+            ), self.counts, numbers, 0,
+        )  # fmt: skip
+
+
+class ConversationTable:
+    """Numbers the conversations of the frames that it is given, batch by batch, up to ``most``."""
+
+    def __init__(self, roles: NDArray[np.uint8], most: int = _MOST) -> None:
+        self._roles = roles
+        self._counts = new_record(ConversationCounts)
+        self._counts.most = most
+        self._addresses = new_keys(_FIRST_SLOTS)
+        self._pairs = new_keys(_FIRST_SLOTS)
+        self._keys = new_keys(_FIRST_SLOTS)
+        self._entries = _Entries(*(np.zeros(_FIRST_SLOTS // 2, np.int64) for _ in _Entries._fields))
+
+    def number(
+        self,
+        buffer: NDArray[np.uint8],
+        offset: NDArray[np.int64],
+        captured: NDArray[np.int64],
+        original: NDArray[np.int64],
+        chosen: NDArray[np.bool_],
+    ) -> NDArray[np.int64]:
+        """Return the conversation of each frame that is ``chosen`` (empty: of all); −1 without one.
+
+        CNPs have none.  Acknowledges tie queue pairs together, chosen or not.
+        """
+        numbers = np.full(len(offset), NO_CONVERSATION, np.int64)
+        position = 0
+        while position < len(offset):
+            position = _number(
+                buffer, offset, captured, original, chosen, self._roles, self._addresses, self._pairs,
+                self._keys, self._entries, self._counts, numbers, position,
+            )  # fmt: skip
+            self._make_room()
+        return numbers
+
+    def with_all_room(self) -> FullConversations:
+        """Make room for all the numbers that it gives, for kernels that number frames themselves."""
+        slots = 8 << (int(self._counts.most) - 1).bit_length()
+        self._addresses, self._pairs, self._keys = (new_keys(slots) for _ in range(3))
+        self._entries = _Entries(*(np.zeros(slots // 2, np.int64) for _ in _Entries._fields))
+        return FullConversations(self._counts, *self._addresses, *self._pairs, *self._keys, *self._entries)
+
+    def conversation(self, number: int) -> Conversation:
+        """Return the conversation of a number."""
+        entries = self._entries
+        source, destination = (
+            self._address(int(each[number])) for each in (entries.source, entries.destination)
+        )
+        rest = int(entries.rest[number])
+        if rest & _ROCE:
+            queue_pair = rest >> 16 & _PSN_MASK
+            return Conversation(source, destination, PROTO_UDP, rest & 0xFFFF, ROCE_PORT, queue_pair)
+        return Conversation(source, destination, rest >> 32, rest >> 16 & 0xFFFF, rest & 0xFFFF, None)
+
+    def peer(self, number: int) -> int:
+        """Return the queue pair of a conversation's sender, 0 unless an acknowledge has told."""
+        return int(self._entries.peer[number])
+
+    def between(self, source: bytes, destination: bytes) -> list[int]:
+        """Return the newest conversations from one address to another, the latest first."""
+        numbers = [self._number_of_address(each) for each in (source, destination)]
+        if EMPTY in numbers:
+            return []
+        pair = int(self._pairs.number[slot_of(*self._pairs, numbers[0] << 32 | numbers[1], 0)])
+        found: list[int] = []
+        number = EMPTY if pair == EMPTY else int(self._entries.newest[pair])
+        while number != EMPTY and len(found) < _MOST_TRIED:
+            found.append(number)
+            number = int(self._entries.older[number])
+        return found
+
+    def named(self, conversations: Iterable[int], queue_pair: int) -> int | None:
+        """Return the one of ``conversations`` whose sender's queue pair this is; None if none is known to be.
+
+        One that is tied to it; else the only one that is tied to no other; or the one without a queue pair
+        for which the number stands in.
+        """
+        of = {number: self.conversation(number) for number in conversations}
+        for number in of:
+            if queue_pair and self.peer(number) == queue_pair:
+                return number
+        untied = [number for number in of if not self.peer(number)]
+        # A queue pair may have been seen behind several source ports: the latest stands first.
+        receivers = {of[number].queue_pair for number in untied}
+        if len(receivers) == 1 and (None not in receivers or len(untied) == 1):
+            return untied[0]
+        for number in untied:
+            if of[number].queue_pair is None and of[number].stand_in == queue_pair:
+                return number
+        return None
+
+    def _number_of_address(self, octets: bytes) -> int:
+        high, low = 0, _MAPPED | int.from_bytes(octets)
+        if len(octets) > 4:
+            high, low = (int.from_bytes(half, signed=True) for half in (octets[:8], octets[8:]))
+        return int(self._addresses.number[slot_of(*self._addresses, low, high)])
+
+    def _address(self, number: int) -> bytes:
+        high, low = int(self._entries.address_high[number]), int(self._entries.address_low[number])
+        if high == 0 and low >> 32 == 0xFFFF:
+            return (low & _LOW_BITS).to_bytes(4)
+        return high.to_bytes(8, signed=True) + low.to_bytes(8, signed=True)
+
+    def _make_room(self) -> None:
+        """Enlarge what is nearly full; a frame adds two addresses, a pair and a conversation at most."""
+        counts, entries = self._counts, self._entries._asdict()
+        if not has_room(self._addresses.number, counts.addresses + 1):
+            self._addresses = larger_keys(self._addresses)
+            entries |= {name: _longer(entries[name]) for name in ("address_high", "address_low")}
+        if not has_room(self._pairs.number, counts.pairs):
+            self._pairs = larger_keys(self._pairs)
+            entries["newest"] = _longer(entries["newest"])
+        if not has_room(self._keys.number, counts.conversations):
+            self._keys = larger_keys(self._keys)
+            own = ("source", "destination", "rest", "older", "first_psn", "last_psn", "peer")
+            entries |= {name: _longer(entries[name]) for name in own}
+        self._entries = _Entries(**entries)
+
+
+def _longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([column, np.zeros_like(column)])
+
+
+def conversation_label(conversation: Conversation) -> str:
+    """Return a conversation's name for people."""
+    ends = [
+        (address_text(octets), port)
+        for octets, port in (
+            (conversation.source, conversation.source_port),
+            (conversation.destination, conversation.destination_port),
+        )
+    ]
+    if conversation.queue_pair is not None:
+        (source, _), (destination, _) = ends
+        return f"{source} → {destination} QP {conversation.queue_pair:#x}"
+    known = {PROTO_TCP: "TCP", PROTO_UDP: "UDP"}
+    protocol = known.get(conversation.protocol, f"protocol {conversation.protocol}")
+    if not conversation.source_port and not conversation.destination_port:
+        return f"{ends[0][0]} → {ends[1][0]} {protocol}"
+    shown = [f"[{address}]:{port}" if ":" in address else f"{address}:{port}" for address, port in ends]
+    return f"{' → '.join(shown)} {protocol}"
+
+
+@inlined
+def _eight_octets(buffer: NDArray[np.uint8], at: int) -> int:
+    """Return the signed number of 64 bits at ``at``."""
+    number = signed(buffer[at])
+    number -= (number & 0x80) << 1
+    for octet in range(at + 1, at + 8):
+        number = (number << 8) | signed(buffer[octet])
+    return number
+
+
+@inlined
+def _four_octets(buffer: NDArray[np.uint8], at: int) -> int:
+    return (two_octets(buffer, at) << 16) | two_octets(buffer, at + 2)
+
+
+@compiled
+def _address_number(
+    buffer: NDArray[np.uint8],
+    at: int,
+    version: int,
+    keys: Keys,
+    entries: _Entries,
+    counts: ConversationCounts,
+    adds: bool,
+) -> int:
+    """Return the number of the IP address at ``at``; a new one gets none unless it is added."""
+    high, low = 0, 0
+    if version == 4:
+        low = _MAPPED | _four_octets(buffer, at)
+    else:
+        high, low = _eight_octets(buffer, at), _eight_octets(buffer, at + 8)
+    keys_low, keys_high, keys_number, mix = keys
+    slot = slot_of(keys_low, keys_high, keys_number, mix, low, high)
+    if keys_number[slot] == EMPTY and adds:
+        number = counts.addresses
+        counts.addresses += 1
+        keys_low[slot], keys_high[slot], keys_number[slot] = low, high, number
+        entries.address_low[number], entries.address_high[number] = low, high
+    return int(keys_number[slot])
+
+
+@compiled
+def _number(
+    buffer: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    original: NDArray[np.int64],
+    chosen: NDArray[np.bool_],
+    roles: NDArray[np.uint8],
+    addresses: Keys,
+    pairs: Keys,
+    keys: Keys,
+    entries: _Entries,
+    counts: ConversationCounts,
+    numbers: NDArray[np.int64],
+    first: int,
+) -> int:
+    """Number frames from ``first`` on; return the first that a table has no room for, or the end."""
+    for i in range(first, len(offset)):
+        start = offset[i]
+        end, reach = start + captured[i], start + max(captured[i], original[i])
+        packet = packet_at(buffer, start, end, reach, roles)
+        if packet.kind != IP4 and packet.kind != IP6:
+            continue
+        is_roce = packet.bth != NOWHERE
+        opcode = signed(buffer[packet.bth]) if is_roce else 0
+        if is_roce and opcode == CNP_OPCODE:
+            continue
+        near, far = 0, 0
+        if packet.transport != NOWHERE:
+            near, far = two_octets(buffer, packet.transport), two_octets(buffer, packet.transport + 2)
+        wanted = len(chosen) == 0 or chosen[i]
+        is_ack = is_roce and opcode in (ACKNOWLEDGE_OPCODE, _ATOMIC_ACKNOWLEDGE)
+        if not wanted and not is_ack:
+            continue
+        if not (
+            has_room(addresses.number, counts.addresses + 1)
+            and has_room(pairs.number, counts.pairs)
+            and has_room(keys.number, counts.conversations)
+        ):
+            return i
+        adds = bool(wanted and counts.conversations < counts.most)
+        version, octets = packet.kind, 4 if packet.kind == IP4 else 16
+        at = packet.network + (12 if packet.kind == IP4 else 8)
+        source = _address_number(buffer, at, version, addresses, entries, counts, adds)
+        destination = _address_number(buffer, at + octets, version, addresses, entries, counts, adds)
+        if source == EMPTY or destination == EMPTY:
+            continue
+        queue_pair = psn = 0
+        if is_roce:
+            queue_pair = _four_octets(buffer, packet.bth + 4) & _PSN_MASK
+            psn = _four_octets(buffer, packet.bth + 8) & _PSN_MASK
+        if is_ack:
+            _tie(pairs, entries, destination, source, queue_pair, psn)
+        if not wanted:
+            continue
+        rest = (packet.protocol << 32) | (near << 16) | far
+        if is_roce:
+            rest = _ROCE | (queue_pair << 16) | near
+        number = _conversation_number(pairs, keys, entries, counts, source, destination, rest)
+        numbers[i] = number
+        if number == NO_CONVERSATION:
+            continue
+        if is_roce and not is_ack:
+            if entries.first_psn[number] == _UNKNOWN:
+                entries.first_psn[number] = psn
+            entries.last_psn[number] = psn
+    return len(offset)
+
+
+@compiled
+def _conversation_number(
+    pairs: Keys,
+    keys: Keys,
+    entries: _Entries,
+    counts: ConversationCounts,
+    source: int,
+    destination: int,
+    rest: int,
+) -> int:
+    """Return the number of a conversation, a new one if it has none; −1 if all are taken."""
+    both = (source << 32) | destination
+    slot = slot_of(keys.low, keys.high, keys.number, keys.coefficients, both, rest)
+    if keys.number[slot] != EMPTY:
+        return int(keys.number[slot])
+    if counts.conversations >= counts.most:
+        return NO_CONVERSATION
+    number = counts.conversations
+    counts.conversations += 1
+    keys.low[slot], keys.high[slot], keys.number[slot] = both, rest, number
+    entries.source[number], entries.destination[number], entries.rest[number] = source, destination, rest
+    entries.first_psn[number] = entries.last_psn[number] = _UNKNOWN
+    entries.peer[number] = 0
+    slot = slot_of(pairs.low, pairs.high, pairs.number, pairs.coefficients, both, 0)
+    if pairs.number[slot] == EMPTY:
+        pairs.low[slot], pairs.number[slot] = both, counts.pairs
+        entries.newest[counts.pairs] = EMPTY
+        counts.pairs += 1
+    pair = pairs.number[slot]
+    entries.older[number] = entries.newest[pair]
+    entries.newest[pair] = number
+    return int(number)
+
+
+@compiled
+def _tie(pairs: Keys, entries: _Entries, source: int, destination: int, queue_pair: int, psn: int) -> None:
+    """Tie the queue pair that an acknowledge names to the conversation that it acknowledges."""
+    both = (source << 32) | destination
+    slot = slot_of(pairs.low, pairs.high, pairs.number, pairs.coefficients, both, 0)
+    if pairs.number[slot] == EMPTY:
+        return
+    number, tried, found = entries.newest[pairs.number[slot]], 0, EMPTY
+    while number != EMPTY and tried < _MOST_TRIED:
+        if entries.peer[number] == queue_pair:
+            return
+        first, last = entries.first_psn[number], entries.last_psn[number]
+        is_seen = (psn - first) & _PSN_MASK <= (last - first) & _PSN_MASK
+        if entries.peer[number] == 0 and first != _UNKNOWN and is_seen:
+            if found != EMPTY:
+                return
+            found = number
+        number = entries.older[number]
+        tried += 1
+    if found != EMPTY:
+        entries.peer[found] = queue_pair

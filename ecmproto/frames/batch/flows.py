@@ -1,0 +1,691 @@
+"""Stations, flows and destinations of a capture, numbered from 0 on in the order of their first frames.
+
+A station is a source MAC address; a flow is what its `FlowKey` tells apart among the frames of one station;
+a destination is an output port of its own in a replay.  Numbers are for exact keys, found by an
+open-addressing hash (`Keys`): no two stations, flows or destinations ever share one.  Equal frames give equal
+numbers however they are batched, and memory is bounded: what comes when all numbers are taken has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import ParameterError
+from ecmproto.frames.batch.conversations import (
+    Conversations,
+    ConversationTable,
+    NoConversations,
+    conversation_label,
+)
+from ecmproto.frames.batch.headers import (
+    ADDRESS_OCTETS,
+    NO_VLAN,
+    Headers,
+    address,
+    fixed,
+    headers_of,
+    is_group,
+    roles_of,
+)
+from ecmproto.frames.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Struct
+from ecmproto.values import dataclass
+from ecmproto.wire.flow import Conversation, FlowHash, FlowKey, QueuePair
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.text import mac_text
+
+NO_NUMBER = -1
+NOT_HASHED = FlowHash()
+
+_FIRST_SLOTS = 256
+_VLAN_SHIFT = 48
+_PACKETS_AT_ONCE = 4096
+_CONVERSATION = 1 << 62
+"""Tells a conversation's number from destinations, which have VLAN identifiers in front of them."""
+_ADDRESS_BITS = (1 << 48) - 1
+_MOST_NUMBERS = (1 << 31) - 1
+_CRC_BITS, _CRC_POLYNOMIAL = 0xFFFF_FFFF, 0xEDB8_8320
+_NO_VLAN_HASHED = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """One flow's key: None for what does not tell flows apart here."""
+
+    station: int
+    flow: int
+    """Its number within its station."""
+    source: bytes
+    destination: bytes | None
+    vlan: int | None
+    """Identifier in the outermost VLAN tag; None without one too."""
+    priority: int | None
+    cn_flow: int | None
+    """Flow ID of its CN-TAGs, where they tell flows apart."""
+    hash: int | None = None
+    """The hash of its key, where flows are told apart by that."""
+    conversation: Conversation | None = None
+    """Of its IP packets, where that tells flows apart."""
+
+    @property
+    def label(self) -> str:
+        """Its name for people; priority 0 is not said."""
+        if self.conversation is not None:
+            return conversation_label(self.conversation)
+        parts = [mac_text(self.source)]
+        if self.destination is not None:
+            parts[0] += f" → {mac_text(self.destination)}"
+        for name, value in (
+            ("VLAN", self.vlan),
+            ("CN flow", self.cn_flow),
+            ("hash", self.hash),
+            ("priority", self.priority or None),
+        ):
+            if value is not None:
+                parts.append(f"{name} {value}")
+        return ", ".join(parts)
+
+
+class FlowCounts:
+    """A flow table's counters; a record.  All but the first two count frames that got no number."""
+
+    stations: int
+    flows: int
+    group_sources: int
+    cut_sources: int
+    """Frames cut off before the end of their source."""
+    beyond_stations: int
+    """Frames of sources that came when all stations' numbers were taken."""
+    beyond_flows: int
+    """Frames of flows that came when all of their station's numbers were taken."""
+
+
+class Numbers(NamedTuple):
+    """A frame's station, and its flow within that; NO_NUMBER for none."""
+
+    station: NDArray[np.int32]
+    flow: NDArray[np.int32]
+
+
+class _Entries(NamedTuple):
+    """Keys in the order of their numbers: of stations, and of all flows together."""
+
+    source: NDArray[np.int64]
+    flows: NDArray[np.int64]
+    """How many each station has."""
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    flow: NDArray[np.int64]
+    """Number of each flow within its station."""
+
+
+class FlowTable:
+    """Numbers the stations and flows of the frames that it is given, batch by batch.
+
+    It takes up to ``max_stations``, and ``max_flows`` of each.  ParameterError for less than one of either,
+    or for 2**31 flows or more in all.
+    """
+
+    def __init__(
+        self,
+        key: FlowKey = FlowKey(),  # noqa: B008 - it is a tuple
+        *,
+        hashed: FlowHash = NOT_HASHED,
+        max_stations: int = 4096,
+        max_flows: int = 1024,
+        ethertypes: EtherTypes = DEFAULT,
+    ) -> None:
+        _check("max_stations", max_stations, _MOST_NUMBERS)
+        _check("max_flows", max_flows, _MOST_NUMBERS // max_stations)
+        self.key = FlowKey(*(bool(part) for part in key))
+        self.hashed = FlowHash(int(hashed.bits), bool(hashed.src))
+        self.counts = new_record(FlowCounts)
+        self._limits = max_stations, max_flows
+        self._roles = roles_of(ethertypes)
+        self._stations = new_keys(_FIRST_SLOTS)
+        self._flows = new_keys(_FIRST_SLOTS)
+        self._entries = _Entries(*(np.zeros(_FIRST_SLOTS // 2, np.int64) for _ in _Entries._fields))
+        self._former = self._entries.flows[:0]
+        self._conversations = ConversationTable(self._roles) if self.key.conversation else None
+
+    @property
+    def stations(self) -> int:
+        """How many stations have a number."""
+        return int(self.counts.stations)
+
+    @property
+    def count(self) -> int:
+        """How many flows have a number, of all stations together."""
+        return int(self.counts.flows)
+
+    def number(
+        self,
+        buffer: NDArray[np.uint8],
+        offset: NDArray[np.int64],
+        captured: NDArray[np.int64],
+        *,
+        original: NDArray[np.int64] | None = None,
+        chosen: NDArray[np.bool_] | None = None,
+    ) -> Numbers:
+        """Return the stations and flows of the Ethernet frames at ``offset``, ``captured`` octets each.
+
+        ``original`` are their octets on the wire, None: as many as captured.  Frames that are not ``chosen``
+        have no number, and add none.  Group addresses are no stations.
+        """
+        numbers = Numbers(*(np.full(len(offset), NO_NUMBER, np.int32) for _ in range(2)))
+        wanted = fixed(np.zeros(0, np.bool_) if chosen is None else chosen)
+        if chosen is not None and len(wanted) != len(offset):
+            raise ParameterError(name="chosen", needed=f"{len(offset)} values", got=f"{len(wanted)}")
+        octets, place, length = fixed(buffer), fixed(offset), fixed(captured)
+        conversation = fixed(np.zeros(0, np.int64))
+        if self._conversations is not None:
+            wire = length if original is None else fixed(original)
+            conversation = fixed(self._conversations.number(octets, place, length, wire, wanted))
+        self._former = self._entries.flows[: self.stations].copy()
+        position = 0
+        while position < len(offset):
+            position = _number_flows(
+                octets, place, length, wanted, conversation, self._roles, self.key, self.hashed, self._limits,
+                self._stations, self._flows, self._entries, self.counts, numbers, position,
+            )  # fmt: skip
+            self._make_room()
+        return numbers
+
+    def number_batch(self, batch: Batch) -> Numbers:
+        """Return the stations and flows of all frames of a batch."""
+        return self.number(batch.buffer, batch.offset, batch.captured, original=batch.original)
+
+    def find(
+        self,
+        source: bytes,
+        *,
+        destination: bytes | None = None,
+        vlan: int | None = None,
+        priority: int | None = None,
+        cn_flow: int | None = None,
+    ) -> tuple[int, int]:
+        """Return the numbers of a station and of its flow with these values; NO_NUMBER for none, made anew.
+
+        Values that tell no flows apart here do not matter.  Without a ``vlan`` frames have no VLAN tag;
+        with a ``cn_flow`` they have a CN-TAG with that Flow ID, and are no flow of their own where these
+        tell no flows apart.  A destination or priority that is not known finds no flow where it matters.
+        """
+        station = self._number_of(self._stations, int.from_bytes(source), 0)
+        if station == NO_NUMBER:
+            return NO_NUMBER, NO_NUMBER
+        key = self._key(station, destination, vlan, priority, cn_flow)
+        return station, NO_NUMBER if key is None else self._number_of(self._flows, *key)
+
+    def _key(
+        self,
+        station: int,
+        destination: bytes | None,
+        vlan: int | None,
+        priority: int | None,
+        cn_flow: int | None,
+    ) -> tuple[int, int] | None:
+        by_cn_tag = cn_flow is not None
+        if by_cn_tag and not self.key.cn_tag:
+            return None
+        if priority is None and (self.key.priority or by_cn_tag):
+            return None
+        if destination is None and self.key.dst and not by_cn_tag:
+            return None
+        headers = Headers(
+            NO_VLAN if vlan is None else vlan, priority or 0, by_cn_tag, cn_flow or 0, role=0, msdu_at=0
+        )
+        octets = np.frombuffer((destination or bytes(ADDRESS_OCTETS)) + self.source(station), np.uint8)
+        low = _key_low(octets, 0, headers, self.key, self.hashed)
+        return low, _key_high(station, headers, self.key, self.hashed)
+
+    def learn(self, batch: Batch) -> None:
+        """Learn what a batch tells of queue pairs, without numbering what it is from."""
+        if self._conversations is not None and len(batch):
+            nothing = fixed(np.zeros(0, np.bool_))
+            self._conversations.number(
+                fixed(batch.buffer),
+                fixed(batch.offset),
+                fixed(batch.captured),
+                fixed(batch.original),
+                nothing,
+            )
+
+    def queue_pair(self, station: int, flow: int) -> int:
+        """Return the queue pair of its sender that a flow is known by, 0 unless an acknowledge has told."""
+        if self._conversations is None or not 0 <= station < self.stations:
+            return 0
+        own = (self._entries.high[: self.count] >> 4 == station) & (self._entries.flow[: self.count] == flow)
+        for entry in np.flatnonzero(own).tolist():
+            low = int(self._entries.low[entry])
+            if low & _CONVERSATION:
+                return self._conversations.peer(low & ~_CONVERSATION)
+        return 0
+
+    def find_queue_pair(self, source: bytes, named: QueuePair) -> tuple[int, int]:
+        """Return the numbers of a station and of its flow that a queue pair names; NO_NUMBER for none.
+
+        The flow is one of those with its addresses: the one that an acknowledge has tied to the queue pair,
+        or the only one.  Several without such a tie stay any of them: none is found.
+        """
+        station = self._number_of(self._stations, int.from_bytes(source), 0)
+        if station == NO_NUMBER or self._conversations is None:
+            return station, NO_NUMBER
+        flows = {}
+        for conversation in self._conversations.between(named.source, named.destination):
+            flow = self._number_of(self._flows, conversation | _CONVERSATION, station << 4)
+            if flow != NO_NUMBER:
+                flows[conversation] = flow
+        number = self._conversations.named(flows, named.number)
+        return station, NO_NUMBER if number is None else flows[number]
+
+    def _number_of(self, keys: Keys, low: int, high: int) -> int:
+        return int(keys.number[slot_of(*keys, low, high)])
+
+    def is_fresh(self, station: int, flow: int = NO_NUMBER) -> bool:
+        """Return whether the last call of `number` gave a station or flow its number, none before it."""
+        return station >= len(self._former) or flow >= self._former[station]
+
+    def numbers(self, station: NDArray[np.int32], flow: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return one number for each pair of numbers, NO_NUMBER where one of them is that."""
+        number = station.astype(np.int64) * self._limits[1] + flow
+        return np.where((station < 0) | (flow < 0), np.int64(NO_NUMBER), number)
+
+    def flow(self, number: int) -> Flow:
+        """Return the flow that ``numbers`` gives ``number`` for; KeyError without one."""
+        station, flow = divmod(number, self._limits[1])
+        entries, stations = self._entries, self.counts.stations
+        if 0 <= station < stations:
+            found = np.flatnonzero(
+                (entries.high[: self.count] >> 4 == station) & (entries.flow[: self.count] == flow)
+            )
+            if len(found):
+                return self._flow(int(found[0]))
+        raise KeyError(number)
+
+    def flows(self) -> list[Flow]:
+        """Return all flows in the order in which they came."""
+        return [self._flow(entry) for entry in range(self.count)]
+
+    def labels(self, numbers: Iterable[int] | None = None) -> dict[int, str]:
+        """Return the labels of flows, by the numbers that ``numbers`` gives; None: all of them."""
+        if numbers is not None:
+            return {number: self.flow(number).label for number in numbers}
+        return {flow.station * self._limits[1] + flow.flow: flow.label for flow in self.flows()}
+
+    def source(self, station: int) -> bytes:
+        """Return the address of a station; IndexError for a number that none has."""
+        if not 0 <= station < self.stations:
+            raise IndexError(station)
+        return int(self._entries.source[station]).to_bytes(ADDRESS_OCTETS)
+
+    def _flow(self, entry: int) -> Flow:
+        low, high = int(self._entries.low[entry]), int(self._entries.high[entry])
+        by_cn_tag, priority, station = high & 1, high >> 1 & 7, high >> 4
+        if self._conversations is not None and low & _CONVERSATION:
+            number, source = int(self._entries.flow[entry]), self.source(station)
+            none = {"destination": None, "vlan": None, "priority": None, "cn_flow": None}
+            conversation = self._conversations.conversation(low & ~_CONVERSATION)
+            return Flow(station=station, flow=number, source=source, conversation=conversation, **none)
+        if self.hashed.bits and not by_cn_tag:
+            number, source = int(self._entries.flow[entry]), self.source(station)
+            none = {"destination": None, "vlan": None, "priority": None, "cn_flow": None}
+            return Flow(station=station, flow=number, source=source, hash=low, **none)
+        vlan = (low >> _VLAN_SHIFT) - 1
+        by_destination = self.key.dst and not by_cn_tag
+        return Flow(
+            station=station,
+            flow=int(self._entries.flow[entry]),
+            source=self.source(station),
+            destination=(low & _ADDRESS_BITS).to_bytes(ADDRESS_OCTETS) if by_destination else None,
+            vlan=vlan if vlan >= 0 and not by_cn_tag else None,
+            priority=priority if self.key.priority or by_cn_tag else None,
+            cn_flow=low if by_cn_tag else None,
+        )
+
+    def with_all_room(self) -> FullFlowTable:
+        """Make room for all the numbers that it gives, for kernels that number frames themselves."""
+        self._stations, self._flows = (
+            new_keys(max(_FIRST_SLOTS, 4 << (most - 1).bit_length()))
+            for most in (self._limits[0], self._limits[0] * self._limits[1])
+        )
+        rooms = [len(keys.number) // 2 for keys in (self._stations, self._flows)]
+        self._entries = _Entries(
+            *(np.zeros(rooms[each > 1], np.int64) for each in range(len(_Entries._fields)))
+        )
+        conversations: Any = NoConversations()
+        if self._conversations is not None:
+            most = self._limits[0] * self._limits[1]
+            self._conversations = ConversationTable(self._roles, most)
+            conversations = self._conversations.with_all_room()
+        return FullFlowTable(
+            self.counts, *self.key, *self.hashed, *self._limits, *self._stations, *self._flows,
+            *self._entries, conversations, np.zeros(_PACKETS_AT_ONCE, np.int64),
+        )  # fmt: skip
+
+    def _make_room(self) -> None:
+        source, flows, low, high, flow = self._entries
+        if not has_room(self._stations.number, self.stations):
+            self._stations = larger_keys(self._stations)
+            source, flows = _longer(source), _longer(flows)
+        if not has_room(self._flows.number, self.count):
+            self._flows = larger_keys(self._flows)
+            low, high, flow = _longer(low), _longer(high), _longer(flow)
+        self._entries = _Entries(source, flows, low, high, flow)
+
+
+class FullFlowTable(Struct):
+    """A flow table that never grows, as kernels take it: its parts by their own names."""
+
+    counts: FlowCounts
+    by_vlan: bool
+    by_destination: bool
+    by_priority: bool
+    by_cn_tag: bool
+    by_conversation: bool
+    hash_bits: int
+    hashes_source: bool
+    max_stations: int
+    max_flows: int
+    station_low: NDArray[np.int64]
+    station_high: NDArray[np.int64]
+    station_number: NDArray[np.int64]
+    station_mix: NDArray[np.int64]
+    flow_low: NDArray[np.int64]
+    flow_high: NDArray[np.int64]
+    flow_number: NDArray[np.int64]
+    flow_mix: NDArray[np.int64]
+    source_of: NDArray[np.int64]
+    flows_of: NDArray[np.int64]
+    low_of: NDArray[np.int64]
+    high_of: NDArray[np.int64]
+    flow_of: NDArray[np.int64]
+    conversations: Conversations
+    conversation: NDArray[np.int64]
+    """Of the frames that are numbered now."""
+
+
+@compiled
+def learn_frames(
+    table: FullFlowTable,
+    buffer: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    original: NDArray[np.int64],
+    chosen: NDArray[np.bool_],
+    roles: NDArray[np.uint8],
+) -> None:
+    """Learn what frames tell of queue pairs; none is ``chosen``, so that none is numbered."""
+    if table.by_conversation:
+        table.conversations.number_packets(
+            buffer, offset, captured, original, chosen, roles, table.conversation
+        )
+
+
+@compiled
+def number_frames(
+    table: FullFlowTable,
+    buffer: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    original: NDArray[np.int64],
+    chosen: NDArray[np.bool_],
+    roles: NDArray[np.uint8],
+    numbers: Numbers,
+) -> None:
+    """Number the ``chosen`` frames as `FlowTable.number` does, no more than 4096."""
+    conversation = table.conversation[:0]
+    if table.by_conversation:
+        conversation = table.conversation[: len(offset)]
+        for i in range(len(offset)):
+            conversation[i] = NO_NUMBER
+        table.conversations.number_packets(buffer, offset, captured, original, chosen, roles, conversation)
+    _number_flows(
+        buffer, offset, captured, chosen, conversation, roles,
+        FlowKey(
+            table.by_vlan, table.by_destination, table.by_priority, table.by_cn_tag, table.by_conversation
+        ),
+        FlowHash(table.hash_bits, table.hashes_source),
+        (table.max_stations, table.max_flows),
+        Keys(table.station_low, table.station_high, table.station_number, table.station_mix),
+        Keys(table.flow_low, table.flow_high, table.flow_number, table.flow_mix),
+        _Entries(table.source_of, table.flows_of, table.low_of, table.high_of, table.flow_of),
+        table.counts, numbers, 0,
+    )  # fmt: skip
+
+
+def _check(name: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        raise ParameterError(name=name, needed=f"1 to {most}", got=str(value))
+
+
+def _longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([column, np.zeros_like(column)])
+
+
+@inlined
+def _key_low(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
+    """Return the low part of a flow's key: Flow ID; or destination, and VLAN identifier plus one, 0 for none.
+
+    Or the hash of all.
+    """
+    if key.cn_tag and headers.cn_tagged:
+        return headers.flow_id
+    if hashed.bits > 0:
+        return _hash_of(buffer, start, headers, key, hashed)
+    destination = address(buffer, start) if key.dst else 0
+    vlan = headers.vlan if key.vlan else NO_VLAN
+    return destination | ((vlan + 1) << _VLAN_SHIFT)
+
+
+@compiled
+def _hash_of(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
+    """Return the CRC-32 of VLAN id, destination, source and priority, as far as they count, in ``bits``."""
+    crc = _CRC_BITS
+    if key.vlan:
+        vlan = _NO_VLAN_HASHED if headers.vlan == NO_VLAN else int(headers.vlan)
+        crc = _with_octet(_with_octet(crc, vlan >> 8), vlan & 0xFF)
+    for at in range(ADDRESS_OCTETS if key.dst else 0):
+        crc = _with_octet(crc, int(buffer[start + at]))
+    for at in range(ADDRESS_OCTETS, 2 * ADDRESS_OCTETS if hashed.src else ADDRESS_OCTETS):
+        crc = _with_octet(crc, int(buffer[start + at]))
+    if key.priority:
+        crc = _with_octet(crc, int(headers.priority))
+    return (crc ^ _CRC_BITS) & ((1 << hashed.bits) - 1)
+
+
+@inlined
+def _with_octet(crc: int, octet: int) -> int:
+    """Return a CRC-32 one octet further."""
+    crc ^= octet
+    for _ in range(8):
+        crc = (crc >> 1) ^ (_CRC_POLYNOMIAL if crc & 1 else 0)
+    return crc
+
+
+@inlined
+def _key_high(station: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
+    """Return the rest: station, priority, and whether the other part is a Flow ID."""
+    by_cn_tag = key.cn_tag and headers.cn_tagged
+    priority = headers.priority if by_cn_tag or (key.priority and hashed.bits == 0) else 0
+    return (station << 4) | (priority << 1) | int(by_cn_tag)
+
+
+@compiled
+def _number_flows(
+    buffer: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    chosen: NDArray[np.bool_],
+    conversation: NDArray[np.int64],
+    roles: NDArray[np.uint8],
+    key: FlowKey,
+    hashed: FlowHash,
+    limits: tuple[int, int],
+    stations: Keys,
+    flows: Keys,
+    entries: _Entries,
+    counts: FlowCounts,
+    numbers: Numbers,
+    first: int,
+) -> int:
+    """Number frames from position ``first`` on; return the first that a table has no room for, or the end."""
+    max_stations, max_flows = limits
+    station_low, station_high, station_number, station_mix = stations
+    flow_low, flow_high, flow_number, flow_mix = flows
+    source_of, flows_of, low_of, high_of, flow_of = entries
+    station_of_frame, flow_of_frame = numbers
+    for i in range(first, len(offset)):
+        start, octets = offset[i], captured[i]
+        if len(chosen) > 0 and not chosen[i]:
+            continue
+        if octets < 2 * ADDRESS_OCTETS:
+            counts.cut_sources += 1
+            continue
+        source = address(buffer, start + ADDRESS_OCTETS)
+        if is_group(source):
+            counts.group_sources += 1
+            continue
+        slot = slot_of(station_low, station_high, station_number, station_mix, source, 0)
+        station = station_number[slot]
+        if station == EMPTY:
+            if counts.stations == max_stations:
+                counts.beyond_stations += 1
+                continue
+            if not has_room(station_number, counts.stations):
+                return i
+            station = counts.stations
+            counts.stations += 1
+            station_low[slot], station_number[slot], source_of[station] = source, station, source
+        headers = headers_of(buffer, start, start + octets, roles)
+        low = _key_low(buffer, start, headers, key, hashed)
+        high = _key_high(station, headers, key, hashed)
+        if len(conversation) > 0 and conversation[i] >= 0:
+            low, high = conversation[i] | _CONVERSATION, int(station) << 4
+        slot = slot_of(flow_low, flow_high, flow_number, flow_mix, low, high)
+        flow = flow_number[slot]
+        station_of_frame[i] = station
+        if flow == EMPTY:
+            if flows_of[station] == max_flows:
+                counts.beyond_flows += 1
+                continue
+            if not has_room(flow_number, counts.flows):
+                return i
+            flow, entry = flows_of[station], counts.flows
+            flows_of[station] += 1
+            counts.flows += 1
+            flow_low[slot], flow_high[slot], flow_number[slot] = low, high, flow
+            low_of[entry], high_of[entry], flow_of[entry] = low, high, flow
+        flow_of_frame[i] = flow
+    return len(offset)
+
+
+GROUPS = b"\xff" * ADDRESS_OCTETS
+"""Stands for all group addresses where they share a number."""
+
+_ALL_ONES = (1 << 48) - 1
+
+
+class DestinationCounts:
+    """A destination table's counters; a record.  All but the first count frames that got no number."""
+
+    destinations: int
+    groups: int
+    """Frames to group addresses, where these have no number."""
+    cut: int
+    """Frames cut off before the end of their destination."""
+    beyond: int
+    """Frames to destinations that came when all numbers were taken."""
+
+
+class DestinationTable:
+    """Numbers the destination MAC addresses of the frames that it is given, batch by batch.
+
+    It takes up to ``max_destinations``.  Group addresses have no number; with ``with_groups``, one for all
+    of them, which counts as a destination like any other.  ParameterError for no destination at all, or
+    for 2**31 or more.
+    """
+
+    def __init__(self, *, max_destinations: int = 4096, with_groups: bool = False) -> None:
+        _check("max_destinations", max_destinations, _MOST_NUMBERS)
+        self.counts = new_record(DestinationCounts)
+        self._limit = max_destinations
+        self._with_groups = bool(with_groups)
+        self._keys = new_keys(_FIRST_SLOTS)
+        self._addresses = np.zeros(_FIRST_SLOTS // 2, np.int64)
+
+    @property
+    def count(self) -> int:
+        """How many destinations have a number."""
+        return int(self.counts.destinations)
+
+    def number(
+        self, buffer: NDArray[np.uint8], offset: NDArray[np.int64], captured: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        """Return the destinations of the Ethernet frames at ``offset``, ``captured`` octets each.
+
+        NO_NUMBER for none.
+        """
+        numbers = np.full(len(offset), NO_NUMBER, np.int32)
+        frames = fixed(buffer), fixed(offset), fixed(captured)
+        position = 0
+        while position < len(offset):
+            position = _number_destinations(
+                *frames, self._limit, self._with_groups, self._keys, self._addresses, self.counts, numbers,
+                position,
+            )  # fmt: skip
+            if not has_room(self._keys.number, self.count):
+                self._keys = larger_keys(self._keys)
+                self._addresses = np.concatenate([self._addresses, np.zeros_like(self._addresses)])
+        return numbers
+
+    def address(self, number: int) -> bytes:
+        """Return a destination's address; IndexError for a number that none has."""
+        if not 0 <= number < self.count:
+            raise IndexError(number)
+        return int(self._addresses[number]).to_bytes(ADDRESS_OCTETS)
+
+
+@compiled
+def _number_destinations(
+    buffer: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    limit: int,
+    with_groups: bool,
+    keys: Keys,
+    addresses: NDArray[np.int64],
+    counts: DestinationCounts,
+    numbers: NDArray[np.int32],
+    first: int,
+) -> int:
+    """Number frames from ``first`` on; return the first that ``keys`` has no room for, or the end."""
+    low, high, number, mix = keys
+    for i in range(first, len(offset)):
+        if captured[i] < ADDRESS_OCTETS:
+            counts.cut += 1
+            continue
+        destination = address(buffer, offset[i])
+        if is_group(destination):
+            if not with_groups:
+                counts.groups += 1
+                continue
+            destination = _ALL_ONES
+        slot = slot_of(low, high, number, mix, destination, 0)
+        if number[slot] == EMPTY:
+            if counts.destinations == limit:
+                counts.beyond += 1
+                continue
+            if not has_room(number, counts.destinations):
+                return i
+            low[slot], number[slot] = destination, counts.destinations
+            addresses[counts.destinations] = destination
+            counts.destinations += 1
+        numbers[i] = number[slot]
+    return len(offset)

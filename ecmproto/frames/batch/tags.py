@@ -1,0 +1,654 @@
+"""Tags in every frame of a batch: where they stand, where one goes, and frames edited so, into a new buffer.
+
+`tags_of` finds the tags of one kind (`codec.tags.TagFormat`), `own_tag` reads the newest of a single
+frame, `with_tag_values` writes over it; `spliced_batch` takes octets out of frames, puts others in and writes
+over them, as a `Splice` says.  What a whole tag is, which of several counts and where a new one goes is as
+`ecmproto.wire.codec.tags` has it for single frames.
+
+Kernels take the kind as a record, a `TagLayout`, so that one text serves all tags.  Places are octets from a
+frame's first, in the frame as it came.  A tag is inserted with the EtherType that announces it and without
+the one behind it, which stands there already; a tag is taken out the same way.  Frames that a snap length cut
+stay cut: they grow by what is inserted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import ParameterError
+from ecmproto.frames.batch.headers import (
+    CN_TAG,
+    TYPE_AT,
+    VLAN_TAG,
+    ecn_at,
+    fixed,
+    role_at,
+    roles_of,
+    signed,
+    tag_octets,
+    two_octets,
+    write_ecn,
+)
+from ecmproto.frames.batch.packets import IP4, IP6, packet_at
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.values import dataclass
+from ecmproto.wire.codec.tags import NO_IP_HEADER, ECNField, TagFormat
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+
+NOWHERE = -1
+_TYPE_OCTETS = 2
+_WORD_BITS = 64
+_MOST_FIELDS = 4
+
+
+class TagLayout:
+    """A kind of tag as kernels take it; a record.  ``octets`` of 0: no tag is of the kind."""
+
+    ethertype: int
+    is_cn: int
+    """1 for CN-TAGs, which go before other tags."""
+    is_ecn: int
+    """1 for the ECN field of IP headers; then nothing else matters."""
+    octets: int
+    """Of the tag with the EtherType that announces it."""
+    mask: int
+    selected: int
+    """The two octets behind that, as far as the mask goes, in tags of the kind."""
+    tag_bit: Annotated[NDArray[np.int64], _MOST_FIELDS]
+    tag_bits: Annotated[NDArray[np.int64], _MOST_FIELDS]
+    mark_bit: Annotated[NDArray[np.int64], _MOST_FIELDS]
+    mark_bits: Annotated[NDArray[np.int64], _MOST_FIELDS]
+    """The fields that are tag and mark: the first bit of each, from the EtherType on, and how many it has;
+    the highest ones first, 0 bits for none."""
+
+
+def tag_layout(kind: TagFormat | ECNField | None, ethertypes: EtherTypes = DEFAULT) -> TagLayout:
+    """Return a kind of tags as kernels take it.
+
+    ParameterError for one that no EtherType announces, or that has more than four fields in tag or mark.
+    """
+    layout = new_record(TagLayout)
+    if kind is None or (isinstance(kind, TagFormat) and kind.is_off(ethertypes)):
+        return layout
+    if isinstance(kind, ECNField):
+        layout.is_ecn = 1
+        return layout
+    layout.ethertype, layout.octets = kind.announcing(ethertypes), kind.octets
+    layout.is_cn = int(layout.ethertype == ethertypes.cn_tag)
+    layout.mask, layout.selected = kind.selector
+    for names, bit, bits in (
+        (kind.tag_fields, layout.tag_bit, layout.tag_bits),
+        (kind.mark, layout.mark_bit, layout.mark_bits),
+    ):
+        if len(names) > _MOST_FIELDS:
+            raise ParameterError(name="mark", needed=f"at most {_MOST_FIELDS} fields", got=", ".join(names))
+        for index, place in enumerate(kind.places(names)):
+            bit[index], bits[index] = place
+    return layout
+
+
+class FrameTags(NamedTuple):
+    """The result of ``tags_of``: one entry a frame in each array.  Offsets are in octets from its first."""
+
+    tag_at: NDArray[np.int32]
+    """The EtherType in front of which a tag goes; NOWHERE where the header was cut off there."""
+    old_at: NDArray[np.int32]
+    """Where the tag stands that it replaces, the newest of several; NOWHERE without one."""
+    old_tags: NDArray[np.int32]
+    """How many tags it replaces; for those beyond the first see `older_tags`."""
+
+
+class TagOffsets(NamedTuple):
+    """The same of one frame, as numbers."""
+
+    tag_at: int
+    old_at: int
+    old_tags: int
+
+
+class OwnTag(NamedTuple):
+    """Whether a frame has such a tag, and its tag and mark (`mechanisms.api.protocol.Arrival`).
+
+    ``at`` is where its EtherType stands, in octets from the frame's first; −1 without one.  Of an ECN field
+    it is where IP's EtherType stands.
+    """
+
+    tagged: bool
+    tag: int
+    mark: int
+    at: int
+
+
+def tags_of(
+    buffer: Octets, offset: Int64, captured: Int64, kind: TagFormat, *, ethertypes: EtherTypes = DEFAULT
+) -> FrameTags:
+    """Find the tags of ``kind`` in the Ethernet frames at ``offset``, ``captured`` octets each.
+
+    Arrays as in ``capture.Batch``: frames lie within the buffer.
+    """
+    count = len(offset)
+    tags = FrameTags(*(np.empty(count, np.int32) for _ in FrameTags._fields))
+    roles, layout = roles_of(ethertypes), tag_layout(kind, ethertypes)
+    _find_tags(fixed(buffer), fixed(offset), fixed(captured), roles, layout, tags)
+    return tags
+
+
+def older_tags(
+    buffer: Octets,
+    offset: Int64,
+    captured: Int64,
+    tags: FrameTags,
+    kind: TagFormat,
+    *,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Removals:
+    """Return where all tags of ``kind`` stand besides those at ``tags.old_at``."""
+    frames = np.flatnonzero(tags.old_tags > 1).astype(np.int64)
+    count = int((tags.old_tags[frames] - 1).sum())
+    removals = Removals(*(np.empty(count, np.int64) for _ in range(3)))
+    if count:
+        roles, layout = roles_of(ethertypes), tag_layout(kind, ethertypes)
+        _find_older(
+            fixed(buffer), fixed(offset[frames]), fixed(captured[frames]), roles, layout, fixed(frames),
+            removals,
+        )  # fmt: skip
+    return removals
+
+
+@compiled
+def _find_tags(
+    buffer: Octets, offset: Int64, captured: Int64, roles: Octets, layout: TagLayout, tags: FrameTags
+) -> None:
+    # Each array by its own name: looking one up in the tuple costs as much as the walk.
+    tag_at, old_at, old_tags = tags
+    for i in range(len(offset)):
+        found = tag_offsets(buffer, offset[i], captured[i], roles, layout)
+        tag_at[i] = found.tag_at
+        old_at[i] = found.old_at
+        old_tags[i] = found.old_tags
+
+
+@inlined
+def tag_offsets(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> TagOffsets:
+    """Return where the tags of the frame at ``start`` with ``octets`` octets stand."""
+    at = tag_at = TYPE_AT
+    old_at, old_tags = NOWHERE, 0
+    cut = in_stack = True
+    last_before = VLAN_TAG if layout.is_cn != 0 else CN_TAG
+    while at + _TYPE_OCTETS <= octets:
+        role = role_at(buffer, start + at, roles)
+        if role < VLAN_TAG:
+            cut = False
+            break
+        if at + 4 > octets:
+            break
+        control = two_octets(buffer, start + at + 2)
+        length = tag_octets(buffer, start + at, start + octets, role, control, roles)
+        if length == 0:
+            cut = False
+            break
+        behind = at + length
+        if behind > octets:
+            break
+        if _is_of(buffer, start + at, role, control, layout):
+            old_at = at if old_tags == 0 else old_at
+            old_tags += 1
+        else:
+            in_stack = in_stack and role <= last_before
+            tag_at = behind if in_stack else tag_at
+        at = behind
+    return TagOffsets(NOWHERE if cut else tag_at, old_at, old_tags)
+
+
+@inlined
+def _is_of(buffer: Octets, at: int, role: int, control: int, layout: TagLayout) -> bool:
+    """Whether the tag at ``at`` is of a kind."""
+    if control & layout.mask != layout.selected:
+        return False
+    return two_octets(buffer, at) == layout.ethertype and role >= VLAN_TAG and layout.octets != 0
+
+
+@compiled
+def _find_older(
+    buffer: Octets,
+    offset: Int64,
+    captured: Int64,
+    roles: Octets,
+    layout: TagLayout,
+    frames: Int64,
+    removals: Removals,
+) -> None:
+    """Fill ``removals`` with all but the first tag of the kind in the frames numbered ``frames``."""
+    frame, place, length = removals
+    count = 0
+    for i in range(len(offset)):
+        start, octets = offset[i], captured[i]
+        at, found = TYPE_AT, 0
+        while at + 4 <= octets:
+            role = role_at(buffer, start + at, roles)
+            if role < VLAN_TAG:
+                break
+            control = two_octets(buffer, start + at + 2)
+            behind = at + tag_octets(buffer, start + at, start + octets, role, control, roles)
+            if behind == at or behind > octets:
+                break
+            if _is_of(buffer, start + at, role, control, layout):
+                if found > 0:
+                    frame[count], place[count], length[count] = frames[i], at, behind - at
+                    count += 1
+                found += 1
+            at = behind
+
+
+@compiled
+def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> OwnTag:
+    """Return the newest tag of a kind in the frame at ``start`` with ``octets`` octets.
+
+    ``roles`` are those of `ecmproto.frames.batch.headers.roles_of`.
+    """
+    if layout.is_ecn != 0:
+        packet = packet_at(buffer, start, start + octets, start + octets, roles)
+        if packet.kind != IP4 and packet.kind != IP6:
+            return OwnTag(False, 0, NO_IP_HEADER, NOWHERE)
+        return OwnTag(True, ecn_at(buffer, packet.network), 0, packet.network - _TYPE_OCTETS - start)
+    if layout.octets == 0:
+        return OwnTag(False, 0, 0, NOWHERE)
+    newest = _newest(buffer, start, octets, roles, layout)
+    if newest == NOWHERE:
+        return OwnTag(False, 0, 0, NOWHERE)
+    at = start + newest
+    tag = _number_at(buffer, at, layout.tag_bit, layout.tag_bits)
+    return OwnTag(True, tag, _number_at(buffer, at, layout.mark_bit, layout.mark_bits), newest)
+
+
+@inlined
+def _newest(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> int:
+    """Return where the outermost tag of a kind stands: what is behind it is not looked at."""
+    at = TYPE_AT
+    while at + 4 <= octets:
+        role = role_at(buffer, start + at, roles)
+        if role < VLAN_TAG:
+            break
+        control = two_octets(buffer, start + at + 2)
+        length = tag_octets(buffer, start + at, start + octets, role, control, roles)
+        if length == 0 or at + length > octets:
+            break
+        if _is_of(buffer, start + at, role, control, layout):
+            return at
+        at += length
+    return NOWHERE
+
+
+@inlined
+def _number_at(buffer: Octets, at: int, bit: Int64, bits: Int64) -> int:
+    """Return the number that fields make, the first its highest bits; one of 64 bits is signed."""
+    number = 0
+    for i in range(_MOST_FIELDS):
+        if bits[i] == 0:
+            break
+        first, last = at + (bit[i] >> 3), at + ((bit[i] + bits[i] - 1) >> 3)
+        part = signed(buffer[first])
+        if bits[i] == _WORD_BITS:
+            # The first octet has the sign, so that no number has more bits, as plain Python's would.
+            part -= (part & 0x80) << 1
+        for octet in range(first + 1, last + 1):
+            part = (part << 8) | signed(buffer[octet])
+        if bits[i] != _WORD_BITS:
+            part = (part >> (8 * (last - at + 1) - bit[i] - bits[i])) & ((1 << bits[i]) - 1)
+        number = part if i == 0 else (number << bits[i]) | part
+    return number
+
+
+@inlined
+def write_tag(buffer: Octets, at: int, layout: TagLayout, tag: int) -> None:
+    """Write ``tag`` into the tag whose EtherType is at ``at``, or the ECN field of what that announces."""
+    if layout.is_ecn != 0:
+        write_ecn(buffer, at + _TYPE_OCTETS, tag)
+        return
+    write_number(buffer, at, layout.tag_bit, layout.tag_bits, tag)
+
+
+@compiled
+def write_number(buffer: Octets, at: int, bit: Int64, bits: Int64, number: int) -> None:
+    """Write ``number`` into the fields of the tag at ``at`` that make it, the first its highest bits."""
+    for i in range(_MOST_FIELDS - 1, -1, -1):
+        count, place = bits[i], 0
+        while place < count:
+            # The lowest bits are the field's last.
+            end = bit[i] + count - place
+            octet = at + ((end - 1) >> 3)
+            if end & 7 == 0 and count - place >= 8:
+                buffer[octet] = (number >> place) & 0xFF
+                place += 8
+                continue
+            mask, old = 0x80 >> ((end - 1) & 7), signed(buffer[octet])
+            buffer[octet] = old | mask if (number >> place) & 1 else old & ~mask & 0xFF
+            place += 1
+        number >>= count
+
+
+def with_tag_values(
+    batch: Batch,
+    position: Int64,
+    tag: Int64,
+    kind: TagFormat | ECNField,
+    *,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Batch:
+    """Return ``batch`` with ``tag`` in the newest tags of ``kind`` of the frames at ``position``.
+
+    They have the values that machines know; a frame without such a tag stays as it is.
+    """
+    # Only the batch's own records are copied: its buffer may be the whole file.
+    low = int(batch.record_offset.min())
+    buffer = batch.buffer[low : int((batch.record_offset + batch.record_length).max())].copy()
+    offset = batch.offset - low
+    _write_tags(
+        buffer, fixed(offset[position]), fixed(batch.captured[position]), fixed(tag), roles_of(ethertypes),
+        tag_layout(kind, ethertypes),
+    )  # fmt: skip
+    buffer.flags.writeable = False
+    return dataclasses.replace(batch, buffer=buffer, offset=offset, record_offset=batch.record_offset - low)
+
+
+@compiled
+def _write_tags(
+    buffer: Octets, offset: Int64, captured: Int64, tag: Int64, roles: Octets, layout: TagLayout
+) -> None:
+    for i in range(len(offset)):
+        found = own_tag(buffer, offset[i], captured[i], roles, layout)
+        if found.tagged:
+            write_tag(buffer, offset[i] + found.at, layout, tag[i])
+
+
+class Removals(NamedTuple):
+    """Octets to take out, one stretch an entry: sorted by frame, then by place, none overlapping another."""
+
+    frame: Int64
+    """Position in the batch."""
+    at: Int64
+    octets: Int64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Splice:
+    """The edits of each frame of a batch; one entry a frame in each array.
+
+    Where ``at`` is −1 nothing is inserted.  ``removed`` octets are taken out at ``removed_at`` (None: at
+    ``at``; −1: none), and besides those what ``more`` says, which stands behind them.  Where ``written_at``
+    is not −1, a row of ``written`` replaces what stands from there on; what of that is taken out or beyond
+    the frame's end is left out.
+    """
+
+    at: NDArray[np.integer]
+    inserted: Octets
+    """A row of octets a frame."""
+    removed: NDArray[np.integer] | None = None
+    removed_at: NDArray[np.integer] | None = None
+    more: Removals | None = None
+    written_at: NDArray[np.integer] | None = None
+    written: Octets | None = None
+    """A row of octets a frame."""
+
+
+def tag_splice(
+    batch: Batch,
+    tags: Octets,
+    kind: TagFormat,
+    *,
+    only: NDArray[np.bool_] | None = None,
+    outermost: bool = False,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Splice:
+    """Return the splice that puts ``tags``, a row of octets a frame, into the frames of a batch.
+
+    Each takes the place of the tags of ``kind`` that are there; with ``outermost`` it goes in front of all
+    tags instead.  ``only`` says which frames get one (None: all); one whose header was cut off there gets
+    none.  The rows end with the EtherType of what follows, which stays the one that is there.
+    """
+    only = np.ones(len(batch), np.bool_) if only is None else only
+    types = np.full(len(tags), kind.announcing(ethertypes), ">u2").view(np.uint8).reshape(-1, _TYPE_OCTETS)
+    # Put in front of an EtherType, that one stands behind the tag.
+    inserted = np.concatenate([types, tags[:, :-_TYPE_OCTETS]], axis=1)
+    if outermost:
+        changed = only & (batch.captured >= TYPE_AT + _TYPE_OCTETS)
+        return Splice(at=np.where(changed, TYPE_AT, NOWHERE), inserted=inserted)
+    found = tags_of(batch.buffer, batch.offset, batch.captured, kind, ethertypes=ethertypes)
+    changed = only & (found.tag_at != NOWHERE)
+    removal = _removal(batch, found, kind, changed, ethertypes)
+    return dataclasses.replace(removal, at=np.where(changed, found.tag_at, NOWHERE), inserted=inserted)
+
+
+def without_tags(
+    batch: Batch,
+    kind: TagFormat,
+    *,
+    only: NDArray[np.bool_] | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> tuple[Batch, int]:
+    """Return ``batch`` without the tags of ``kind``, and in how many frames there were some.
+
+    ``only`` says which frames lose theirs (None: all).
+    """
+    found = tags_of(batch.buffer, batch.offset, batch.captured, kind, ethertypes=ethertypes)
+    changed = found.old_tags > 0 if only is None else only & (found.old_tags > 0)
+    if not changed.any():
+        return batch, 0
+    return spliced_batch(batch, _removal(batch, found, kind, changed, ethertypes)), int(changed.sum())
+
+
+def _removal(
+    batch: Batch, found: FrameTags, kind: TagFormat, changed: NDArray[np.bool_], ethertypes: EtherTypes
+) -> Splice:
+    """Return the splice that takes the tags of ``kind`` out of the frames that are ``changed``."""
+    where = (batch.buffer, batch.offset, batch.captured)
+    more = older_tags(*where, found, kind, ethertypes=ethertypes)
+    kept = changed[more.frame]
+    return Splice(
+        at=np.full(len(batch), NOWHERE),
+        inserted=np.zeros((len(batch), 0), np.uint8),
+        removed=np.where(changed & (found.old_at != NOWHERE), kind.octets, 0),
+        removed_at=np.where(changed, found.old_at, NOWHERE),
+        more=Removals(*(column[kept] for column in more)),
+    )
+
+
+class _Edits(NamedTuple):
+    """A splice with all its arrays, as kernels take it."""
+
+    at: Int64
+    inserted: Octets
+    removed_at: Int64
+    removed: Int64
+    more: Removals
+    written_at: Int64
+    written: Octets
+
+
+def spliced(buffer: Octets, offset: Int64, captured: Int64, splice: Splice) -> tuple[Octets, Int64, Int64]:
+    """Return the frames at ``offset`` in ``buffer``, ``captured`` octets each, as ``splice`` has them.
+
+    Their buffer is new and holds them one behind the other; then their offsets and captured octets.
+    ParameterError for a place outside its frame.
+    """
+    edits = _edits(splice, captured)
+    grown = np.where(edits.at >= 0, np.int64(edits.inserted.shape[1]), np.int64(0)) - edits.removed
+    np.subtract.at(grown, edits.more.frame, edits.more.octets)
+    octets = captured + grown
+    ends = np.cumsum(octets)
+    out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    _copy(fixed(buffer), fixed(offset), fixed(captured), edits, out)
+    out.flags.writeable = False
+    return out, ends - octets, octets
+
+
+def spliced_batch(batch: Batch, splice: Splice) -> Batch:
+    """Return ``batch`` as ``splice`` has it; its frames' lengths on the wire change as their octets do.
+
+    It has the numbers, times and interfaces of ``batch``, but no records of a file.
+    """
+    buffer, offset, captured = spliced(batch.buffer, batch.offset, batch.captured, splice)
+    return dataclasses.replace(
+        batch,
+        buffer=buffer,
+        offset=offset,
+        captured=captured,
+        original=batch.original + (captured - batch.captured),
+        record_offset=offset,
+        record_length=captured,
+        records=None,
+    )
+
+
+def _edits(splice: Splice, captured: Int64) -> _Edits:
+    count = len(captured)
+    at = _column("at", splice.at, count)
+    removed_at = at if splice.removed_at is None else _column("removed_at", splice.removed_at, count)
+    removed = _column("removed", 0 if splice.removed is None else splice.removed, count)
+    removed = np.where(removed_at == NOWHERE, 0, removed)
+    written_at = _column("written_at", NOWHERE if splice.written_at is None else splice.written_at, count)
+    for name, places in (("at", at), ("removed_at", removed_at), ("written_at", written_at)):
+        _check(name, places, NOWHERE, captured)
+    _check("removed", removed, 0, captured - np.maximum(removed_at, 0))
+    free = np.where(removed > 0, removed_at + removed, 0)
+    return _Edits(
+        at=fixed(at),
+        inserted=_rows("inserted", splice.inserted, count),
+        removed_at=fixed(removed_at),
+        removed=fixed(removed),
+        more=_more(splice.more, free, captured),
+        written_at=fixed(written_at),
+        written=_rows("written", np.zeros((count, 0)) if splice.written is None else splice.written, count),
+    )
+
+
+def _column(name: str, values: object, count: int) -> Int64:
+    array = np.asarray(values, dtype=np.int64)
+    if array.ndim == 0:
+        return np.full(count, array)
+    if array.shape != (count,):
+        raise ParameterError(name=name, needed=f"{count} values", got=f"an array of shape {array.shape}")
+    return array
+
+
+def _rows(name: str, octets: object, count: int) -> Octets:
+    rows = np.asarray(octets, dtype=np.uint8)
+    if rows.ndim != 2 or len(rows) != count:
+        raise ParameterError(name=name, needed=f"{count} rows", got=f"an array of shape {rows.shape}")
+    return fixed(rows)
+
+
+def _check(name: str, values: Int64, least: int, most: Int64) -> None:
+    """Raise for the first of ``values`` that is not in ``least`` to its frame's ``most``."""
+    wrong = (values < least) | (values > most)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ParameterError(
+            name=f"{name} of frame {row}", needed=f"{least} to {int(most[row])}", got=str(int(values[row]))
+        )
+
+
+def _more(more: Removals | None, free: Int64, captured: Int64) -> Removals:
+    """Return ``more`` checked: from ``free`` on in each frame, and in order."""
+    if more is None:
+        none = fixed(np.zeros(0, np.int64))
+        return Removals(none, none, none)
+    frame, at, octets = (np.asarray(column, np.int64) for column in more)
+    if not len(frame) == len(at) == len(octets) or not _is_sound(frame, at, octets, free, captured):
+        raise ParameterError(
+            name="more", needed="stretches within their frames, in order, none overlapping", got="others"
+        )
+    return Removals(fixed(frame), fixed(at), fixed(octets))
+
+
+def _is_sound(frame: Int64, at: Int64, octets: Int64, free: Int64, captured: Int64) -> bool:
+    if not ((frame >= 0) & (frame < len(captured))).all():
+        return False
+    within = (at >= free[frame]) & (at <= captured[frame]) & (octets >= 0) & (octets <= captured[frame] - at)
+    if not within.all():
+        return False
+    behind = at[1:] >= at[:-1] + octets[:-1]
+    return bool(((frame[1:] > frame[:-1]) | ((frame[1:] == frame[:-1]) & behind)).all())
+
+
+@compiled
+def _copy(buffer: Octets, offset: Int64, captured: Int64, edits: _Edits, out: Octets) -> None:
+    # Each array by its own name: looking one up in the tuple costs as much as the copy.
+    at, inserted, removed_at, removed, more, written_at, written = edits
+    more_frame, more_at, more_octets = more
+    end = next_more = 0
+    for i in range(len(offset)):
+        piece, row_at = 0, at[i]
+        row, over = inserted[i], written[i]
+        is_first, is_last = removed[i] > 0, False
+        while not is_last:
+            # Up to what is taken out next, or to the frame's end.
+            if is_first:
+                stop, behind = removed_at[i], removed_at[i] + removed[i]
+                is_first = False
+            elif next_more < len(more_frame) and more_frame[next_more] == i:
+                stop, behind = more_at[next_more], more_at[next_more] + more_octets[next_more]
+                next_more += 1
+            else:
+                stop = behind = captured[i]
+                is_last = True
+            end, row_at = _put(buffer, offset[i], piece, stop, row_at, row, written_at[i], over, out, end)
+            piece = behind
+
+
+@inlined
+def _put(
+    buffer: Octets,
+    start: int,
+    piece: int,
+    stop: int,
+    row_at: int,
+    row: Octets,
+    written_at: int,
+    written: Octets,
+    out: Octets,
+    end: int,
+) -> tuple[int, int]:
+    """Put octets ``piece`` to ``stop`` of a frame to ``end`` of ``out``, and ``row`` if it goes among them.
+
+    Returns the new end, and ``row_at``: −1 once the row has been put.
+    """
+    if 0 <= row_at <= stop:
+        # It may lie in what was taken out before.
+        at = max(row_at, piece)
+        end = _put_octets(buffer, start, piece, at, written_at, written, out, end)
+        target = out[end : end + len(row)]
+        for octet in range(len(target)):
+            target[octet] = row[octet]
+        end += len(row)
+        piece, row_at = at, NOWHERE
+    return _put_octets(buffer, start, piece, stop, written_at, written, out, end), row_at
+
+
+@inlined
+def _put_octets(
+    buffer: Octets,
+    start: int,
+    piece: int,
+    stop: int,
+    written_at: int,
+    written: Octets,
+    out: Octets,
+    end: int,
+) -> int:
+    source, target = buffer[start + piece : start + stop], out[end : end + stop - piece]
+    for octet in range(len(source)):
+        target[octet] = source[octet]
+    if written_at >= 0:
+        for octet in range(max(written_at, piece), min(written_at + len(written), stop)):
+            out[end + octet - piece] = written[octet - written_at]
+    return end + len(source)

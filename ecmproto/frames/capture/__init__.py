@@ -1,0 +1,28 @@
+"""Captures: streaming readers and writers for pcap and pcapng, frames in batches."""
+
+from ecmproto.frames.capture.batch import Batch, Block, Interface, RecordFormat, linktype_name
+from ecmproto.frames.capture.copier import CaptureCopier, format_of
+from ecmproto.frames.capture.pcapng import comments, exact_times
+from ecmproto.frames.capture.reader import CaptureReader, open_capture
+from ecmproto.frames.capture.several import open_captures
+from ecmproto.frames.capture.writer import PcapngWriter, PcapWriter, RecordBuilder, Sink, open_sink
+
+__all__ = [
+    "Batch",
+    "Block",
+    "CaptureCopier",
+    "CaptureReader",
+    "Interface",
+    "PcapWriter",
+    "PcapngWriter",
+    "RecordBuilder",
+    "RecordFormat",
+    "Sink",
+    "comments",
+    "exact_times",
+    "format_of",
+    "linktype_name",
+    "open_capture",
+    "open_captures",
+    "open_sink",
+]

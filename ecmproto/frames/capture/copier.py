@@ -1,0 +1,189 @@
+"""Copying captures: records and blocks as they stand within a format, converted between the two."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePath
+from types import TracebackType
+
+import numpy as np
+
+from ecmproto.errors import OutputError
+from ecmproto.frames.capture.batch import (
+    ETHERNET,
+    INTERFACE_DESCRIPTION,
+    SECTION_HEADER,
+    Batch,
+    Block,
+    Format,
+    linktype_name,
+)
+from ecmproto.frames.capture.pcapng import comments
+from ecmproto.frames.capture.reader import CaptureReader
+from ecmproto.frames.capture.writer import SNAPLEN, PcapngWriter, PcapWriter, open_sink, packet_block
+
+_SUFFIXES: dict[str, Format] = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
+
+
+def format_of(path: str | os.PathLike[str], otherwise: Format) -> Format:
+    """Return the format that a file's name asks for (.gz and .zst aside), or ``otherwise``."""
+    suffixes = [suffix for suffix in PurePath(path).suffixes if suffix not in (".gz", ".zst")]
+    return _SUFFIXES.get(suffixes[-1].lower(), otherwise) if suffixes else otherwise
+
+
+class CaptureCopier:
+    """Writes what ``reader`` gives, or a selection of it, to ``path``.
+
+    Within a format nothing is rebuilt: pcap keeps the header and the records, pcapng every block (give it
+    all of ``reader.items()``, batches possibly narrowed by ``select``).  A section length is replaced by
+    "unknown", since a selection changes it.  Between the formats frames are rebuilt in nanoseconds;
+    ``warnings`` says what was lost.  The format is ``format``, else what the name
+    asks for, else the reader's.
+
+    Raises OutputError when ``path`` cannot be written, from ``write`` also for frames of several link types
+    on the way to pcap.
+    """
+
+    def __init__(
+        self,
+        reader: CaptureReader,
+        path: str | os.PathLike[str],
+        *,
+        format: Format | None = None,
+        force: bool = False,
+    ) -> None:
+        self.format: Format = format or format_of(path, reader.format)
+        self.warnings: list[str] = []
+        self._reader = reader
+        self._path = os.fspath(path)
+        self._sink = open_sink(path, force=force)
+        self._sections = 0
+        self._pcap: PcapWriter | None = None
+        self._linktype = ETHERNET
+        self._pcapng: PcapngWriter | None = None
+        if self.format == "pcapng":
+            same = reader.format == "pcapng"
+            self._pcapng = PcapngWriter(self._sink, interfaces=reader.interfaces, bare=same)
+            if same:
+                # the blocks that describe them are copied
+                self._pcapng.interfaces = reader.interfaces
+        elif reader.header is not None:
+            self._pcap = PcapWriter(self._sink, header=reader.header)
+
+    @property
+    def frames(self) -> int:
+        """How many frames were written."""
+        writer = self._pcap or self._pcapng
+        return writer.frames if writer else 0
+
+    @property
+    def partial(self) -> str:
+        """Where the output stays if it was not finished; empty once it was."""
+        return self._sink.partial
+
+    def write(self, item: Batch | Block) -> None:
+        """Write the frames of a batch, or a block."""
+        if isinstance(item, Block):
+            self._write_block(item)
+        elif self.format == self._reader.format:
+            self._write_records(item)
+        elif self._pcapng is not None:
+            self._pcapng.write_batch(item)
+        elif len(item):
+            self._convert_to_pcap(item)
+
+    def flush(self) -> None:
+        """Push out what was written: the file can be read that far, whatever becomes of this process."""
+        self._sink.flush()
+
+    def insert(self, octets: bytes, *, time_ns: int, interface: int, comment: str = "") -> None:
+        """Write a frame that the reader did not give, behind those it gave so far.
+
+        ``interface`` is one of the reader's; the time is written in that interface's ticks, the first one
+        not before ``time_ns``.  ``comment`` is left out of pcap, which has no place for it.
+        """
+        if self._pcap is not None:
+            self._pcap.write_frame(octets, time_ns)
+        elif self._pcapng is not None and self.format != self._reader.format:
+            self._pcapng.write_frame(octets, time_ns, interface=interface, comment=comment or None)
+        elif self._pcapng is not None:
+            described = self._reader.interfaces[interface]
+            block = packet_block(octets, described, self._reader.byte_order, time_ns=time_ns, comment=comment)
+            self._pcapng.write_block(block)
+            self._pcapng.frames += 1
+
+    def _write_block(self, block: Block) -> None:
+        if self._pcapng is not None:
+            self._sections += block.kind == SECTION_HEADER
+            self._pcapng.write_block(_open_ended(block))
+        elif block.kind not in (SECTION_HEADER, INTERFACE_DESCRIPTION):
+            self._warn(f"blocks of type {block.name} are lost: pcap has no place for them")
+
+    def _write_records(self, batch: Batch) -> None:
+        if self._pcapng is not None and not self._sections:
+            raise self._refusal("the section header in front of the frames (copy reader.items())", "frames")
+        writer = self._pcap or self._pcapng
+        assert writer is not None  # one of them is there from the start within a format
+        if batch.records is None:
+            writer.write_batch(batch)
+        else:
+            writer.write_records(batch)
+
+    def _convert_to_pcap(self, batch: Batch) -> None:
+        used = [self._reader.interfaces[i] for i in np.unique(batch.interface).tolist()]
+        if self._pcap is None:
+            self._linktype = used[0].linktype
+            same = {interface.fcs_octets for interface in used}
+            fcs = same.pop() if len(same) == 1 else 0
+            snaplen = max(SNAPLEN, *(interface.snaplen for interface in used))
+            self._pcap = PcapWriter(self._sink, linktype=self._linktype, snaplen=snaplen, fcs_octets=fcs)
+        other = next((i.linktype for i in used if i.linktype != self._linktype), None)
+        if other is not None:
+            needed = f"frames of one link type ({linktype_name(self._linktype)}) in a pcap file"
+            raise self._refusal(needed, f"{linktype_name(other)}; write pcapng instead")
+        self._note_losses(batch)
+        self._pcap.write_batch(batch)
+
+    def _note_losses(self, batch: Batch) -> None:
+        if batch.timed is not None and not batch.timed.all():
+            self._warn("frames of simple packet blocks have no time: they are written at 0")
+        if len(self._reader.interfaces) > 1:
+            self._warn("which interface a frame came from is lost: pcap has one")
+        captured = batch.captured + 3 & ~np.int64(3)
+        optioned = np.flatnonzero(batch.record_length > captured + 32)
+        if any(comments(batch, i) for i in optioned[:1000].tolist()):
+            self._warn("comments are lost: pcap has no place for them")
+        elif len(optioned):
+            self._warn("options of frames are lost: pcap has no place for them")
+
+    def _warn(self, warning: str) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    def _refusal(self, needed: str, got: str) -> OutputError:
+        return OutputError(path=self._path, needed=needed, got=got)
+
+    def close(self) -> None:
+        """Finish the copy and give it its final name."""
+        if self._pcap is None and self._pcapng is None:  # no frame came by: still a capture
+            interfaces = self._reader.interfaces
+            self._pcap = PcapWriter(self._sink, linktype=interfaces[0].linktype if interfaces else ETHERNET)
+        self._sink.commit()
+
+    def __enter__(self) -> CaptureCopier:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._sink.abandon(error)
+
+
+def _open_ended(block: Block) -> bytes:
+    """Return the block's octets, with the length of a section header's section left open."""
+    if block.kind != SECTION_HEADER:
+        return block.octets
+    return block.octets[:16] + b"\xff" * 8 + block.octets[24:]

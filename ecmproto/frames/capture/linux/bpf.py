@@ -1,0 +1,299 @@
+"""Classic BPF, the programs by which the kernel drops or cuts frames before a socket gets them.
+
+A program sees a frame as the kernel holds it: with its outermost VLAN tag taken out where the kernel took
+it out, told by the ancillary values then (linux/filter.h).
+
+`program_of` makes the program that takes the frames of which a condition holds.  A condition on octets that a
+frame does not have does not hold (BPF itself would drop the frame at once).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_INSTRUCTIONS = 4096
+"""BPF_MAXINSNS."""
+
+MAX_CUT_OCTETS = 0x40000
+"""As much as never cuts a frame; also the snap length of captures that want whole frames."""
+
+LOAD_WORD, LOAD_HALF, LOAD_BYTE, LOAD_LENGTH = 0x20, 0x28, 0x30, 0x80
+AND, ADD, SUBTRACT = 0x54, 0x04, 0x14
+JUMP, JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST, JUMP_SET = 0x05, 0x15, 0x25, 0x35, 0x45
+RETURN = 0x06
+
+_ANCILLARY = 0xFFFFF000
+PACKET_TYPE = _ANCILLARY + 4
+"""LOAD_BYTE: where the frame is going; `OUTGOING` for one that this machine sends."""
+OUTGOING = 4
+VLAN_TCI = _ANCILLARY + 44
+"""LOAD_WORD: the VLAN tag's control information, of a tag that the kernel took out."""
+VLAN_PRESENT = _ANCILLARY + 48
+"""LOAD_WORD: whether the kernel took one out."""
+VLAN_TPID = _ANCILLARY + 60
+"""LOAD_WORD: its EtherType."""
+
+
+class Instruction(NamedTuple):
+    """One instruction (struct sock_filter): jumps are relative to the next instruction."""
+
+    code: int
+    if_true: int = 0
+    if_false: int = 0
+    value: int = 0
+
+
+def cut_at(octets: int) -> tuple[Instruction, ...]:
+    """Return the program that takes every frame and cuts it at ``octets``."""
+    return (Instruction(RETURN, value=octets),)
+
+
+def cut(program: Sequence[Instruction], octets: int) -> tuple[Instruction, ...]:
+    """Return ``program`` with the frames that it takes cut at ``octets``."""
+    return tuple(
+        each._replace(value=min(each.value, octets)) if each.code == RETURN else each for each in program
+    )
+
+
+def without_outgoing(program: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """Return the program that drops what this machine sends and does as ``program`` with all else."""
+    head = (
+        Instruction(LOAD_BYTE, value=PACKET_TYPE),
+        Instruction(JUMP_EQUAL, if_false=1, value=OUTGOING),
+        Instruction(RETURN, value=0),
+    )
+    return (*head, *program)
+
+
+def packed(program: Sequence[Instruction]) -> tuple[NDArray[np.uint8], bytes]:
+    """Return a program's octets and the struct sock_fprog that points at them; keep the first alive."""
+    octets = np.frombuffer(b"".join(struct.pack("=HBBI", *each) for each in program), dtype=np.uint8)
+    return octets, struct.pack("@HP", len(program), octets.ctypes.data)
+
+
+_LOADS = {1: LOAD_BYTE, 2: LOAD_HALF, 4: LOAD_WORD}
+_CLASS, _JUMPS = 7, 5
+_LARGEST = (1 << 32) - 1
+_FARTHEST = 255
+"""How far a conditional jump reaches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A number of a frame: ``octets`` (1, 2 or 4) at ``place``, of which ``mask`` tells the bits.
+
+    Places from `capture.linux.bpf.VLAN_TCI` and so on are what the kernel keeps beside the frame.
+    With ``length`` it is the frame's length as the kernel holds it.
+    """
+
+    place: int = 0
+    octets: int = 4
+    mask: int | None = None
+    length: bool = False
+
+    @property
+    def beside(self) -> bool:
+        """Whether the kernel keeps it beside the frame."""
+        return self.place >= 1 << 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The value equals or exceeds one of the numbers: ``code`` is a conditional jump."""
+
+    value: Value
+    code: int
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """All of them hold; with none, every frame is taken."""
+
+    parts: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Disjunction:
+    """One of them holds; with none, no frame is taken."""
+
+    parts: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """It does not hold."""
+
+    part: Condition
+
+
+Condition: TypeAlias = Check | Conjunction | Disjunction | Inverse
+ALWAYS, NEVER = Conjunction(), Disjunction()
+
+
+def equal(value: Value, *numbers: int) -> Condition:
+    """The value is one of ``numbers``."""
+    possible = tuple(sorted(number for number in numbers if 0 <= number <= _LARGEST))
+    return Check(value=value, code=JUMP_EQUAL, numbers=possible) if possible else NEVER
+
+
+def above(value: Value, number: int) -> Condition:
+    """The value is greater than ``number``."""
+    if not 0 <= number <= _LARGEST:
+        return ALWAYS if number < 0 else NEVER
+    return Check(value=value, code=JUMP_GREATER, numbers=(number,))
+
+
+def at_least(value: Value, number: int) -> Condition:
+    """The value is ``number`` or greater."""
+    return above(value, number - 1)
+
+
+def all_of(*parts: Condition) -> Condition:
+    """All of them, without those that say nothing."""
+    told = tuple(part for part in parts if part != ALWAYS)
+    return NEVER if NEVER in told else told[0] if len(told) == 1 else Conjunction(told)
+
+
+def any_of(*parts: Condition) -> Condition:
+    """One of them, without those that say nothing."""
+    told = tuple(part for part in parts if part != NEVER)
+    return ALWAYS if ALWAYS in told else told[0] if len(told) == 1 else Disjunction(told)
+
+
+def inverse(part: Condition) -> Condition:
+    """The opposite."""
+    if isinstance(part, Inverse):
+        return part.part
+    return NEVER if part == ALWAYS else ALWAYS if part == NEVER else Inverse(part)
+
+
+def program_of(condition: Condition) -> tuple[Instruction, ...]:
+    """Return the program that takes whole frames of which ``condition`` holds.
+
+    None at all where every frame is taken, or where the program would be too long for the kernel.
+    """
+    if condition == ALWAYS:
+        return ()
+    writer = _Assembler()
+    taken, dropped = writer.label(), writer.label()
+    writer.write(condition, taken, dropped)
+    writer.place(taken)
+    writer.add(RETURN, MAX_CUT_OCTETS)
+    writer.place(dropped)
+    writer.add(RETURN, 0)
+    return writer.assembled()
+
+
+@dataclass(slots=True)
+class _Symbolic:
+    """An instruction whose jumps are labels; -1 goes on with the next one."""
+
+    code: int
+    value: int
+    labels: tuple[int, int] = (-1, -1)
+
+
+class _Assembler:
+    """Writes instructions with labels, then puts distances in their place."""
+
+    def __init__(self) -> None:
+        self._written: list[_Symbolic] = []
+        self._places: list[int] = []
+
+    def label(self) -> int:
+        self._places.append(-1)
+        return len(self._places) - 1
+
+    def place(self, label: int) -> None:
+        self._places[label] = len(self._written)
+
+    def add(self, code: int, value: int, if_true: int = -1, if_false: int = -1) -> None:
+        self._written.append(_Symbolic(code, value, (if_true, if_false)))
+
+    def write(self, condition: Condition, taken: int, dropped: int) -> None:
+        """Write what goes to ``taken`` where the condition holds and to ``dropped`` where it does not."""
+        match condition:
+            case Check():
+                self._check(condition, taken, dropped)
+            case Inverse(part=part):
+                self.write(part, dropped, taken)
+            case Conjunction(parts=parts):
+                self._chain(parts, taken, dropped, held=True)
+            case Disjunction(parts=parts):
+                self._chain(parts, taken, dropped, held=False)
+
+    def _chain(self, parts: tuple[Condition, ...], taken: int, dropped: int, *, held: bool) -> None:
+        """Write parts of which each but the last goes on with the next one, where it holds or does not."""
+        for part in parts:
+            following = self.label()
+            self.write(part, *((following, dropped) if held else (taken, following)))
+            self.place(following)
+        self._jump(taken if held else dropped)
+
+    def _jump(self, label: int) -> None:
+        # a jump's distance has 32 bits, but its label is resolved like the others'
+        self.add(JUMP, 0, label)
+
+    def _check(self, check: Check, taken: int, dropped: int) -> None:
+        value = check.value
+        if value.length:
+            self.add(LOAD_LENGTH, 0)
+        else:
+            if not value.beside:
+                self.add(LOAD_LENGTH, 0)
+                self.add(JUMP_AT_LEAST, value.place + value.octets, -1, dropped)
+            self.add(_LOADS[value.octets], value.place)
+        if value.mask is not None:
+            self.add(AND, value.mask)
+        *others, last = check.numbers
+        for number in others:
+            self.add(check.code, number, taken)
+        self.add(check.code, last, taken, dropped)
+
+    def assembled(self) -> tuple[Instruction, ...]:
+        """Return the instructions with distances; none where they are too many.
+
+        A conditional jump that reaches too far becomes one over two jumps that have no limit.
+        """
+        written = self._written
+        long = [False] * len(written)
+        while True:
+            starts = [*accumulate((3 if far else 1 for far in long), initial=0)]
+            targets = [
+                [starts[self._places[label]] if label >= 0 else starts[at + 1] for label in each.labels]
+                for at, each in enumerate(written)
+            ]
+            found = [
+                each.code != JUMP and max(goes) - starts[at] - 1 > _FARTHEST
+                for at, (each, goes) in enumerate(zip(written, targets, strict=True))
+            ]
+            if all(was or not far for was, far in zip(long, found, strict=True)):
+                break
+            long = [was or far for was, far in zip(long, found, strict=True)]
+        program: list[Instruction] = []
+        for each, goes, far in zip(written, targets, long, strict=True):
+            program += _resolved(each, goes, len(program), far)
+        return tuple(program) if len(program) <= MAX_INSTRUCTIONS else ()
+
+
+def _resolved(each: _Symbolic, targets: list[int], at: int, far: bool) -> Iterator[Instruction]:
+    """Yield the instructions that stand for one, the first of which is number ``at``."""
+    if_true, if_false = targets
+    if each.code == JUMP:
+        yield Instruction(JUMP, value=if_true - at - 1)
+    elif far:
+        yield Instruction(each.code, 0, 1, each.value)
+        yield Instruction(JUMP, value=if_true - at - 2)
+        yield Instruction(JUMP, value=if_false - at - 3)
+    elif each.code & _CLASS == _JUMPS:
+        yield Instruction(each.code, if_true - at - 1, if_false - at - 1, each.value)
+    else:
+        yield Instruction(each.code, value=each.value)

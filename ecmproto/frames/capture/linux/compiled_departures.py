@@ -1,0 +1,109 @@
+"""`capture.linux.departures.depart` compiled: the same text, with system calls made by their names.
+
+It runs without the interpreter's lock, so that another thread can read what is to be sent next.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numba.core import types
+from numpy.typing import NDArray
+
+from ecmproto.frames.capture.linux import departures
+from ecmproto.frames.capture.linux.departures import DepartureState
+from ecmproto.frames.capture.linux.packet_socket import MESSAGE
+from ecmproto.frames.capture.linux.wires import (
+    CLOCK_MONOTONIC,
+    DONTWAIT,
+    clock_gettime,
+    external,
+    last_error,
+    sendmmsg,
+)
+from ecmproto.kernels.kernel import compiled, inlined, released
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Struct
+from ecmproto.units import NS_PER_S
+
+_ABSOLUTE = 1
+"""TIMER_ABSTIME."""
+_MESSAGE_OCTETS = MESSAGE.itemsize
+_clock_nanosleep = external(
+    "clock_nanosleep", types.int32, types.int32, types.int32, types.int64, types.int64
+)
+
+
+class LineFacts:
+    """A socket and addresses; a record (``kernels.record``)."""
+
+    descriptor: int
+    messages_at: int
+    moment_at: int
+
+
+class Line(Struct):
+    """What frames leave by: a socket, and the messages that are at hand for it (struct mmsghdr)."""
+
+    facts: LineFacts
+    moment: NDArray[np.int64]
+
+
+def new_line(descriptor: int) -> Line:
+    """Return a line of a socket; ``facts.messages_at`` is still to be set."""
+    line = Line(new_record(LineFacts), np.zeros(2, np.int64))
+    line.facts.descriptor, line.facts.moment_at = descriptor, line.moment.ctypes.data
+    return line
+
+
+def as_record(state: DepartureState) -> Any:
+    """Return the state as compiled code takes it."""
+    record: Any = new_record(DepartureState)
+    for name in record.dtype.names:
+        setattr(record, name, getattr(state, name))
+    return record
+
+
+@inlined
+def clock_ns(line: Line) -> int:
+    """Return the time of the monotonic clock."""
+    clock_gettime(CLOCK_MONOTONIC, line.facts.moment_at)
+    return int(line.moment[0] * NS_PER_S + line.moment[1])
+
+
+@compiled
+def nap(line: Line, until_ns: int) -> bool:
+    """Sleep until the clock says ``until_ns``; return False where something ended it before."""
+    line.moment[0], line.moment[1] = until_ns // NS_PER_S, until_ns % NS_PER_S
+    return bool(_clock_nanosleep(CLOCK_MONOTONIC, _ABSOLUTE, line.facts.moment_at, 0) == 0)
+
+
+@compiled
+def transmit(line: Line, state: DepartureState, count: int) -> int:
+    """Send so many of the frames at hand; return how many were taken, with ``state.error`` if not all."""
+    facts, state.error, taken = line.facts, 0, 0
+    while taken < count:
+        messages_at = facts.messages_at + (state.position + taken) * _MESSAGE_OCTETS
+        done = int(sendmmsg(facts.descriptor, messages_at, count - taken, DONTWAIT))
+        if done <= 0:
+            state.error = int(last_error()[0])
+            break
+        taken += done
+    return taken
+
+
+def compiled_text(**names: Any) -> Any:
+    """Return `depart`'s text compiled, where ``names`` stand for other things than in `departures`."""
+    text: Any = FunctionType(departures.depart.__code__, {**vars(departures), **names}, "depart")
+    return released(text)
+
+
+count_ns = inlined(departures.count_ns)
+count_gap = inlined(departures.count_gap)
+renewed_ns = inlined(departures.renewed_ns)
+depart = compiled_text(
+    clock_ns=clock_ns, nap=nap, transmit=transmit,
+    count_ns=count_ns, count_gap=count_gap, renewed_ns=renewed_ns,
+)  # fmt: skip

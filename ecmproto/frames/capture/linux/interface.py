@@ -1,0 +1,250 @@
+"""A network interface: whether it is there, what it can carry, and what its driver says and lets be set.
+
+Questions to the driver are those of linux/ethtool.h.  An interface that does not know one, as many virtual
+ones do, gives None.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ecmproto.errors import InterfaceError
+from ecmproto.frames.capture.batch import ETHERNET, RAW_IP
+
+ADDRESSES_OCTETS = 12
+"""Both MAC addresses of a frame."""
+ETHERNET_HEADER_OCTETS = 14
+TAG_OCTETS = 4
+_SIOCGIFFLAGS, _SIOCGIFMTU, _SIOCGIFHWADDR = 0x8913, 0x8921, 0x8927
+_SIOCSIFMTU = 0x8922
+_IFF_UP, _IFF_RUNNING = 1, 1 << 6
+_NAME_OCTETS = 16
+_REQUEST_OCTETS = 40
+_LINKTYPES = {1: ETHERNET, 772: ETHERNET, 512: RAW_IP, 768: RAW_IP, 769: RAW_IP, 776: RAW_IP, 65534: RAW_IP}
+"""ARPHRD numbers: Ethernet and loopback; PPP, tunnels and what has no header."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceFacts:
+    """The facts of an interface as the kernel has them now.
+
+    ``linktype`` is what its frames begin with, -1 where this project does not know it.  ``mtu_octets``
+    counts what follows the Ethernet header.  ``up`` is the administrative state, ``running`` says that
+    there is a link too.
+    """
+
+    name: str
+    index: int
+    linktype: int
+    mtu_octets: int
+    address: bytes
+    up: bool
+    running: bool
+
+    @property
+    def longest_octets(self) -> int:
+        """The longest frame without FCS that may be sent; one with a C-TAG may have 4 octets more."""
+        return self.mtu_octets + (ETHERNET_HEADER_OCTETS if self.linktype == ETHERNET else 0)
+
+    @property
+    def longest_tagged_octets(self) -> int:
+        """The longest frame that may be sent whose first tag is a C-TAG (as packet(7) counts)."""
+        return self.longest_octets + TAG_OCTETS
+
+
+def interface_names() -> list[str]:
+    """Return the names of the interfaces in this network namespace."""
+    return [name for _, name in socket.if_nameindex()]
+
+
+def interface_facts(name: str) -> InterfaceFacts:
+    """Return the facts of the interface ``name``; InterfaceError when it is not there."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            index = socket.if_nametoindex(name)
+            flags = struct.unpack_from("=H", _ask(asked, _SIOCGIFFLAGS, name))[0]
+            mtu = struct.unpack_from("=i", _ask(asked, _SIOCGIFMTU, name))[0]
+            hardware, address = struct.unpack_from("=H6s", _ask(asked, _SIOCGIFHWADDR, name))
+    except (OSError, ValueError) as error:
+        if not isinstance(error, OSError) or error.errno in (None, errno.ENODEV, errno.ENXIO):
+            raise missing(name, interface_names()) from None
+        raise InterfaceError(interface=name, needed="to be asked about", got=str(error.strerror)) from error
+    return InterfaceFacts(
+        name=name, index=index, linktype=_LINKTYPES.get(hardware, -1), mtu_octets=mtu, address=address,
+        up=bool(flags & _IFF_UP), running=bool(flags & _IFF_RUNNING),
+    )  # fmt: skip
+
+
+def set_mtu(name: str, mtu_octets: int) -> None:
+    """Set the MTU of an interface; InterfaceError where the driver or the process may not."""
+    request = struct.pack("16si20x", os.fsencode(name), mtu_octets)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            fcntl.ioctl(asked.fileno(), _SIOCSIFMTU, request)
+        except OSError as error:
+            denied = isinstance(error, PermissionError)
+            got = "a process without CAP_NET_ADMIN" if denied else str(error.strerror)
+            raise InterfaceError(interface=name, needed=f"an MTU of {mtu_octets}", got=got) from error
+
+
+def _ask(asked: socket.socket, request: int, name: str) -> bytes:
+    """Return the octets that an interface ioctl puts behind the name in struct ifreq."""
+    octets = struct.pack(f"{_REQUEST_OCTETS}s", os.fsencode(name))
+    return fcntl.ioctl(asked.fileno(), request, octets)[_NAME_OCTETS:]
+
+
+def missing(name: str, names: Iterable[str]) -> InterfaceError:
+    """Return the error for an interface that is not there, with the nearest of those that are."""
+    import difflib
+
+    known = list(names)
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}" if known else ""
+    return InterfaceError(
+        interface=name,
+        needed="a network interface",
+        got="none of that name",
+        hint=hint,
+        remedy="ip -brief link lists interfaces; those of a namespace: ip netns exec NAME ecmproto …",
+    )
+
+
+# ioctls and structures of linux/ethtool.h
+_SIOCETHTOOL = 0x8946
+_GSET, _GDRVINFO, _GPAUSEPARAM, _GSTRINGS, _GSTATS = 0x01, 0x03, 0x12, 0x1B, 0x1D
+_SETTINGS_OCTETS, _DRIVER_OCTETS, _PAUSE_OCTETS, _STRING_OCTETS = 44, 196, 16, 32
+_SPEED_AT, _SPEED_HIGH_AT, _STATISTICS_COUNT_AT = 12, 28, 180
+_ETH_SS_STATS = 1
+_SPEED_UNKNOWN = (0, 0xFFFF, 0xFFFFFFFF)
+_NO_MORE_STATISTICS = 65_536
+_GFLAGS, _SFLAGS = 0x25, 0x26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offload:
+    """Work that a card or driver does in the kernel's place; ``keyword`` is ethtool's for it."""
+
+    keyword: str
+    title: str
+    ask: int
+    set: int
+    flag: int = 0
+    """The bit, where the question is for flags."""
+
+
+OFFLOADS = (
+    Offload(keyword="tso", title="TCP segmentation offload", ask=0x1E, set=0x1F),
+    Offload(keyword="gso", title="generic segmentation offload", ask=0x23, set=0x24),
+    Offload(keyword="gro", title="generic receive offload", ask=0x2B, set=0x2C),
+    Offload(keyword="lro", title="large receive offload", ask=_GFLAGS, set=_SFLAGS, flag=1 << 15),
+    Offload(keyword="tx", title="transmit checksumming", ask=0x16, set=0x17),
+    Offload(keyword="rx", title="receive checksumming", ask=0x14, set=0x15),
+    Offload(keyword="rxvlan", title="VLAN stripping", ask=_GFLAGS, set=_SFLAGS, flag=1 << 8),
+    Offload(keyword="txvlan", title="VLAN insertion", ask=_GFLAGS, set=_SFLAGS, flag=1 << 7),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowControl:
+    """Whether an interface negotiates PAUSE, obeys it (``receive``) and sends it (``transmit``)."""
+
+    negotiated: bool
+    receive: bool
+    transmit: bool
+
+
+def speed_bps(interface: str) -> int | None:
+    """Return the link's speed."""
+    told = _ask_driver(interface, struct.pack("=I", _GSET).ljust(_SETTINGS_OCTETS, b"\0"))
+    if told is None:
+        return None
+    low, high = (
+        struct.unpack_from("=H", told, _SPEED_AT)[0],
+        struct.unpack_from("=H", told, _SPEED_HIGH_AT)[0],
+    )
+    speed: int = high << 16 | low
+    return None if speed in _SPEED_UNKNOWN else speed * 10**6
+
+
+def driver(interface: str) -> str | None:
+    """Return the driver's name."""
+    told = _ask_driver(interface, struct.pack("=I", _GDRVINFO).ljust(_DRIVER_OCTETS, b"\0"))
+    return None if told is None else _driver_text(told[4:36])
+
+
+def flow_control(interface: str) -> FlowControl | None:
+    """Return whether the interface takes part in PAUSE."""
+    told = _ask_driver(interface, struct.pack("=I", _GPAUSEPARAM).ljust(_PAUSE_OCTETS, b"\0"))
+    if told is None:
+        return None
+    negotiated, receive, transmit = struct.unpack_from("=III", told, 4)
+    return FlowControl(negotiated=bool(negotiated), receive=bool(receive), transmit=bool(transmit))
+
+
+def is_on(interface: str, offload: Offload) -> bool | None:
+    """Return whether an offload is on."""
+    told = _ask_driver(interface, struct.pack("=II", offload.ask, 0))
+    if told is None:
+        return None
+    value: int = struct.unpack_from("=I", told, 4)[0]
+    return bool(value & offload.flag if offload.flag else value)
+
+
+def switch_off(interface: str, offload: Offload) -> None:
+    """Switch an offload off; InterfaceError where the driver or the process may not."""
+    value = 0
+    if offload.flag:
+        told = _ask_driver(interface, struct.pack("=II", offload.ask, 0))
+        value = struct.unpack_from("=I", told, 4)[0] & ~offload.flag if told else 0
+    try:
+        _call_driver(interface, struct.pack("=II", offload.set, value))
+    except OSError as error:
+        raise _not_set(interface, f"{offload.title} off", error) from error
+
+
+def driver_statistics(interface: str) -> dict[str, int]:
+    """Return the driver's own counters by name; none where it has none."""
+    told = _ask_driver(interface, struct.pack("=I", _GDRVINFO).ljust(_DRIVER_OCTETS, b"\0"))
+    count: int = struct.unpack_from("=I", told, _STATISTICS_COUNT_AT)[0] if told else 0
+    if not 0 < count <= _NO_MORE_STATISTICS:
+        return {}
+    names = _ask_driver(
+        interface, struct.pack("=III", _GSTRINGS, _ETH_SS_STATS, count) + bytes(count * _STRING_OCTETS)
+    )
+    values = _ask_driver(interface, struct.pack("=II", _GSTATS, count) + bytes(8 * count))
+    if names is None or values is None:
+        return {}
+    texts = [_driver_text(names[12 + _STRING_OCTETS * i :][:_STRING_OCTETS]) for i in range(count)]
+    return dict(zip(texts, struct.unpack_from(f"={count}Q", values, 8), strict=True))
+
+
+def _driver_text(octets: bytes) -> str:
+    return octets.partition(b"\0")[0].decode("ascii", "replace")
+
+
+def _ask_driver(interface: str, question: bytes) -> bytes | None:
+    with suppress(OSError):
+        return _call_driver(interface, question)
+    return None
+
+
+def _call_driver(interface: str, question: bytes) -> bytes:
+    """Put a question to the driver and return what it made of it; OSError where it does not know it."""
+    buffer = ctypes.create_string_buffer(question, len(question))
+    request = struct.pack("16sP16x", os.fsencode(interface), ctypes.addressof(buffer))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        fcntl.ioctl(asked.fileno(), _SIOCETHTOOL, request)
+    return buffer.raw
+
+
+def _not_set(interface: str, needed: str, error: OSError) -> InterfaceError:
+    got = "a process without CAP_NET_ADMIN" if isinstance(error, PermissionError) else str(error.strerror)
+    return InterfaceError(interface=interface, needed=needed, got=got)

@@ -1,0 +1,330 @@
+"""Packet sockets (packet(7)): opened, bound to an interface, and set up.
+
+The constants and structures are those of linux/if_packet.h, linux/if_ether.h, asm-generic/socket.h and
+linux/net_tstamp.h; two system calls, sendmmsg(2) and recvmmsg(2), are not in Python's own socket module.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import functools
+import os
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import InterfaceError
+from ecmproto.frames.capture.batch import ETHERNET, RAW_IP
+from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS, Instruction, cut_at, packed, without_outgoing
+from ecmproto.frames.capture.linux.interface import InterfaceFacts, interface_facts, interface_names, missing
+
+ETH_P_ALL = 3
+C_TAG = 0x8100
+
+SOL_PACKET = 263
+PACKET_ADD_MEMBERSHIP = 1
+PACKET_RX_RING = 5
+PACKET_STATISTICS = 6
+PACKET_AUXDATA = 8
+PACKET_VERSION = 10
+PACKET_RESERVE = 12
+PACKET_TIMESTAMP = 17
+PACKET_QDISC_BYPASS = 20
+PACKET_IGNORE_OUTGOING = 23
+PACKET_MR_PROMISC = 1
+TPACKET_V2, TPACKET_V3 = 1, 2
+
+SO_ATTACH_FILTER = 26
+SO_RCVBUFFORCE = 33
+SO_TIMESTAMPNS = 35
+"""The option, and the type of the control message that carries the time (with the kernel's own long)."""
+SOF_TIMESTAMPING_RAW_HARDWARE = 1 << 6
+
+TP_STATUS_KERNEL = 0
+TP_STATUS_USER = 1
+TP_STATUS_VLAN_VALID = 1 << 4
+TP_STATUS_VLAN_TPID_VALID = 1 << 6
+TP_STATUS_TS_RAW_HARDWARE = 1 << 31
+
+# Fields of a ring's block, and of the header of a frame in it, as indices of 32-bit words.
+BLOCK_STATUS, BLOCK_FRAMES, BLOCK_FIRST, BLOCK_USED = 2, 3, 4, 5
+FRAME_NEXT, FRAME_SECONDS, FRAME_NS, FRAME_CAPTURED, FRAME_ORIGINAL, FRAME_STATUS, FRAME_PLACES = range(7)
+FRAME_TCI, FRAME_TPID = 8, 9
+
+AUXDATA_STATUS, AUXDATA_ORIGINAL, AUXDATA_TAG = 0, 1, 4
+"""Words of struct tpacket_auxdata; the last holds tp_vlan_tci and tp_vlan_tpid."""
+
+SLOT_HEADER = np.dtype(
+    [
+        ("status", np.uint32),
+        ("original", np.uint32),
+        ("captured", np.uint32),
+        ("mac", np.uint16),
+        ("net", np.uint16),
+        ("seconds", np.uint32),
+        ("ns", np.uint32),
+        ("tci", np.uint16),
+        ("tpid", np.uint16),
+        ("padding", np.uint32),
+    ]
+)
+"""struct tpacket2_hdr, at the beginning of each slot of a ring of version 2."""
+
+_POINTER = np.dtype(np.uintp)
+
+IOVEC = np.dtype([("base", _POINTER), ("octets", _POINTER)], align=True)
+"""struct iovec."""
+
+_MESSAGE = np.dtype(
+    [
+        ("name", _POINTER),
+        ("name_octets", np.uint32),
+        ("parts", _POINTER),
+        ("part_count", _POINTER),
+        ("control", _POINTER),
+        ("control_octets", _POINTER),
+        ("flags", np.int32),
+    ],
+    align=True,
+)
+MESSAGE = np.dtype([("header", _MESSAGE), ("octets", np.uint32)], align=True)
+"""struct mmsghdr: a struct msghdr, and how many octets were sent or received."""
+
+
+def message_array(count: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """Return ``count`` messages of one part each, and their parts (struct iovec), which they point at."""
+    messages, parts = np.zeros(count, dtype=MESSAGE), np.zeros(count, dtype=IOVEC)
+    steps = np.arange(count, dtype=np.uintp) * IOVEC.itemsize
+    messages["header"]["parts"] = parts.ctypes.data + steps
+    messages["header"]["part_count"] = 1
+    return messages, parts
+
+
+DOWN_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV})
+"""Errors of an interface that is down or gone."""
+
+REMEDY = (
+    "run it as root, or: sudo setpriv --inh-caps +net_raw,+net_admin --ambient-caps +net_raw,+net_admin "
+    "--reuid $USER --init-groups ecmproto …"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelCounts:
+    """Frames that the kernel had for a socket: delivered, and dropped for want of room.
+
+    Of those delivered, ``unread`` are in a ring and were not received yet.
+    """
+
+    received: int = 0
+    dropped: int = 0
+    unread: int = 0
+
+
+class PacketSocket:
+    """A packet socket on one interface; receives nothing until `bind`, so that it can be prepared before.
+
+    Raises InterfaceError where the interface is not there, is none with Ethernet or bare IP frames, or
+    where the process may not open packet sockets.
+    """
+
+    def __init__(self, interface: str) -> None:
+        self.facts: InterfaceFacts = interface_facts(interface)
+        if self.facts.linktype not in (ETHERNET, RAW_IP):
+            raise InterfaceError(
+                interface=interface,
+                needed="frames of Ethernet or bare IP",
+                got="an interface of another kind",
+            )
+        try:
+            # no protocol: a socket with one would receive from every interface until it is bound
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        except PermissionError as error:
+            raise not_permitted(interface) from error
+        except OSError as error:
+            got = error.strerror or str(error)
+            raise InterfaceError(interface=interface, needed="a packet socket", got=got) from error
+        self._received = 0
+        self._dropped = 0
+
+    def bind(self, protocol: int = ETH_P_ALL) -> None:
+        """Begin to receive; with protocol 0 the socket only sends."""
+        try:
+            self.socket.bind((self.facts.name, protocol))
+        except OSError as error:
+            self.socket.close()
+            if error.errno in (errno.ENODEV, errno.ENXIO):
+                raise missing(self.facts.name, interface_names()) from None
+            if error.errno != errno.ENETDOWN:
+                raise
+
+    def promiscuous(self) -> None:
+        """Receive frames to other stations too, for as long as the socket is open."""
+        request = struct.pack("=iHH8s", self.facts.index, PACKET_MR_PROMISC, 0, b"")
+        self.socket.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)
+
+    def ignore_outgoing(self) -> bool:
+        """Leave out frames that this machine sends itself; False where the kernel (before 4.20) cannot."""
+        return self._set(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+
+    def bypass_queues(self) -> bool:
+        """Hand frames to the driver past the queueing discipline; False where the kernel cannot."""
+        return self._set(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
+
+    def enlarge(self, octets: int) -> None:
+        """Ask for a receive buffer of ``octets``, beyond the system's bound where the process may."""
+        if not self._set(socket.SOL_SOCKET, SO_RCVBUFFORCE, octets // 2):
+            self._set(socket.SOL_SOCKET, socket.SO_RCVBUF, octets // 2)
+
+    def _set(self, level: int, option: int, value: int) -> bool:
+        with suppress(OSError):
+            self.socket.setsockopt(level, option, value)
+            return True
+        return False
+
+    def attach(self, program: Sequence[Instruction]) -> None:
+        """Attach a program that drops or cuts frames; OSError when the kernel does not accept it."""
+        octets, head = packed(program)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, head)
+        del octets  # the head points into it
+
+    def counts(self) -> KernelCounts:
+        """Return the kernel's counts since the socket was opened."""
+        # the kernel forgets what it told
+        given = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
+        packets, dropped = struct.unpack_from("=II", given)
+        # tp_packets counts those dropped too
+        self._received += packets - dropped
+        self._dropped += dropped
+        return KernelCounts(received=self._received, dropped=self._dropped)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the interface is not there any more: removed, or moved to another namespace."""
+        with suppress(OSError):
+            return not self.socket.getsockname()[0]
+        return True
+
+    def pending_error(self) -> int:
+        """Return the error that waits at the socket, and clear it; 0 without one."""
+        return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+    def vanished(self) -> InterfaceError:
+        """Return the error for an interface that went away."""
+        name = self.facts.name
+        return InterfaceError(interface=name, needed="the interface", got="its removal while it was in use")
+
+    def unexpected(self, error: OSError, needed: str) -> InterfaceError:
+        """Return the error for what else the kernel may say."""
+        got = os.strerror(error.errno) if error.errno else str(error)
+        return InterfaceError(interface=self.facts.name, needed=needed, got=got)
+
+    def close(self) -> None:
+        """Close the socket; the interface leaves promiscuous mode with its last user."""
+        self.socket.close()
+
+
+def not_permitted(interface: str) -> InterfaceError:
+    """Return the error of a process that may not open packet sockets."""
+    return InterfaceError(
+        interface=interface,
+        needed="the capability CAP_NET_RAW, to send and receive frames",
+        got="a process without it",
+        remedy=REMEDY,
+    )
+
+
+def open_receiving(
+    interface: str,
+    *,
+    promiscuous: bool,
+    outgoing: bool,
+    program: Sequence[Instruction],
+    prepare: Callable[[PacketSocket], None],
+) -> PacketSocket:
+    """Return a packet socket that receives from ``interface``; ``prepare`` is called before it does."""
+    opened = PacketSocket(interface)
+    try:
+        prepare(opened)
+        if not outgoing and not opened.ignore_outgoing():
+            program = without_outgoing(program or cut_at(MAX_CUT_OCTETS))
+        if program:
+            opened.attach(program)
+        if promiscuous:
+            opened.promiscuous()
+        opened.bind()
+    except BaseException as error:
+        opened.close()
+        if isinstance(error, OSError):
+            raise opened.unexpected(error, "a packet socket that receives") from error
+        raise
+    return opened
+
+
+def send_messages(descriptor: int, messages: int, count: int, flags: int) -> int:
+    """Send ``count`` messages (struct mmsghdr) from the address ``messages`` on; return how many were taken.
+
+    OSError where the kernel did not take the first of them (sendmmsg(2)).
+    """
+    return _checked(_libc().sendmmsg(descriptor, messages, count, flags))
+
+
+def receive_messages(descriptor: int, messages: int, count: int, flags: int) -> int:
+    """Receive up to ``count`` frames into the messages at the address ``messages``; return how many came.
+
+    OSError where none came (recvmmsg(2)).
+    """
+    return _checked(_libc().recvmmsg(descriptor, messages, count, flags, None))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+@functools.cache
+def _libc() -> Any:
+    library = ctypes.CDLL(None, use_errno=True)
+    number, address, size = ctypes.c_int, ctypes.c_void_p, ctypes.c_uint
+    library.sendmmsg.argtypes = [number, address, size, number]
+    library.recvmmsg.argtypes = [number, address, size, number, address]
+    return library
+
+
+_SIOCGHWTSTAMP = 0x89B1
+_FILTER_NONE, _FILTER_ALL = 0, 1
+_CONFIG_OCTETS = 12
+
+
+def use_hardware_clock(opened: PacketSocket) -> bool:
+    """Take the times of a ring from the card's clock if it stamps every frame; return whether it does.
+
+    Cards are told to by ``hwstamp_ctl -i IF -r 1``, which changes them for everyone, so it is not done here.
+    """
+    if _receive_filter(opened) != _FILTER_ALL:
+        return False
+    with suppress(OSError):
+        opened.socket.setsockopt(SOL_PACKET, PACKET_TIMESTAMP, SOF_TIMESTAMPING_RAW_HARDWARE)
+        return True
+    return False
+
+
+def _receive_filter(opened: PacketSocket) -> int:
+    """Return which frames the card stamps (struct hwtstamp_config); none where it cannot say."""
+    config = ctypes.create_string_buffer(_CONFIG_OCTETS)
+    request = struct.pack("16sP16x", os.fsencode(opened.facts.name), ctypes.addressof(config))
+    with suppress(OSError):
+        fcntl.ioctl(opened.socket.fileno(), _SIOCGHWTSTAMP, request)
+        receive: int = struct.unpack_from("=iii", config)[2]
+        return receive
+    return _FILTER_NONE

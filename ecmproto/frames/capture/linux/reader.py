@@ -1,0 +1,434 @@
+"""Reading an interface as one reads a file: batches, interfaces, warnings, and why it ended.
+
+Frames come by TPACKET_V3, a ring of blocks that the kernel fills and user space empties.  A block is copied
+out at once and given back, so the kernel never waits for whoever looks at the frames; the copy is the buffer
+of the batch.
+
+On the way in the kernel moves a frame's outermost VLAN tag into the packet's description, whether the network
+card did so or not: tags are put back within the copy, for which the kernel leaves room in front of each frame
+(PACKET_RESERVE).
+
+>>> with open_interface("eth0") as reader:
+...     for batch in reader:
+...         ...
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import select
+import struct
+import time
+from array import array
+from collections.abc import Hashable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import InterfaceGoneError, counted
+from ecmproto.frames.capture.batch import (
+    INTERFACE_STATISTICS,
+    Batch,
+    Block,
+    ByteOrder,
+    Format,
+    Int64,
+    Interface,
+    Octets,
+)
+from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS, Instruction, cut, cut_at
+from ecmproto.frames.capture.linux.interface import ADDRESSES_OCTETS, TAG_OCTETS, InterfaceFacts, speed_bps
+from ecmproto.frames.capture.linux.packet_socket import (
+    BLOCK_FIRST,
+    BLOCK_FRAMES,
+    BLOCK_STATUS,
+    BLOCK_USED,
+    C_TAG,
+    FRAME_CAPTURED,
+    FRAME_NS,
+    FRAME_ORIGINAL,
+    FRAME_PLACES,
+    FRAME_SECONDS,
+    FRAME_STATUS,
+    FRAME_TCI,
+    FRAME_TPID,
+    PACKET_RESERVE,
+    PACKET_RX_RING,
+    PACKET_VERSION,
+    SOL_PACKET,
+    TP_STATUS_KERNEL,
+    TP_STATUS_USER,
+    TP_STATUS_VLAN_TPID_VALID,
+    TP_STATUS_VLAN_VALID,
+    TPACKET_V3,
+    KernelCounts,
+    PacketSocket,
+    open_receiving,
+    use_hardware_clock,
+)
+from ecmproto.frames.capture.pcapng import build_options
+from ecmproto.frames.capture.reader import ParsedReader
+from ecmproto.frames.capture.source import Parser, Shortage, Source
+from ecmproto.frames.capture.writer import PcapngWriter, Sink
+from ecmproto.units import NS_PER_S
+
+BLOCK_OCTETS = 1 << 20
+RING_OCTETS = 64 << 20
+RETIRE_MS = 50
+"""After so long a block that is not full is handed over."""
+_FRAME_OCTETS = 2048
+"""The kernel checks the ring's shape by it; frames of any length follow one another in a block."""
+_LOOK_MS = 250
+"""How often a reader that waits looks whether it is to stop, or whether its interface is still there."""
+
+
+def open_interface(
+    interface: str,
+    *,
+    promiscuous: bool = True,
+    outgoing: bool = True,
+    snap_octets: int = MAX_CUT_OCTETS,
+    program: Sequence[Instruction] = (),
+    ring_octets: int = RING_OCTETS,
+    idle_batches: bool = False,
+) -> InterfaceReader:
+    """Begin to capture on ``interface`` and return its reader.
+
+    ``outgoing`` takes in the frames too that this machine sends there; ``snap_octets`` is the most of a frame
+    that is kept; ``program`` lets the kernel drop frames (`filter.prefilter` makes one of a display
+    filter); what is not read yet waits in a ring of ``ring_octets``.  ``idle_batches`` yields an empty batch
+    each quarter of a second without frames, for whoever has something else to do.
+    Times are the network card's where its clock stamps all frames, else the kernel's, in ns.
+    Raises InterfaceError when the interface is not there or may not be opened.
+    """
+    rings: list[Ring] = []
+    opened = open_receiving(
+        interface,
+        promiscuous=promiscuous,
+        outgoing=outgoing,
+        program=cut(program, snap_octets) if program else cut_at(snap_octets),
+        prepare=lambda each: rings.append(Ring(each, octets=ring_octets)),
+    )
+    live = _Live(opened, rings[0], snap_octets, idle_batches)
+    live.hardware_times = use_hardware_clock(opened)
+    return InterfaceReader(live)
+
+
+class InterfaceReader(ParsedReader):
+    """An interface being read, to its end where that comes: `stop`, or the interface's removal (`problem`).
+
+    To whoever copies or shows it, it is a pcapng capture with times in ns: `items` begins with the blocks
+    that describe it and ends with one of statistics_block.  While the interface is down it waits; that is in
+    ``warnings``, as is what the kernel dropped, once the end is reached.
+    """
+
+    def __init__(self, live: _Live) -> None:
+        self._live = live
+        super().__init__(live, live.facts.name)
+        self._pending += heading_blocks(live.interfaces[0])
+
+    @property
+    def facts(self) -> InterfaceFacts:
+        """The interface as it was when it was opened."""
+        return self._live.facts
+
+    @property
+    def hardware_times(self) -> bool:
+        """Whether times are those of the network card's clock."""
+        return self._live.hardware_times
+
+    @property
+    def octets_read(self) -> int:
+        """Octets of frames that were given so far."""
+        return self._live.octets
+
+    def items(self) -> Iterator[Batch | Block]:
+        """Yield the blocks that describe the capture, batches, and statistics_block at the end.
+
+        With ``idle_batches`` an empty batch comes when there was nothing for a while.
+        """
+        yield from super().items()
+        self._live.finish()
+        yield statistics_block(self._live.counts(), self._live.began_ns, time.time_ns(), self.frames)
+        if self._live.gone:
+            self.problem = InterfaceGoneError(
+                path=self.path, offset=self.octets_read, frame=self.frames,
+                needed="the interface", got="its removal while it was in use",
+            )  # fmt: skip
+
+    def counts(self) -> KernelCounts:
+        """Return how many frames the kernel delivered and how many it dropped for want of room."""
+        return self._live.counts()
+
+    def stop(self) -> None:
+        """End soon, with what arrived before; may be called by a signal's handler or another thread."""
+        self._live.stop()
+
+    def close(self) -> None:
+        """Stop receiving; batches already given stay valid."""
+        super().close()
+        self._live.close()
+
+
+class _Live:
+    """The parser of an interface: takes from the ring what the kernel put there, and waits for it."""
+
+    format: Format = "pcapng"
+    byte_order: ByteOrder = "little"
+    batch_frames: int = 0
+    """Of no effect: a batch is what a block of the ring holds."""
+    frames_only: bool = False
+
+    def __init__(self, opened: PacketSocket, ring: Ring, snap_octets: int, idle_batches: bool) -> None:
+        self.facts = opened.facts
+        snaplen = 0 if snap_octets >= MAX_CUT_OCTETS else snap_octets
+        self.interfaces = [
+            Interface(
+                index=0,
+                linktype=self.facts.linktype,
+                name=self.facts.name,
+                snaplen=snaplen,
+                ticks_per_second=NS_PER_S,
+                speed_bps=speed_bps(self.facts.name) or 0,
+            )
+        ]
+        self.warnings: list[str] = []
+        self.frames = 0
+        self.octets = 0
+        self.gone = False
+        self.hardware_times = False
+        self.began_ns = time.time_ns()
+        self._stop_at_ns: int | None = None
+        self._socket = opened
+        self._ring = ring
+        self._snap_octets = snap_octets
+        self._idle_batches = idle_batches
+        self._down = False
+        self._last = KernelCounts()
+        self._closed = False
+        self._poll = select.poll()
+        self._poll.register(opened.socket, select.POLLIN | select.POLLERR)
+
+    @property
+    def state(self) -> Hashable:
+        """Nothing: what was read is gone from the ring."""
+        return None
+
+    def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
+        """Refuse: nothing can be read again."""
+        raise NotImplementedError
+
+    def take(self, source: Source) -> Batch | Block | Shortage:
+        """Return the next batch when there is one; a shortage at the end."""
+        while not self._stopped():
+            batch = self._ring.take(first=self.frames, snap_octets=self._snap_octets)
+            if batch is not None:
+                self._down = False
+                self.frames += len(batch)
+                self.octets += int(batch.captured.sum())
+                return batch
+            self._wait()
+            if self._idle_batches:
+                return Batch.from_frames([], first=self.frames)
+        return Shortage(octets=1, what="")
+
+    def stop(self) -> None:
+        """End once the kernel has handed over the block that it is filling."""
+        self._stop_at_ns = time.monotonic_ns() + 2 * RETIRE_MS * 1_000_000
+
+    def _stopped(self) -> bool:
+        return self._closed or (self._stop_at_ns is not None and time.monotonic_ns() >= self._stop_at_ns)
+
+    def _wait(self) -> None:
+        """Wait for a block, or for so long that what else happens is seen in time."""
+        for _, events in self._poll.poll(RETIRE_MS if self._stop_at_ns is not None else _LOOK_MS):
+            if events & select.POLLERR and self._socket.pending_error():
+                self._down = True
+                warning = f"{self.facts.name} was down after {counted(self.frames, 'frame')}"
+                if warning not in self.warnings:
+                    self.warnings.append(warning)
+        if self._down and not self.gone and self._socket.gone:
+            self.gone = True
+            self.stop()
+
+    def counts(self) -> KernelCounts:
+        """Return the kernel's counts; the last ones once it is closed."""
+        if not self._closed:
+            self._last = self._socket.counts()
+        return self._last
+
+    def finish(self) -> None:
+        """Say what was lost."""
+        dropped = self.counts().dropped
+        if dropped:
+            self.warnings.append(f"{counted(dropped, 'frame')} dropped by the kernel: the ring was full")
+
+    def close(self) -> None:
+        if not self._closed:
+            self.counts()
+            self._closed = True
+            self._ring.close()
+            self._socket.close()
+
+
+class Ring:
+    """The ring of a packet socket, of ``octets`` in all; `take` returns the next block's frames.
+
+    Raises OSError when the kernel has no memory for it.
+    """
+
+    def __init__(self, packet_socket: PacketSocket, *, octets: int = RING_OCTETS) -> None:
+        blocks = max(2, octets // BLOCK_OCTETS)
+        opened = packet_socket.socket
+        opened.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V3)
+        opened.setsockopt(SOL_PACKET, PACKET_RESERVE, TAG_OCTETS)
+        frames = blocks * (BLOCK_OCTETS // _FRAME_OCTETS)
+        shape = struct.pack("=7I", BLOCK_OCTETS, blocks, _FRAME_OCTETS, frames, RETIRE_MS, 0, 0)
+        opened.setsockopt(SOL_PACKET, PACKET_RX_RING, shape)
+        self._map = mmap.mmap(opened.fileno(), blocks * BLOCK_OCTETS, mmap.MAP_SHARED)
+        self._octets: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+        self._words = memoryview(self._map).cast("I")
+        self._blocks = blocks
+        self._next = 0
+
+    def take(self, *, first: int, snap_octets: int) -> Batch | None:
+        """Return the frames of the next block, None when the kernel still has it.
+
+        ``first`` is the number of the first frame, ``snap_octets`` the most octets of a frame that are kept.
+        """
+        start = self._next * BLOCK_OCTETS
+        head = start // 4
+        if not self._words[head + BLOCK_STATUS] & TP_STATUS_USER:
+            return None
+        count = self._words[head + BLOCK_FRAMES]
+        used = self._words[head + BLOCK_USED]
+        begin = self._words[head + BLOCK_FIRST]
+        block = self._octets[start : start + used].copy()
+        self._words[head + BLOCK_STATUS] = TP_STATUS_KERNEL
+        self._next = (self._next + 1) % self._blocks
+        return batch_of(block, begin, count, first=first, snap_octets=snap_octets)
+
+    def close(self) -> None:
+        """Give the ring's memory back; batches stay valid."""
+        self._words.release()
+        del self._octets
+        self._map.close()
+
+
+def batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: int) -> Batch:
+    """Return the ``count`` frames of a copied block, the first header at octet ``begin``, tags put back."""
+    padded = block[: len(block) & ~3]
+    words = padded.view(np.uint32)
+    places = _chain(words, begin // 4, count)
+    captured = words[places + FRAME_CAPTURED].astype(np.int64)
+    original = words[places + FRAME_ORIGINAL].astype(np.int64)
+    halves = padded.view(np.uint16)
+    offset = places * 4 + halves[places * 2 + 2 * FRAME_PLACES]
+    restore_tags(
+        block, offset, captured, original,
+        status=words[places + FRAME_STATUS],
+        tci=words[places + FRAME_TCI],
+        tpid=halves[places * 2 + 2 * FRAME_TPID],
+    )  # fmt: skip
+    np.minimum(captured, snap_octets, out=captured)
+    block.flags.writeable = False
+    return Batch(
+        buffer=block, offset=offset, captured=captured, original=original,
+        time_ns=words[places + FRAME_SECONDS] * np.int64(NS_PER_S) + words[places + FRAME_NS],
+        interface=np.zeros(len(places), dtype=np.int64),
+        record_offset=offset, record_length=captured, first=first,
+    )  # fmt: skip
+
+
+def _chain(words: NDArray[np.uint32], start: int, count: int) -> Int64:
+    """Return the word at which each of ``count`` headers starts; each says how far the next one is."""
+    places = array("q", bytes(8 * count))
+    view = words.data
+    for i in range(count):
+        places[i] = start
+        start += view[start] >> 2
+    return np.frombuffer(places, dtype=np.int64)
+
+
+def restore_tags(
+    buffer: Octets,
+    offset: Int64,
+    captured: Int64,
+    original: Int64,
+    *,
+    status: NDArray[np.uint32],
+    tci: NDArray[np.uint32],
+    tpid: NDArray[np.uint16],
+) -> None:
+    """Put tags back into the frames of ``buffer`` and adapt their places and lengths, all in place.
+
+    The four octets in front of each frame must be free: the addresses move there.  ``status`` is
+    tp_status, ``tci`` and ``tpid`` the tag in this machine's byte order; a kernel that gives no EtherType
+    means a C-TAG.  Frames cut within their addresses have no place for it.
+    """
+    taken_out = status & TP_STATUS_VLAN_VALID != 0
+    original[taken_out] += TAG_OCTETS
+    tagged = np.flatnonzero(taken_out & (captured >= ADDRESSES_OCTETS))
+    if not len(tagged):
+        return
+    known = status[tagged] & TP_STATUS_VLAN_TPID_VALID != 0
+    tag = np.empty((len(tagged), 2), dtype=">u2")
+    tag[:, 0] = np.where(known, tpid[tagged], C_TAG)
+    tag[:, 1] = tci[tagged]
+    starts = offset[tagged]
+    moved = np.empty((len(tagged), ADDRESSES_OCTETS + TAG_OCTETS), dtype=np.uint8)
+    moved[:, :ADDRESSES_OCTETS] = _rows(buffer, starts, ADDRESSES_OCTETS)
+    moved[:, ADDRESSES_OCTETS:] = tag.view(np.uint8)
+    width = moved.shape[1]
+    target = np.ndarray((len(buffer) - width + 1,), dtype=f"V{width}", buffer=buffer, strides=(1,))
+    target[starts - TAG_OCTETS] = moved.view(f"V{width}")[:, 0]
+    offset[tagged] -= TAG_OCTETS
+    captured[tagged] += TAG_OCTETS
+
+
+def _rows(buffer: Octets, starts: Int64, width: int) -> Octets:
+    """Return ``width`` octets from each of ``starts`` on, a row each."""
+    items = np.ndarray((len(buffer) - width + 1,), dtype=f"V{width}", buffer=buffer, strides=(1,))
+    return items[starts].view(np.uint8).reshape(len(starts), width)
+
+
+# Options of an interface statistics_block block.
+_START, _END, _RECEIVED, _DROPPED = 2, 3, 4, 5
+
+
+def heading_blocks(interface: Interface) -> list[Block]:
+    """Return the section header and the description of ``interface``, as `PcapngWriter` writes them."""
+    memory = io.BytesIO()
+    with PcapngWriter(Sink("", memory), interfaces=[interface]):
+        octets = memory.getvalue()
+    blocks = []
+    at = 0
+    while at < len(octets):
+        kind, length = struct.unpack_from("<II", octets, at)
+        blocks.append(_block(kind, octets[at : at + length], at, 0))
+        at += length
+    return blocks
+
+
+def statistics_block(counts: KernelCounts, began_ns: int, ended_ns: int, frames: int) -> Block:
+    """Return the interface statistics_block block of what the kernel counted between two times."""
+    options = [
+        (_START, _time_words(began_ns)),
+        (_END, _time_words(ended_ns)),
+        (_RECEIVED, struct.pack("<Q", counts.received + counts.dropped)),
+        (_DROPPED, struct.pack("<Q", counts.dropped)),
+    ]
+    body = struct.pack("<I", 0) + _time_words(ended_ns) + build_options(options, "little")
+    total = len(body) + 12
+    octets = struct.pack("<II", INTERFACE_STATISTICS, total) + body + struct.pack("<I", total)
+    return _block(INTERFACE_STATISTICS, octets, 0, frames)
+
+
+def _time_words(time_ns: int) -> bytes:
+    """Return a time as the blocks have it: the upper half first."""
+    return struct.pack("<II", time_ns >> 32, time_ns & 0xFFFFFFFF)
+
+
+def _block(kind: int, octets: bytes, offset: int, frame: int) -> Block:
+    return Block(kind=kind, octets=octets, byte_order="little", section=0, offset=offset, frame=frame)

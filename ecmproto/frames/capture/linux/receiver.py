@@ -1,0 +1,481 @@
+"""Receiving with little delay: many frames by one system call, as soon as there is one.
+
+For whoever forwards frames.  A ring (`capture.linux.reader`) hands frames over block by block, which
+takes less time a frame and delays each by up to tens of milliseconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import mmap
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from ecmproto.frames.capture.batch import Batch, Int64, Octets
+from ecmproto.frames.capture.linux.bpf import Instruction
+from ecmproto.frames.capture.linux.interface import ADDRESSES_OCTETS, TAG_OCTETS, interface_facts
+from ecmproto.frames.capture.linux.packet_socket import (
+    AUXDATA_ORIGINAL,
+    AUXDATA_STATUS,
+    AUXDATA_TAG,
+    C_TAG,
+    DOWN_ERRORS,
+    MESSAGE,
+    PACKET_AUXDATA,
+    PACKET_RESERVE,
+    PACKET_RX_RING,
+    PACKET_VERSION,
+    SLOT_HEADER,
+    SO_TIMESTAMPNS,
+    SOL_PACKET,
+    TP_STATUS_KERNEL,
+    TP_STATUS_USER,
+    TP_STATUS_VLAN_TPID_VALID,
+    TP_STATUS_VLAN_VALID,
+    TPACKET_V2,
+    KernelCounts,
+    PacketSocket,
+    message_array,
+    open_receiving,
+    receive_messages,
+)
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Struct
+from ecmproto.units import NS_PER_S
+
+FRAMES = 256
+SOCKET_OCTETS = 8 << 20
+_ALIGNED = 64
+MORE_OCTETS = 64
+"""Room for tags beyond the MTU, and for the tag that is put back in front."""
+HEADROOM_OCTETS = 64
+"""Free octets in front of each frame: for the tag that is put back, and for those that forwarders put in."""
+CONTROL_OCTETS = 128
+"""Room for the control messages of a frame: a time (32 octets) and struct tpacket_auxdata (40)."""
+
+
+class FrameReceiver:
+    """Frames from an interface, up to ``frames`` at a time; they wait in the kernel in ``socket_octets``.
+
+    ``program`` lets the kernel drop frames (`capture.linux.bpf`).  Frames that this machine sends
+    out of the interface are left out unless ``outgoing``.  With ``in_ring`` they are read from memory that is
+    shared with the kernel, which takes less time, and have no times; the ring has about ``socket_octets``.
+    A frame longer than ``frame_octets`` (default: the MTU and some) is cut, to be seen at ``original``.
+    Raises InterfaceError.
+    """
+
+    def __init__(
+        self,
+        interface: str,
+        *,
+        frames: int = FRAMES,
+        frame_octets: int | None = None,
+        socket_octets: int = SOCKET_OCTETS,
+        promiscuous: bool = True,
+        outgoing: bool = False,
+        program: Sequence[Instruction] = (),
+        in_ring: bool = False,
+    ) -> None:
+        self._ring_octets = socket_octets if in_ring else 0
+        self._ring: Ring | None = None
+        self.frame_octets = frame_octets or 0
+        """The longest frame that is not cut."""
+        self._socket: PacketSocket = open_receiving(
+            interface, promiscuous=promiscuous, outgoing=outgoing, program=program, prepare=self._prepare
+        )
+        self._socket.enlarge(socket_octets)
+        self.facts = self._socket.facts
+        self.down = False
+        """Whether the interface was down when it was last looked at; it is survived."""
+        self._doubtful = False
+        # In a ring frames have their slots.
+        self._buffer = ReceiveBuffer(self.frame_octets if self._ring is None else 0, room=frames)
+        self.ring = no_ring(self._buffer) if self._ring is None else self._ring
+        """Where frames stand that are in no messages of the kernel's."""
+
+    def _prepare(self, opened: PacketSocket) -> None:
+        self.frame_octets = self.frame_octets or opened.facts.longest_octets + MORE_OCTETS
+        if self._ring_octets:
+            # Before frames come: what stood in no ring yet the kernel would drop, and count as received.
+            self._ring = _new_ring(opened, self.frame_octets, self._ring_octets)
+            return
+        opened.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        opened.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait at: readable when there are frames, in error when it went down."""
+        return self._socket.socket.fileno()
+
+    def receive(self) -> Batch | None:
+        """Return the frames that are there, tags put back; None without any, at once.
+
+        The batch and its arrays are used again by the next call: copy what has to last.  ``time_ns`` is
+        when the kernel got each frame, or read it if that was just after opening.  InterfaceError when the
+        interface was removed; while it is down there are no frames, and a call now and then finds out more
+        (`down`).
+        """
+        buffer, ring = self._buffer, self.ring
+        give_back_slots(ring)
+        count = take_slots(
+            ring, buffer.room, ANY_TIME_NS, buffer.offset, buffer.captured, buffer.original, buffer.time_ns
+        )  # fmt: skip
+        if count:
+            self.down = False
+            return buffer.batch(count, ring)
+        try:
+            count = receive_messages(self.fileno(), buffer.address, buffer.room, socket.MSG_DONTWAIT)
+        except OSError as error:
+            self.missed(error)
+            return None
+        self.down = False
+        if ring.facts.slots:
+            return None
+        buffer.unpack(count)
+        return buffer.batch(count, ring)
+
+    def warm_up(self) -> None:
+        """Compile the loops that `receive` runs."""
+        buffer = self._buffer
+        buffer.unpack(0)
+        give_back_slots(self.ring)
+        take_slots(
+            self.ring, 0, ANY_TIME_NS, buffer.offset, buffer.captured, buffer.original, buffer.time_ns
+        )  # fmt: skip
+
+    def missed(self, error: OSError) -> None:
+        """Note the error with which receiving failed; InterfaceError when the interface was removed."""
+        if error.errno in DOWN_ERRORS:
+            # comes in front of the frames that wait, which may be the last ones
+            self.down = self._doubtful = True
+            return
+        if error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOBUFS):
+            raise self._socket.unexpected(error, "frames") from error
+        if self._doubtful and self._socket.gone:
+            raise self._socket.vanished()
+        self._doubtful = self.down
+
+    def look(self) -> bool:
+        """Return whether an interface that was down still is; frames are no sign where none come."""
+        if self.down:
+            self.down = not interface_facts(self.facts.name).up
+        return self.down
+
+    def counts(self) -> KernelCounts:
+        """Return how many frames the kernel delivered, how many it dropped, and how many wait in the ring."""
+        kernel, facts = self._socket.counts(), self.ring.facts
+        if not facts.slots:
+            return kernel
+        return dataclasses.replace(kernel, unread=kernel.received - int(facts.frames))
+
+    def close(self) -> None:
+        """Stop receiving."""
+        self._socket.close()
+
+    def __enter__(self) -> FrameReceiver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ReceiveBuffer:
+    """The messages that recvmmsg(2) fills: a slot and room for what comes beside the frame each.
+
+    ``address`` is where they begin, ``words`` what they are made of.
+    """
+
+    def __init__(self, frame_octets: int, *, room: int = FRAMES) -> None:
+        self.room = room
+        width = -(-(frame_octets + HEADROOM_OCTETS) // _ALIGNED) * _ALIGNED
+        self.frame_octets = width - HEADROOM_OCTETS
+        self.slots = np.zeros(room * width, dtype=np.uint8)
+        self.controls = np.zeros(room * CONTROL_OCTETS // 4, dtype=np.uint32)
+        self._messages, self._parts = message_array(room)
+        steps = np.arange(room, dtype=np.int64)
+        self.starts = steps * width + HEADROOM_OCTETS
+        self._parts["base"] = self.slots.ctypes.data + self.starts
+        self._parts["octets"] = self.frame_octets
+        self._messages["header"]["control"] = self.controls.ctypes.data + steps * CONTROL_OCTETS
+        self._messages["header"]["control_octets"] = CONTROL_OCTETS
+        self.address = self._messages.ctypes.data
+        self.words = self._messages.view(np.uint32)
+        self.offset, self.captured, self.original, self.time_ns = np.zeros((4, room), dtype=np.int64)
+        self._interface = np.zeros(room, dtype=np.int64)
+        self._frames = 0
+
+    def unpack(self, count: int) -> None:
+        """Fill the columns for the ``count`` frames that have come, tags put back."""
+        unpack(
+            self.slots, self.starts, self.controls, self.words, count,
+            self.offset, self.captured, self.original, self.time_ns,
+        )  # fmt: skip
+
+    def batch(self, count: int, ring: Ring) -> Batch:
+        """Return the first ``count`` frames, which are in ``ring`` and which the next ones overwrite."""
+        shown: NDArray[np.uint8] = ring.octets.view()
+        shown.flags.writeable = False
+        first, self._frames = self._frames, self._frames + count
+        offset, captured = self.offset[:count], self.captured[:count]
+        return Batch(
+            buffer=shown, offset=offset, captured=captured, original=self.original[:count],
+            time_ns=self.time_ns[:count], interface=self._interface[:count],
+            record_offset=offset, record_length=captured, first=first,
+        )  # fmt: skip
+
+
+class RingFacts:
+    """The size of a ring, and which of its slots is the next one; a record (``kernels.record``)."""
+
+    at: int
+    """The address of the octets."""
+    slots: int
+    """0 for none: frames come in messages then."""
+    slot_octets: int
+    first: int
+    """The slot that the kernel fills next, or has filled first …"""
+    taken: int
+    """… and how many before that one are still in use."""
+    frames: int
+    """How many have been taken since the ring was made."""
+
+
+class Ring(Struct):
+    """Memory shared with the kernel, which puts each frame into a slot behind a header (PACKET_RX_RING).
+
+    Without slots, ``octets`` are where frames of messages are received.
+    """
+
+    facts: RingFacts
+    octets: NDArray[np.uint8]
+    words: NDArray[np.uint32]
+
+
+def no_ring(buffer: ReceiveBuffer) -> Ring:
+    """Return a ring without slots, for frames that are received into ``buffer``."""
+    facts = new_record(RingFacts)
+    facts.at = buffer.slots.ctypes.data
+    return Ring(facts, buffer.slots, buffer.slots.view(np.uint32))
+
+
+def _new_ring(opened: PacketSocket, frame_octets: int, octets: int) -> Ring:
+    """Return a ring of about ``octets`` octets for the frames that come to a socket from now on."""
+    facts = new_record(RingFacts)
+    needed = _SLOT_HEAD_OCTETS + HEADROOM_OCTETS + frame_octets
+    facts.slot_octets = slot = 1 << (needed - 1).bit_length()
+    facts.slots = min(max(octets // slot, _LEAST_SLOTS), _MOST_SLOTS)
+    block, size = max(slot, _BLOCK_OCTETS), slot * int(facts.slots)
+    option = opened.socket.setsockopt
+    try:
+        option(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
+        option(SOL_PACKET, PACKET_RESERVE, HEADROOM_OCTETS)
+        option(SOL_PACKET, PACKET_RX_RING, struct.pack("=IIII", block, size // block, slot, int(facts.slots)))
+        memory = mmap.mmap(opened.socket.fileno(), size)
+    except OSError as error:
+        opened.close()
+        raise opened.unexpected(error, f"a ring of {size} octets for received frames") from error
+    shared: NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
+    facts.at = shared.ctypes.data
+    return Ring(facts, shared, shared.view(np.uint32))
+
+
+def _field_at(kind: np.dtype[np.void], name: str) -> int:
+    """Return where a field of a structure begins."""
+    assert kind.fields is not None
+    return int(kind.fields[name][1])
+
+
+# struct cmsghdr: a length as wide as a pointer, and two words.
+_LONG_WORDS = np.dtype(np.uintp).itemsize // 4
+_LITTLE = sys.byteorder == "little"
+_LOW = 0 if _LITTLE else _LONG_WORDS - 1
+_STEP = 4 * _LONG_WORDS
+_HEAD = _LONG_WORDS + 2
+_LEVEL, _TYPE = _LONG_WORDS, _LONG_WORDS + 1
+_MESSAGE_WORDS = MESSAGE.itemsize // 4
+_OCTETS_AT = _field_at(MESSAGE, "octets") // 4
+_CONTROL_OCTETS_AT = _field_at(MESSAGE["header"], "control_octets") // 4 + _LOW
+_SOL_SOCKET = 1
+# struct tpacket2_hdr, and a struct sockaddr_ll behind it; then the kernel aligns.
+_SLOT_HEAD_OCTETS = SLOT_HEADER.itemsize + 20 + 32
+_LEAST_SLOTS, _MOST_SLOTS, _BLOCK_OCTETS = 256, 4096, 1 << 16
+_SLOT_STATUS, _SLOT_ORIGINAL, _SLOT_CAPTURED, _SLOT_MAC, _SLOT_SECONDS, _SLOT_NS, _SLOT_TAG = (
+    _field_at(SLOT_HEADER, name) // 4
+    for name in ("status", "original", "captured", "mac", "seconds", "ns", "tci")
+)
+ANY_TIME_NS = 2**62
+"""Later than any frame."""
+
+
+@inlined
+def _insert(slots: Octets, start: int, tpid: np.int64, tci: np.int64) -> None:
+    """Put a tag into the frame at ``start``, whose addresses move to the front."""
+    at = start - TAG_OCTETS
+    for k in range(at, at + ADDRESSES_OCTETS):
+        slots[k] = slots[k + TAG_OCTETS]
+    at += ADDRESSES_OCTETS
+    slots[at], slots[at + 1] = tpid >> 8, tpid & 0xFF
+    slots[at + 2], slots[at + 3] = tci >> 8, tci & 0xFF
+
+
+def _barrier(typing: Any) -> Any:
+    """Return numba's type of `fence`, and the function that makes its code."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
+def _no_fence() -> None:
+    """Do nothing: plain Python does not move what it reads and writes."""
+
+
+fence: Any = _no_fence
+"""Keeps what is read and written before it, in memory shared with the kernel, before what is after it."""
+if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    fence = intrinsic(_barrier)
+
+
+@compiled
+def give_back_slots(ring: Ring) -> None:
+    """Give the slots that were taken back to the kernel; frames in them are overwritten from now on."""
+    facts, words = ring.facts, ring.words
+    if facts.taken == 0:
+        return
+    fence()
+    step = facts.slot_octets // 4
+    for number in range(facts.first - facts.taken, facts.first):
+        words[(number & (facts.slots - 1)) * step + _SLOT_STATUS] = TP_STATUS_KERNEL
+    facts.first &= facts.slots - 1
+    facts.taken = 0
+
+
+@inlined
+def _came_ns(ring: Ring, slot: int) -> int:
+    """Return when the kernel filled a slot, by the clock of the day."""
+    at = slot * (ring.facts.slot_octets // 4)
+    return int(np.int64(ring.words[at + _SLOT_SECONDS]) * NS_PER_S + np.int64(ring.words[at + _SLOT_NS]))
+
+
+@compiled
+def first_came_ns(ring: Ring) -> int:
+    """Return when the next frame in a ring came, by the clock of the day; ANY_TIME_NS without any."""
+    facts = ring.facts
+    if facts.slots == 0:
+        return ANY_TIME_NS
+    slot = facts.first & (facts.slots - 1)
+    if ring.words[slot * (facts.slot_octets // 4) + _SLOT_STATUS] & TP_STATUS_USER == 0:
+        return ANY_TIME_NS
+    fence()
+    return _came_ns(ring, slot)
+
+
+@compiled
+def take_slots(
+    ring: Ring, room: int, until_ns: int, offset: Int64, captured: Int64, original: Int64, time_ns: Int64
+) -> int:
+    """Take the slots that the kernel has filled, ``room`` at most; return how many, and fill the arrays.
+
+    Frames that came after ``until_ns``, by the clock of the day, stay.  Tags are put back.
+    """
+    facts, words, octets = ring.facts, ring.words, ring.octets
+    count, step = 0, facts.slot_octets // 4
+    if facts.slots == 0:
+        return 0
+    while count < room:
+        slot = (facts.first + count) & (facts.slots - 1)
+        if words[slot * step + _SLOT_STATUS] & TP_STATUS_USER == 0:
+            break
+        count += 1
+    if count == 0:
+        return 0
+    # What a slot holds is looked at after its status.
+    fence()
+    for i in range(count):
+        slot = (facts.first + i) & (facts.slots - 1)
+        at = slot * step
+        if until_ns != ANY_TIME_NS and _came_ns(ring, slot) > until_ns:
+            count = i
+            break
+        places, status = np.int64(words[at + _SLOT_MAC]), words[at + _SLOT_STATUS]
+        start = int(slot * facts.slot_octets + (places & 0xFFFF if _LITTLE else places >> 16))
+        offset[i], time_ns[i] = start, 0
+        captured[i], original[i] = words[at + _SLOT_CAPTURED], words[at + _SLOT_ORIGINAL]
+        if status & TP_STATUS_VLAN_VALID and captured[i] >= ADDRESSES_OCTETS:
+            word = np.int64(words[at + _SLOT_TAG])
+            tci = word & 0xFFFF if _LITTLE else word >> 16
+            tpid = word >> 16 if _LITTLE else word & 0xFFFF
+            if not status & TP_STATUS_VLAN_TPID_VALID:
+                tpid = np.int64(C_TAG)
+            _insert(octets, start, tpid, tci)
+            offset[i] -= TAG_OCTETS
+            captured[i] += TAG_OCTETS
+            original[i] += TAG_OCTETS
+    facts.first += count
+    facts.taken = count
+    facts.frames += count
+    return count
+
+
+@compiled
+def unpack(
+    slots: Octets,
+    starts: Int64,
+    controls: NDArray[np.uint32],
+    words: NDArray[np.uint32],
+    count: int,
+    offset: Int64,
+    captured: Int64,
+    original: Int64,
+    time_ns: Int64,
+) -> None:
+    """Fill the arrays for ``count`` received frames from their control messages, and put their tags back.
+
+    ``starts`` is where each frame was put in ``slots``, behind free octets; ``words`` are the messages,
+    which are prepared for the next call.
+    """
+    stride = CONTROL_OCTETS // 4
+    for i in range(count):
+        offset[i] = starts[i]
+        message = i * _MESSAGE_WORDS
+        captured[i] = words[message + _OCTETS_AT]
+        original[i] = captured[i]
+        time_ns[i] = 0
+        at = i * stride
+        end = at + np.int64(words[message + _CONTROL_OCTETS_AT]) // 4
+        words[message + _CONTROL_OCTETS_AT] = CONTROL_OCTETS
+        while at + _HEAD <= end:
+            length = np.int64(controls[at + _LOW])
+            body = at + _HEAD
+            level, kind = controls[at + _LEVEL], controls[at + _TYPE]
+            if level == _SOL_SOCKET and kind == SO_TIMESTAMPNS:
+                seconds = np.int64(controls[body + _LOW])
+                time_ns[i] = seconds * NS_PER_S + controls[body + _LONG_WORDS + _LOW]
+            elif level == SOL_PACKET and kind == PACKET_AUXDATA:
+                original[i] = controls[body + AUXDATA_ORIGINAL]
+                status = controls[body + AUXDATA_STATUS]
+                original[i] += TAG_OCTETS if status & TP_STATUS_VLAN_VALID else 0
+                if status & TP_STATUS_VLAN_VALID and captured[i] >= ADDRESSES_OCTETS:
+                    word = np.int64(controls[body + AUXDATA_TAG])
+                    tci = word & 0xFFFF if _LITTLE else word >> 16
+                    tpid = word >> 16 if _LITTLE else word & 0xFFFF
+                    if not status & TP_STATUS_VLAN_TPID_VALID:
+                        tpid = np.int64(C_TAG)
+                    _insert(slots, starts[i], tpid, tci)
+                    offset[i] -= TAG_OCTETS
+                    captured[i] += TAG_OCTETS
+            if length < 4 * _HEAD:
+                break
+            at += int(length + _STEP - 1) // _STEP * _LONG_WORDS

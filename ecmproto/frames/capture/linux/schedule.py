@@ -1,0 +1,173 @@
+"""When frames are to leave: at a rate, by the times of their capture, or as fast as they go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from ecmproto.errors import ParameterError, shown
+from ecmproto.frames.capture.batch import Batch, Int64
+from ecmproto.units import NS_PER_S, WIRE_OVERHEAD_OCTETS, format_rate, parse_rate
+
+_PREFIX = {"k": 10**3, "K": 10**3, "M": 10**6}
+_FURTHEST_NS = 1 << 62
+_RATES = "frames a second such as 1000pps or 1.5Mpps, bits a second such as 1G, or max"
+
+
+class Schedule(Protocol):
+    """Gives each frame the time at which it is to leave, in ns from the first one's."""
+
+    def due(self, batch: Batch) -> Int64:
+        """Return when the frames of the next batch are to leave; times never go backwards."""
+
+
+@dataclass(slots=True)
+class AsFastAsPossible:
+    """Every frame at once."""
+
+    def __str__(self) -> str:
+        return "as fast as possible"
+
+    def due(self, batch: Batch) -> Int64:
+        """Return 0 for every frame."""
+        return np.zeros(len(batch), dtype=np.int64)
+
+
+@dataclass(slots=True)
+class FrameRate:
+    """So many frames a second, at equal distances."""
+
+    frames_per_s: Fraction
+    _frames: int = 0
+
+    def __str__(self) -> str:
+        return f"{float(self.frames_per_s):,.6g} frames/s"
+
+    def due(self, batch: Batch) -> Int64:
+        """Return n/rate for the n-th frame, exactly and rounded down."""
+        between = NS_PER_S / self.frames_per_s
+        base, rest = divmod(self._frames * between.numerator, between.denominator)
+        self._frames += len(batch)
+        _check(base + int(len(batch) * between))
+        steps = np.arange(len(batch), dtype=np.int64)
+        return base + _quotients(steps, between.numerator, rest, between.denominator)
+
+
+@dataclass(slots=True)
+class BitRate:
+    """So many bits a second on the wire: frames with FCS, preamble and gap, one behind the other."""
+
+    rate_bps: int
+    _octets: int = 0
+
+    def __str__(self) -> str:
+        return f"{format_rate(self.rate_bps)} on the wire"
+
+    def due(self, batch: Batch) -> Int64:
+        """Return when the frames before each have left a wire of the rate, rounded down."""
+        sizes = batch.captured + WIRE_OVERHEAD_OCTETS
+        ends = np.cumsum(sizes)
+        base, rest = divmod(8 * NS_PER_S * self._octets, self.rate_bps)
+        total = int(ends[-1]) if len(ends) else 0
+        self._octets += total
+        _check(base + 8 * NS_PER_S * total // self.rate_bps)
+        return base + _quotients(ends - sizes, 8 * NS_PER_S, rest, self.rate_bps)
+
+    @property
+    def end_ns(self) -> Fraction:
+        """When the last of the frames so far has left the wire."""
+        return Fraction(8 * NS_PER_S * self._octets, self.rate_bps)
+
+
+@dataclass(slots=True)
+class CaptureTimes:
+    """At the distances of the capture's times, divided by ``speed``; one that goes backwards is none."""
+
+    speed: Fraction
+    _first_ns: int | None = None
+    _latest_ns: int = 0
+
+    def __str__(self) -> str:
+        return f"the capture's times × {float(self.speed):g}"
+
+    def due(self, batch: Batch) -> Int64:
+        """Return the distance to the capture's first frame, divided by the speed."""
+        if not len(batch):
+            return np.zeros(0, dtype=np.int64)
+        if self._first_ns is None:
+            self._first_ns = int(batch.time_ns[0])
+        since = np.maximum.accumulate(batch.time_ns - self._first_ns)
+        since = np.maximum(since, self._latest_ns)
+        self._latest_ns = int(since[-1])
+        numerator, denominator = self.speed.numerator, self.speed.denominator
+        _check(self._latest_ns * denominator // numerator)
+        return _quotients(since, denominator, 0, numerator)
+
+
+def _quotients(values: Int64, factor: int, more: int, divisor: int) -> Int64:
+    """Return ⌊(values·factor + more)/divisor⌋ exactly; ``values`` ascend."""
+    if len(values) and int(values[-1]) * factor + more < _FURTHEST_NS:
+        quotients: Int64 = (values * factor + more) // divisor
+        return quotients
+    return np.array([(value * factor + more) // divisor for value in values.tolist()], dtype=np.int64)
+
+
+def _check(last_ns: int) -> None:
+    if last_ns > _FURTHEST_NS:
+        raise ParameterError(name="rate", needed="frames that leave within a century", got="later ones")
+
+
+def schedule_of(*, rate: str | None = None, speed: str | None = None) -> Schedule:
+    """Return the schedule of a rate such as ``1000pps``, ``1.5Mpps``, ``1G`` or ``max``, or of a speed.
+
+    A speed is ``2x``, ``0.5x`` or ``max``; with neither it is ``1x``.  ParameterError for what is none.
+    """
+    if rate is not None and speed is not None:
+        raise ParameterError(name="rate", needed="a rate or a speed", got="both")
+    if "max" in (rate, speed):
+        return AsFastAsPossible()
+    if rate is None:
+        return CaptureTimes(_factor(speed or "1x"))
+    return rate_of(rate)
+
+
+def rate_of(rate: str) -> FrameRate | BitRate:
+    """Return the schedule of frames a second (``1000pps``) or bits a second (``1G``); else ParameterError."""
+    return FrameRate(_frame_rate(rate)) if rate.endswith("pps") else BitRate(_bit_rate(rate))
+
+
+def _bit_rate(text: str) -> int:
+    try:
+        bits = parse_rate(text)
+    except ParameterError:
+        bits = 0
+    if not bits:
+        raise ParameterError(name="rate", needed=_RATES, got=shown(text))
+    return bits
+
+
+def _frame_rate(text: str) -> Fraction:
+    number = text.removesuffix("pps").strip()
+    factor = _PREFIX.get(number[-1:], 1)
+    value = _positive(number.rstrip("kKM") if factor > 1 else number)
+    if value is None:
+        raise ParameterError(name="rate", needed=_RATES, got=shown(text))
+    return value * factor
+
+
+def _factor(text: str) -> Fraction:
+    value = _positive(text.removesuffix("x").removesuffix("×").strip())
+    if value is None:
+        raise ParameterError(name="speed", needed="a factor such as 1x, 0.5x or max", got=repr(text))
+    return value
+
+
+def _positive(text: str) -> Fraction | None:
+    """Return the positive decimal number that ``text`` writes, None where it writes none."""
+    if not text or len(text) > 20 or not text.isascii() or not text.replace(".", "", 1).isdigit():
+        return None
+    value = Fraction(text) if text != "." else Fraction(0)
+    return value or None

@@ -1,0 +1,313 @@
+"""Sending frames: many by one system call, from where they lie, nothing copied on this side of the kernel.
+
+`Sendable` picks what of a capture can be sent, `repeated` gives it over and over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import InterfaceError
+from ecmproto.frames.capture.batch import ETHERNET, Batch, Int64, Octets
+from ecmproto.frames.capture.linux.interface import ETHERNET_HEADER_OCTETS, TAG_OCTETS
+from ecmproto.frames.capture.linux.packet_socket import (
+    C_TAG,
+    DOWN_ERRORS,
+    MESSAGE,
+    PacketSocket,
+    message_array,
+    send_messages,
+)
+from ecmproto.frames.capture.reader import CaptureReader
+
+FRAMES = 1024
+"""Most frames by one call; the kernel takes no more than UIO_MAXIOV."""
+_FEW = 4
+_FULL = frozenset({errno.ENOBUFS, errno.EAGAIN, errno.ENOMEM})
+_REFUSED = frozenset({errno.EMSGSIZE, errno.EINVAL})
+
+
+class FrameSender:
+    """Sends frames out of an interface as they are, from the destination address to the last octet, no FCS.
+
+    ``bypass_queues`` hands them to the driver past the queueing discipline (PACKET_QDISC_BYPASS).  Counters
+    only grow: ``sent`` frames and ``octets``, ``refused`` ones that the kernel takes in no case, ``full``
+    times that there was no room, ``down`` times that the interface was.  Raises InterfaceError.
+    """
+
+    def __init__(self, interface: str, *, bypass_queues: bool = False) -> None:
+        self._socket = PacketSocket(interface)
+        self._socket.bind(0)
+        self.facts = self._socket.facts
+        self.bypasses = bypass_queues and self._socket.bypass_queues()
+        """Whether the queueing discipline is bypassed."""
+        self.messages = Messages(FRAMES)
+        self.sent = 0
+        self.octets = 0
+        self.refused = 0
+        self.full = 0
+        self.down = 0
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait at: writable when there is room."""
+        return self._socket.socket.fileno()
+
+    def send(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
+        """Send frames that start at ``offset`` in ``buffer`` and have ``captured`` octets; return how many.
+
+        Fewer than given means that there was no room for the next one (`full`) or that the interface is
+        down (`down`); the call never waits.  What the kernel refuses (`refused`: longer than the MTU, no
+        whole Ethernet header) counts as done.  InterfaceError when the interface was removed.
+        """
+        if len(offset) <= _FEW:
+            return self._send_few(buffer, offset, captured)
+        done = 0
+        while done < len(offset):
+            part = slice(done, done + FRAMES)
+            count = self.load(buffer, offset[part], captured[part])
+            pushed = self.push(0, count)
+            done += pushed
+            if pushed < count:
+                break
+        return done
+
+    def _send_few(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
+        """Send frames by a system call each: less than messages to the kernel take to prepare."""
+        octets, done = memoryview(buffer.data), 0
+        for start, length in zip(offset.tolist(), captured.tolist(), strict=True):
+            try:
+                self._socket.socket.send(octets[start : start + length], socket.MSG_DONTWAIT)
+            except OSError as error:
+                if not self.failed(error.errno or errno.EIO):
+                    break
+            else:
+                self.sent += 1
+                self.octets += length
+            done += 1
+        return done
+
+    def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
+        """Prepare up to `FRAMES` frames for `push` and `take`; return how many.  ``buffer`` must stay."""
+        return self.messages.load(buffer, offset, captured)
+
+    def push(self, first: int, count: int) -> int:
+        """Send ``count`` of the frames loaded, from ``first`` on, as `send` does; return how many."""
+        done = 0
+        while done < count:
+            taken, error = self.take(first + done, count - done)
+            done += taken
+            if error:
+                if not self.failed(error):
+                    break
+                done += 1
+        return done
+
+    def take(self, first: int, count: int) -> tuple[int, int]:
+        """Send of the frames loaded ``count`` from ``first`` on; return how many the kernel took.
+
+        Where that is not all of them, the second is its error at the next one, for `failed`.
+        """
+        done = 0
+        while done < count:
+            address = self.messages.address + (first + done) * MESSAGE.itemsize
+            try:
+                taken = send_messages(self.fileno(), address, count - done, socket.MSG_DONTWAIT)
+            except OSError as error:
+                return done, error.errno or errno.EIO
+            self.count(self.messages, first + done, taken)
+            done += taken
+        return done, 0
+
+    def count(self, messages: Messages, first: int, taken: int, *, again: bool = False) -> None:
+        """Count frames that were sent: ``taken`` of ``messages`` from ``first`` on, or that one so often."""
+        self.sent += taken
+        if again or taken == 1:  # summing up an array of one takes longer than looking
+            self.octets += taken * int(messages.length[first])
+        else:
+            self.octets += int(messages.length[first : first + taken].sum())
+
+    def failed(self, error: int) -> bool:
+        """Count why a frame was not taken; return whether it is to be left out, not tried again."""
+        if error in _REFUSED:
+            self.refused += 1
+            return True
+        if error in _FULL:
+            self.full += 1
+        elif error in DOWN_ERRORS:
+            self.down += 1
+            if self._socket.gone:
+                raise self._socket.vanished()
+        elif error != errno.EINTR:
+            raise InterfaceError(interface=self.facts.name, needed="to send frames", got=os.strerror(error))
+        return False
+
+    def unsendable(self, octets: NDArray[np.uint8], offset: Int64, captured: Int64) -> NDArray[np.bool_]:
+        """Return which frames the kernel would refuse: too long for the MTU, or without a whole header.
+
+        A frame whose first tag is a C-TAG may be 4 octets longer than others; other tags count in the MTU.
+        """
+        limit = np.full(len(offset), self.facts.longest_octets)
+        whole = captured >= ETHERNET_HEADER_OCTETS
+        at = offset[whole] + 12
+        tagged = (octets[at] == C_TAG >> 8) & (octets[at + 1] == C_TAG & 0xFF)
+        limit[whole] += tagged * TAG_OCTETS
+        return ~whole | (captured > limit)
+
+    def close(self) -> None:
+        """Stop sending."""
+        self._socket.close()
+
+    def __enter__(self) -> FrameSender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Messages:
+    """Frames as messages to the kernel (struct mmsghdr) at ``address``; ``length`` has their octets."""
+
+    def __init__(self, room: int) -> None:
+        self._messages, parts = message_array(room)
+        # asking an array for its address takes as long as a frame does
+        self.address: int = self._messages.ctypes.data
+        self.room = room
+        self._base, self.length = parts["base"], parts["octets"]
+
+    def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
+        """Point at frames, as many as there is room for; return how many.  ``buffer`` must stay."""
+        count = min(len(offset), self.room)
+        self._base[:count] = offset[:count] + buffer.ctypes.data
+        self.length[:count] = captured[:count]
+        return count
+
+
+@dataclasses.dataclass(slots=True)
+class Sendable:
+    """The frames of a capture as they are sent; counts what is not as it was on the wire."""
+
+    foreign: int = 0
+    """Frames of other link types, left out."""
+    cut: int = 0
+    """Frames that the capture cut, sent as far as it has them."""
+
+    def of(self, reader: CaptureReader) -> Iterator[Batch]:
+        """Yield the Ethernet frames of ``reader``."""
+        for batch in reader:
+            kept = batch
+            ethernet = [each.linktype == ETHERNET for each in reader.interfaces]
+            if not all(ethernet):
+                mask = np.array(ethernet)[batch.interface]
+                self.foreign += int((~mask).sum())
+                kept = batch.select(mask)
+            kept = _without_fcs(kept, [each.fcs_octets for each in reader.interfaces])
+            self.cut += int((kept.captured < kept.original).sum())
+            yield kept
+
+
+def _without_fcs(batch: Batch, fcs_octets: Sequence[int]) -> Batch:
+    """Return the frames without what they have of the FCS; one that was cut lost it first."""
+    lengths = np.array(fcs_octets, dtype=np.int64)
+    if not lengths.any():
+        return batch
+    original = np.maximum(batch.original - lengths[batch.interface], 0)
+    return dataclasses.replace(batch, original=original, captured=np.minimum(batch.captured, original))
+
+
+_KEPT_OCTETS = 64 << 20
+_TILED_FRAMES = 16_384
+
+
+def repeated(source: Callable[[], Iterable[Batch]], *, frames: int | None = None) -> Iterator[Batch]:
+    """Yield the batches of ``source()``, again and again, until ``frames`` were yielded (None: without end).
+
+    Each time round its times go on, its first frame behind its last at the mean distance of its frames.
+    What is small is asked for once and kept.  Ends where ``source()`` gives no frame.
+    """
+    pass_ = _Pass(source)
+    yielded = 0
+    while pass_.begin():
+        for batch in pass_.batches():
+            if frames is not None and yielded + len(batch) >= frames:
+                yield batch.select(range(frames - yielded))
+                return
+            yielded += len(batch)
+            yield batch
+
+
+class _Pass:
+    """One time round after the other."""
+
+    def __init__(self, source: Callable[[], Iterable[Batch]]) -> None:
+        self._source = source
+        self._kept: list[Batch] | None = []
+        self._rounds = 0
+        self._frames = 0
+        self._first_ns = self._last_ns = 0
+        self._shift_ns = 0
+
+    def begin(self) -> bool:
+        """Prepare the next time round; False when there is nothing to repeat."""
+        if not self._rounds:
+            return True
+        if not self._frames:
+            return False
+        self._shift_ns += self._period_ns
+        if self._kept is not None and self._rounds == 1 and self._frames < _TILED_FRAMES:
+            self._kept = [self._tiled(self._kept, _TILED_FRAMES // self._frames)]
+        return True
+
+    @property
+    def _period_ns(self) -> int:
+        span = self._last_ns - self._first_ns
+        return span + (span // (self._frames - 1) if self._frames > 1 else 0)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the batches of this time round."""
+        again = self._rounds > 0
+        self._rounds += 1
+        self._frames = 0
+        for batch in self._kept if again and self._kept is not None else self._source():
+            if len(batch):
+                if not again:
+                    self._keep(batch)
+                self._note(batch)
+                yield dataclasses.replace(batch, time_ns=batch.time_ns + self._shift_ns)
+
+    def _keep(self, batch: Batch) -> None:
+        if self._kept is not None:
+            self._kept.append(batch)
+            if sum(len(each.buffer) for each in self._kept) > _KEPT_OCTETS:
+                self._kept = None
+
+    def _note(self, batch: Batch) -> None:
+        if not self._frames:
+            self._first_ns = self._last_ns = int(batch.time_ns[0])
+        self._frames += len(batch)
+        self._last_ns = max(self._last_ns, int(batch.time_ns.max()))
+
+    def _tiled(self, batches: list[Batch], times: int) -> Batch:
+        """Return ``times`` rounds in one batch, so that a few frames take no more time each than many."""
+        buffer = (
+            np.concatenate([batch.buffer for batch in batches]) if len(batches) > 1 else batches[0].buffer
+        )
+        starts = np.cumsum([0, *(len(batch.buffer) for batch in batches[:-1])])
+        offset = np.concatenate([each.offset + start for each, start in zip(batches, starts, strict=True)])
+        shifts = np.repeat(np.arange(times, dtype=np.int64) * self._period_ns, self._frames)
+
+        def joined(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+            return np.tile(np.concatenate([getattr(batch, name) for batch in batches]), times)
+
+        captured = joined("captured")
+        return Batch(
+            buffer=buffer, offset=np.tile(offset, times), captured=captured, original=joined("original"),
+            time_ns=joined("time_ns") + shifts, interface=joined("interface"),
+            record_offset=np.tile(offset, times), record_length=captured, picked=joined("numbers"),
+        )  # fmt: skip

@@ -1,0 +1,391 @@
+"""Interfaces as compiled code drives them: waited for, received from and sent to without Python in between.
+
+`Wires` are the sockets of several interfaces; `sleep` waits at all of them, `receive` takes the frames that
+are there at one, `send` gives frames to one.  The system calls are made by name.  The loops that make them
+run without the interpreter's lock (`ecmproto.kernels.kernel.released`), so that devices which are threads of
+one process run at the same time; who else looks at a device's state has its thread do that between two wakes
+(`live.device.Stop.call`).  Errors are for the caller, who knows what to do with an interface that is
+down or gone.
+
+With ``NUMBA_DISABLE_JIT=1`` the same text makes the same calls by ctypes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import select
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numpy.typing import NDArray
+
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.frames.capture.linux.departures import count_ns, percentile_ns
+from ecmproto.frames.capture.linux.packet_socket import MESSAGE, message_array
+from ecmproto.frames.capture.linux.receiver import (
+    ANY_TIME_NS,
+    FRAMES,
+    ReceiveBuffer,
+    Ring,
+    first_came_ns,
+    give_back_slots,
+    no_ring,
+    take_slots,
+    unpack,
+)
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Struct
+from ecmproto.units import NS_PER_S
+
+TIME_CAME, WOKEN, FAILED, FRAMES_CAME, MESSAGES_POSTED, NOT_SENT = range(6)
+"""Why a loop over `Wires` returns: its time is over; something else woke it; an interface failed; frames have
+come for the caller; messages are to be sent; frames found no room."""
+SENT_AT_ONCE = 1024
+"""Most frames that one call sends; the kernel takes no more (UIO_MAXIOV)."""
+_FD, _EVENTS, _REVENTS, _POLL_PARTS = 0, 2, 3, 4
+"""struct pollfd as 16-bit numbers: the descriptor takes two."""
+_POLLIN = select.POLLIN
+_CLOSED = -1
+_CLOCK_REALTIME, CLOCK_MONOTONIC = 0, 1
+DONTWAIT = 0x40
+"""MSGDONTWAIT, which not every system's Python knows; these calls are Linux's."""
+_NOTHING_THERE = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS)
+_EAGAIN, _EINTR, _ENOBUFS = _NOTHING_THERE
+_PARTS = 2
+"""Numbers of a struct iovec."""
+_MESSAGE_OCTETS = MESSAGE.itemsize
+
+
+class WireState:
+    """What compiled code and its caller tell each other; a record (``kernels.record``)."""
+
+    interfaces: int
+    room: int
+    """Frames that one call receives at most."""
+    polls_at: int
+    messages_at: int
+    outgoing_at: int
+    slots_at: int
+    moment_at: int
+    """Addresses: of the descriptors to wait at, the messages that are received and sent, the octets that the
+    frames received last are in, and ``moment``."""
+    first: int
+    """The interface that a loop begins with, where that matters."""
+    interface: int
+    """Where the frames that were received last came in, or where something went wrong."""
+    frames: int
+    """How many were received last."""
+    position: int
+    """How many of them are done with."""
+    error: int
+    """What went wrong there; 0 for nothing."""
+    spin_ns: int
+    """How long before its time `sleep` ends sleeping and looks at the clock instead."""
+
+
+class Wires(Struct):
+    """The sockets of interfaces, numbered as given, and a descriptor more that wakes who sleeps.
+
+    Frames that were received are in the octets of their interface's ring, their columns as in
+    `capture.batch.Batch`, until the next are.  ``sent`` and ``sent_octets`` count by interface.
+    """
+
+    state: WireState
+    polls: NDArray[np.int16]
+    receiving: NDArray[np.int32]
+    sending: NDArray[np.int32]
+    sent: NDArray[np.int64]
+    sent_octets: NDArray[np.int64]
+    rings: Sequence[Ring]
+    slots: NDArray[np.uint8]
+    """Of frames that come in messages."""
+    starts: NDArray[np.int64]
+    controls: NDArray[np.uint32]
+    words: NDArray[np.uint32]
+    offset: NDArray[np.int64]
+    captured: NDArray[np.int64]
+    original: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    pieces: NDArray[np.int64]
+    moment: NDArray[np.int64]
+
+
+class Sockets:
+    """The memory of `Wires`, for ``room`` frames at once of up to ``frame_octets``, tags included."""
+
+    def __init__(self, interfaces: int, *, frame_octets: int, room: int = FRAMES) -> None:
+        self._buffer = ReceiveBuffer(frame_octets, room=room)
+        self._outgoing, parts = message_array(SENT_AT_ONCE)
+        self._polls = np.zeros((interfaces + 1, _POLL_PARTS), np.int16)
+        self._polls[:, _EVENTS] = select.POLLIN
+        buffer, state = self._buffer, new_record(WireState)
+        self._no_ring = no_ring(buffer)
+        self.wires = Wires(
+            state, self._polls.reshape(-1), np.zeros(interfaces, np.int32), np.zeros(interfaces, np.int32),
+            np.zeros(interfaces, np.int64), np.zeros(interfaces, np.int64),
+            [self._no_ring] * interfaces, buffer.slots, buffer.starts,
+            buffer.controls, buffer.words, buffer.offset, buffer.captured, buffer.original, buffer.time_ns,
+            parts.view(np.int64), np.zeros(_PARTS, np.int64),
+        )  # fmt: skip
+        state.interfaces, state.room = interfaces, buffer.room
+        state.polls_at, state.messages_at = self._polls.ctypes.data, buffer.address
+        state.slots_at = buffer.slots.ctypes.data
+        state.outgoing_at, state.moment_at = self._outgoing.ctypes.data, self.wires.moment.ctypes.data
+        self.attach([_CLOSED] * interfaces, [_CLOSED] * interfaces, _CLOSED)
+
+    def attach(
+        self, receiving: Sequence[int], sending: Sequence[int], bell: int, rings: Sequence[Ring] | None = None
+    ) -> None:
+        """Use these descriptors from now on, none of which is below 0, and the rings of the first."""
+        self.wires.rings = list(rings) if rings is not None else [self._no_ring] * len(receiving)
+        self.wires.receiving[:], self.wires.sending[:] = receiving, sending
+        descriptors = np.array([*receiving, bell], np.int32)
+        self._polls[:, _FD:_EVENTS] = descriptors.view(np.int16).reshape(-1, 2)
+
+    @property
+    def room(self) -> int:
+        """Return how many frames there is room for."""
+        return self._buffer.room
+
+    def fill(self, batch: Batch, interface: int, first: int) -> None:
+        """Have the frames of ``batch`` from position ``first`` on, as many as there is room for, received."""
+        buffer, state = self._buffer, self.wires.state
+        last = min(len(batch), first + buffer.room)
+        state.interface, state.frames, state.position, state.error = interface, last - first, 0, 0
+        state.slots_at = buffer.slots.ctypes.data
+        for place, position in enumerate(range(first, last)):
+            octets = batch.frame(position)[: buffer.frame_octets]
+            start = int(buffer.starts[place])
+            buffer.slots[start : start + len(octets)] = np.frombuffer(octets, np.uint8)
+            buffer.offset[place], buffer.captured[place] = start, len(octets)
+            buffer.original[place] = batch.original[position]
+
+    def received(self) -> Batch:
+        """Return the frames that were received last, which the next ones overwrite."""
+        state = self.wires.state
+        return self._buffer.batch(int(state.frames), self.wires.rings[int(state.interface)])
+
+
+def detach(wires: Wires, interface: int) -> None:
+    """Forget the descriptors of an interface that are closed: others may get their numbers."""
+    wires.receiving[interface] = wires.sending[interface] = _CLOSED
+    start = _POLL_PARTS * interface
+    wires.polls[start + _FD : start + _EVENTS] = _CLOSED
+    wires.polls[start + _REVENTS] = 0
+
+
+def external(name: str, returns: Any, *arguments: Any) -> Any:
+    """Return a C function, called by its name in compiled code, which is cached so, and by ctypes else."""
+    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return types.ExternalFunction(name, returns(*arguments))
+    kinds = {types.int32: ctypes.c_int, types.uint32: ctypes.c_uint, types.int64: ctypes.c_size_t}
+
+    @functools.cache
+    def found() -> Any:
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
+        function.argtypes = [kinds[each] for each in arguments]
+        return function
+
+    return lambda *given: found()(*given)
+
+
+clock_gettime = external("clock_gettime", types.int32, types.int32, types.int64)
+_ppoll = external("ppoll", types.int32, types.int64, types.int64, types.int64, types.int64)
+_recvmmsg = external(
+    "recvmmsg", types.int32, types.int32, types.int64, types.uint32, types.int32, types.int64
+)
+sendmmsg = external("sendmmsg", types.int32, types.int32, types.int64, types.uint32, types.int32)
+last_error: Any
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    last_error = lambda: (ctypes.get_errno(),)  # noqa: E731
+else:
+    last_error = types.ExternalFunction("__errno_location", types.CPointer(types.int32)())  # type: ignore[no-untyped-call]
+
+
+@inlined
+def monotonic_ns(wires: Wires) -> int:
+    """Return the time of the monotonic clock."""
+    clock_gettime(CLOCK_MONOTONIC, wires.state.moment_at)
+    return int(wires.moment[0] * NS_PER_S + wires.moment[1])
+
+
+@compiled
+def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
+    """Sleep until frames have come, for ``sleep_ns`` at most, and ``coalesce_ns`` more.
+
+    Return whether something else woke it, which the caller is to look at.  What came where is for
+    `has_frames`.
+    """
+    state, polls = wires.state, wires.polls
+    _give_back(wires)
+    spin_ns = 0
+    if coalesce_ns == 0:
+        spin_ns = max(0, min(state.spin_ns, sleep_ns))
+    until_ns = monotonic_ns(wires) + sleep_ns if spin_ns > 0 else 0
+    ready = _poll(wires, max(sleep_ns - spin_ns, 0), state.interfaces + 1)
+    if spin_ns > 0 and ready == 0:
+        # The kernel wakes who sleeps some µs late.
+        while monotonic_ns(wires) < until_ns:
+            pass
+    if coalesce_ns > 0 and polls[_POLL_PARTS * state.interfaces + _REVENTS] == 0:
+        _poll(wires, coalesce_ns, 0)
+        _poll(wires, 0, state.interfaces + 1)
+    return bool(polls[_POLL_PARTS * state.interfaces + _REVENTS] != 0)
+
+
+@inlined
+def _poll(wires: Wires, sleep_ns: int, descriptors: int) -> int:
+    """Sleep until there is something at a descriptor; return at how many there is."""
+    wires.moment[0] = sleep_ns // NS_PER_S
+    wires.moment[1] = sleep_ns % NS_PER_S
+    state = wires.state
+    ready = int(_ppoll(state.polls_at, descriptors, state.moment_at, 0))
+    if ready < 0:
+        # interrupted: nothing was looked at
+        for each in range(state.interfaces + 1):
+            wires.polls[_POLL_PARTS * each + _REVENTS] = 0
+    return ready
+
+
+@inlined
+def has_frames(wires: Wires, interface: int) -> bool:
+    """Return whether the last sleep ended with something at ``interface`` that `receive` is still to see."""
+    return bool(wires.polls[_POLL_PARTS * interface + _REVENTS] != 0)
+
+
+@inlined
+def is_served(wires: Wires) -> bool:
+    """Return whether everything that the last sleep ended with was received.
+
+    Who returns to its caller before that goes on with the rest, so that no interface keeps others waiting.
+    """
+    served = True
+    for interface in range(wires.state.interfaces):
+        served = served and not has_frames(wires, interface)
+    return served
+
+
+@inlined
+def _give_back(wires: Wires) -> None:
+    """Give back what the frames that were received last stand in."""
+    for interface in range(wires.state.interfaces):
+        give_back_slots(wires.rings[interface])
+
+
+@compiled
+def receive(wires: Wires, interface: int) -> bool:
+    """Receive the frames that are at ``interface`` now, as many as there is room for.
+
+    Return False where that failed: ``state.error`` says why.
+    """
+    state, ring = wires.state, wires.rings[interface]
+    happened = wires.polls[_POLL_PARTS * interface + _REVENTS]
+    wires.polls[_POLL_PARTS * interface + _REVENTS] = 0
+    state.interface, state.frames, state.error = interface, 0, 0
+    state.slots_at = ring.facts.at
+    _give_back(wires)
+    if ring.facts.slots != 0 and happened == _POLLIN:
+        state.frames = take_slots(
+            ring, state.room, ANY_TIME_NS, wires.offset, wires.captured, wires.original, wires.time_ns
+        )  # fmt: skip
+        return True
+    # Frames in messages; of a ring, the error that waits in front of them.
+    count = _recvmmsg(wires.receiving[interface], state.messages_at, state.room, DONTWAIT, 0)
+    if count < 0:
+        error = int(last_error()[0])
+        if error != _EAGAIN and error != _EINTR and error != _ENOBUFS:
+            state.error = error
+        return state.error == 0
+    if ring.facts.slots != 0:
+        return True
+    unpack(
+        wires.slots, wires.starts, wires.controls, wires.words, count,
+        wires.offset, wires.captured, wires.original, wires.time_ns,
+    )  # fmt: skip
+    state.frames = count
+    return True
+
+
+@inlined
+def _day_ns(wires: Wires) -> int:
+    """Return how far the clock of the day, which rings have, is ahead of the monotonic one."""
+    clock_gettime(_CLOCK_REALTIME, wires.state.moment_at)
+    day_ns = int(wires.moment[0] * NS_PER_S + wires.moment[1])
+    return day_ns - monotonic_ns(wires)
+
+
+@compiled
+def came_ns(wires: Wires) -> int:
+    """Return when the first of the frames that wait in rings came, by the monotonic clock.
+
+    ANY_TIME_NS if the last sleep ended without any.
+    """
+    first_ns = ANY_TIME_NS
+    for interface in range(wires.state.interfaces):
+        if has_frames(wires, interface):
+            first_ns = min(first_ns, first_came_ns(wires.rings[interface]))
+    return first_ns if first_ns == ANY_TIME_NS else first_ns - _day_ns(wires)
+
+
+@compiled
+def receive_until(wires: Wires, interface: int, until_ns: int) -> None:
+    """Receive frames that came to the ring of ``interface`` by ``until_ns``, of the monotonic clock.
+
+    What came later, and what else there is, is for `receive` as before.
+    """
+    state, ring = wires.state, wires.rings[interface]
+    state.interface, state.error = interface, 0
+    state.slots_at = ring.facts.at
+    _give_back(wires)
+    state.frames = take_slots(
+        ring, state.room, until_ns + _day_ns(wires), wires.offset, wires.captured, wires.original,
+        wires.time_ns,
+    )  # fmt: skip
+
+
+@compiled
+def send(
+    wires: Wires,
+    interface: int,
+    octets_at: int,
+    offset: NDArray[np.int64],
+    length: NDArray[np.int64],
+    count: int,
+) -> int:
+    """Send ``count`` frames, at most `SENT_AT_ONCE`, ``offset`` octets behind the address ``octets_at``.
+
+    Return how many were sent: fewer where the next one could not be, which the caller finds out about.
+    """
+    pieces, total = wires.pieces, 0
+    for frame in range(count):
+        pieces[_PARTS * frame] = octets_at + offset[frame]
+        pieces[_PARTS * frame + 1] = length[frame]
+    done = 0
+    while done < count:
+        messages_at = wires.state.outgoing_at + done * _MESSAGE_OCTETS
+        taken = sendmmsg(wires.sending[interface], messages_at, count - done, DONTWAIT)
+        if taken <= 0:
+            break
+        done += taken
+    for frame in range(done):
+        total += length[frame]
+    wires.sent[interface] += done
+    wires.sent_octets[interface] += total
+    return done
+
+
+count_late = inlined(count_ns)
+
+
+def lateness_gauges(lateness: NDArray[np.int64]) -> dict[str, float]:
+    """Return the median, the 99th percentile and the most of departures' lateness; nothing without any."""
+    if not lateness[1:].any():
+        return {}
+    gauges = {f"late_p{percent}_ns": float(percentile_ns(lateness, percent)) for percent in (50, 99)}
+    return gauges | {"late_max_ns": float(lateness[0])}

@@ -1,0 +1,457 @@
+"""Parts of a large capture: split where frames probably begin, read apart, and proven by what was read.
+
+>>> parts = split_capture("large.pcap")
+>>> reached = {}
+>>> while (links := linked(parts, reached)).missing:
+...     for part in links.missing:               # in any process, in any order
+...         with open_part(part) as reader:
+...             for batch in reader:
+...                 ...
+...             reached[part.place] = reader.reached
+>>> links.parts                                  # in order: what was read of each is a part of the whole
+
+Nothing in a pcap file tells where a record begins but the records in front of it, and a frame may hold what
+looks like records.  So a place that is found by looking for records around a guess is taken for what it is, a
+guess.  A part begins at one and ends where its last record ends, the first behind which the next part should
+begin.  Where that is the place that was guessed, the next part began at a record, as this one did; where it
+is not, what was read of the next part is void, and it is read again from there.  The first part begins at
+the beginning, so that the parts `linked` gives are those of the whole, whatever the capture holds.  So it is
+with pcapng, and with what its section and interface blocks say of the blocks behind them.
+
+What cannot be read from the middle on, such as a compressed file, is one part.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ecmproto.errors import CaptureError
+from ecmproto.frames.capture.batch import (
+    BLOCK_TYPES,
+    Batch,
+    Block,
+    ByteOrder,
+    Int64,
+    Octets,
+    timeline_of,
+)
+from ecmproto.frames.capture.pcap import HEADER_OCTETS, PcapHeader, PcapParser, byte_order_of, parse_header
+from ecmproto.frames.capture.pcapng import SECTION_MAGIC, PcapngParser
+from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, opened_file, opened_source, unreadable
+from ecmproto.frames.capture.source import (
+    BoundedSource,
+    OctetsSource,
+    Parser,
+    Source,
+    Walker,
+    is_compressed,
+    regular_size,
+    words,
+)
+
+PART_OCTETS = 256 << 20
+"""The size of parts where nobody says another: seconds of work."""
+_HEAD_OCTETS = 1 << 20
+"""The first frame of a pcapng file that is split stands within so many octets, behind its interfaces."""
+_SEARCHED_OCTETS = 1 << 18
+"""Behind a guess a record is looked for within so many octets: the longest that most captures have."""
+_WINDOWS_OCTETS = (1 << 17, 9 << 18)
+"""So many octets are looked at: first what is enough for most captures, then what is for all."""
+_STRIDE = 1 << 12
+_FOLLOWED = 64
+_FEWEST = 3
+"""How many records must follow one another, unless the file ends."""
+_DAY_S, _YEARS_S = 86_400, 10 * 366 * 86_400
+"""By how much a record may be earlier and later than the first one where a place is guessed."""
+
+
+class Place(NamedTuple):
+    """What is read of a capture: from where to where, and what was said in front of it."""
+
+    start: int
+    stop: int | None
+    described: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a capture: the records that begin at octet ``start`` or later, before ``stop`` (None: all).
+
+    ``described`` are the octets that say how they are to be read: pcap's header, or the section and interface
+    blocks in front of them; none at the beginning.  ``before`` is how many frames are before them,
+    ``first_ns`` and ``before_ns`` the times of the first of these and of the last; None where nobody has
+    looked, or there is none.  ``octets`` is about how much there is to be read.
+    """
+
+    path: str
+    start: int = 0
+    stop: int | None = None
+    described: bytes = b""
+    octets: int = 0
+    before: int | None = None
+    first_ns: int | None = None
+    before_ns: int | None = None
+
+    @property
+    def place(self) -> Place:
+        """What of the capture it is; the same for parts that are read alike."""
+        return Place(self.start, self.stop, self.described)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it; ``Part.of_dict`` takes that."""
+        return {**dataclasses.asdict(self), "described": base64.b64encode(self.described).decode()}
+
+    @classmethod
+    def of_dict(cls, values: Mapping[str, Any]) -> Part:
+        """Return the part of which `as_dict` gave these."""
+        return cls(**{**values, "described": base64.b64decode(values["described"])})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """What came of reading a part to its end: ``frames`` frames, up to octet ``offset`` of the capture.
+
+    ``described`` is what is in force there, None where it is too much to be carried.  ``first_ns`` and
+    ``last_ns`` are the times of the first and the last frame that has one.  ``problem`` is what kept the part
+    from being read to its end, which is the capture's end too; its frames are counted from the part's first.
+    """
+
+    offset: int
+    described: bytes | None
+    frames: int
+    first_ns: int | None
+    last_ns: int | None
+    warnings: tuple[str, ...] = ()
+    problem: CaptureError | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it; ``Reached.of_dict`` takes that."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if self.described is not None:
+            values["described"] = base64.b64encode(self.described).decode()
+        if self.problem is not None:
+            values["problem"] = self.problem.as_dict()
+        return {**values, "warnings": list(self.warnings)}
+
+    @classmethod
+    def of_dict(cls, values: Mapping[str, Any]) -> Reached:
+        """Return what `as_dict` gave these of."""
+        described, problem = values["described"], values["problem"]
+        return cls(**{
+            **values,
+            "described": None if described is None else base64.b64decode(described),
+            "warnings": tuple(values["warnings"]),
+            "problem": None if problem is None else CaptureError(**problem),
+        })  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """How far a capture was read in parts, each of which ends where the next one begins.
+
+    ``parts`` are those, in order, with what came of them; they know what is before them.  ``missing`` are to
+    be read next: the first of them is where the others break off, those behind it may turn out to be void.
+    Where nothing is missing, ``parts`` are the whole capture.
+    """
+
+    parts: tuple[tuple[Part, Reached], ...]
+    missing: tuple[Part, ...]
+
+    @property
+    def frames(self) -> int:
+        """How many frames the parts have."""
+        return sum(reached.frames for _, reached in self.parts)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader of the whole would warn of."""
+        return list(dict.fromkeys(text for _, reached in self.parts for text in reached.warnings))
+
+    @property
+    def problem(self) -> CaptureError | None:
+        """What kept the capture from being read to its end."""
+        if not self.parts or self.parts[-1][1].problem is None:
+            return None
+        part, reached = self.parts[-1]
+        assert reached.problem is not None
+        return reached.problem.counted_on(part.before or 0)
+
+
+def linked(parts: Sequence[Part], reached: Mapping[Place, Reached]) -> Links:
+    """Return the parts of a capture that are proven, with numbers and times, and those to be read next.
+
+    ``parts`` are those of `split_capture`, ``reached`` what came of the ones read so far, also of others that
+    were missing before.
+    """
+    whole = dataclasses.replace(parts[0], stop=None, octets=sum(part.octets for part in parts))
+    if len(parts) > 1 and whole.place in reached:
+        return linked([whole], reached)
+    done: list[tuple[Part, Reached]] = []
+    number, part = 0, dataclasses.replace(parts[0], before=0, first_ns=None, before_ns=None)
+    while True:
+        found = reached.get(part.place)
+        if found is None:
+            behind = [each for each in parts[number + 1 :] if each.place not in reached]
+            return Links(parts=tuple(done), missing=(part, *behind))
+        done.append((part, found))
+        if found.problem is not None:
+            return Links(parts=tuple(done), missing=())
+        number += 1
+        # a record may be longer than parts are
+        while number < len(parts) and (parts[number].stop or found.offset + 1) <= found.offset:
+            number += 1
+        if number == len(parts):
+            return Links(parts=tuple(done), missing=())
+        if found.described is None:
+            return Links(parts=(), missing=(whole,))
+        part = dataclasses.replace(
+            parts[number],
+            start=found.offset,
+            described=found.described,
+            before=(part.before or 0) + found.frames,
+            first_ns=found.first_ns if part.first_ns is None else part.first_ns,
+            before_ns=part.before_ns if found.last_ns is None else found.last_ns,
+        )
+
+
+def split_capture(
+    path: str | os.PathLike[str], octets: int = PART_OCTETS, *, count: int | None = None
+) -> list[Part]:
+    """Return parts of a capture, of about so many octets, or so many of them; one where it cannot be split.
+
+    Where they begin is a guess, which `linked` proves or mends.  CaptureError for a file that cannot be read
+    or does not start like a capture.
+    """
+    file, name, owned = opened_file(path)
+    try:
+        size = regular_size(file)
+        if size is None:
+            return [Part(path=name)]
+        each = max(1, octets if count is None else -(-size // max(1, count)))
+        places = _Places(file, name) if size > each else None
+        starts = [0] if places is None else [0, *places.near(range(each, size, each))]
+        described = [b"", *([b"" if places is None else places.described] * (len(starts) - 1))]
+        return [
+            Part(path=name, start=start, stop=stop, described=said, octets=(stop or size) - start)
+            for start, stop, said in zip(starts, [*starts[1:], None], described, strict=True)
+        ]
+    except OSError as error:
+        raise unreadable(name, error) from error
+    finally:
+        if owned:
+            file.close()
+
+
+class _Places:
+    """Places in a file where records probably begin."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        self._file = file
+        self.described = b""
+        """What says how the records are to be read, as far as it stands in front of the first."""
+        self._find: _Finder | None = None
+        head = self._octets(0, _HEAD_OCTETS)
+        if not head or is_compressed(head, name):
+            return
+        if byte_order_of(head) is not None:
+            header = parse_header(head, name)
+            self.described = header.octets
+            self._find = _PcapFinder(header, head)
+        elif head.startswith(SECTION_MAGIC):
+            parser = PcapngParser(Walker(0, compiled=False), 1)
+            if _described_up_to_frames(parser, head) and parser.described is not None:
+                self.described = parser.described
+                self._find = _PcapngFinder(parser.byte_order)
+
+    def near(self, guesses: Sequence[int]) -> Iterator[int]:
+        """Yield places at guesses or a little behind; none where nothing looks like a record."""
+        last = len(self.described)
+        for guess in guesses if self._find is not None else ():
+            at = max(guess, last + 1) & ~3
+            assert self._find is not None
+            for octets in _WINDOWS_OCTETS:
+                window = np.frombuffer(self._octets(at, octets), np.uint8)
+                found = _first_followed(window, self._find)
+                if found is not None or len(window) < octets:
+                    break
+            if found is not None and at + found > last:
+                last = at + found
+                yield last
+
+    def _octets(self, at: int, octets: int) -> bytes:
+        self._file.seek(at)
+        pieces = []
+        while octets and (piece := self._file.read(octets)):
+            pieces.append(piece)
+            octets -= len(piece)
+        return b"".join(pieces)
+
+
+class _Finder(Protocol):
+    """Knows records by their headers."""
+
+    header_octets: int
+
+    def lengths(self, octets: Octets, starts: Int64) -> Int64:
+        """Return how long the records are that seem to begin at places of octets, 0 where none does."""
+
+
+class _PcapFinder:
+    """Knows records whose lengths and times are such as those of the first one."""
+
+    def __init__(self, header: PcapHeader, head: bytes) -> None:
+        self.header_octets = header.record_header_octets
+        self._order = header.byte_order
+        self._ticks = header.ticks_per_second
+        self._largest = min(max(header.snaplen, 1 << 10), _SEARCHED_OCTETS)
+        self._first_s = int.from_bytes(head[HEADER_OCTETS : HEADER_OCTETS + 4], header.byte_order)
+
+    def lengths(self, octets: Octets, starts: Int64) -> Int64:
+        """Return how long the records are, 0 where there is none."""
+        seconds, ticks, one, other = words(octets, starts, 4, self._order).astype(np.int64).T
+        captured, original = np.minimum(one, other), np.maximum(one, other)
+        # nothing but zeros looks like empty frames of 1970
+        is_record = (captured > 0) & (captured <= self._largest) & (original <= _SEARCHED_OCTETS)
+        is_record &= (ticks < self._ticks) & (np.abs(seconds - self._first_s) <= _YEARS_S)
+        return np.where(is_record, captured + self.header_octets, 0)
+
+
+class _PcapngFinder:
+    """Knows blocks of the types that there are by their length, which stands at both ends."""
+
+    header_octets = 16
+    _KINDS = np.array(BLOCK_TYPES)
+
+    def __init__(self, byte_order: ByteOrder) -> None:
+        self._order = byte_order
+
+    def lengths(self, octets: Octets, starts: Int64) -> Int64:
+        """Return how long the blocks are, 0 where there is none."""
+        kind, total, *_ = words(octets, starts, 4, self._order).astype(np.int64).T
+        there = np.isin(kind, self._KINDS) & (starts % 4 == 0)
+        there &= (total >= 12) & (total % 4 == 0) & (starts + total <= len(octets))
+        ends = np.where(there, starts + total - 4, 0)
+        there &= words(octets, ends, 1, self._order)[:, 0] == total
+        return np.where(there, total, 0)
+
+
+def _first_followed(octets: Octets, finder: _Finder) -> int | None:
+    """Return where the first record begins that others follow, each where the one before ends."""
+    room = len(octets) - finder.header_octets + 1
+    if room <= 0:
+        return None
+    searched = min(room, _SEARCHED_OCTETS)
+    for first in range(0, searched, _STRIDE):
+        starts = np.arange(first, min(first + _STRIDE, searched), dtype=np.int64)
+        for start in starts[finder.lengths(octets, starts) > 0].tolist():
+            if _is_followed(octets, finder, start):
+                return int(start)
+    return None
+
+
+def _is_followed(octets: Octets, finder: _Finder, start: int) -> bool:
+    """Return whether records follow one, as far as the octets go."""
+    at, followed = start, 0
+    while followed < _FOLLOWED and at + finder.header_octets <= len(octets):
+        length = int(finder.lengths(octets, np.array([at]))[0])
+        if not length:
+            return False
+        at, followed = at + length, followed + 1
+    return followed >= _FEWEST or at == len(octets)
+
+
+def _described_up_to_frames(parser: PcapngParser, octets: bytes) -> bool:
+    """Take the blocks in front of the first frame in octets; return whether there is one."""
+    source = OctetsSource(octets, base=0)
+    while isinstance(item := parser.take(source), Block):
+        pass
+    return isinstance(item, Batch)
+
+
+def open_part(part: Part, *, batch_frames: int = BATCH_FRAMES) -> PartReader:
+    """Open a part of a capture: the frames have the numbers and times that they have in the whole.
+
+    Where the part does not know what is before it, frames are numbered from its first, and
+    ``frame.time_relative`` and the like begin anew with it.  CaptureError for a file that cannot be read, or
+    that does not start like a capture.
+    """
+    with opened_source(part.path, start=part.start) as (source, _):
+        return PartReader(source, part, batch_frames=max(1, batch_frames))
+
+
+class PartReader(CaptureReader):
+    """A part being read; made by `open_part`.
+
+    ``interfaces`` are those of the whole capture so far, ``begun`` the section and interface blocks in force
+    at the beginning of a part of pcapng: who copies the part to a file of its own writes them first.
+    ``problem`` is as of the whole, but that its frames are counted from the part's first where the part does
+    not know what is before it.
+    """
+
+    def __init__(self, source: Source, part: Part, *, batch_frames: int) -> None:
+        self.part = part
+        self.begun: list[Block] = []
+        self._first_ns: int | None = None
+        is_part = part.start or part.stop is not None
+        super().__init__(
+            BoundedSource(source, part.stop) if is_part else source, part.path, batch_frames=batch_frames
+        )
+        self._parser.frames = part.before or 0
+        if part.first_ns is not None:
+            self._timeline = dataclasses.replace(
+                timeline_of(np.zeros(0, np.int64), displayed=self.displayed),
+                first_ns=part.first_ns, before_ns=part.before_ns,
+            )  # fmt: skip
+
+    def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:
+        if not self.part.start:
+            return super()._parser_for(source, walker, batch_frames)
+        if byte_order_of(self.part.described) is not None:
+            self.header = parse_header(self.part.described, self.path)
+            return PcapParser(self.header, walker, batch_frames)
+        parser = PcapngParser(walker, batch_frames)
+        described = OctetsSource(self.part.described, base=0)
+        while isinstance(item := parser.take(described), Block):
+            self.begun.append(item)
+        return parser
+
+    def _followed(self, batch: Batch) -> Batch:
+        if self._first_ns is None:
+            times = batch.time_ns if batch.timed is None else batch.time_ns[batch.timed]
+            self._first_ns = int(times[0]) if len(times) else None
+        return super()._followed(batch)
+
+    @property
+    def reached(self) -> Reached:
+        """What came of the part, once it was read to its end."""
+        before = self.part.before or 0
+        parser, problem = self._parser, self.problem
+        described = parser.described if isinstance(parser, PcapngParser) else None
+        if self.header is not None:
+            described = self.header.octets
+        if problem is not None:
+            problem = problem.counted_on(-before)
+        timed = self._first_ns is not None and self._timeline is not None
+        return Reached(
+            offset=self._source.base + self._source.position,
+            described=described,
+            frames=self.frames - before,
+            first_ns=self._first_ns,
+            last_ns=self._timeline.last_ns if timed and self._timeline is not None else None,
+            warnings=tuple(self.warnings),
+            problem=problem,
+        )
+
+
+def read_through(part: Part) -> Reached:
+    """Read a part for no more than how many frames it has, up to where, and their first and last times."""
+    with open_part(part) as reader:
+        for _ in reader:
+            pass
+        return reader.reached

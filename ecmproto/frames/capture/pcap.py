@@ -1,0 +1,244 @@
+"""pcap: a header of 24 octets, then records (draft-ietf-opsawg-pcap).
+
+Read are both byte orders, microseconds and nanoseconds, Kuznetzov's modified records, and the swapped
+lengths of versions before 2.4.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import CaptureError
+from ecmproto.frames.capture.batch import (
+    Batch,
+    Block,
+    ByteOrder,
+    Format,
+    Interface,
+    RecordFormat,
+    largest_frame_octets,
+)
+from ecmproto.frames.capture.source import (
+    BATCH_OCTETS,
+    MAX_RECORD_OCTETS,
+    Fault,
+    Shortage,
+    Source,
+    Walker,
+    words,
+)
+from ecmproto.units import NS_PER_S
+from ecmproto.values import dataclass
+
+HEADER_OCTETS = 24
+RECORD_HEADER_OCTETS = 16
+MAGIC_US = 0xA1B2C3D4
+MAGIC_NS = 0xA1B23C4D
+_MAGIC_MODIFIED = 0xA1B2CD34
+_MODIFIED_HEADER_OCTETS = 24
+
+_FCS_PRESENT = 1 << 26
+_LINKTYPE_RESERVED = 0x03FF0000 | 1 << 27
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcapHeader:
+    """The header of a pcap file, with its ``octets`` as they stand there."""
+
+    octets: bytes
+    byte_order: ByteOrder
+    ticks_per_second: int
+    record_header_octets: int
+    version: tuple[int, int]
+    snaplen: int
+    linktype_word: int
+
+    @property
+    def interface(self) -> Interface:
+        """The one interface of the file; an FCS length counts 16-bit words and needs its presence bit."""
+        word = self.linktype_word
+        return Interface(
+            index=0,
+            linktype=word & 0xFFFF,
+            snaplen=self.snaplen,
+            ticks_per_second=self.ticks_per_second,
+            fcs_octets=2 * (word >> 28) if word & _FCS_PRESENT else 0,
+        )
+
+    @property
+    def lengths(self) -> int:
+        """Which of a record's lengths is the captured one: the first (0), the second (1), the smaller (2).
+
+        Before version 2.3, and in Digital Unix's 543, the original length came first; 2.3 has either order.
+        """
+        major, minor = self.version
+        if major == 543 or (major == 2 and minor < 3):
+            return 1
+        return 2 if self.version == (2, 3) else 0
+
+    @property
+    def warnings(self) -> list[str]:
+        """Unusual things about the header that do not keep the records from being read."""
+        found = []
+        if self.version != (2, 4):
+            found.append(f"pcap version {self.version[0]}.{self.version[1]} is not 2.4")
+        if self.linktype_word & _LINKTYPE_RESERVED:
+            found.append(f"reserved bits are set in the link type word 0x{self.linktype_word:08x}")
+        return found
+
+
+def byte_order_of(magic: bytes) -> ByteOrder | None:
+    """Return the byte order of a pcap file that starts with ``magic``, or None if it is no pcap file."""
+    known = (MAGIC_US, MAGIC_NS, _MAGIC_MODIFIED)
+    if int.from_bytes(magic[:4], "little") in known:
+        return "little"
+    return "big" if int.from_bytes(magic[:4], "big") in known else None
+
+
+def parse_header(octets: bytes, path: str) -> PcapHeader:
+    """Return the header that ``octets`` start with; CaptureError if there are not 24 of them."""
+    byte_order = byte_order_of(octets)
+    if byte_order is None or len(octets) < HEADER_OCTETS:
+        raise CaptureError(
+            path=path, offset=0, frame=0, needed="a pcap header of 24 octets", got=f"{len(octets)} octets"
+        )
+
+    def field(at: int, size: int) -> int:
+        return int.from_bytes(octets[at : at + size], byte_order)
+
+    magic = field(0, 4)
+    return PcapHeader(
+        octets=octets[:HEADER_OCTETS],
+        byte_order=byte_order,
+        ticks_per_second=NS_PER_S if magic == MAGIC_NS else 1_000_000,
+        record_header_octets=_MODIFIED_HEADER_OCTETS if magic == _MAGIC_MODIFIED else RECORD_HEADER_OCTETS,
+        version=(field(4, 2), field(6, 2)),
+        snaplen=field(16, 4),
+        linktype_word=field(20, 4),
+    )
+
+
+class PcapParser:
+    """Reads the records behind a pcap header."""
+
+    format: Format = "pcap"
+
+    def __init__(self, header: PcapHeader, walker: Walker, batch_frames: int) -> None:
+        self.byte_order = header.byte_order
+        self.interfaces = [header.interface]
+        self.warnings = header.warnings
+        self.frames = 0
+        self._walker = walker
+        self.batch_frames = batch_frames
+        self.frames_only = False
+        self._header = header.record_header_octets
+        self._tick_ns = NS_PER_S // header.ticks_per_second
+        self._lengths = header.lengths
+        bound = max(header.snaplen, largest_frame_octets(self.interfaces[0].linktype))
+        self._largest = min(bound, MAX_RECORD_OCTETS - self._header)
+        self._records = RecordFormat(format="pcap", byte_order=self.byte_order, header_octets=self._header)
+
+    @property
+    def state(self) -> Hashable:
+        """Nothing: all records of a file are read alike."""
+        return None
+
+    def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> PcapParser:
+        """Return a parser of later records; see `Parser`."""
+        parser = copy.copy(self)
+        parser.frames, parser._walker = frames, Walker(0, compiled=compiled)
+        return parser
+
+    def take(self, source: Source) -> Batch | Block | Shortage | Fault:
+        """Return the next records as a batch, or why there are none."""
+        if len(source.buffer) - source.position < self._header:
+            return Shortage(octets=self._header, what=f"a record header of {self._header} octets")
+        starts, after = self._walker.run(
+            walk_pcap,
+            source.buffer,
+            source.position,
+            source.position + BATCH_OCTETS,
+            self.batch_frames,
+            self._header,
+            self._largest,
+            self._lengths,
+            self.byte_order == "big",
+        )
+        if not len(starts):
+            return self._refusal(source)
+        source.position = after
+        batch = self._batch(source, starts)
+        self.frames += len(batch)
+        return batch
+
+    def _batch(self, source: Source, starts: NDArray[np.int64]) -> Batch:
+        fields = words(source.buffer, starts, 4, self.byte_order)
+        captured, original = self._both_lengths(fields)
+        seconds, ticks = fields[:, 0].astype(np.int64), fields[:, 1].astype(np.int64)
+        return Batch(
+            buffer=source.buffer,
+            offset=starts + self._header,
+            captured=captured,
+            original=original,
+            time_ns=seconds * NS_PER_S + ticks * self._tick_ns,
+            interface=np.zeros(len(starts), dtype=np.int64),
+            record_offset=starts,
+            record_length=captured + self._header,
+            first=self.frames,
+            records=self._records,
+        )
+
+    def _both_lengths(self, fields: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        first, second = fields[:, 2].astype(np.int64), fields[:, 3].astype(np.int64)
+        if self._lengths == 2:
+            return np.minimum(first, second), np.maximum(first, second)
+        return (second, first) if self._lengths else (first, second)
+
+    def _refusal(self, source: Source) -> Shortage | Fault:
+        fields = words(source.buffer, np.array([source.position]), 4, self.byte_order)
+        captured = int(self._both_lengths(fields)[0][0])
+        if captured > self._largest:
+            needed = f"a captured length of at most {self._largest} octets"
+            return Fault(at=source.position, needed=needed, got=str(captured))
+        octets = self._header + captured
+        return Shortage(octets=octets, what=f"a record of {octets} octets")
+
+
+def walk_pcap(
+    octets: Any,
+    position: int,
+    stop: int,
+    end: int,
+    positions: Any,
+    room: int,
+    header: int,
+    largest: int,
+    lengths: int,
+    big: bool,
+) -> tuple[int, int]:
+    """Walk pcap records from ``position``; return how many start in ``positions`` and where the next is.
+
+    Records start before ``stop`` and end by ``end``; ``header`` is the record header's length in octets,
+    ``largest`` the captured length above which a record is not believed, ``lengths`` which of a record's
+    two lengths is the captured one: the first (0), the second (1), the smaller (2).
+    """
+    s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
+    count = 0
+    while count < room and position < stop and position + header <= end:
+        at = position + 12 if lengths == 1 else position + 8
+        captured = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+        if lengths == 2:
+            at = position + 12
+            other = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+            captured = min(captured, other)
+        if captured > largest or position + header + captured > end:
+            break
+        positions[count] = position
+        count += 1
+        position += header + captured
+    return count, position

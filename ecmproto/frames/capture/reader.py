@@ -1,0 +1,389 @@
+"""Reading captures: iterate over batches, look at what was wrong at the end.
+
+>>> with open_capture("in.pcapng.gz") as reader:
+...     for batch in reader:
+...         ...
+...     if reader.problem:
+...         print(reader.problem)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import os
+import sys
+from collections.abc import Hashable, Iterator
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+from ecmproto.errors import CaptureError, ParameterError
+from ecmproto.frames.capture.batch import (
+    Batch,
+    Block,
+    ByteOrder,
+    Displayed,
+    Format,
+    Interface,
+    Timeline,
+    timeline_of,
+)
+from ecmproto.frames.capture.names import name_shown, open_file
+from ecmproto.frames.capture.pcap import HEADER_OCTETS, PcapHeader, PcapParser, byte_order_of, parse_header
+from ecmproto.frames.capture.pcapng import SECTION_MAGIC, PcapngParser
+from ecmproto.frames.capture.source import (
+    CHUNK_OCTETS,
+    BoundedSource,
+    DecompressedStream,
+    Fault,
+    MappedSource,
+    OctetsSource,
+    Parser,
+    Shortage,
+    Source,
+    StreamSource,
+    Walker,
+    is_compressed,
+    regular_size,
+)
+from ecmproto.values import dataclass
+
+BATCH_FRAMES = 65536
+
+
+def open_capture(
+    path: str | os.PathLike[str] | BinaryIO,
+    *,
+    batch_frames: int = BATCH_FRAMES,
+    mapped: bool = True,
+    chunk_octets: int = CHUNK_OCTETS,
+    most_octets: int | None = None,
+) -> CaptureReader:
+    """Open a pcap or pcapng capture, plain, gzip or zstd: a path, ``-`` for stdin, or a binary file object.
+
+    A path may be a URL that fsspec knows, which needs ``ecmproto[remote]``.
+
+    Batches hold at most ``batch_frames`` frames.  A regular uncompressed file is mapped unless ``mapped`` is
+    False; all else is read ``chunk_octets`` at a time.  A mapped file must not be cut while it is read.
+    Raises CaptureError when the file cannot be read or does not start like a capture, ParameterError as soon
+    as a compressed one, also later, unpacks to more than ``most_octets``.
+    """
+    opened = opened_source(path, mapped=mapped, chunk_octets=chunk_octets, most_octets=most_octets)
+    with opened as (source, name):
+        return CaptureReader(source, name, batch_frames=max(1, batch_frames))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place between the records of a capture, from which on it can be read again.
+
+    ``offset`` counts octets of the (uncompressed) capture, ``frames`` those in front; ``state`` is what the
+    capture had said there of the records to come, equal where they are read alike.
+    """
+
+    offset: int
+    frames: int
+    state: Hashable
+
+
+class CaptureReader:
+    """A capture being read; made by ``open_capture``.
+
+    ``interfaces`` and ``warnings`` grow as blocks are read.  ``problem`` is None until the end of what can be
+    read turns out not to be the end of the capture: nothing is raised while iterating, every whole frame in
+    front of the trouble has been given.  Whoever needs the whole capture looks at ``problem`` afterwards.
+    """
+
+    def __init__(self, source: Source, path: str, *, batch_frames: int) -> None:
+        self.path = path
+        self.displayed = Displayed()
+        """The last frame that was displayed, for who shows frames one by one."""
+        self.problem: CaptureError | None = None
+        self.header: PcapHeader | None = None
+        """The header of a pcap file; None for pcapng, whose first block is its section header."""
+        self._source = source
+        self._timeline: Timeline | None = None
+        self._pending: list[Block] = []
+        self._parser = self._parser_for(source, Walker(_plain_size(source)), batch_frames)
+
+    def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:
+        source.extend(HEADER_OCTETS)
+        head = source.buffer[source.position : source.position + HEADER_OCTETS].tobytes()
+        if byte_order_of(head):
+            self.header = parse_header(head, self.path)
+            source.position += HEADER_OCTETS
+            return PcapParser(self.header, walker, batch_frames)
+        if head.startswith(SECTION_MAGIC):
+            parser = PcapngParser(walker, batch_frames)
+            self._pending.append(self._first_section(parser, source))
+            return parser
+        if not head and source.fault:
+            raise self._error(source, 0, 0, "the start of a capture", source.fault)
+        raise self._error(source, 0, 0, "a pcap or pcapng capture", _foreign(head))
+
+    def _first_section(self, parser: PcapngParser, source: Source) -> Block:
+        item = parser.take(source)
+        while isinstance(item, Shortage) and source.extend(item.octets):
+            item = parser.take(source)
+        if isinstance(item, Block):
+            return item
+        if isinstance(item, Fault):
+            raise self._error(source, item.at, 0, item.needed, item.got)
+        left = len(source.buffer) - source.position
+        needed = item.what if isinstance(item, Shortage) else "a section header"
+        raise self._error(source, source.position, 0, needed, source.fault or f"{left} octets")
+
+    @property
+    def format(self) -> Format:
+        """``pcap`` or ``pcapng``."""
+        return self._parser.format
+
+    @property
+    def byte_order(self) -> ByteOrder:
+        """``little`` or ``big``; in pcapng that of the section being read."""
+        return self._parser.byte_order
+
+    @property
+    def interfaces(self) -> list[Interface]:
+        """The interfaces described so far; a batch's ``interface`` is an index into it."""
+        return self._parser.interfaces
+
+    @property
+    def resolution(self) -> int:
+        """Ticks per second of the first interface."""
+        return self.interfaces[0].ticks_per_second if self.interfaces else 1_000_000
+
+    @property
+    def warnings(self) -> list[str]:
+        """Unusual things so far that did not keep anything from being read."""
+        return self._parser.warnings
+
+    @property
+    def frames(self) -> int:
+        """How many frames were given so far."""
+        return self._parser.frames
+
+    @property
+    def batch_frames(self) -> int:
+        """How many frames a batch holds at most; to be changed as one likes, for the next batches."""
+        return self._parser.batch_frames
+
+    @batch_frames.setter
+    def batch_frames(self, frames: int) -> None:
+        self._parser.batch_frames = frames
+
+    @property
+    def place(self) -> Place:
+        """Where the next batch starts; of a capture of one file."""
+        source = self._source
+        return Place(offset=source.base + source.position, frames=self.frames, state=self._parser.state)
+
+    @property
+    def base(self) -> int:
+        """The octet of the (uncompressed) capture with which the buffer of the last batch starts."""
+        return self._source.base
+
+    def parse(self, place: Place, octets: bytes, *, frames: int, compiled: bool = True) -> Iterator[Batch]:
+        """Yield the frames in ``octets``, the capture's from ``place`` on, ``frames`` a batch at most.
+
+        For whoever reads a place again that this reader has passed; it may be done in any thread, and moves
+        nothing here.  ``compiled`` False never waits for a compiler.  It ends where a record is not whole.
+        """
+        parser = self._parser.resumed(place.state, frames=place.frames, compiled=compiled)
+        parser.batch_frames = frames
+        source = OctetsSource(octets, base=place.offset)
+        while True:
+            item = parser.take(source)
+            if isinstance(item, Batch):
+                yield item
+            elif isinstance(item, Shortage | Fault):
+                return
+
+    @property
+    def octets_read(self) -> int:
+        """Octets of the file used so far (of the compressed file, where it is compressed)."""
+        return self._source.octets_read
+
+    @property
+    def size_octets(self) -> int | None:
+        """The file's size; None for a pipe."""
+        return self._source.size_octets
+
+    def __iter__(self) -> Iterator[Batch]:
+        self._parser.frames_only = True
+        for item in self.items():
+            if isinstance(item, Batch):
+                yield item
+
+    def items(self) -> Iterator[Batch | Block]:
+        """Yield batches and, of pcapng, the blocks that hold no frame, in file order."""
+        while self._pending:
+            yield self._pending.pop(0)
+        while self.problem is None:
+            item = self._parser.take(self._source)
+            if isinstance(item, Shortage):
+                if not self._source.extend(item.octets):
+                    self._end(item)
+                    return
+            elif isinstance(item, Fault):
+                self.problem = self._error(self._source, item.at, self.frames, item.needed, item.got)
+            else:
+                if item is not None:
+                    yield self._followed(item) if isinstance(item, Batch) else item
+                self._source.release()
+
+    def _followed(self, batch: Batch) -> Batch:
+        """Return a batch that knows the times of the frames before it."""
+        self._timeline = timeline_of(
+            batch.time_ns, batch.timed, before=self._timeline, displayed=self.displayed
+        )
+        return dataclasses.replace(batch, timeline=self._timeline)
+
+    def _end(self, shortage: Shortage) -> None:
+        source = self._source
+        left = len(source.buffer) - source.position
+        if source.fault:
+            needed = shortage.what if left else "the rest of the capture"
+            self.problem = self._error(source, len(source.buffer), self.frames, needed, source.fault)
+        elif left:
+            self.problem = self._error(source, source.position, self.frames, shortage.what, f"{left} octets")
+
+    def _error(self, source: Source, at: int, frame: int, needed: str, got: str) -> CaptureError:
+        return CaptureError(path=self.path, offset=source.base + at, frame=frame, needed=needed, got=got)
+
+    def close(self) -> None:
+        """Close the file; batches already given stay valid."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class ParsedReader(CaptureReader):
+    """A capture that a parser gives, and not the octets of one file."""
+
+    def __init__(self, parser: Parser, path: str) -> None:
+        self._given = parser
+        super().__init__(StreamSource(io.BytesIO(), size=None, owned=False), path, batch_frames=0)
+
+    def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:
+        return self._given
+
+
+_FOREIGN = {
+    b"snoop\0\0\0": "a snoop file",
+    b"RTSS": "a Network Monitor 1 file",
+    b"GMBU": "a Network Monitor 2 file",
+    b"\xab\x01\x00\x1c": "an IXIA lcap file",
+    b"\xac\x01\x00\x1c": "an IXIA lcap file",
+    b"TRSNIFF data": "a Sniffer file",
+    b"XCP\0": "a NetXRay file",
+}
+
+
+def opened_file(path: str | os.PathLike[str] | BinaryIO) -> tuple[Any, str, bool]:
+    """Return a capture's file, its name, and whether it was opened here."""
+    if not isinstance(path, str | os.PathLike):
+        return path, str(getattr(path, "name", "<stream>")), False
+    name = os.fspath(path)
+    if name == "-":
+        return sys.stdin.buffer, "-", False
+    try:
+        return open_file(name), name_shown(name), True
+    except (OSError, ValueError) as error:
+        raise unreadable(name_shown(name), error) from error
+
+
+def _source_of(
+    file: Any,
+    name: str,
+    owned: bool,
+    *,
+    mapped: bool,
+    chunk_octets: int = CHUNK_OCTETS,
+    most_octets: int | None = None,
+    start: int = 0,
+) -> Source:
+    """Return the octets of an opened file, decompressed, or of a plain regular one from ``start`` on."""
+    size = regular_size(file)
+    head = _peek(file, size)
+    if not head:
+        raise CaptureError(path=name, offset=0, frame=0, needed="a pcap or pcapng capture", got="0 octets")
+    kind = is_compressed(head, name)
+    if kind:
+        stream = DecompressedStream(file, kind, head=b"" if size is not None else head, owned=owned)
+        most = {} if most_octets is None else {"most_octets": most_octets}
+        return StreamSource(stream, size=size, owned=True, chunk_octets=chunk_octets, **most)
+    if size is not None and mapped:
+        try:
+            mapped_file = MappedSource(file, size, owned=owned)
+            mapped_file.position = min(start, size)
+            return mapped_file
+        except (OSError, ValueError):
+            pass  # a file system that maps nothing: read it
+    told = getattr(file, "size", None) if size is None else size
+    source = StreamSource(
+        file, size=told if isinstance(told, int) else None, owned=owned, chunk_octets=chunk_octets
+    )
+    source.preload(b"" if size is not None else head)
+    if start:
+        source.base = file.seek(start)
+    return source
+
+
+def _peek(file: Any, size: int | None) -> bytes:
+    """Return the first octets of ``file``, put back where it can be; a pipe may give them one by one."""
+    head = b""
+    while len(head) < 8:
+        piece = file.read(8 - len(head))
+        if not piece:
+            break
+        head += piece
+    if size is not None:
+        file.seek(0)
+    return head
+
+
+def _plain_size(source: Source) -> int | None:
+    return source.size_octets if isinstance(source, MappedSource | BoundedSource) else None
+
+
+def _foreign(head: bytes) -> str:
+    known = next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
+    return known or f"a file that starts with {head[:8].hex(' ')}"
+
+
+@contextlib.contextmanager
+def opened_source(
+    path: str | os.PathLike[str] | BinaryIO,
+    *,
+    mapped: bool = True,
+    chunk_octets: int = CHUNK_OCTETS,
+    most_octets: int | None = None,
+    start: int = 0,
+) -> Iterator[tuple[Source, str]]:
+    """Open a file, from octet ``start`` on, for the block to make a reader of; closed where that fails."""
+    file, name, owned = opened_file(path)
+    try:
+        source = _source_of(
+            file, name, owned, mapped=mapped, chunk_octets=chunk_octets, most_octets=most_octets, start=start
+        )
+        yield source, name
+    except OSError as error:
+        raise unreadable(name, error) from error
+    except (CaptureError, ParameterError):
+        if owned:
+            file.close()
+        raise
+
+
+def unreadable(name: str, error: Exception) -> CaptureError:
+    """Return what is said of a file that cannot be read."""
+    got = getattr(error, "strerror", None) or str(error)
+    return CaptureError(path=name, offset=0, frame=0, needed="a readable capture file", got=got)

@@ -1,0 +1,506 @@
+"""Several captures read as one: in the order of time, or one behind the other.
+
+A folder or a pattern is one capture in several files, which are read one behind the other in the order of
+their names: one is open at a time, and an interface that is described alike in several of them is the same.
+Captures that are named one by one are read in the order of time, each with interfaces of its own.  Frames are
+numbered on from file to file.
+
+To whoever reads them, several files are a pcapng capture of one section, and every frame is an enhanced
+packet block on the interface that it came from.  What stands in little-endian pcapng files is kept as it is,
+comments too; other frames get times in ns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import os
+import struct
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+
+from ecmproto.errors import CaptureError
+from ecmproto.frames.capture.batch import (
+    INTERFACE_DESCRIPTION,
+    INTERFACE_STATISTICS,
+    SECTION_HEADER,
+    Batch,
+    Block,
+    ByteOrder,
+    Format,
+    Int64,
+    Interface,
+    RecordFormat,
+)
+from ecmproto.frames.capture.names import files_named, names_shown
+from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, ParsedReader, open_capture
+from ecmproto.frames.capture.source import Parser, Shortage, Source
+from ecmproto.frames.capture.writer import PcapngWriter, RecordBuilder, Sink
+from ecmproto.units import NS_PER_S
+
+Order = Literal["time", "named"]
+Name = str | os.PathLike[str]
+
+
+class CaptureNames(tuple[str, ...]):
+    """Names of captures that are read as one, and in which order."""
+
+    order: Order = "time"
+
+    @classmethod
+    def of(cls, names: Iterable[str], order: Order) -> CaptureNames:
+        """Return names with an order."""
+        made = cls(names)
+        made.order = order
+        return made
+
+
+def open_captures(
+    paths: Sequence[Name | BinaryIO], *, batch_frames: int = BATCH_FRAMES, order: Order | None = None
+) -> CaptureReader:
+    """Open files, folders, patterns and URLs to be read as one; a single file is read as it is.
+
+    ``order`` is that of captures: ``time``, or ``named``, one behind the other (None: as `CaptureNames` say,
+    else time); the files of a folder or a pattern are read one behind the other.  CaptureError when a capture
+    cannot be read or does not start like one, or nothing matches.  A file that breaks off is read as far as
+    it goes, as are the others, and so are those of a folder of which one cannot be read; ``problem`` is the
+    first such, ``warnings`` name the others.
+    """
+    groups: list[list[Any]] = [
+        files_named(os.fspath(path)) if isinstance(path, str | os.PathLike) else [path] for path in paths
+    ]
+    if (order or getattr(paths, "order", "time")) == "named":
+        groups = [[name for group in groups for name in group]]
+    if len(groups) == 1:
+        return _open_one(groups[0], batch_frames)
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(_open_one(group, batch_frames)) for group in groups]
+        reader = MergedReader(_Merging(readers))
+        stack.pop_all()
+    return reader
+
+
+def _open_one(names: Sequence[Any], batch_frames: int) -> CaptureReader:
+    """Open a capture that is in one file, or in several."""
+    if len(names) == 1:
+        return open_capture(names[0], batch_frames=batch_frames)
+    return AppendedReader(_Appending(names, batch_frames), names)
+
+
+_MERGED_ORDER: ByteOrder = "little"
+_MERGED_RECORDS = RecordFormat(format="pcapng", byte_order=_MERGED_ORDER, header_octets=28)
+_MERGED_BUILDER = RecordBuilder(format="pcapng", byte_order=_MERGED_ORDER, resolution="ns")
+_FEW_NAMES = 4
+_INTERFACE_AT = 8
+"""Where an enhanced packet block, and one of statistics, names its interface."""
+
+
+class MergedReader(ParsedReader):
+    """Captures being read as one; made by `open_captures`."""
+
+    def __init__(self, merging: _Merging) -> None:
+        self._merging = merging
+        super().__init__(merging, ", ".join(reader.path for reader in merging.readers))
+
+    @property
+    def octets_read(self) -> int:
+        """Octets of the files used so far."""
+        return sum(reader.octets_read for reader in self._merging.readers)
+
+    @property
+    def size_octets(self) -> int | None:
+        """The files' sizes together; None where one is a pipe."""
+        sizes = [reader.size_octets for reader in self._merging.readers]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Unusual things in each file, with its name, and blocks that are left out."""
+        told = [f"{reader.path}: {text}" for reader in self._merging.readers for text in reader.warnings]
+        return [*told, *self._merging.warnings]
+
+    def items(self) -> Iterator[Batch | Block]:
+        """Yield a section header, interface descriptions as they are found, other blocks, and batches."""
+        yield from super().items()
+        problems = (reader.problem for reader in self._merging.readers)
+        self.problem = next((problem for problem in problems if problem is not None), None)
+
+    def close(self) -> None:
+        """Close the files; batches already given stay valid."""
+        super().close()
+        for reader in self._merging.readers:
+            reader.close()
+
+
+class _Joining:
+    """The parser of several captures, which are one section of pcapng."""
+
+    format: Format = "pcapng"
+    byte_order: ByteOrder = _MERGED_ORDER
+    frames_only: bool = False
+
+    def __init__(self) -> None:
+        self.interfaces: list[Interface] = []
+        self.frames = 0
+        self.warnings: list[str] = []
+        """Blocks that are left out."""
+        self._pending: deque[Block] = deque()
+        self._described = _Descriptions()
+        self.give(SECTION_HEADER, self._described.section())
+
+    @property
+    def state(self) -> Hashable:
+        """Nothing: what comes is not read from one place."""
+        return None
+
+    def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
+        """Refuse: the records of several files are in none of them one behind the other."""
+        raise NotImplementedError
+
+    def give(self, kind: int, octets: bytes) -> None:
+        """Give a block next."""
+        self._pending.append(
+            Block(kind=kind, octets=octets, byte_order=_MERGED_ORDER, section=0, offset=0, frame=self.frames)
+        )
+
+    def describe(self, interface: Interface, block: Block | None) -> int:
+        """Describe one more interface, as ``block`` does where it can stay; return its number."""
+        number = len(self.interfaces)
+        same = dataclasses.replace(interface, index=number, section=0, local_index=number)
+        if block is not None:
+            self.give(INTERFACE_DESCRIPTION, block.octets)
+        else:
+            same = dataclasses.replace(same, ticks_per_second=NS_PER_S, offset_s=0)
+            self.give(INTERFACE_DESCRIPTION, self._described.interface(same))
+        self.interfaces.append(same)
+        return number
+
+    def lose(self, what: str) -> None:
+        """Warn once of what is left out."""
+        if what not in self.warnings:
+            self.warnings.append(what)
+
+    def _numbered(self, parts: Sequence[tuple[Batch, Int64]]) -> Batch:
+        """Return the frames of parts in their order, numbered on."""
+        batch = _in_order(parts, self.frames)
+        self.frames += len(batch)
+        return batch
+
+
+class _Merging(_Joining):
+    """Takes the earliest frames of what several readers give."""
+
+    def __init__(self, readers: Sequence[CaptureReader]) -> None:
+        super().__init__()
+        self.readers = readers
+        self._sources = [_File(reader, self) for reader in readers]
+
+    @property
+    def batch_frames(self) -> int:
+        """How many frames a batch of one file holds at most."""
+        return self.readers[0].batch_frames
+
+    @batch_frames.setter
+    def batch_frames(self, frames: int) -> None:
+        for reader in self.readers:
+            reader.batch_frames = frames
+
+    def take(self, source: Source) -> Batch | Block | Shortage:
+        """Return the next batch or block; a shortage at the end."""
+        for each in self._sources:
+            each.fill()
+        if self._pending:
+            return self._pending.popleft()
+        filled = [each for each in self._sources if each.left]
+        if not filled:
+            return Shortage(octets=1, what="a frame")
+        # what comes next from the file whose frames at hand end first may be earlier than the others' last
+        first = min(filled, key=lambda each: each.last_ns)
+        until_ns, place = first.last_ns, self._sources.index(first)
+        parts = [each.taken(until_ns, before=at > place) for at, each in enumerate(self._sources)]
+        return self._numbered([part for part in parts if part is not None])
+
+
+class AppendedReader(ParsedReader):
+    """A capture in several files, read one behind the other; made by `open_captures`."""
+
+    def __init__(self, appending: _Appending, names: Sequence[str]) -> None:
+        self._appending = appending
+        self._size_octets = _size_of(names)
+        super().__init__(appending, names_shown(names) if len(names) <= _FEW_NAMES else f"{len(names)} files")
+
+    @property
+    def octets_read(self) -> int:
+        """Octets of the files used so far."""
+        return self._appending.octets_read
+
+    @property
+    def size_octets(self) -> int | None:
+        """The files' sizes together; None where one is not known."""
+        return self._size_octets
+
+    @property
+    def warnings(self) -> list[str]:
+        """Unusual things in each file, with its name, and why files could not be read, but for the first."""
+        return [*self._appending.told, *self._appending.warnings]
+
+    def items(self) -> Iterator[Batch | Block]:
+        """Yield a section header, interface descriptions as they are found, other blocks, and batches."""
+        yield from super().items()
+        self.problem = self._appending.problem
+
+    def close(self) -> None:
+        """Close the file that is open; batches already given stay valid."""
+        super().close()
+        self._appending.close()
+
+
+def _size_of(names: Sequence[str]) -> int | None:
+    try:
+        return sum(os.path.getsize(name) for name in names)
+    except OSError:
+        return None
+
+
+class _Appending(_Joining):
+    """Takes the frames of one file after the other."""
+
+    def __init__(self, names: Sequence[str], batch_frames: int) -> None:
+        super().__init__()
+        self.batch_frames = batch_frames
+        self.problem: CaptureError | None = None
+        self.octets_before = 0
+        self._told: list[str] = []
+        self._left = deque(names)
+        self._alike: dict[tuple[Interface, bool], list[int]] = {}
+        """The numbers of interfaces that are described alike."""
+        self._seen: Counter[tuple[Interface, bool]] = Counter()
+        """How many of them this file has."""
+        self._reader: CaptureReader | None = None
+        self._file: _File | None = None
+        self._next()
+        if self._file is None and self.problem is not None:
+            raise self.problem
+
+    @property
+    def octets_read(self) -> int:
+        """Octets of the files used so far."""
+        return self.octets_before + (0 if self._reader is None else self._reader.octets_read)
+
+    @property
+    def told(self) -> list[str]:
+        """What there is to tell of files, with their names."""
+        return [*self._told, *self._of_reader()]
+
+    def _of_reader(self) -> list[str]:
+        reader = self._reader
+        return [] if reader is None else [f"{reader.path}: {text}" for text in reader.warnings]
+
+    def _next(self) -> None:
+        """Open the next file that can be."""
+        self._file = None
+        while self._left and self._file is None:
+            try:
+                self._reader = open_capture(self._left.popleft(), batch_frames=self.batch_frames)
+            except CaptureError as error:
+                self._fail(error)
+            else:
+                self._file = _File(self._reader, self)
+                self._seen.clear()
+
+    def _fail(self, error: CaptureError) -> None:
+        if self.problem is None:
+            self.problem = error
+        else:
+            self._told.append(str(error))
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._reader is not None:
+            self._told = self.told
+            self.octets_before = self.octets_read
+            if self._reader.problem is not None:
+                self._fail(self._reader.problem)
+            self._reader.close()
+            self._reader = None
+
+    def describe(self, interface: Interface, block: Block | None) -> int:
+        """Return the number of an interface, which may be one of an earlier file."""
+        like = dataclasses.replace(interface, index=0, section=0, local_index=0), block is not None
+        numbers, before = self._alike.setdefault(like, []), self._seen[like]
+        self._seen[like] += 1
+        if before == len(numbers):
+            numbers.append(super().describe(interface, block))
+        return numbers[before]
+
+    def take(self, source: Source) -> Batch | Block | Shortage:
+        """Return the next batch or block; a shortage at the end."""
+        while self._file is not None:
+            if self._reader is not None:
+                self._reader.batch_frames = self.batch_frames
+            self._file.fill()
+            if self._pending:
+                return self._pending.popleft()
+            part = self._file.taken(self._file.last_ns, before=False) if self._file.left else None
+            if part is not None:
+                return self._numbered([part])
+            self.close()
+            self._next()
+        return Shortage(octets=1, what="a frame")
+
+
+class _File:
+    """One of the captures: its frames at hand, and which numbers its interfaces have."""
+
+    def __init__(self, reader: CaptureReader, merging: _Joining) -> None:
+        self._merging = merging
+        self._reader = reader
+        self._items = reader.items()
+        self._numbers: list[int] = []
+        self._blocks: list[Block] = []
+        self._batch = Batch.from_frames([])
+        self._keys: Int64 = np.zeros(0, np.int64)
+        self._latest_ns = 0
+
+    @property
+    def left(self) -> int:
+        """How many frames are at hand."""
+        return len(self._batch)
+
+    @property
+    def last_ns(self) -> int:
+        """The latest time up to the last frame at hand."""
+        return int(self._keys[-1])
+
+    def fill(self) -> None:
+        """Read on until frames are at hand, or the end is reached."""
+        while not self.left:
+            item = next(self._items, None)
+            if item is None:
+                return
+            if isinstance(item, Block) and item.kind == INTERFACE_DESCRIPTION:
+                self._blocks.append(item)
+            self._describe()
+            if isinstance(item, Batch):
+                self._take(item)
+            else:
+                self._pass(item)
+
+    def _describe(self) -> None:
+        for index in range(len(self._numbers), len(self._reader.interfaces)):
+            block = self._blocks[index] if index < len(self._blocks) else None
+            kept = block if block is not None and block.byte_order == _MERGED_ORDER else None
+            self._numbers.append(self._merging.describe(self._reader.interfaces[index], kept))
+
+    def _pass(self, block: Block) -> None:
+        """Give a block that describes neither section nor interface, if it may stand in another section."""
+        if block.kind in (SECTION_HEADER, INTERFACE_DESCRIPTION):
+            return
+        if block.byte_order != _MERGED_ORDER:
+            self._merging.lose(
+                f"{self._reader.path}: blocks of type {block.name} are left out: other byte order"
+            )
+        elif block.kind == INTERFACE_STATISTICS:
+            local = int.from_bytes(block.octets[_INTERFACE_AT : _INTERFACE_AT + 4], _MERGED_ORDER)
+            for interface in self._reader.interfaces:
+                if (interface.section, interface.local_index) == (block.section, local):
+                    number = struct.pack("<I", self._numbers[interface.index])
+                    head, rest = block.octets[:_INTERFACE_AT], block.octets[_INTERFACE_AT + 4 :]
+                    self._merging.give(block.kind, head + number + rest)
+        else:
+            self._merging.give(block.kind, block.octets)
+
+    def _take(self, batch: Batch) -> None:
+        if not len(batch):
+            return
+        self._batch = dataclasses.replace(batch, interface=np.array(self._numbers, np.int64)[batch.interface])
+        times = (
+            batch.time_ns if batch.timed is None else np.where(batch.timed, batch.time_ns, self._latest_ns)
+        )
+        # of a file that goes back in time each frame stays behind the one before it
+        self._keys = np.maximum.accumulate(np.maximum(times, self._latest_ns))
+        self._latest_ns = self.last_ns
+
+    def taken(self, until_ns: int, *, before: bool) -> tuple[Batch, Int64] | None:
+        """Return the frames up to a time, or before it, with their keys; they are no longer at hand."""
+        count = int(np.searchsorted(self._keys, until_ns, side="left" if before else "right"))
+        if not count:
+            return None
+        picks, keys = np.arange(count), self._keys[:count]
+        batch, rest = self._batch.select(picks), self._batch.select(np.arange(count, self.left))
+        self._batch, self._keys = rest, self._keys[count:]
+        return self._as_records(batch), keys
+
+    def _as_records(self, batch: Batch) -> Batch:
+        """Return frames in a buffer of their own, in enhanced packet blocks on their interface."""
+        if batch.records == _MERGED_RECORDS:
+            low = int(batch.record_offset[0])
+            high = int((batch.record_offset + batch.record_length).max())
+            buffer = batch.buffer[low:high].copy()
+            start = batch.record_offset - low
+            places = start[:, None] + np.arange(_INTERFACE_AT, _INTERFACE_AT + 4)
+            buffer[places] = batch.interface.astype("<u4").view(np.uint8).reshape(-1, 4)
+            return dataclasses.replace(batch, buffer=buffer, offset=batch.offset - low, record_offset=start)
+        octets = _MERGED_BUILDER.record_octets(batch.captured)
+        start = np.cumsum(octets) - octets
+        return dataclasses.replace(
+            batch, buffer=_MERGED_BUILDER.from_batch(batch), offset=start + _MERGED_BUILDER.header_octets,
+            record_offset=start, record_length=octets,
+        )  # fmt: skip
+
+
+def _in_order(parts: Sequence[tuple[Batch, Int64]], first: int) -> Batch:
+    """Return the frames of parts, each in order of its keys, in the order of all keys."""
+    batches = [batch for batch, _ in parts]
+    # stable: of the same time, the file named first comes first
+    order = np.argsort(np.concatenate([keys for _, keys in parts]), kind="stable")
+    sizes = np.array([len(batch.buffer) for batch in batches], np.int64)
+    base = np.repeat(np.cumsum(sizes) - sizes, [len(batch) for batch in batches])
+    buffer = np.concatenate([batch.buffer for batch in batches]) if len(batches) > 1 else batches[0].buffer
+    buffer.flags.writeable = False
+    timed = [np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed for batch in batches]
+
+    def joined(name: str) -> Int64:
+        values: Int64 = np.concatenate([getattr(batch, name) for batch in batches])[order]
+        return values
+
+    return Batch(
+        buffer=buffer,
+        offset=joined("offset") + base[order],
+        captured=joined("captured"),
+        original=joined("original"),
+        time_ns=joined("time_ns"),
+        interface=joined("interface"),
+        record_offset=joined("record_offset") + base[order],
+        record_length=joined("record_length"),
+        first=first,
+        timed=None if all(each.all() for each in timed) else np.concatenate(timed)[order],
+        records=_MERGED_RECORDS,
+    )
+
+
+class _Descriptions:
+    """The blocks that begin a pcapng capture, as they are written."""
+
+    def __init__(self) -> None:
+        self._octets = io.BytesIO()
+        self._writer = PcapngWriter(Sink("-", self._octets), interfaces=(), byte_order=_MERGED_ORDER)
+
+    def section(self) -> bytes:
+        """Return the section header."""
+        return self._taken()
+
+    def interface(self, interface: Interface) -> bytes:
+        """Return the description of an interface with times in ns."""
+        self._writer.add_interface(interface)
+        return self._taken()
+
+    def _taken(self) -> bytes:
+        octets = self._octets.getvalue()
+        self._octets.seek(0)
+        self._octets.truncate()
+        return octets

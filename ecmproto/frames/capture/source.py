@@ -1,0 +1,619 @@
+"""The octets of a capture: a mapped file, or a stream read in bounded chunks, plain or decompressed.
+
+A source shows a window onto the capture: ``buffer`` holds the octets from ``base`` on, ``position`` is how
+far they have been used.  ``extend`` brings in more behind the window and lets go of what was used.
+
+gzip and zstd streams are told by their first octets and decompressed in bounded steps.  Several members or
+frames one after the other are one stream, zero padding behind a gzip member is ignored.  A broken stream
+gives everything before the break and then raises EOFError or ValueError with a sentence.
+
+A format's `Parser` turns these octets into batches and blocks.  It finds records by a chain walk, from the
+start of one record to the start of the next, as far as the buffer goes.  Each walk is one text: small
+captures run it interpreted (importing a compiler would cost more than the walk), large ones run the same
+function compiled; `Walker` decides.  A walk stops in front of the first record it cannot vouch for and
+leaves it to the parser to say what is wrong, or that more octets are needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import mmap
+import os
+import select
+import stat
+import sys
+import zlib
+from array import array
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
+from typing import Any, BinaryIO, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import CaptureError, ParameterError
+from ecmproto.frames.capture.batch import Batch, Block, ByteOrder, Format, Int64, Interface, Octets
+from ecmproto.values import dataclass
+
+CHUNK_OCTETS = 8 << 20
+_RELEASE_OCTETS = 4 << 20
+_KEPT_OCTETS = 64 << 20
+"""So many octets of a mapped file that were used last are kept: batches read ahead are looked at later."""
+_READ_OCTETS = 1 << 20
+_NO_STOP = 1 << 62
+
+
+class Source(Protocol):
+    """A window onto a capture's octets."""
+
+    position: int
+
+    @property
+    def buffer(self) -> NDArray[np.uint8]:
+        """The octets at hand."""
+
+    @property
+    def base(self) -> int:
+        """The octet of the capture with which these begin."""
+
+    @property
+    def fault(self) -> str:
+        """Why the octets end before the capture does (a read error, a broken compressed stream), or empty."""
+
+    @property
+    def size_octets(self) -> int | None:
+        """The file's size; None where it is not known."""
+
+    @property
+    def octets_read(self) -> int:
+        """Octets of the file used so far, comparable with ``size_octets``."""
+
+    def extend(self, needed: int) -> bool:
+        """Bring at least ``needed`` octets behind ``position`` into the window; False at the end."""
+
+    def release(self) -> None:
+        """Release the memory of everything before ``position``."""
+
+    def close(self) -> None:
+        """Close what the source opened."""
+
+
+class MappedSource:
+    """A regular file, mapped: the window is the whole file, and batches of it are views.
+
+    Pages that were used are handed back to the kernel; who still looks at an old batch reads them in again.
+    """
+
+    def __init__(self, file: BinaryIO, size: int, *, owned: bool) -> None:
+        self._map = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        self._map.madvise(mmap.MADV_SEQUENTIAL)
+        self._released = 0
+        self.buffer: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+        self.base = 0
+        self.position = 0
+        self.fault = ""
+        self.size_octets: int | None = size
+        if owned:
+            file.close()
+
+    @property
+    def octets_read(self) -> int:
+        """Octets used so far."""
+        return self.position
+
+    def extend(self, needed: int) -> bool:
+        """Return whether ``needed`` octets are there; a mapped file has no more than it has."""
+        return len(self.buffer) - self.position >= needed
+
+    def release(self) -> None:
+        """Hand the pages before ``position`` back, but for the last ones."""
+        upto = (self.position - _KEPT_OCTETS) & -mmap.PAGESIZE
+        if upto - self._released >= _RELEASE_OCTETS:
+            self._map.madvise(mmap.MADV_DONTNEED, self._released, upto - self._released)
+            self._released = upto
+
+    def close(self) -> None:
+        """Drop the map, which goes with the last batch that views it."""
+        self.position = min(self.position, len(self.buffer))
+
+
+class StreamSource:
+    """A pipe, a file object or a decompressed stream, read a chunk at a time.
+
+    A chunk is filled in place and never written again where a batch may look at it; what is left of it moves
+    to the next chunk, which is as large as the longest record needs.
+    """
+
+    def __init__(
+        self,
+        stream: Any,
+        *,
+        size: int | None,
+        owned: bool,
+        chunk_octets: int = CHUNK_OCTETS,
+        most_octets: int = _NO_STOP,
+    ) -> None:
+        _widen(stream)
+        self._stream = stream
+        self._owned = owned
+        self._chunk = chunk_octets
+        self._most_octets = most_octets
+        self._store = np.empty(chunk_octets, dtype=np.uint8)
+        self._filled = 0
+        self._ended = False
+        self.buffer: NDArray[np.uint8] = self._store[:0]
+        self.base = 0
+        self.position = 0
+        self._told = 0
+        self.fault = ""
+        self.size_octets = size
+
+    def preload(self, head: bytes) -> None:
+        """Put ``head``, already read from the stream, in front of it."""
+        self._store = np.empty(max(self._chunk, len(head)), dtype=np.uint8)
+        self._store[: len(head)] = np.frombuffer(head, dtype=np.uint8)
+        self._filled = len(head)
+        self.buffer = self._store[: self._filled]
+
+    @property
+    def octets_read(self) -> int:
+        """Octets of the file used so far; of a compressed one, in proportion to what was decompressed."""
+        used = self.base + self.position
+        taken = getattr(self._stream, "octets_read", None)
+        if taken is None:
+            return used
+        # later octets may be compressed so much better that this would go back
+        self._told = max(self._told, int(taken) * used // max(1, self.base + self._filled))
+        return self._told
+
+    def extend(self, needed: int) -> bool:
+        """Read until ``needed`` octets are behind ``position``, and as many more as come without waiting."""
+        if len(self.buffer) - self.position >= needed:
+            return True
+        if self.position + needed > len(self._store):
+            self._move(needed)
+        while not self._ended and self._filled < len(self._store):
+            if self._filled - self.position >= needed and not _ready(self._stream):
+                break
+            self._read()
+            if len(self._store) == self._filled < self.position + needed:
+                self._move(needed)
+        view = self._store[: self._filled]
+        view.flags.writeable = False
+        self.buffer = view
+        return self._filled - self.position >= needed
+
+    def _move(self, needed: int) -> None:
+        """Start a chunk with what is left of this one; it doubles at most, whatever ``needed`` claims."""
+        left = self._filled - self.position
+        store = np.empty(max(self._chunk, min(2 * left, needed)), dtype=np.uint8)
+        store[:left] = self._store[self.position : self._filled]
+        self.base += self.position
+        self._store, self._filled, self.position = store, left, 0
+
+    def _read(self) -> None:
+        target = self._store.data[self._filled :]
+        try:
+            count = _read_into(self._stream, target)
+        except (OSError, EOFError, ValueError) as error:
+            self.fault = getattr(error, "strerror", None) or str(error)
+            count = 0
+        self._ended = count == 0
+        self._filled += count
+        if self.base + self._filled > self._most_octets:
+            needed = f"up to {self._most_octets:,} octets; larger ones are read when they are unpacked"
+            raise ParameterError(name="a compressed capture", needed=needed, got="more")
+
+    def release(self) -> None:
+        """Do nothing: a chunk goes when the last batch that views it goes."""
+
+    def close(self) -> None:
+        """Close the stream if it was opened here."""
+        if self._owned:
+            self._stream.close()
+
+
+class OctetsSource:
+    """Octets at hand, cut out of a capture at octet ``base``: the window never grows."""
+
+    def __init__(self, octets: bytes, *, base: int) -> None:
+        self.buffer: NDArray[np.uint8] = np.frombuffer(octets, dtype=np.uint8)
+        self.base = base
+        self.position = 0
+        self.fault = ""
+        self.size_octets: int | None = len(octets)
+
+    @property
+    def octets_read(self) -> int:
+        """Octets used so far."""
+        return self.position
+
+    def extend(self, needed: int) -> bool:
+        """Return whether ``needed`` octets are there."""
+        return len(self.buffer) - self.position >= needed
+
+    def release(self) -> None:
+        """Do nothing: batches view the octets."""
+
+    def close(self) -> None:
+        """Do nothing either."""
+
+
+class BoundedSource:
+    """The records of a source, from its position on, that begin before octet ``stop`` (None: all).
+
+    Nothing behind ``stop`` is shown but the rest of the last of them.
+    """
+
+    def __init__(self, source: Source, stop: int | None) -> None:
+        self._source = source
+        self._start = source.base + source.position
+        self._stop = _NO_STOP if stop is None else stop
+        self._end = self._stop
+
+    @property
+    def buffer(self) -> NDArray[np.uint8]:
+        """The window, up to the end of the last record that was asked for."""
+        return self._source.buffer[: max(0, self._end - self._source.base)]
+
+    @property
+    def base(self) -> int:
+        """The octet of the capture with which the window begins."""
+        return self._source.base
+
+    @property
+    def position(self) -> int:
+        """How far the window has been used."""
+        return self._source.position
+
+    @position.setter
+    def position(self, position: int) -> None:
+        self._source.position = position
+
+    @property
+    def _is_over(self) -> bool:
+        return self.base + self.position >= self._stop
+
+    @property
+    def fault(self) -> str:
+        """Why the octets ended before the records did."""
+        return "" if self._is_over else self._source.fault
+
+    @property
+    def size_octets(self) -> int | None:
+        """How much there is to be read, as far as that is known."""
+        size = self._source.size_octets
+        return None if size is None else max(0, min(size, self._stop) - self._start)
+
+    @property
+    def octets_read(self) -> int:
+        """Octets used so far."""
+        return self.base + self.position - self._start
+
+    def extend(self, needed: int) -> bool:
+        """Bring ``needed`` octets into the window, unless they are of a record behind the last one."""
+        if self._is_over:
+            return False
+        there = self._source.extend(needed)
+        at = self.base + self.position + needed
+        # what there is of a record that is not whole is told of
+        self._end = max(self._end, at if there else _NO_STOP)
+        return there
+
+    def release(self) -> None:
+        """Release what was used."""
+        self._source.release()
+
+    def close(self) -> None:
+        """Close the source."""
+        self._source.close()
+
+
+def _widen(stream: Any) -> None:
+    """Enlarge a pipe beyond its usual 64 KiB, so that it is read in fewer pieces."""
+    with suppress(ImportError, AttributeError, OSError, ValueError, io.UnsupportedOperation):
+        import fcntl  # what not every system has
+
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _READ_OCTETS)
+
+
+def _read_into(stream: Any, target: memoryview) -> int:
+    read = getattr(stream, "read1", None)
+    if read is None and hasattr(stream, "readinto"):
+        return int(stream.readinto(target) or 0)
+    # Of a buffered stream only read1 gives what is buffered without waiting for more.
+    data: bytes = (read or stream.read)(min(len(target), _READ_OCTETS))
+    target[: len(data)] = data
+    return len(data)
+
+
+def _ready(stream: Any) -> bool:
+    """Whether a read would not wait; streams without a descriptor never do."""
+    try:
+        descriptor = stream.fileno()
+        return bool(select.select([descriptor], [], [], 0)[0])
+    except (AttributeError, OSError, ValueError, io.UnsupportedOperation):
+        return True
+
+
+def regular_size(file: Any) -> int | None:
+    """Return the size of the regular file behind ``file``, standing at its start; None for all else."""
+    try:
+        status = os.fstat(file.fileno())
+        return status.st_size if stat.S_ISREG(status.st_mode) and file.tell() == 0 else None
+    except (AttributeError, OSError, ValueError, io.UnsupportedOperation):
+        return None
+
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_REFUSED = {
+    b"\x04\x22\x4d\x18": ("an lz4 file", "lz4 -dc"),
+    b"\xfd7zXZ\x00": ("an xz file", "xz -dc"),
+    b"BZh": ("a bzip2 file", "bzip2 -dc"),
+    b"PK\x03\x04": ("a zip archive", "unzip -p"),
+}
+_INPUT_OCTETS = 1 << 20
+# A zstd block takes 4 octets at least and gives 128 KiB at most: a KiB of input gives 32 MiB at most.
+_ZSTD_STEP_OCTETS = 1 << 10
+_GZIP_STEP_OCTETS = 1 << 20
+
+
+class _Decompressor(Protocol):
+    """Yields what each step gives, and how many octets of the piece at hand are still to be used."""
+
+    def __call__(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]: ...
+
+
+def is_compressed(magic: bytes, path: str) -> str:
+    """Return "gzip", "zstd" or "" for a file that starts with ``magic`` (8 octets or more).
+
+    Raises CaptureError for compressions that are known but not read, with what to run instead.
+    """
+    if magic.startswith(_GZIP):
+        return "gzip"
+    skippable = magic[1:4] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5
+    if magic.startswith(_ZSTD) or skippable:
+        return "zstd"
+    for start, (what, command) in _REFUSED.items():
+        if magic.startswith(start):
+            needed = f"a pcap or pcapng capture, plain or in gzip or zstd (run: {command} {path} | … -r -)"
+            raise CaptureError(path=path, offset=0, frame=0, needed=needed, got=what)
+    return ""
+
+
+class DecompressedStream:
+    """The decompressed octets of ``file``; ``head`` is what was read of it already."""
+
+    def __init__(self, file: Any, kind: str, *, head: bytes = b"", owned: bool = False) -> None:
+        self._file = file
+        self._owned = owned
+        self._head = head
+        self._taken = self._unused = 0
+        decompress: _Decompressor = _gunzip if kind == "gzip" else _unzstd
+        self._pieces = decompress(self._input())
+        self._rest = memoryview(b"")
+        self._error: Exception | None = None
+
+    @property
+    def octets_read(self) -> int:
+        """Compressed octets of which everything was given so far."""
+        return self._taken - self._unused
+
+    def _input(self) -> Iterator[bytes]:
+        read = getattr(self._file, "read1", self._file.read)
+        piece = self._head or read(_INPUT_OCTETS)
+        while piece:
+            self._taken += len(piece)
+            yield piece
+            piece = read(_INPUT_OCTETS)
+
+    def readinto(self, target: memoryview) -> int:
+        """Fill ``target`` as far as one step gives; 0 at the end."""
+        while not self._rest:
+            piece, self._unused = next(self._pieces, (None, 0))
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        count = min(len(target), len(self._rest))
+        target[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+    def close(self) -> None:
+        """Close the file if it was opened for this stream."""
+        if self._owned:
+            self._file.close()
+
+
+def _gunzip(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+    member: Any = None
+    started = False
+    for piece in pieces:
+        data = piece
+        while data:
+            if member is None:
+                data = data.lstrip(b"\0") if started else data
+                if not data:
+                    break
+                member, started = zlib.decompressobj(wbits=31), True
+            before = member.copy()
+            try:
+                out = member.decompress(data, _GZIP_STEP_OCTETS)
+            except zlib.error as error:
+                yield from ((out, 0) for out in _salvage(before, data))
+                raise ValueError(f"a broken gzip stream ({error})") from None
+            data = member.unused_data if member.eof else member.unconsumed_tail
+            if out:
+                yield out, len(data)
+            if member.eof:
+                member = None
+    if member is not None:
+        yield member.flush(), 0
+        raise EOFError("the end of a gzip stream that is cut short")
+
+
+def _salvage(member: Any, data: bytes) -> Iterator[bytes]:
+    """Yield what ``data`` gives before the octet that breaks the stream, found by ever shorter steps."""
+    step = len(data) // 16 or 1
+    for i in range(0, len(data), step):
+        before = member.copy()
+        try:
+            out = member.decompress(data[i : i + step])
+        except zlib.error:
+            if step > 1:
+                yield from _salvage(before, data[i : i + step])
+            return
+        if out:
+            yield out
+
+
+def _unzstd(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+    import zstandard
+
+    frame: Any = None
+    for piece in pieces:
+        for at in range(0, len(piece), _ZSTD_STEP_OCTETS):
+            data = piece[at : at + _ZSTD_STEP_OCTETS]
+            while data:
+                frame = frame or zstandard.ZstdDecompressor().decompressobj()
+                try:
+                    out = frame.decompress(data)
+                except zstandard.ZstdError as error:
+                    raise ValueError(f"a broken zstd stream ({error})") from None
+                if out:
+                    yield out, max(0, len(piece) - at - _ZSTD_STEP_OCTETS)
+                data = frame.unused_data if frame.eof else b""
+                if frame.eof:
+                    frame = None
+    if frame is not None:
+        raise EOFError("the end of a zstd stream that is cut short")
+
+
+MAX_RECORD_OCTETS = 256 << 20
+"""No record is longer, whatever its header says: longer claims are reported, not waited for."""
+
+BATCH_OCTETS = 16 << 20
+"""A batch spans no more than this and its last record, so that long frames do not make large batches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """The record at the source's position needs ``octets`` octets, described by ``what``."""
+
+    octets: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """The record at the source's position is wrong; ``at`` is the octet of the window where."""
+
+    at: int
+    needed: str
+    got: str
+
+
+class Parser(Protocol):
+    """Turns a source's octets into batches and blocks, moving the source's position behind them."""
+
+    format: Format
+    byte_order: ByteOrder
+    interfaces: list[Interface]
+    warnings: list[str]
+    frames: int
+    batch_frames: int
+    """How many frames a batch holds at most."""
+    frames_only: bool
+    """Whether only batches are asked for, so that they may go on behind blocks of other kinds."""
+
+    @property
+    def state(self) -> Hashable:
+        """What the capture said so far of the records to come; equal where they are to be read alike."""
+
+    def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
+        """Return a parser that goes on where this one had been in ``state``, after ``frames`` frames.
+
+        ``compiled`` False keeps it to interpreted walks, which never wait for a compiler.
+        """
+
+    def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
+        """Return the next batch or block, or why there is none; None where to go on without either."""
+
+
+def words(
+    buffer: NDArray[np.uint8], starts: NDArray[np.int64], count: int, byte_order: ByteOrder
+) -> NDArray[np.uint32]:
+    """Return the ``count`` 32-bit words at each of ``starts`` (of any alignment): (len(starts), count)."""
+    octets = 4 * count
+    # One void item per octet of the buffer: indexing it copies whole headers, the quickest gather numpy has.
+    headers = np.ndarray((len(buffer) - octets + 1,), dtype=f"V{octets}", buffer=buffer, strides=(1,))
+    rows = headers[starts].view("<u4" if byte_order == "little" else ">u4")
+    return rows.reshape(len(starts), count)
+
+
+def word(source: Source, at: int, byte_order: ByteOrder) -> int:
+    """Return the 32-bit word at octet ``at`` of the window."""
+    return int.from_bytes(source.buffer[at : at + 4].tobytes(), byte_order)
+
+
+COMPILE_FROM_OCTETS = 48 << 20
+"""Walking less than this interpreted takes about as long as importing the compiler."""
+_FEW_RECORDS = 1024
+"""Whoever asks for no more at a time is not made to wait for the compiler."""
+
+
+class Walker:
+    """Runs walks over one capture, interpreted at first and _compiled once it turns out to be large.
+
+    ``size_octets`` is the capture's size where it is known beforehand; ``compiled`` False lets none compile.
+    Many small captures are as good as a large one.
+    """
+
+    _walked_before: ClassVar[int] = 0
+    """Octets of all captures that this process has walked over interpreted."""
+
+    def __init__(self, size_octets: int | None, *, compiled: bool = True) -> None:
+        large = size_octets is not None and size_octets >= COMPILE_FROM_OCTETS
+        # Where numba is loaded anyway, _compiled walks pay from the first frame.
+        many = Walker._walked_before > COMPILE_FROM_OCTETS
+        self._large = compiled and (large or many or "numba" in sys.modules)
+        self._grows = compiled and size_octets is None
+        self._walked = 0
+        self._room = array("q")
+
+    def run(
+        self,
+        walk: Callable[..., tuple[int, int]],
+        octets: Octets,
+        position: int,
+        stop: int,
+        room: int,
+        *rest: Any,
+    ) -> tuple[Int64, int]:
+        """Return the starts of the records between ``position`` and ``stop``, and where the next one is."""
+        end = len(octets)
+        stop = min(stop, end)
+        room = max(1, min(room, (stop - position) // 16 + 1))
+        # Runs may be short and many: room for the longest is made once.
+        if len(self._room) < room:
+            self._room = array("q", bytes(8 * room))
+        if self._large and (room > _FEW_RECORDS or "numba" in sys.modules) and _compiled(walk) is not walk:
+            positions = np.frombuffer(self._room, dtype=np.int64)
+            count, after = _compiled(walk)(octets, position, stop, end, positions, room, *rest)
+            return positions[:count].copy(), int(after)
+        # A memoryview gives Python integers, which an interpreted loop handles several times faster.
+        count, after = walk(octets.data, position, stop, end, self._room, room, *rest)
+        self._walked += after - position
+        Walker._walked_before += after - position
+        self._large = self._large or (self._grows and self._walked >= COMPILE_FROM_OCTETS)
+        return np.array(self._room[:count], dtype=np.int64), after
+
+
+@functools.cache
+def _compiled(walk: Callable[..., tuple[int, int]]) -> Callable[..., tuple[int, int]]:
+    """Return ``walk`` _compiled, from the on-disk cache where one can be kept; this imports numba."""
+    from ecmproto.kernels.kernel import over_batches
+
+    return over_batches(walk)

@@ -1,0 +1,626 @@
+"""Writing captures: pcap and pcapng, frame by frame, batch by batch, or records as they stand.
+
+Outputs of every kind are safe: `open_sink` writes beside the target under a partial name, synced and renamed
+when all is well.  Nothing incomplete ever stands under the final name.  Where the work ends with an
+exception, the partial file stays beside (complete up to its last record, a compressed stream properly ended)
+and ``Sink.partial`` names it, as a note of the exception does.  A format that cannot be read without its end
+leaves nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import stat
+import struct
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecmproto.errors import EncodeError, OutputError, OutputExistsError, RecordError
+from ecmproto.frames.capture.batch import (
+    ENHANCED_PACKET,
+    ETHERNET,
+    Batch,
+    Block,
+    ByteOrder,
+    Format,
+    Int64,
+    Interface,
+    Octets,
+)
+from ecmproto.frames.capture.pcap import MAGIC_NS, MAGIC_US, PcapHeader
+from ecmproto.frames.capture.pcapng import (
+    COMMENT,
+    IF_DESCRIPTION,
+    IF_FCSLEN,
+    IF_NAME,
+    IF_SPEED,
+    IF_TSRESOL,
+    build_options,
+)
+from ecmproto.paths import refuse_foreign_links
+from ecmproto.units import NS_PER_S
+from ecmproto.values import dataclass
+
+_BUFFER_OCTETS = 1 << 20
+
+
+class Sink:
+    """An output opened by ``open_sink``: a context manager that commits on success only."""
+
+    def __init__(
+        self,
+        path: str,
+        file: Any,
+        *,
+        final: str = "",
+        partial: str = "",
+        force: bool = False,
+        whole: bool = False,
+    ) -> None:
+        self.path = path
+        self.partial = partial
+        """The partial file's name; empty for stdout, devices and pipes, and once it was renamed."""
+        self.octets = 0
+        self._flushed_octets = 0
+        self.whole = whole
+        """Whether a partial file is worth nothing, as one without its end is."""
+        self._final = final
+        self._force = force
+        self._raw = file
+        self._file = _compressing(file, path)
+        self._closed = False
+
+    def write(self, data: bytes | memoryview | NDArray[np.uint8] | str) -> None:
+        """Write octets, or text where the sink was opened for text; OutputError when there is no room."""
+        if isinstance(data, np.ndarray):
+            data = data.data
+        octets = data.encode() if isinstance(data, str) else data
+        try:
+            self._file.write(octets)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error, f"room for {len(octets)} octets") from error
+        self.octets += len(octets)
+
+    def flush(self) -> None:
+        """Push what was written out, for who reads the other end; compressed, it can be read that far."""
+        if self._flushed_octets == self.octets:
+            return  # a compressor would add an empty block
+        try:
+            self._file.flush()
+            self._raw.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error, "room for what was written") from error
+        self._flushed_octets = self.octets
+
+    def commit(self) -> None:
+        """Finish the output, have the disk hold it, and give it its final name."""
+        if self._closed:
+            return
+        self._end(synced=bool(self.partial))
+        if not self.partial:
+            return
+        refuse_foreign_links(self.path)
+        if not self._force and os.path.lexists(self._final):
+            raise _exists(self.path)
+        try:
+            os.replace(self.partial, self._final)
+        except OSError as error:
+            raise self._failed(error, "to rename the finished output") from error
+        self.partial = ""
+
+    def abandon(self, error: BaseException | None = None) -> None:
+        """End the output where it is; what became of it is a note of ``error``.
+
+        A partial file that is empty, or worth nothing without its end, is removed, and so is one that a
+        time or length was refused for; any other stays as ``partial``.
+        """
+        if self._closed:
+            return
+        with suppress(OutputError):  # what ended the work says more
+            self._end()
+        if not self.partial:
+            return
+        note = f"what was written before is in {self.partial}"
+        refused = isinstance(error, RecordError)
+        if refused or self.whole or not self.octets:
+            os.unlink(self.partial)
+            self.partial = ""
+            note = f"{self.path} cannot be read without its end: what was written of it was removed"
+        if error is not None and self.octets and not refused:
+            error.add_note(note)
+
+    def _end(self, *, synced: bool = False) -> None:
+        self._closed = True
+        try:
+            if self._file is not self._raw:
+                self._file.close()
+            self._raw.flush()
+            if synced:  # or a power cut could leave an empty file in place of a whole one
+                os.fsync(self._raw.fileno())
+            if self._raw is not getattr(sys.stdout, "buffer", None):
+                self._raw.close()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error, "room for the end of the output") from error
+
+    def _failed(self, error: OSError, needed: str) -> OutputError:
+        got = error.strerror or str(error)
+        return OutputError(path=self.path, needed=needed, got=got)
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.commit()
+        else:
+            self.abandon(error)
+
+
+def open_sink(path: str | os.PathLike[str], *, force: bool = False, whole: bool = False) -> Sink:
+    """Open an output: a path, or ``-`` for stdout; a path that ends in .gz or .zst is compressed.
+
+    An existing regular file is refused unless ``force``; devices and pipes are written directly.  ``whole``
+    is for formats that cannot be read without their end: no partial file of theirs stays.
+    Raises OutputError when it cannot be written.
+    """
+    name = os.fspath(path)
+    if name == "-":
+        return Sink("-", sys.stdout.buffer)
+    try:
+        return _open_file(name, force, whole)
+    except OSError as error:
+        got = error.strerror or str(error)
+        raise OutputError(path=name, needed="a writable output", got=got) from error
+    except ValueError as error:
+        raise OutputError(path=name, needed="the name of a file", got=str(error)) from None
+
+
+def write_output(path: str | os.PathLike[str], content: bytes | str, *, force: bool = False) -> None:
+    """Write a whole output; arguments and errors as `open_sink`."""
+    with open_sink(path, force=force, whole=True) as sink:
+        sink.write(content)
+
+
+def check_sink(path: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Raise OutputError where `open_sink` would, before the work is done; nothing is left behind."""
+    name = os.fspath(path)
+    # a device or a pipe is opened once: who reads its other end would take the first closing for the end
+    if name != "-" and (os.path.isfile(name) or os.path.isdir(name) or not os.path.exists(name)):
+        open_sink(name, force=force).abandon()
+
+
+def _open_file(name: str, force: bool, whole: bool) -> Sink:
+    refuse_foreign_links(name)
+    final = os.path.realpath(name)  # a link to the target stays a link
+    mode = os.stat(final).st_mode if os.path.exists(final) else None
+    if mode is not None and stat.S_ISDIR(mode):
+        raise OutputError(path=name, needed="the name of a file", got="a directory")
+    if mode is not None and not stat.S_ISREG(mode):
+        return Sink(name, open(final, "wb", buffering=_BUFFER_OCTETS))
+    if mode is not None and not force:
+        raise _exists(name)
+    file, partial = _beside(final)
+    if mode is not None:
+        os.fchmod(file.fileno(), stat.S_IMODE(mode))
+    return Sink(name, file, final=final, partial=partial, force=force, whole=whole)
+
+
+def _beside(final: str) -> tuple[Any, str]:
+    """Open a partial file that no other process and no earlier attempt of this one holds."""
+    for attempt in itertools.count():
+        partial = f"{final}.{os.getpid()}{f'-{attempt}' if attempt else ''}.partial"
+        with suppress(FileExistsError):
+            return open(partial, "xb", buffering=_BUFFER_OCTETS), partial
+    raise AssertionError  # count() has no end
+
+
+def _exists(name: str) -> OutputError:
+    return OutputExistsError(path=name, needed="a name that is free", got="a file of that name")
+
+
+def _compressing(file: Any, path: str) -> Any:
+    if path.endswith(".gz"):
+        # No name and no time: the same frames give the same octets.
+        return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+    if path.endswith(".zst"):
+        import zstandard
+
+        return zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False)
+    return file
+
+
+Resolution = Literal["ns", "us"]
+
+TICK_NS = {"ns": 1, "us": 1000}
+_FEW = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordBuilder:
+    """Builds pcap records or enhanced packet blocks, in one byte order and one resolution of time."""
+
+    format: Format = "pcap"
+    byte_order: ByteOrder = "little"
+    resolution: Resolution = "ns"
+
+    @property
+    def header_octets(self) -> int:
+        """Octets of a record in front of the frame."""
+        return 16 if self.format == "pcap" else 28
+
+    def record_octets(self, captured: Int64) -> Int64:
+        """Return the lengths of the records of frames of ``captured`` octets."""
+        if self.format == "pcap":
+            return captured + 16
+        return (captured + 3 & ~np.int64(3)) + 32
+
+    def from_matrix(
+        self,
+        matrix: Octets,
+        time_ns: ArrayLike,
+        *,
+        original: ArrayLike | None = None,
+        interface: ArrayLike = 0,
+    ) -> Octets:
+        """Return the records of the rows of ``matrix`` (n × length) as an array (n × record length).
+
+        ``time_ns``, ``original`` (None: the length) and ``interface`` are one value or one a row.
+        Raises RecordError for a time the format cannot hold.
+        """
+        count, length = matrix.shape
+        captured = np.full(count, length, dtype=np.int64)
+        total = int(self.record_octets(captured[:1])[0]) if count else self.header_octets + length
+        out = np.empty((count, total), dtype=np.uint8)
+        wire = captured if original is None else np.broadcast_to(np.asarray(original, dtype=np.int64), count)
+        times = np.broadcast_to(np.asarray(time_ns, dtype=np.int64), count)
+        ports = np.broadcast_to(np.asarray(interface, dtype=np.int64), count)
+        heads = self._heads(times, captured, wire, ports)
+        start = self.header_octets
+        out[:, :start] = heads
+        out[:, start : start + length] = matrix
+        if self.format == "pcapng":
+            out[:, start + length : -4] = 0
+            out[:, -4:] = heads[:, 4:8]
+        return out
+
+    def from_batch(self, batch: Batch) -> Octets:
+        """Return the records of the frames of ``batch``, one after the other.
+
+        Raises RecordError for a time the format cannot hold.
+        """
+        totals = self.record_octets(batch.captured)
+        starts = np.cumsum(totals) - totals
+        # Padding is what stays zero.
+        out = np.zeros(int(totals.sum()), dtype=np.uint8)
+        heads = self._heads(batch.time_ns, batch.captured, batch.original, batch.interface)
+        _put(out, starts, heads)
+        if self.format == "pcapng":
+            _put(out, starts + totals - 4, np.ascontiguousarray(heads[:, 4:8]))
+        _copy_frames(out, starts + self.header_octets, batch)
+        return out
+
+    def _heads(self, time_ns: Int64, captured: Int64, original: Int64, interface: Int64) -> Octets:
+        _check_range("original length", original, (1 << 32) - 1)
+        rows = (
+            self._pcap_rows(time_ns)
+            if self.format == "pcap"
+            else self._pcapng_rows(time_ns, captured, interface)
+        )
+        rows[:, -2] = captured
+        rows[:, -1] = original
+        return rows.view(np.uint8)
+
+    def _rows(self, count: int, width: int) -> NDArray[np.uint32]:
+        return np.empty((count, width), dtype="<u4" if self.byte_order == "little" else ">u4")
+
+    def _pcap_rows(self, time_ns: Int64) -> NDArray[np.uint32]:
+        _check_range("time in ns", time_ns, (1 << 32) * NS_PER_S - 1)
+        rows = self._rows(len(time_ns), 4)
+        seconds = time_ns // NS_PER_S
+        rows[:, 0] = seconds
+        rows[:, 1] = (time_ns - seconds * NS_PER_S) // TICK_NS[self.resolution]
+        return rows
+
+    def _pcapng_rows(self, time_ns: Int64, captured: Int64, interface: Int64) -> NDArray[np.uint32]:
+        _check_range("time in ns", time_ns, (1 << 63) - 1)
+        rows = self._rows(len(time_ns), 7)
+        ticks = time_ns // TICK_NS[self.resolution]
+        rows[:, 0] = ENHANCED_PACKET
+        rows[:, 1] = self.record_octets(captured)
+        rows[:, 2] = interface
+        rows[:, 3] = ticks >> 32
+        rows[:, 4] = ticks & 0xFFFFFFFF
+        return rows
+
+
+def _check_range(field: str, values: Int64, highest: int) -> None:
+    if len(values) and (int(values.min()) < 0 or int(values.max()) > highest):
+        wrong = values[(values < 0) | (values > highest)][0]
+        raise RecordError(layer="capture record", field=field, needed=f"0 to {highest}", got=str(wrong))
+
+
+def _put(out: Octets, starts: Int64, rows: Octets) -> None:
+    """Write each row (n × width) at its start; a void item at every octet lets numpy copy whole rows."""
+    if len(starts):
+        width = rows.shape[1]
+        target = np.ndarray((len(out) - width + 1,), dtype=f"V{width}", buffer=out, strides=(1,))
+        target[starts] = rows.view(f"V{width}")[:, 0]
+
+
+def _copy_frames(out: Octets, targets: Int64, batch: Batch) -> None:
+    """Copy the frames of ``batch`` to ``targets``, those of a length at once unless they are few."""
+    order = np.argsort(batch.captured, kind="stable")
+    lengths, firsts = np.unique(batch.captured[order], return_index=True)
+    bounds = np.append(firsts, len(order))
+    source, view = batch.buffer, out.data
+    for length, low, high in zip(lengths.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        group = order[low:high]
+        if length and high - low >= _FEW:
+            items = np.ndarray((len(source) - length + 1,), dtype=f"V{length}", buffer=source, strides=(1,))
+            space = np.ndarray((len(out) - length + 1,), dtype=f"V{length}", buffer=out, strides=(1,))
+            space[targets[group]] = items[batch.offset[group]]
+            continue
+        for start, target in zip(batch.offset[group].tolist(), targets[group].tolist(), strict=True):
+            view[target : target + length] = source.data[start : start + length]
+
+
+SNAPLEN = 262_144
+_MATRIX_OCTETS = 16 << 20
+_SHB_APPLICATION = 4
+
+Target = str | os.PathLike[str] | Sink
+
+
+class _CaptureWriter:
+    """The part that both writers share; frames go through ``builder``."""
+
+    def __init__(self, target: Target, builder: RecordBuilder, *, force: bool) -> None:
+        self.sink = target if isinstance(target, Sink) else open_sink(target, force=force)
+        self.builder = builder
+        self.frames = 0
+        self.warnings: list[str] = []
+
+    def write_batch(self, batch: Batch) -> None:
+        """Write the frames of ``batch`` as new records; EncodeError for what the format cannot hold."""
+        self._check(batch.captured, batch.interface)
+        self.sink.write(self.builder.from_batch(batch))
+        self.frames += len(batch)
+
+    def write_matrix(
+        self,
+        matrix: NDArray[np.uint8],
+        time_ns: ArrayLike,
+        *,
+        original: ArrayLike | None = None,
+        interface: ArrayLike = 0,
+    ) -> None:
+        """Write the rows of ``matrix`` (n × length) as frames; the rest is one value or one a row."""
+        count, length = matrix.shape
+        times, ports = (np.broadcast_to(np.asarray(v, dtype=np.int64), count) for v in (time_ns, interface))
+        wire = None if original is None else np.broadcast_to(np.asarray(original, dtype=np.int64), count)
+        self._check(np.array([length]), ports)
+        step = max(1, _MATRIX_OCTETS // max(1, length))
+        for low in range(0, count, step):
+            part = slice(low, low + step)
+            records = self.builder.from_matrix(
+                matrix[part],
+                times[part],
+                original=None if wire is None else wire[part],
+                interface=ports[part],
+            )
+            self.sink.write(records.reshape(-1))
+        self.frames += count
+
+    def write_records(self, batch: Batch) -> None:
+        """Write the records of ``batch`` as they stand in its buffer; neighbours go in one piece."""
+        if not len(batch):
+            return
+        starts, ends = batch.record_offset, batch.record_offset + batch.record_length
+        breaks = np.flatnonzero(starts[1:] != ends[:-1])
+        lows = starts[np.concatenate([[0], breaks + 1])].tolist()
+        highs = ends[np.append(breaks, len(ends) - 1)].tolist()
+        view = batch.buffer.data
+        if len(lows) > 1:
+            self.sink.write(b"".join([view[low:high] for low, high in zip(lows, highs, strict=True)]))
+        else:
+            self.sink.write(view[lows[0] : highs[0]])
+        self.frames += len(batch)
+
+    def _check(self, captured: NDArray[np.int64], interface: NDArray[np.int64]) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Finish the capture and give it its final name."""
+        self.sink.commit()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.sink.abandon(error)
+
+
+class PcapWriter(_CaptureWriter):
+    """Writes a pcap file of one link type, in nanoseconds unless ``resolution`` is ``"us"``.
+
+    ``header`` is another file's header, to be repeated as it stands in front of that file's records.
+    Raises OutputError when ``target`` (a path, ``-``, or an open sink) cannot be written.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        linktype: int = ETHERNET,
+        snaplen: int = SNAPLEN,
+        fcs_octets: int = 0,
+        byte_order: ByteOrder = "little",
+        resolution: Resolution = "ns",
+        header: PcapHeader | None = None,
+        force: bool = False,
+    ) -> None:
+        if header is not None:
+            byte_order, snaplen = header.byte_order, header.snaplen
+            resolution = "ns" if header.ticks_per_second == NS_PER_S else "us"
+        super().__init__(target, RecordBuilder(byte_order=byte_order, resolution=resolution), force=force)
+        self.snaplen = snaplen
+        # A repeated header may announce longer records than the usual (Kuznetzov's libpcap).
+        usual = self.builder.header_octets
+        self._more_header = bytes(header.record_header_octets - usual if header is not None else 0)
+        # FCS lengths count 16-bit words, beside the bit that says there is one.
+        word = linktype | (fcs_octets // 2 << 28 | 1 << 26 if fcs_octets else 0)
+        magic = MAGIC_NS if resolution == "ns" else MAGIC_US
+        order = "<" if byte_order == "little" else ">"
+        fresh = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snaplen, word)
+        self.sink.write(header.octets if header else fresh)
+
+    def write_frame(
+        self,
+        octets: bytes,
+        time_ns: int,
+        *,
+        original: int | None = None,
+        interface: int = 0,
+        comment: str | None = None,
+    ) -> None:
+        """Write one frame; a ``comment`` has no place in pcap and is dropped with a warning."""
+        lost = "comments are lost: pcap has no place for them"
+        if comment is not None and lost not in self.warnings:
+            self.warnings.append(lost)
+        batch = Batch.from_frames([octets], time_ns=time_ns, original=original, interface=interface)
+        self._check(batch.captured, batch.interface)
+        record = self.builder.from_batch(batch).tobytes()
+        head = self.builder.header_octets
+        self.sink.write(record[:head] + self._more_header + record[head:])
+        self.frames += 1
+
+    def _check(self, captured: NDArray[np.int64], interface: NDArray[np.int64]) -> None:
+        longest = int(captured.max()) if len(captured) else 0
+        if longest > max(self.snaplen, SNAPLEN):
+            needed = f"at most the snaplen of {self.snaplen} octets"
+            raise RecordError(layer="pcap record", field="captured", needed=needed, got=str(longest))
+
+
+class PcapngWriter(_CaptureWriter):
+    """Writes a pcapng file of one section, in nanoseconds unless ``resolution`` is ``"us"``.
+
+    ``interfaces`` are described in front of the frames, more can be added; frames name them by position.
+    ``bare`` writes no block of its own, for a copy that brings its own section headers.
+    Raises OutputError when ``target`` (a path, ``-``, or an open sink) cannot be written.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        interfaces: Sequence[Interface] = (Interface(index=0, linktype=ETHERNET),),
+        byte_order: ByteOrder = "little",
+        resolution: Resolution = "ns",
+        comment: str | None = None,
+        bare: bool = False,
+        force: bool = False,
+    ) -> None:
+        builder = RecordBuilder(format="pcapng", byte_order=byte_order, resolution=resolution)
+        super().__init__(target, builder, force=force)
+        self.interfaces: list[Interface] = []
+        self._order = "<" if byte_order == "little" else ">"
+        if not bare:
+            self._write_section(comment)
+            for interface in interfaces:
+                self.add_interface(interface)
+
+    def _write_section(self, comment: str | None) -> None:
+        options = [(COMMENT, comment.encode())] if comment is not None else []
+        options.append((_SHB_APPLICATION, b"ecmproto"))
+        body = struct.pack(self._order + "IHHq", 0x1A2B3C4D, 1, 0, -1)
+        self.write_block(self._block(0x0A0D0D0A, body + build_options(options, self.builder.byte_order)))
+
+    def add_interface(self, interface: Interface) -> int:
+        """Describe one more interface (link type, snaplen, name, speed, FCS …); return its position."""
+        options = [(IF_NAME, interface.name.encode())] if interface.name else []
+        if interface.description:
+            options.append((IF_DESCRIPTION, interface.description.encode()))
+        if interface.speed_bps:
+            octets = interface.speed_bps.to_bytes(8, self.builder.byte_order)
+            options.append((IF_SPEED, octets))
+        options.append((IF_TSRESOL, b"\x09" if self.builder.resolution == "ns" else b"\x06"))
+        if interface.fcs_octets:
+            options.append((IF_FCSLEN, bytes([interface.fcs_octets])))
+        body = struct.pack(self._order + "HHI", interface.linktype, 0, interface.snaplen)
+        self.write_block(self._block(1, body + build_options(options, self.builder.byte_order)))
+        self.interfaces.append(interface)
+        return len(self.interfaces) - 1
+
+    def write_block(self, block: Block | bytes) -> None:
+        """Write a whole block as it stands; its byte order has to be the section's."""
+        self.sink.write(block if isinstance(block, bytes) else block.octets)
+
+    def write_frame(
+        self,
+        octets: bytes,
+        time_ns: int,
+        *,
+        original: int | None = None,
+        interface: int = 0,
+        comment: str | None = None,
+    ) -> None:
+        """Write one frame, with a comment if there is one."""
+        batch = Batch.from_frames([octets], time_ns=time_ns, original=original, interface=interface)
+        if comment is None:
+            self.write_batch(batch)
+            return
+        self._check(batch.captured, batch.interface)
+        record = self.builder.from_batch(batch).tobytes()
+        options = build_options([(COMMENT, comment.encode())], self.builder.byte_order)
+        self.write_block(self._block(6, record[8:-4] + options))
+        self.frames += 1
+
+    def _block(self, kind: int, body: bytes) -> bytes:
+        total = len(body) + 12
+        return struct.pack(self._order + "II", kind, total) + body + struct.pack(self._order + "I", total)
+
+    def _check(self, captured: NDArray[np.int64], interface: NDArray[np.int64]) -> None:
+        if len(interface) and not 0 <= int(interface.min()) <= int(interface.max()) < len(self.interfaces):
+            needed = f"one of the {len(self.interfaces)} interfaces described"
+            got = str(max(int(interface.max()), -int(interface.min())))
+            raise EncodeError(layer="enhanced packet block", field="interface", needed=needed, got=got)
+
+
+def packet_block(
+    octets: bytes, interface: Interface, byte_order: ByteOrder, *, time_ns: int, comment: str = ""
+) -> bytes:
+    """Return an enhanced packet block of one frame in a section that exists, in the interface's own ticks."""
+    order = "<" if byte_order == "little" else ">"
+    since_ns = time_ns - interface.offset_s * NS_PER_S
+    ticks = -(-since_ns * interface.ticks_per_second // NS_PER_S)
+    if not 0 <= ticks < 1 << 64:
+        needed = "a time that the interface's clock can show"
+        raise RecordError(layer="enhanced packet block", field="time", needed=needed, got=f"{time_ns} ns")
+    head = struct.pack(
+        order + "5I", interface.local_index, ticks >> 32, ticks & 0xFFFFFFFF, len(octets), len(octets)
+    )
+    options = build_options([(COMMENT, comment.encode())], byte_order) if comment else b""
+    body = head + octets + bytes(-len(octets) % 4) + options
+    total = len(body) + 12
+    return struct.pack(order + "II", ENHANCED_PACKET, total) + body + struct.pack(order + "I", total)

@@ -1,0 +1,54 @@
+"""Whole captures as columns: fields of every frame as typed arrays, for numpy, Arrow, polars, DuckDB, pandas.
+
+>>> table = read_table("in.pcapng", ["frame.time_epoch", "cnm.cpid", "cnm.qntz_fb"], filter="cnm")
+>>> for batch in record_batches("large.pcap.zst", filter="pfc"):
+...     ...
+>>> write_columns("in.pcapng", "out.parquet")
+
+and frames from columns:
+
+>>> batch = frames_from(template, 1_000_000, {"cntag.flow_id": flow_ids, "cnm.qntz_fb": 40})
+
+The names are loaded when first used; those that give Arrow need the extra ``arrow``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ecmproto.frames.columns.arrow import as_text, schema_of
+    from ecmproto.frames.columns.building.frames import frames_from, tagged_batch
+    from ecmproto.frames.columns.building.rebuilding import batch_from
+    from ecmproto.frames.columns.column import Column, Stretches, Texts, every_name
+    from ecmproto.frames.columns.extraction import Columns, extract
+    from ecmproto.frames.columns.files import column_batches, read_table, record_batches, write_columns
+    from ecmproto.frames.columns.selection import count, selected
+
+_MODULES = {
+    "arrow": ("as_text", "schema_of"),
+    "building.frames": ("frames_from", "tagged_batch"),
+    "building.rebuilding": ("batch_from",),
+    "column": ("Column", "Stretches", "Texts", "every_name"),
+    "extraction": ("Columns", "extract"),
+    "files": ("column_batches", "read_table", "record_batches", "write_columns"),
+    "selection": ("count", "selected"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Column", "Columns", "Stretches", "Texts", "as_text", "batch_from", "column_batches", "count",
+    "every_name", "extract", "frames_from", "read_table", "record_batches", "schema_of", "selected",
+    "tagged_batch", "write_columns",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

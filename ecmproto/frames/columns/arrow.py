@@ -1,0 +1,428 @@
+"""Columns as Arrow's: record batches and tables with a schema that depends on the fields only.
+
+A field that a frame may have several times (a VLAN tag's, a TLV's) is a list of values, or with ``repeated``
+"first" its outermost value.  A frame without the field has null.  Numbers have the least type that holds
+them, MAC, IPv4 and IPv6 addresses and CPIDs are text, octet strings binary, what takes few words is
+dictionary-encoded text, ``frame.time_epoch`` a timestamp in ns, times
+since another frame are durations.  With ``addresses`` "octets", addresses are
+fixed-size binary and CPIDs ``uint64``, of which pandas makes floats and loses digits where frames have none;
+``as_text`` makes text of them.  A field's metadata hold its unit, meaning and source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import MissingDependencyError
+from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.columns.column import Column, Stretches, Texts, asked, every_row
+from ecmproto.frames.columns.extraction import Columns, empty_of
+from ecmproto.frames.columns.octets import BLOCK, copy, load_4
+from ecmproto.frames.columns.parse_tables import repeated_formats
+from ecmproto.frames.columns.text.digits import dotted, grouped, hex_octets, separated_octets
+from ecmproto.frames.filter.fields import FilterField
+from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.registry import catalogue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Octets = NDArray[np.uint8]
+Int32 = NDArray[np.int32]
+
+Repeated: TypeAlias = Literal["list", "first"]
+
+Addresses: TypeAlias = Literal["text", "octets"]
+"""Addresses and CPIDs as people read them, or as they stand in frames."""
+
+_RECORD_TYPES = {
+    "frame.number": "uint64", "frame.len": "uint32", "frame.cap_len": "uint32",
+    "frame.interface_id": "uint32",
+}  # fmt: skip
+
+
+def arrow() -> Any:
+    """Return pyarrow; MissingDependencyError without it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingDependencyError(package="pyarrow", extra="arrow", purpose="columns for Arrow") from error
+    return pyarrow
+
+
+def schema_of(
+    fields: Iterable[str] | None = None,
+    *,
+    repeated: Repeated = "list",
+    addresses: Addresses = "text",
+    ethertypes: EtherTypes = DEFAULT,
+) -> pa.Schema:
+    """Return the Arrow schema of the columns ``fields`` (None: all)."""
+    pa = arrow()
+    documented = {entry.name: entry for entry in catalogue()}
+    columns = []
+    for field in asked(fields):
+        kind = _value_type(field, addresses)
+        if repeated == "list" and is_repeated(field, ethertypes):
+            kind = pa.list_(pa.field("item", kind, nullable=False))
+        entry = documented.get(field.name)
+        notes = {"unit": entry.unit, "doc": entry.doc, "source": entry.source} if entry else {}
+        columns.append(
+            pa.field(field.name, kind, metadata={key: text for key, text in notes.items() if text})
+        )
+    return pa.schema(columns)
+
+
+def is_repeated(field: FilterField, ethertypes: EtherTypes = DEFAULT) -> bool:
+    """Whether a frame may have a field several times."""
+    formats = [source.format for source in field.sources]
+    return len(set(formats)) < len(formats) or any(cls in _repeated(ethertypes) for cls in formats)
+
+
+@functools.lru_cache(maxsize=8)
+def _repeated(ethertypes: EtherTypes) -> frozenset[Any]:
+    return repeated_formats(ethertypes)
+
+
+def _value_type(field: FilterField, addresses: Addresses) -> Any:
+    pa = arrow()
+    if addresses == "text" and field.kind in ADDRESS_KINDS:
+        return pa.string()
+    match field.kind:
+        case "text":
+            return pa.dictionary(pa.int32(), pa.string())
+        case "octets":
+            return pa.binary()
+        case "time":
+            return pa.timestamp("ns") if field.name == "frame.time_epoch" else pa.duration("ns")
+    if field.origin == "record":
+        return pa.type_for_alias(_RECORD_TYPES[field.name])
+    empty = empty_of(field)
+    if empty.ndim == 2:
+        return pa.binary(empty.shape[1])
+    bits = any(source.part == "bits" for source in field.sources)
+    return pa.uint8() if bits else pa.from_numpy_dtype(empty.dtype)
+
+
+def with_words(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose text is dictionary-encoded, that of addresses too, also in lists."""
+    pa = arrow()
+    words = pa.dictionary(pa.int32(), pa.string())
+    fields = []
+    for field in schema:
+        if pa.types.is_string(field.type):
+            field = field.with_type(words)
+        elif pa.types.is_list(field.type) and pa.types.is_string(field.type.value_type):
+            field = field.with_type(pa.list_(field.type.value_field.with_type(words)))
+        fields.append(field)
+    return pa.schema(fields, schema.metadata)
+
+
+def record_batch_of(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
+    """Return columns as a record batch of a schema of `schema_of` or `with_words` for the same fields."""
+    pa = arrow()
+    there: dict[int, _There] = {}
+    arrays = []
+    for field in schema:
+        column = columns[field.name]
+        if not len(column):
+            arrays.append(_nulls(column.frames, field.type))
+            continue
+        # fields of one format have one array that says which frames have them
+        known = there.get(id(column.rows))
+        if known is None:
+            known = there[id(column.rows)] = _There(column)
+        arrays.append(_array(column, field.type, known))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class _There:
+    """The frames that have a field, and how often, as Arrow stores it."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.is_whole = column.is_whole
+
+    @functools.cached_property
+    def bits(self) -> Any:
+        """A bit for each frame; None where all have it."""
+        return (
+            None if self.is_whole else arrow().py_buffer(np.packbits(self.column.present, bitorder="little"))
+        )
+
+    @functools.cached_property
+    def bounds(self) -> Any:
+        """Where each frame's values start; then where the last one's end."""
+        if self.is_whole:
+            return arrow().py_buffer(every_row(self.column.frames + 1))
+        return arrow().py_buffer(self.column.bounds.astype(np.int32))
+
+    @functools.cached_property
+    def outermost(self) -> NDArray[np.bool_] | None:
+        """Which values are their frame's first; None where all are."""
+        rows = self.column.rows
+        first = np.ones(len(rows), np.bool_)
+        if not self.is_whole:
+            np.not_equal(rows[1:], rows[:-1], out=first[1:])
+        return None if first.all() else first
+
+    @functools.cached_property
+    def places(self) -> NDArray[np.intp]:
+        """The frames that have it, each once."""
+        rows = self.column.rows.astype(np.intp)
+        return rows if self.outermost is None else rows[self.outermost]
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return an entry for each frame, of values of those that have any; 0 for others."""
+        if self.is_whole:
+            return values
+        whole = np.zeros((self.column.frames, *values.shape[1:]), values.dtype)
+        whole[self.places] = values
+        return whole
+
+
+@functools.lru_cache(maxsize=64)
+def _nulls(count: int, kind: Any) -> Any:
+    return arrow().nulls(count, kind)
+
+
+def _array(column: Column, kind: Any, there: _There) -> Any:
+    pa = arrow()
+    if pa.types.is_list(kind):
+        every = _There(dataclasses.replace(column, frames=len(column), rows=every_row(len(column))))
+        values = _flat(column, kind.value_type, every)
+        return pa.Array.from_buffers(kind, column.frames, [there.bits, there.bounds], children=[values])
+    return _flat(column if there.outermost is None else column.select(there.outermost), kind, there)
+
+
+def _flat(column: Column, kind: Any, there: _There) -> Any:
+    """Return the values of a column with one at most a frame, and null for frames without."""
+    pa = arrow()
+    values = column.values
+    if isinstance(values, Stretches):
+        octets, _ = values.packed()
+        bounds = np.zeros(there.column.frames + 1, np.int32)
+        np.cumsum(there.spread(values.octets), out=bounds[1:])
+        buffers = [there.bits, pa.py_buffer(bounds), pa.py_buffer(octets)]
+        return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
+    if pa.types.is_string(kind):
+        text, ends = address_texts(cast("AddressKind", column.kind), np.asarray(values))
+        bounds = ends
+        if not there.is_whole:
+            bounds = np.zeros(there.column.frames + 1, np.int32)
+            np.cumsum(there.spread(np.diff(ends)), out=bounds[1:])
+        return pa.StringArray.from_buffers(
+            len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(text), there.bits
+        )
+    if isinstance(values, Texts):
+        codes = _plain(there.spread(values.codes), pa.int32(), there)
+        return pa.DictionaryArray.from_arrays(codes, _strings(values.words))
+    if pa.types.is_dictionary(kind):
+        numbers, text, ends = address_words(cast("AddressKind", column.kind), np.asarray(values))
+        words = pa.StringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(text))
+        return pa.DictionaryArray.from_arrays(_plain(there.spread(numbers), pa.int32(), there), words)
+    return _plain(there.spread(values), kind, there)
+
+
+def _plain(values: NDArray[Any], kind: Any, there: _There) -> Any:
+    """Return an array of fixed-width values over numpy's memory."""
+    pa = arrow()
+    if values.ndim == 1 and not pa.types.is_temporal(kind):
+        values = values.astype(str(kind), copy=False)  # its own word for a dtype imports pandas
+    return pa.Array.from_buffers(kind, len(values), [there.bits, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _strings(words: Iterable[str]) -> Any:
+    """Return words as an Arrow array; pyarrow imports pandas to see what a list is."""
+    pa = arrow()
+    octets = [word.encode() for word in words]
+    bounds = np.zeros(len(octets) + 1, np.int32)
+    np.cumsum([len(each) for each in octets], out=bounds[1:])
+    return pa.StringArray.from_buffers(len(octets), pa.py_buffer(bounds), pa.py_buffer(b"".join(octets)))
+
+
+def as_text(array: Any) -> Any:
+    """Return an Arrow column of addresses or CPIDs, or of lists of them, as text.
+
+    MAC addresses have colons, IP addresses are as usual, CPIDs 16 digits; what is text already stays.
+    """
+    pa = arrow()
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    kind = pa.string()
+    if pa.types.is_list(array.type):
+        kind = pa.list_(pa.field("item", kind, nullable=False))
+    return pa.chunked_array([_text(chunk) for chunk in chunks], type=kind)
+
+
+def _text(array: Any) -> Any:
+    pa = arrow()
+    if pa.types.is_list(array.type):
+        words = _text(array.flatten())
+        bounds = np.zeros(len(array) + 1, np.int32)
+        np.cumsum(array.value_lengths().fill_null(0).to_numpy(), out=bounds[1:])
+        kind = pa.list_(pa.field("item", words.type, nullable=False))
+        return pa.ListArray.from_arrays(pa.array(bounds), words, kind, mask=array.is_null())
+    if pa.types.is_string(array.type):
+        return array
+    form: AddressKind = "cpid"
+    if not pa.types.is_uint64(array.type):
+        form = next(each for each in ADDRESS_KINDS if WIDTH[each] == array.type.byte_width)
+    there = np.asarray(array.is_valid())
+    octets = np.frombuffer(array.buffers()[1] or b"", np.uint8)
+    rows = octets[array.offset * WIDTH[form] :][: len(array) * WIDTH[form]].reshape(-1, WIDTH[form])
+    values = rows[there]
+    text, ends = address_texts(form, values.view(np.uint64).reshape(-1) if form == "cpid" else values)
+    bounds = np.zeros(len(array) + 1, np.int32)
+    bounds[1:][there] = np.diff(ends)
+    np.cumsum(bounds, out=bounds)
+    bits = pa.py_buffer(np.packbits(there, bitorder="little"))
+    return pa.StringArray.from_buffers(len(array), pa.py_buffer(bounds), pa.py_buffer(text), bits)
+
+
+AddressKind: TypeAlias = Literal["mac", "cpid", "ipv4", "ipv6"]
+"""Kinds of fields whose values people read as text: six, eight, four and sixteen octets."""
+
+ADDRESS_KINDS: tuple[AddressKind, ...] = get_args(AddressKind)
+WIDTH = {"mac": 6, "cpid": 8, "ipv4": 4, "ipv6": 16}
+_LONGEST = {"mac": 17, "cpid": 16, "ipv4": 15, "ipv6": 45}
+_MAC, _CPID, _IPV4, _IPV6 = range(len(ADDRESS_KINDS))
+_COLON = 58
+_SLACK = 2 * BLOCK
+"""Octets behind a text that may be written to as well."""
+_KNOWN = 1 << 10
+"""Of how many values the text is remembered: most columns have few."""
+_ODD = 0x9E3779B1
+"""The golden ratio's 32 bits: multiplied by it, a number's bits spread upwards."""
+_BITS_32 = 0xFFFFFFFF
+
+
+def address_texts(kind: AddressKind, values: NDArray[Any]) -> tuple[Octets, Int32]:
+    """Return the text of each value, one behind the other, and where each starts; then where the last ends.
+
+    ``values`` are rows of octets, or CPIDs as numbers.
+    """
+    out = np.empty(len(values) * _LONGEST[kind] + _SLACK, np.uint8)
+    bounds = np.empty(len(values) + 1, np.int32)
+    known = np.full(_KNOWN, -1, np.int32)
+    _write(ADDRESS_KINDS.index(kind), _octets(values), WIDTH[kind], known, bounds, out)
+    return out[: bounds[-1]], bounds
+
+
+def address_words(kind: AddressKind, values: NDArray[Any]) -> tuple[Int32, Octets, Int32]:
+    """Return the number of each value's text, and the texts and their bounds, as `address_texts` does.
+
+    Equal values have one text, and texts are in the order in which they are first met.
+    """
+    codes = np.empty(len(values), np.int32)
+    out = np.empty(len(values) * _LONGEST[kind] + _SLACK, np.uint8)
+    bounds = np.empty(len(values) + 1, np.int32)
+    first = np.empty(len(values), np.int32)
+    # at most half full, so that an empty slot is near
+    known = np.full(1 << max(2 * len(values) - 1, 1).bit_length(), -1, np.int32)
+    words = _number(
+        ADDRESS_KINDS.index(kind), _octets(values), WIDTH[kind], known, first, codes, bounds, out
+    )  # fmt: skip
+    return codes, out[: bounds[words]], bounds[: words + 1]
+
+
+def _octets(values: NDArray[Any]) -> Octets:
+    rows = values.astype(">u8", copy=False).view(np.uint8) if values.ndim == 1 else values
+    return fixed(rows.reshape(-1))
+
+
+@over_batches
+def _write(kind: int, octets: Octets, width: int, known: Int32, bounds: Int32, out: Octets) -> None:
+    at = 0
+    for i in range(len(bounds) - 1):
+        bounds[i] = at
+        start = i * width
+        slot = _slot(octets, start, width)
+        same = int(known[slot])
+        known[slot] = i
+        if same >= 0 and _are_equal(octets, start, same * width, width):
+            begin = int(bounds[same])
+            at = copy(out, at, out, begin, int(bounds[same + 1]) - begin)
+        else:
+            at = _address_text(kind, octets, start, width, out, at)
+    bounds[len(bounds) - 1] = at
+
+
+@over_batches
+def _number(
+    kind: int,
+    octets: Octets,
+    width: int,
+    known: Int32,
+    first: Int32,
+    codes: Int32,
+    bounds: Int32,
+    out: Octets,
+) -> int:
+    """Number the values by their text and write each text once; return how many there are."""
+    at, words, code = 0, 0, 0
+    last = len(known) - 1
+    bounds[0] = 0
+    for i in range(len(codes)):
+        start = i * width
+        # most values are the same as the one before
+        if i == 0 or not _are_equal(octets, start, start - width, width):
+            slot = _mixed(octets, start, width) & last
+            code = int(known[slot])
+            while code >= 0 and not _are_equal(octets, start, first[code] * width, width):
+                slot = (slot + 1) & last
+                code = int(known[slot])
+            if code < 0:
+                code = words
+                known[slot], first[code] = code, i
+                at = _address_text(kind, octets, start, width, out, at)
+                words += 1
+                bounds[words] = at
+        codes[i] = code
+    return words
+
+
+@inlined
+def _address_text(kind: int, octets: Octets, start: int, width: int, out: Octets, at: int) -> int:
+    """Write the text of a value; return where it ends."""
+    if kind == _MAC:
+        return separated_octets(out, at, octets, start, start + width, _COLON)
+    if kind == _CPID:
+        return hex_octets(out, at, octets, start, start + width)
+    if kind == _IPV4:
+        return dotted(out, at, octets, start)
+    return grouped(out, at, octets, start)
+
+
+@inlined
+def _mixed(octets: Octets, start: int, width: int) -> int:
+    """Return 32 bits each of which depends on all octets of a value."""
+    mixed = 0
+    for place in range(0, width - 4, 4):
+        mixed = ((mixed ^ load_4(octets, start + place)) * _ODD) & _BITS_32
+        mixed ^= mixed >> 15
+    mixed = ((mixed ^ load_4(octets, start + width - 4)) * _ODD) & _BITS_32
+    mixed = ((mixed ^ (mixed >> 15)) * _ODD) & _BITS_32
+    return mixed ^ (mixed >> 16)
+
+
+@inlined
+def _slot(octets: Octets, start: int, width: int) -> int:
+    """Return where a value is looked for: by its last octets, which differ most, and some before."""
+    mixed = load_4(octets, start + width - 4) ^ (load_4(octets, start + (width - 4) // 2) * _ODD)
+    return ((mixed * _ODD) >> 20) & (_KNOWN - 1)
+
+
+@inlined
+def _are_equal(octets: Octets, one: int, other: int, width: int) -> bool:
+    """Return whether two values of at least four octets are the same."""
+    for place in range(0, width - 3, 4):
+        if load_4(octets, one + place) != load_4(octets, other + place):
+            return False
+    return load_4(octets, one + width - 4) == load_4(octets, other + width - 4)

@@ -1,0 +1,378 @@
+"""Many frames of one template, their fields from columns.
+
+Frames that are equally long are cast together, from one `FrameTemplate`.  `pack` is the same for one format,
+the other direction of its layout, a row a frame:
+
+>>> pack(CMTag, 3, cpid=cpids, timestamp=ticks, etype=0x0800)      # 3 × 16 octets
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecmproto.errors import ColumnError, EncodeError, ParameterError, shown
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.frames.columns.building.template import (
+    BitRange,
+    Computing,
+    Finish,
+    FrameTemplate,
+    Source,
+    finished,
+    frame_template,
+)
+from ecmproto.frames.columns.building.values import (
+    TAILS,
+    Octets,
+    Strings,
+    Target,
+    Values,
+    each,
+    is_single,
+    single,
+    targets_of,
+)
+from ecmproto.wire.codec.frame import Frame, decode, encapsulated
+from ecmproto.wire.codec.tags import TagFormat, is_tag, telling_fields
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+Int64 = NDArray[np.int64]
+
+MAX_TIME_NS = (1 << 63) - 1
+
+
+def frames_from(
+    template: Frame | bytes,
+    count: int,
+    columns: Mapping[str, Any],
+    *,
+    time_ns: ArrayLike = 0,
+    ethertypes: EtherTypes | None = None,
+    fix: bool = True,
+    transport_checksums: bool = False,
+    keep: Collection[str] = (),
+) -> Batch:
+    """Return ``count`` frames like ``template`` whose fields ``columns`` sets.
+
+    ``template`` is a `Frame`, or octets to decode.  Names are those of filters and ``ecmproto fields``:
+    ``cnm.qntz_fb``, ``vlan.id`` (the outermost), ``vlan.id[1]`` (the second), ``eth.padding``,
+    ``encapsulated.ip.src`` (in the frame that a message shows).  A column is one value for all frames or
+    one each; see `columns.building.values`.  Octets of variable length may have another one in each
+    frame.
+
+    ``fix`` computes types, lengths, IPv4 header checksums and padding as ``encode(frame, fix=True)`` does
+    for each frame, also those that columns set, unless their names are in ``keep``; nothing is computed in
+    the frame that a message shows.  ``transport_checksums`` also computes TCP's and UDP's; over IPv4 a
+    UDP checksum of 0, none, stays.  ``time_ns`` is one time or one each, in ns since 1970.
+
+    DecodeError for a template that is none, SpecError for a name that is no field of it, with the nearest,
+    ColumnError for values that a field cannot hold, with the row, counted from 0.
+    """
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+        raise ParameterError(name="count", needed="a number of frames from 0", got=shown(count))
+    count = int(count)
+    frame = _frame(template, ethertypes)
+    targets = targets_of(frame, columns)
+    filled: list[TargetValues] = []
+    for target, given in zip(targets, columns.values(), strict=True):
+        if is_single(given) and not target.inner and target.part is None:
+            frame = _with(frame, target, single(target, given))
+        else:
+            filled.append((target, values_for(frame, target, given, count)))
+    finish = Finish(fix=fix, transport=transport_checksums, keep=_kept(frame, keep))
+    return batch_of(cast(frame, filled, count, finish), times_of(time_ns, count))
+
+
+def pack(kind: type[Layer], count: int, **columns: Given) -> NDArray[np.uint8]:
+    """Return ``count`` rows of octets of the format ``kind``, its fields' values from ``columns``.
+
+    Fields without a column have their defaults.  EncodeError for a value that its field cannot hold, with
+    the row; for an array of another length than ``count``; for a name that is no fixed field's.
+    """
+    fields = [field.key for field in kind.layout if field.bits is not None and not field.behind]
+    for key in columns:
+        if key not in fields:
+            raise EncodeError(layer=kind.prefix, field=key, needed=f"one of {', '.join(fields)}", got="it")
+    named = {f"{kind.prefix}.{key}": column for key, column in columns.items()}
+    frames = frames_from(Frame(layers=(kind(),)), count, named, fix=False)
+    # Of a variable last field that is not empty by itself, as an IPv6 extension header's, nothing is wanted.
+    whole = frames.buffer.reshape(count, len(frames.buffer) // max(count, 1))
+    return (
+        np.ascontiguousarray(whole[:, : kind.fixed_octets]) if count else whole.reshape(0, kind.fixed_octets)
+    )
+
+
+Given: TypeAlias = "int | np.integer | bytes | NDArray[np.integer]"
+"""One value for all rows, or an array of one each.
+
+Numbers: integers of any width; CPIDs that records hold signed come as ``cpids.view(np.uint64)``.  Addresses:
+octets, a row each.
+"""
+
+
+def tagged_batch(
+    batch: Batch,
+    kind: type[Layer],
+    *,
+    only: NDArray[np.bool_] | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+    **columns: Given,
+) -> Batch:
+    """Return ``batch`` with a tag of the format ``kind`` in every frame, or in those that ``only`` says.
+
+    ``columns`` are the tag's fields: an array of one value a frame, or one for all.  Tags of that kind that
+    frames carry are replaced; a CN-TAG goes behind the VLAN tags, any other behind the CN-TAG.  A frame
+    whose header was cut off gets none.  EncodeError as `pack`; ParameterError for a format that is no tag.
+    """
+    if not is_tag(kind) or kind.announced_by in _VLANS:
+        raise ParameterError(name="kind", needed="a tag of congestion management", got=kind.__name__)
+    # whoever builds frames needs no compiler
+    from ecmproto.frames.batch.tags import spliced_batch, tag_splice
+
+    telling = {name: _one_value(name, columns[name]) for name in telling_fields(kind) if name in columns}
+    packed = pack(kind, len(batch), **columns)
+    own = TagFormat(format=kind, constants=telling)
+    return spliced_batch(batch, tag_splice(batch, packed, own, only=only, ethertypes=ethertypes))
+
+
+_VLANS = ("c_tag", "s_tag")
+
+
+def _one_value(name: str, given: Given) -> int:
+    """Return the value of a field that tells kinds of tags apart; ParameterError where it differs."""
+    values = np.unique(np.asarray(given))
+    if len(values) != 1:
+        raise ParameterError(name=name, needed="the same of all tags", got=f"{len(values)} of them")
+    return int(values[0])
+
+
+def _frame(template: Frame | bytes, ethertypes: EtherTypes | None) -> Frame:
+    if not isinstance(template, Frame):
+        return decode(template, ethertypes=ethertypes or DEFAULT)
+    return template if ethertypes is None else dataclasses.replace(template, ethertypes=ethertypes)
+
+
+def _with(frame: Frame, target: Target, value: int | bytes) -> Frame:
+    """Return the template with one value for all frames."""
+    if target.layer is None:
+        return dataclasses.replace(frame, **{target.field.key: value})  # type: ignore[arg-type]
+    layers = list(frame.layers)
+    layers[target.layer] = layers[target.layer].replace(**{target.field.key: value})
+    return dataclasses.replace(frame, layers=tuple(layers))
+
+
+def values_for(frame: Frame, target: Target, given: Any, count: int) -> Values:
+    """Return a value of ``target`` for each of ``count`` frames; ColumnError for an invalid one."""
+    if is_single(given):
+        value = single(target, given)
+        if isinstance(value, int):
+            return np.broadcast_to(np.array(value, np.int64 if value < 0 else np.uint64), count)
+        given = np.broadcast_to(np.frombuffer(value, np.uint8), (count, len(value)))
+    values = each(target, given, count)
+    if target.inner and isinstance(values, Strings):
+        _check_inner(frame, target, values)
+    return values
+
+
+def _check_inner(frame: Frame, target: Target, values: Strings) -> None:
+    """Octets of a frame that a message shows stay as many: nothing in it is computed."""
+    inner = encapsulated(frame)
+    assert inner is not None
+    assert target.layer is not None
+    octets = len(getattr(inner.layers[target.layer], target.field.key))
+    wrong = values.octets != octets
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise target.error(f"{octets} octets, as the template has", f"{int(values.octets[row])} octets", row)
+
+
+def _kept(frame: Frame, names: Collection[str]) -> tuple[frozenset[str], ...]:
+    kept: list[set[str]] = [set() for _ in frame.layers]
+    for target in targets_of(frame, names):
+        if target.layer is not None and not target.inner:
+            kept[target.layer].add(target.field.key)
+    return tuple(map(frozenset, kept))
+
+
+def times_of(given: ArrayLike, count: int) -> Int64:
+    """Return the time of each frame; ColumnError for an invalid one."""
+
+    def error(got: str, row: int | None = None) -> ColumnError:
+        return ColumnError(layer="frame", field="time_epoch", needed="ns since 1970", got=got, row=row)
+
+    times = np.asarray(given)
+    if times.ndim and times.shape != (count,):
+        raise error(f"an array of shape {times.shape} for {count} frames")
+    if times.dtype.kind not in "iu" and times.size:
+        raise error(f"{times.dtype} values")
+    times = np.broadcast_to(times, count)
+    if count and (int(times.min()) < 0 or int(times.max()) > MAX_TIME_NS):
+        row = int(times.argmin() if int(times.min()) < 0 else times.argmax())
+        raise error(str(times[row]), row)
+    return times.astype(np.int64)
+
+
+def batch_of(cast: Cast, time_ns: Int64, **record: Any) -> Batch:
+    """Return cast frames as a batch; ``record`` holds the other data of their records."""
+    whole = {"original": cast.octets, "interface": np.zeros(len(time_ns), np.int64)} | record
+    return Batch(
+        buffer=cast.buffer,
+        offset=cast.offset,
+        captured=cast.octets,
+        time_ns=time_ns,
+        record_offset=cast.offset,
+        record_length=cast.octets,
+        **whole,
+    )
+
+
+TargetValues: TypeAlias = "tuple[Target, Values]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cast:
+    """Frames in one buffer, in no order there: where each one starts, and its octets."""
+
+    buffer: Octets
+    offset: Int64
+    octets: Int64
+
+    def matrix(self) -> Octets | None:
+        """Return the frames as the rows of a matrix where they are equally long and in order there."""
+        if not len(self.octets) or not (self.octets == self.octets[0]).all():
+            return None
+        rows = self.buffer.reshape(len(self.octets), -1)
+        return rows if (np.diff(self.offset) == rows.shape[1]).all() else None
+
+
+def cast(frame: Frame, columns: Sequence[TargetValues], count: int, finish: Finish) -> Cast:
+    """Return ``count`` frames like ``frame`` with the values of ``columns``, finished.
+
+    ColumnError for what a format cannot hold, with the first row it is of.
+    """
+    templates = []
+    octets = np.zeros(count, np.int64)
+    for rows, lengths in _equally_long(columns, count):
+        try:
+            filled = _template(frame, columns, lengths, finish)
+        except EncodeError as error:
+            raise ColumnError(
+                layer=error.layer,
+                field=error.field,
+                needed=error.needed,
+                got=error.got,
+                row=int(rows[0]) if isinstance(rows, np.ndarray) else None,
+            ) from None
+        octets[rows] = len(filled[0].octets)
+        templates.append((rows, filled))
+    buffer = np.empty(int(octets.sum()), np.uint8)
+    offset = np.empty(count, np.int64)
+    end = 0
+    for rows, (template, sources) in templates:
+        length = len(template.octets)
+        frames = len(rows) if isinstance(rows, np.ndarray) else count
+        offset[rows] = np.arange(end, end + frames * length, length) if length else end
+        out = buffer[end : end + frames * length].reshape(frames, length)
+        template.fill(out, rows if isinstance(rows, np.ndarray) else 0, sources)
+        end += frames * length
+    buffer.flags.writeable = False
+    return Cast(buffer=buffer, offset=offset, octets=octets)
+
+
+def _equally_long(columns: Sequence[TargetValues], count: int) -> Iterator[tuple[Any, dict[int, int]]]:
+    """Yield groups of frames whose octet strings are equally long, with the length of each column's."""
+    ragged = {index: values for index, (_, values) in enumerate(columns) if isinstance(values, Strings)}
+    if not count:
+        return
+    codes = np.zeros(count, np.int64)
+    for values in ragged.values():
+        lengths, places = np.unique(values.octets, return_inverse=True)
+        if len(lengths) > 1:
+            # numbered anew each time: the codes stay small however many columns there are
+            codes = np.unique(codes * len(lengths) + places.reshape(-1), return_inverse=True)[1].reshape(-1)
+    if not codes.any():
+        yield slice(None), {index: int(values.octets[0]) for index, values in ragged.items()}
+        return
+    order = np.argsort(codes, kind="stable")
+    firsts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for rows in np.split(order, firsts[1:]):
+        yield rows, {index: int(values.octets[rows[0]]) for index, values in ragged.items()}
+
+
+def _template(
+    frame: Frame, columns: Sequence[TargetValues], lengths: Mapping[int, int], finish: Finish
+) -> tuple[FrameTemplate, list[Source]]:
+    """Return the frame template for octet strings of these lengths, and what fills it."""
+    frame = finished(_resized(frame, columns, lengths), finish)
+    computing = Computing(frame, finish)
+    starts = frame.boundaries()
+    places, sources = [], []
+    for index, (target, values) in enumerate(columns):
+        source = _source(target, values, lengths.get(index), frame, computing)
+        if source is not None:
+            places.append(_place(target, lengths.get(index), frame, starts))
+            sources.append(source)
+    template = frame_template(
+        frame, places, finish.given(frame), checksums=finish.fix, transport=finish.transport
+    )
+    return template, sources
+
+
+def _source(
+    target: Target, values: Values, octets: int | None, frame: Frame, computing: Computing
+) -> Source | None:
+    """Return the source of values for some frames; None where computed values take their place."""
+    if target.layer is None:
+        # padding that is too short is not what the frame gets
+        return None if len(getattr(frame, target.field.key)) != octets else _strings(values, octets)
+    if not target.inner:
+        layer, key = frame.layers[target.layer], target.field.key
+        if key == layer.next_key:
+            assert isinstance(values, np.ndarray)
+            announced = computing.announcing(target.layer, values)
+            return announced.__getitem__
+        if key in computing.of(target.layer):
+            return None
+    return values.__getitem__ if isinstance(values, np.ndarray) else _strings(values, octets)
+
+
+def _strings(values: Values, octets: int | None) -> Source:
+    assert isinstance(values, Strings)
+    assert octets is not None
+    return lambda rows: values.matrix(rows, octets)
+
+
+def _resized(frame: Frame, columns: Sequence[TargetValues], lengths: Mapping[int, int]) -> Frame:
+    """Return the frame with as many octets, of whatever value, as the strings have."""
+    layers = list(frame.layers)
+    behind: dict[str, bytes] = {}
+    for index, octets in lengths.items():
+        target = columns[index][0]
+        if target.layer is None:
+            behind[target.field.key] = bytes(octets)
+        elif not target.inner:
+            layers[target.layer] = layers[target.layer].replace(**{target.field.key: bytes(octets)})
+    return dataclasses.replace(frame, layers=tuple(layers), **behind)  # type: ignore[arg-type]
+
+
+def _place(target: Target, octets: int | None, frame: Frame, starts: Sequence[int]) -> BitRange:
+    """Return the position of a target in a frame whose layers start at ``starts``."""
+    bits = target.bits if octets is None else 8 * octets
+    assert bits is not None
+    if target.layer is None:
+        before = TAILS[: TAILS.index(target.field.key)]
+        return BitRange(bit=8 * (starts[-1] + sum(len(getattr(frame, key)) for key in before)), bits=bits)
+    holder, shown_at = frame, 0
+    if target.inner:
+        inner = encapsulated(frame)
+        assert inner is not None
+        holder, shown_at, starts = inner, starts[-2] + frame.layers[-1].fixed_octets, inner.boundaries()
+    layer = holder.layers[target.layer]
+    moved = sum(len(getattr(layer, key)) for key in target.field.behind)
+    return BitRange(bit=8 * (shown_at + starts[target.layer] + moved) + target.bit, bits=bits)

@@ -1,0 +1,549 @@
+"""Captures rebuilt from their columns: the reverse of `extract` and `read_table`.
+
+``frame.protocols`` says which layers a frame has; frames of the same layers are cast together.  Nothing is
+filled in: a column that a layer's fields need is there, or the error names it.
+
+A path names a run of plain LLDP TLVs once, and an empty information has no value.  The types, the lengths and
+how many octets the values have tell the TLVs apart, but for odd cases; those are refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import ColumnError, SpecError, shown
+from ecmproto.frames.capture.batch import Batch
+from ecmproto.frames.columns.building.frames import Cast, TargetValues, batch_of, cast, times_of
+from ecmproto.frames.columns.building.template import Finish
+from ecmproto.frames.columns.building.values import (
+    TAILS,
+    Coded,
+    Strings,
+    Target,
+    Values,
+    column_error,
+    each,
+    octets_target,
+    plain,
+    tail_target,
+)
+from ecmproto.wire.codec.document import nearest
+from ecmproto.wire.codec.frame import Frame
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.wire.formats.registry import BY_PREFIX, catalogue, dispatch
+from ecmproto.wire.formats.schema import Field
+
+Int64 = NDArray[np.int64]
+
+_CAP_LEN = "frame.cap_len"
+_NO_PLACE = 1 << 62
+"""The place of a value that no frame has."""
+_TAIL_NAMES = tuple(f"eth.{key}" for key in TAILS)
+
+
+def batch_from(columns: Any, *, ethertypes: EtherTypes = DEFAULT, fix: bool = False) -> Batch:
+    """Return the frames that ``columns`` were taken from: `Columns`, an Arrow table or record batch.
+
+    ``frame.protocols`` and a column for every field of every layer are needed.  Octets of variable length
+    that have no column are empty where the other columns say so: ``frame.cap_len``, or what counts them.
+    Times, lengths on the wire, interfaces and numbers are those of ``frame.time_epoch``, ``frame.len``,
+    ``frame.interface_id`` and ``frame.number`` where these are there.  ``fix`` computes types, lengths, IPv4
+    header checksums and padding anew, as ``encode(frame, fix=True)`` does; columns for these may be left out.
+
+    SpecError where columns do not suffice or do not go together, ColumnError for values that a field cannot
+    hold; rows count from 0.
+    """
+    sheet = sheet_of(columns)
+    paths = list(groups_of(sheet))
+    parts = [_Rebuilding(sheet, path, ethertypes, Finish(fix=fix)).cast() for path in paths]
+    offset, octets = np.zeros(sheet.frames, np.int64), np.zeros(sheet.frames, np.int64)
+    end = 0
+    for path, part in zip(paths, parts, strict=True):
+        offset[path.rows], octets[path.rows] = part.offset + end, part.octets
+        end += len(part.buffer)
+    buffer = np.concatenate([np.empty(0, np.uint8), *(part.buffer for part in parts)])
+    buffer.flags.writeable = False
+    if not fix:
+        _check_lengths(sheet, octets)
+    whole = Cast(buffer=buffer, offset=offset, octets=octets)
+    return dataclasses.replace(batch_of(whole, _times(sheet), **_record(sheet, octets)), **_numbers(sheet))
+
+
+class _Rebuilding:
+    """The frames of one path in the making."""
+
+    def __init__(self, sheet: ColumnSheet, path: FrameGroup, ethertypes: EtherTypes, finish: Finish) -> None:
+        self._sheet = sheet
+        self._path = path
+        self._finish = finish
+        self._frame = Frame(layers=tuple(cls() for cls in path.layers), ethertypes=ethertypes)
+
+    def cast(self) -> Cast:
+        """Return the cast columns; errors name the sheet's rows."""
+        columns: list[TargetValues] = []
+        for index, cls in enumerate(self._path.layers):
+            for field in cls.layout:
+                target = Target(name=field.name, layer=index, field=field)
+                values = self._octets(index, field) if field.bits is None else self._numbers(index, field)
+                if values is not None:
+                    columns.append((target, self._checked(target, values)))
+        for name in _TAIL_NAMES:
+            if name in self._sheet.columns:
+                columns.append((tail_target(name), self._strings(name, 0)))
+            elif not self._finish.fix and _CAP_LEN not in self._sheet.columns:
+                raise missing(name, f", or {_CAP_LEN!r} to know that no frame has it")
+        self._check_rest()
+        try:
+            return cast(self._frame, columns, len(self._path.rows), self._finish)
+        except ColumnError as error:
+            raise self._placed(error) from None
+
+    def _checked(self, target: Target, values: Any) -> Values:
+        try:
+            return each(target, values, len(self._path.rows))
+        except ColumnError as error:
+            raise self._placed(error) from None
+
+    def _placed(self, error: ColumnError) -> ColumnError:
+        row = None if error.row is None else int(self._path.rows[error.row])
+        return ColumnError(layer=error.layer, field=error.field, needed=error.needed, got=error.got, row=row)
+
+    def _strings(self, name: str, number: int | Int64) -> Strings:
+        """Return value ``number``, the same or one each, of each frame, empty where there are not so many."""
+        listed, rows = self._sheet.columns[name], self._path.rows
+        strings = self._sheet.strings(name)
+        has = listed.counts(rows) > number
+        if not len(strings.start):
+            return Strings(strings.buffer, np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64))
+        places = np.where(has, listed.bounds[rows] + number, 0)
+        return Strings(
+            strings.buffer, np.where(has, strings.start[places], 0), np.where(has, strings.octets[places], 0)
+        )
+
+    def _octets(self, index: int, field: Field) -> Strings | None:
+        """Return a layer's octets of variable length; None where no frame has any."""
+        known = self._path.values.get(index)
+        if known == NO_VALUE:
+            return None
+        if field.name in self._sheet.columns:
+            return self._strings(field.name, self._places(index, field) if known is None else known)
+        is_needed = self._finish.fix or _CAP_LEN not in self._sheet.columns
+        if is_needed and self._counted(index, field).any():
+            raise missing(field.name, f" for frames of {self._path.name}")
+        return None
+
+    def _places(self, index: int, field: Field) -> int | Int64:
+        """Return which of the values of ``field`` is that of layer ``index`` in each frame.
+
+        A frame may have several headers of a kind.  One without octets, as an AH without a check value, has
+        none of the values.
+        """
+        having = [
+            (at, other)
+            for at, cls in enumerate(self._path.layers)
+            for other in cls.layout
+            if other.name == field.name
+        ]
+        if len(having) == 1:
+            return 0
+        counted = {at: self._counted(at, other, is_sure=True) for at, other in having}
+        before = sum((counted[at].astype(np.int64) for at, _ in having if at < index), start=np.int64(0))
+        return np.where(counted[index], before, _NO_PLACE)
+
+    def _counted(self, index: int, field: Field, *, is_sure: bool = False) -> NDArray[np.bool_]:
+        """Return which frames have octets for ``field``, as far as other fields say.
+
+        Where the column that says how many is left out, all do; with ``is_sure`` it is needed unless there
+        is always one.
+        """
+        count = field.count
+        assert count is not None
+        having = np.ones(len(self._path.rows), np.bool_)
+        cls = self._path.layers[index]
+        for other in cls.layout:
+            if other.key == count.key:
+                lengths = self._numbers(index, other)
+                if lengths is None and is_sure and count.minus >= 0:
+                    raise missing(other.name, f" for frames of {self._path.name}")
+                having &= True if lengths is None else lengths * count.scale > count.minus
+            elif count.when and other.key == count.when[0]:
+                kinds = self._numbers(index, other)
+                having &= True if kinds is None else np.isin(kinds, count.when[1])
+        return having
+
+    def _numbers(self, index: int, field: Field) -> Any:
+        """Return the values of a field of fixed width; None for one that is computed."""
+        names = [name for name in (field.name, field.meta.length_name) if name in self._sheet.columns]
+        if not names:
+            if self._finish.fix and self._is_computed(index, field):
+                return None
+            other = f" or {field.meta.length_name!r}" if field.meta.length_name else ""
+            raise missing(field.name, f"{other} for frames of {self._path.name}")
+        number, count = self._path.number(index, field)
+        rows = self._path.rows
+        columns = [self._sheet.columns[name] for name in names]
+        counts = [column.counts(rows) for column in columns]
+        odd = np.sum(counts, axis=0) != count
+        if odd.any():
+            at = int(odd.argmax())
+            got = " and ".join(f"{int(each[at])} of {name}" for each, name in zip(counts, names, strict=True))
+            needed = f"{count}, one for each layer of {self._path.name} that has it"
+            raise column_error(field.name, needed, got, int(rows[at]))
+        if len(columns) == 1:
+            return columns[0].take(columns[0].bounds[rows] + number)
+        return self._either(columns, counts, number)
+
+    def _either(self, columns: list[ListColumn], counts: list[Int64], number: int) -> NDArray[Any]:
+        """Return EtherTypes or lengths: of a frame's layers, only the last can have a length."""
+        rows = self._path.rows
+        values = np.zeros(len(rows), np.int64)
+        is_type = counts[0] > number
+        for column, before, mask in ((columns[0], 0, is_type), (columns[1], counts[0], ~is_type)):
+            places = (column.bounds[rows] + number - before)[mask]
+            taken = column.take(places)
+            values[mask] = taken if isinstance(taken, np.ndarray) else self._wrong(column)
+        return values
+
+    def _wrong(self, column: ListColumn) -> int:
+        raise column_error(column.name, "integers", "text or octets")
+
+    def _is_computed(self, index: int, field: Field) -> bool:
+        """Whether ``fix`` computes a field whatever it was."""
+        layers = self._frame.layers
+        following = layers[index + 1] if index + 1 < len(layers) else None
+        formats = dispatch(self._frame.ethertypes)
+        if field.key == layers[index].next_key:
+            return formats.ethertype_of(following) is not None
+        return field.key in layers[index].computed(b"", following, formats)
+
+    def _check_rest(self) -> None:
+        """Refuse values of layers that the frames do not have."""
+        prefixes = {"frame", *(cls.prefix for cls in self._path.layers)}
+        for name, column in self._sheet.columns.items():
+            if not column.bounds[-1] or not prefixes.isdisjoint(_formats()[name]):
+                continue
+            having = column.counts(self._path.rows) > 0
+            if having.any():
+                row = int(self._path.rows[having.argmax()])
+                raise column_error(name, f"none in a frame of {self._path.name}", "a value", row)
+
+
+@functools.cache
+def _formats() -> Mapping[str, tuple[str, ...]]:
+    """Return which formats have the columns of each name."""
+    return {entry.name: entry.formats for entry in catalogue()}
+
+
+def _check_lengths(sheet: ColumnSheet, octets: Int64) -> None:
+    """Refuse frames whose length is not that of their records: with other octets, or without some."""
+    captured = sheet.numbers(_CAP_LEN)
+    if captured is None or (captured == octets).all():
+        return
+    row = int((captured != octets).argmax())
+    absent = [
+        entry.name for entry in catalogue() if entry.type == "octets" and entry.name not in sheet.columns
+    ]
+    without = f" without {', '.join(absent)}" if absent else ""
+    needed = f"{int(octets[row])}, the octets of the columns{without}"
+    raise column_error(_CAP_LEN, needed, str(int(captured[row])), row)
+
+
+def _times(sheet: ColumnSheet) -> Int64:
+    column = sheet.columns.get("frame.time_epoch")
+    if column is None:
+        return np.zeros(sheet.frames, np.int64)
+    times = np.zeros(sheet.frames, np.int64)
+    having = np.diff(column.bounds) > 0
+    times[having] = times_of(column.take(column.bounds[:-1][having]), int(having.sum()))
+    return times
+
+
+def _record(sheet: ColumnSheet, octets: Int64) -> dict[str, Int64]:
+    """Return the frames' lengths on the wire and their interfaces."""
+    record = {}
+    original, captured = sheet.numbers("frame.len"), sheet.numbers(_CAP_LEN)
+    if original is not None:
+        # what a snap length cut off stays cut off, also of frames that are not as long as they were
+        record["original"] = original if captured is None else original - captured + octets
+    interface = sheet.numbers("frame.interface_id")
+    return record if interface is None else record | {"interface": interface}
+
+
+def _numbers(sheet: ColumnSheet) -> dict[str, Any]:
+    """Return the frames' numbers, and which have a time."""
+    said: dict[str, Any] = {}
+    numbers = sheet.numbers("frame.number")
+    if numbers is not None and len(numbers):
+        said |= {"first": int(numbers[0]) - 1, "picked": numbers - numbers[0]}
+    column = sheet.columns.get("frame.time_epoch")
+    timed = np.ones(0) if column is None else np.diff(column.bounds)
+    return said | ({} if timed.all() else {"timed": timed > 0})
+
+
+ListedValues: TypeAlias = "NDArray[Any] | Strings | Coded"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListColumn:
+    """A column: ``values`` one behind the other, those of frame i from ``bounds[i]`` to ``bounds[i + 1]``."""
+
+    name: str
+    values: ListedValues
+    bounds: Int64
+
+    def counts(self, rows: Int64) -> Int64:
+        """Return how many values frames have."""
+        return self.bounds[rows + 1] - self.bounds[rows]
+
+    def take(self, places: Int64) -> ListedValues:
+        """Return the values at places."""
+        if isinstance(self.values, Coded):
+            return Coded(self.values.codes[places], self.values.words)
+        return self.values[places] if isinstance(self.values, np.ndarray) else self.values.select(places)
+
+    def strings(self) -> Strings:
+        """Return the values as octet strings; ColumnError for an invalid one."""
+        target = octets_target(self.name)
+        try:
+            strings = each(target, self.values, int(self.bounds[-1]))
+        except ColumnError as error:
+            row = error.row if error.row is None else self.row_of(error.row)
+            raise target.error(error.needed, error.got, row) from None
+        assert isinstance(strings, Strings)
+        return strings
+
+    def row_of(self, place: int) -> int:
+        """Return which frame the value at ``place`` is of."""
+        return int(np.searchsorted(self.bounds, place, side="right")) - 1
+
+
+class ColumnSheet:
+    """Columns by name, and how many frames they are of."""
+
+    def __init__(self, frames: int, columns: Mapping[str, ListColumn]) -> None:
+        self.frames = frames
+        self.columns = columns
+        self._strings: dict[str, Strings] = {}
+
+    def strings(self, name: str) -> Strings:
+        """Return a column's values as octet strings."""
+        if name not in self._strings:
+            self._strings[name] = self.columns[name].strings()
+        return self._strings[name]
+
+    def once(self, name: str) -> ListedValues | None:
+        """Return a column with a value for each frame; None when there is none of that name."""
+        column = self.columns.get(name)
+        if column is None:
+            return None
+        counts = np.diff(column.bounds)
+        if (counts != 1).any():
+            row = int((counts != 1).argmax())
+            raise column_error(name, "one value", f"{int(counts[row])} values", row)
+        return column.values
+
+    def numbers(self, name: str) -> Int64 | None:
+        """Return a column with a number for each frame; None when there is none of that name."""
+        numbers = self.once(name)
+        if numbers is None:
+            return None
+        if not isinstance(numbers, np.ndarray) or numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise column_error(name, "integers", f"{getattr(numbers, 'dtype', 'text or octets')}")
+        wrong = numbers.view(np.int64) < 0 if numbers.dtype == np.uint64 else numbers < 0
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise column_error(name, "a number from 0 to 2^63 − 1", str(numbers[row]), row)
+        return numbers.astype(np.int64)
+
+
+def sheet_of(columns: Any) -> ColumnSheet:
+    """Return the columns of an extraction (`Columns`), or of an Arrow table or record batch.
+
+    SpecError, with the nearest name, for a column that no extraction gives.
+    """
+    is_arrow = type(columns).__module__.partition(".")[0] == "pyarrow"
+    names = list(columns.schema.names if is_arrow else columns)
+    for name in names:
+        if name not in _names():
+            raise SpecError(
+                where="columns", needed="names of fields", got=repr(name), hint=nearest(name, _names())
+            )
+        if names.count(name) > 1:
+            raise SpecError(where="columns", needed="each column once", got=f"{name!r} twice")
+    if not is_arrow:
+        # most columns have no values, or one for each frame: their bounds are the same
+        none, every = np.zeros(columns.frames + 1, np.int64), np.arange(columns.frames + 1)
+        found = {}
+        for name, column in columns.items():
+            bounds = none if not len(column) else every if column.is_whole else column.bounds
+            values = plain(octets_target(name), column.values)
+            found[name] = ListColumn(name=name, values=values, bounds=bounds)
+        return ColumnSheet(columns.frames, found)
+    from ecmproto.frames.columns.building.arrow import listed
+
+    whole = listed(columns, names)
+    return ColumnSheet(
+        columns.num_rows, {name: ListColumn(name=name, values=v, bounds=b) for name, v, b in whole}
+    )
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    return frozenset(entry.name for entry in catalogue())
+
+
+def missing(name: str, rest: str) -> SpecError:
+    """Return the error for a column that is needed; ``rest`` says what for."""
+    return SpecError(
+        where="columns",
+        needed=f"{name!r}{rest}",
+        got="none of that name",
+        hint="`ecmproto dissect --all-fields` writes all",
+    )
+
+
+PLAIN, CN = TLV.prefix, CongestionNotificationTLV.prefix
+NO_VALUE = -1
+MOST_TLVS = 512
+
+_CN_TYPE = 127
+
+Told = tuple[tuple[type[Layer], ...], tuple[int, ...]]
+
+
+def told_apart(
+    names: Sequence[str], types: Sequence[int], lengths: Sequence[int], values: Sequence[int]
+) -> Told | None:
+    """Return the format of each TLV and the number of its value, NO_VALUE without one; None if unclear.
+
+    ``names`` are the path's names of TLVs, ``values`` the octets of each value that there is.
+    """
+    if len(types) != len(lengths) or len(types) > MOST_TLVS:
+        return None
+    # for each name reached, the ways to get there: the name of each TLV so far, and the values used
+    ways: dict[int, list[tuple[tuple[str, ...], tuple[int, ...]]]] = {-1: [((), ())]}
+    for index, (type_, length) in enumerate(zip(types, lengths, strict=True)):
+        is_last = index == len(types) - 1
+        following: dict[int, list[tuple[tuple[str, ...], tuple[int, ...]]]] = {}
+        for at, found in ways.items():
+            stays = [at] if at >= 0 and names[at] == PLAIN else []
+            for other in [*stays, *([at + 1] if at + 1 < len(names) else [])]:
+                for chosen, used in found:
+                    value = _value(names[other], type_, length, values, used, is_last)
+                    if value is not None:
+                        following.setdefault(other, []).append(((*chosen, names[other]), (*used, value)))
+        # two ways are as unclear as a hundred
+        ways = {at: found[:2] for at, found in following.items()}
+    ends = [way for way in ways.get(len(names) - 1, []) if max(way[1], default=-1) == len(values) - 1]
+    if len(ends) != 1:
+        return None
+    chosen, used = ends[0]
+    return tuple(TLV if name == PLAIN else CongestionNotificationTLV for name in chosen), used
+
+
+def _value(
+    name: str, type_: int, length: int, values: Sequence[int], used: Sequence[int], is_last: bool
+) -> int | None:
+    """Return the number of the value that a TLV of that name would have; None if it can have none."""
+    if name == CN:
+        return NO_VALUE if type_ == _CN_TYPE else None
+    if not length:
+        return NO_VALUE
+    number = max(used, default=NO_VALUE) + 1
+    if number < len(values):
+        return number if values[number] == length or (is_last and values[number] < length) else None
+    return NO_VALUE if is_last else None
+
+
+_PROTOCOLS = "frame.protocols"
+_TYPE, _LENGTH, _VALUE = "lldp.tlv.type", "lldp.tlv.len", "lldp.tlv.value"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameGroup:
+    """Frames of the same layers: ``rows`` are their numbers, ``name`` is what ``frame.protocols`` says."""
+
+    name: str
+    rows: Int64
+    layers: tuple[type[Layer], ...]
+    values: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """For a layer whose octets are one of several values of a frame, which one; NO_VALUE for none."""
+
+    def number(self, index: int, field: Field) -> tuple[int, int]:
+        """Return the number, from 0, of layer ``index`` among those with ``field``, and their count."""
+        having = [
+            at for at, cls in enumerate(self.layers) if any(each.name == field.name for each in cls.layout)
+        ]
+        return having.index(index), len(having)
+
+
+def groups_of(sheet: ColumnSheet) -> Iterator[FrameGroup]:
+    """Yield the frames of each path; SpecError for one that cannot be."""
+    if sheet.frames and _PROTOCOLS not in sheet.columns:
+        raise missing(_PROTOCOLS, ", which says what layers a frame has")
+    names = sheet.once(_PROTOCOLS) if sheet.frames else None
+    if names is None:
+        return
+    if not isinstance(names, Coded):
+        raise column_error(_PROTOCOLS, "text", "something else")
+    order = np.argsort(names.codes, kind="stable")
+    codes, firsts = np.unique(names.codes[order], return_index=True)
+    for code, rows in zip(codes.tolist(), np.split(order, firsts[1:]), strict=True):
+        name = names.words[code]
+        prefixes = name.split(":") if name else []
+        unknown = [prefix for prefix in prefixes if prefix not in BY_PREFIX]
+        if unknown:
+            raise column_error(_PROTOCOLS, "names of formats", shown(unknown[0]), int(rows[0]))
+        if PLAIN in prefixes or CN in prefixes:
+            yield from _with_tlvs(sheet, name, prefixes, rows)
+        else:
+            yield FrameGroup(name=name, rows=rows, layers=tuple(BY_PREFIX[prefix] for prefix in prefixes))
+
+
+def _with_tlvs(
+    sheet: ColumnSheet, name: str, prefixes: Sequence[str], rows: NDArray[Any]
+) -> Iterator[FrameGroup]:
+    """Yield the frames of each sequence of TLVs."""
+    first = next(index for index, prefix in enumerate(prefixes) if prefix in (PLAIN, CN))
+    last = next((i for i in range(first, len(prefixes)) if prefixes[i] not in (PLAIN, CN)), len(prefixes))
+    before, behind = ([BY_PREFIX[each] for each in part] for part in (prefixes[:first], prefixes[last:]))
+    groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for row in rows.tolist():
+        groups.setdefault(
+            tuple(_listed(sheet, column, row) for column in (_TYPE, _LENGTH, _VALUE)), []
+        ).append(row)
+    for told, members in groups.items():
+        apart = told_apart(prefixes[first:last], *told)
+        if apart is None:
+            absent = [column for column in (_TYPE, _LENGTH, _VALUE) if column not in sheet.columns]
+            if absent:
+                raise missing(absent[0], f" for frames of {name}")
+            needed = f"TLVs that types, lengths and values tell apart as {name}"
+            raise column_error(_TYPE, needed, shown(list(told[0])), members[0])
+        layers, numbers = apart
+        yield FrameGroup(
+            name=name,
+            rows=np.array(members, np.int64),
+            layers=(*before, *layers, *behind),
+            values={first + index: number for index, number in enumerate(numbers)},
+        )
+
+
+def _listed(sheet: ColumnSheet, name: str, row: int) -> tuple[int, ...]:
+    """Return a frame's numbers, or how many octets its values have."""
+    column = sheet.columns.get(name)
+    if column is None:
+        return ()
+    places = slice(int(column.bounds[row]), int(column.bounds[row + 1]))
+    if name == _VALUE:
+        return tuple(sheet.strings(name).octets[places].tolist())
+    assert isinstance(column.values, np.ndarray)
+    return tuple(column.values[places].tolist())

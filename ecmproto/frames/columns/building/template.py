@@ -1,0 +1,338 @@
+"""Frame templates: an encoded frame, into each copy of which values and then checksums are written.
+
+The encoder says what it computes (`Layer.computed`), from the template.  A computed field is the same for all
+frames of a template, whatever its column says, but for two: a checksum, which is computed of each frame, and
+the EtherType or length of what follows, which depends on what it was.  The encoder computes the checksum of
+an IPv4 header alone; here are those that also cover a pseudo header (TCP's and UDP's, but for UDP over IPv4
+that has 0, none), and all of them over many frames (RFC 1071).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.wire.codec.frame import Frame, encode, fixed
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ip import (
+    PROTO_TCP,
+    PROTO_UDP,
+    TCP,
+    UDP,
+    Extension,
+    FragmentHeader,
+    IPv4,
+    IPv6,
+    Routing,
+)
+from ecmproto.wire.formats.registry import dispatch
+
+Octets = NDArray[np.uint8]
+
+_WORDS = (8, 16, 32, 64)
+
+_BLOCK_OCTETS = 1 << 18
+"""How much of a matrix is filled at a time: it stays in the cache for all columns."""
+
+Source: TypeAlias = Callable[[Any], NDArray[Any]]
+"""Returns the values of some frames, numbers or rows of octets: it is given a slice or positions."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameTemplate:
+    """The octets of a frame, the places that are written over in each copy, and the checksums over them."""
+
+    octets: Octets
+    places: tuple[BitRange, ...] = ()
+    checksums: tuple[Checksum | Covering, ...] = ()
+
+    def fill(self, out: Octets, rows: Any, sources: Sequence[Source]) -> None:
+        """Make ``out`` (n × length) frames: a copy a row, with the values that the sources have for ``rows``.
+
+        ``rows`` is the number of the first of n frames that follow each other, or an array of n numbers;
+        there is a source for each place.
+        """
+        step = max(1, _BLOCK_OCTETS // max(1, len(self.octets)))
+        for low in range(0, len(out), step):
+            block = out[low : low + step]
+            picks = (
+                rows[low : low + step]
+                if isinstance(rows, np.ndarray)
+                else slice(rows + low, rows + low + len(block))
+            )
+            block[:] = self.octets
+            for place, source in zip(self.places, sources, strict=True):
+                place.put(block, source(picks))
+            for checksum in self.checksums:
+                checksum.write(block)
+
+
+def frame_template(
+    frame: Frame,
+    places: Iterable[BitRange],
+    given: Sequence[Collection[str]],
+    *,
+    checksums: bool = True,
+    transport: bool = True,
+) -> FrameTemplate:
+    """Return the template of ``frame``, which is put right already but for what its places will hold.
+
+    Of the checksums of ``frame`` but those ``given``, the template has those that cover a place, or a
+    checksum that does; with ``checksums`` False none.
+    """
+    places = tuple(places)
+    written = [place.octets for place in places]
+    covering: list[Checksum | Covering] = []
+    for checksum in checksums_of(frame, given, transport=transport) if checksums else ():
+        if checksum.covers(written):
+            covering.append(checksum)
+            written.append(range(checksum.at, checksum.at + checksum.octets))
+    octets = np.frombuffer(encode(frame), np.uint8)
+    return FrameTemplate(octets=octets, places=places, checksums=tuple(covering))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """How frames are finished.
+
+    ``fix`` computes what ``encode(frame, fix=True)`` does, with ``transport`` TCP's and UDP's checksums too.
+    ``keep`` are the keys of each layer's fields that stay as they are.
+    """
+
+    fix: bool = True
+    transport: bool = False
+    keep: tuple[frozenset[str], ...] = ()
+
+    def given(self, frame: Frame) -> tuple[frozenset[str], ...]:
+        """Return ``keep`` with an entry for each layer of ``frame``."""
+        return self.keep or (frozenset(),) * len(frame.layers)
+
+
+def finished(frame: Frame, finish: Finish) -> Frame:
+    """Return ``frame`` as ``finish`` wants it."""
+    if not finish.fix:
+        return frame
+    given = finish.given(frame)
+    frame = fixed(frame, given)
+    # a header checksum that the encoder computed is over what is there, unless something given is wrong
+    is_summed = not finish.transport and not any(given)
+    return frame if is_summed else summed(frame, given, transport=finish.transport)
+
+
+def summed(frame: Frame, given: Sequence[Collection[str]], *, transport: bool) -> Frame:
+    """Return ``frame`` with its checksums computed, except those given."""
+    checksums = checksums_of(frame, given, transport=transport)
+    if not checksums:
+        return frame
+    octets = np.frombuffer(encode(frame), dtype=np.uint8).reshape(1, -1).copy()
+    layers = list(frame.layers)
+    for checksum in checksums:
+        checksum.write(octets)
+        number = int.from_bytes(octets[0, checksum.at : checksum.at + checksum.octets].tobytes(), "big")
+        layers[checksum.layer] = layers[checksum.layer].replace(**{checksum.key: number})
+    return dataclasses.replace(frame, layers=tuple(layers))
+
+
+class Computing:
+    """The fields that are computed of a finished frame's layers."""
+
+    def __init__(self, frame: Frame, finish: Finish) -> None:
+        self._layers = frame.layers
+        self._given = finish.given(frame)
+        self._formats = dispatch(frame.ethertypes)
+        builds = [layer.build() for layer in frame.layers]
+        self._rests = [b"".join(builds[index + 1 :]) for index in range(len(builds))]
+        self._is_fixed = finish.fix
+
+    def of(self, index: int, layer: Layer | None = None) -> dict[str, int]:
+        """Return the computed fields of layer ``index``, or of another layer in its place."""
+        if not self._is_fixed:
+            return {}
+        layer = self._layers[index] if layer is None else layer
+        following = self._layers[index + 1] if index + 1 < len(self._layers) else None
+        computed = layer.computed(self._rests[index], following, self._formats)
+        return {key: value for key, value in computed.items() if key not in self._given[index]}
+
+    def announcing(self, index: int, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return the EtherTypes or lengths behind layer ``index`` as they will be written."""
+        layer = self._layers[index]
+        key = layer.next_key
+        if not self._is_fixed or key in self._given[index]:
+            return numbers
+        used, places = np.unique(numbers, return_inverse=True)
+        becomes = [
+            self.of(index, layer.replace(**{key: number})).get(key, number) for number in used.tolist()
+        ]
+        return np.array(becomes, np.uint16)[places.reshape(-1)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BitRange:
+    """``bits`` bits from bit ``bit`` of the frame on, the most significant first."""
+
+    bit: int
+    bits: int
+
+    @property
+    def octets(self) -> range:
+        """The octets of the frame that hold any of the bits."""
+        return range(self.bit // 8, -(-(self.bit + self.bits) // 8))
+
+    def put(self, frames: Octets, values: NDArray[np.integer]) -> None:
+        """Write a number into each row of ``frames`` (n × length), in two's complement.
+
+        Numbers of more than 64 bits come as rows of octets (n × width).
+        """
+        if values.ndim == 2:
+            self.put_octets(frames, values.astype(np.uint8, copy=False))
+        elif self.bits in _WORDS and self.bit % 8 == 0:
+            # one store a row; octet by octet takes twice the time
+            word = frames[:, self.octets.start : self.octets.stop].view(f">u{self.bits // 8}")
+            np.copyto(word[:, 0], values, casting="unsafe")
+        else:
+            self._put_bits(frames, values)
+
+    def put_octets(self, frames: Octets, rows: Octets) -> None:
+        """Write a row of whole octets into each row of ``frames``."""
+        if not rows.shape[1]:
+            return
+        whole = f"V{rows.shape[1]}"
+        target = frames[:, self.octets.start : self.octets.stop].view(whole)
+        target[:, 0] = np.ascontiguousarray(rows).view(whole)[:, 0]
+
+    def _put_bits(self, frames: Octets, values: NDArray[np.integer]) -> None:
+        """Write a field's bits, keeping those of other fields in the same octets."""
+        span = self.octets
+        shift = 8 * span.stop - self.bit - self.bits
+        mask = ((1 << self.bits) - 1) << shift
+        numbers = values.astype(np.uint64, casting="unsafe", copy=False)
+        for octet in span:
+            # this octet's lowest bit is so far above the number's
+            above = 8 * (span.stop - 1 - octet) - shift
+            part = (numbers >> np.uint64(above) if above >= 0 else numbers << np.uint64(-above)).astype(
+                np.uint8
+            )
+            own = mask >> 8 * (span.stop - 1 - octet) & 0xFF
+            if own == 0xFF:
+                frames[:, octet] = part
+            else:
+                frames[:, octet] = frames[:, octet] & np.uint8(~own & 0xFF) | part & np.uint8(own)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Checksum:
+    """One checksum: the octet it stands at, the octet ranges it covers and what else it counts."""
+
+    layer: int
+    at: int
+    ranges: tuple[tuple[int, int], ...]
+    constant: int = 0
+    never_zero: bool = False
+    """UDP writes a sum of 0 as 0xFFFF, since 0 says that there is none (RFC 768)."""
+    key: ClassVar[str] = "checksum"
+    octets: ClassVar[int] = 2
+
+    def covers(self, written: Iterable[range]) -> bool:
+        """Return whether any of the octets ``written`` goes into it."""
+        return any(start < part.stop and part.start < stop for part in written for start, stop in self.ranges)
+
+    def write(self, frames: Octets) -> None:
+        """Compute it for each row of ``frames`` (n × length) and write it there."""
+        frames[:, self.at : self.at + 2] = 0
+        total = np.full(len(frames), self.constant, dtype=np.uint64)
+        for start, stop in self.ranges:
+            words = frames[:, start : stop - (stop - start) % 2].view(">u2")
+            total += words.sum(axis=1, dtype=np.uint64)
+            if (stop - start) % 2:
+                total += frames[:, stop - 1].astype(np.uint64) << np.uint64(8)
+        for _ in range(4):
+            total = (total & np.uint64(0xFFFF)) + (total >> np.uint64(16))
+        result = ~total & np.uint64(0xFFFF)
+        if self.never_zero:
+            result[result == 0] = 0xFFFF
+        frames[:, self.at] = result >> np.uint64(8)
+        frames[:, self.at + 1] = result & np.uint64(0xFF)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Covering:
+    """A field that its format computes of the octets in front of it (`Layer.covering`)."""
+
+    layer: int
+    at: int
+    key: str
+    octets: int
+    compute: Callable[[bytes], int]
+
+    def covers(self, written: Iterable[range]) -> bool:
+        """Return whether any of the octets ``written`` may go into it."""
+        return any(part.start < self.at for part in written)
+
+    def write(self, frames: Octets) -> None:
+        """Compute it for each row of ``frames`` (n × length) and write it there."""
+        for row in frames:
+            value = self.compute(row.tobytes())
+            row[self.at : self.at + self.octets] = np.frombuffer(value.to_bytes(self.octets, "big"), np.uint8)
+
+
+def checksums_of(
+    frame: Frame, given: Sequence[Collection[str]], *, transport: bool = True
+) -> tuple[Checksum | Covering, ...]:
+    """Return the checksums to compute, innermost first: those whose field was not given.
+
+    Without ``transport`` neither TCP's nor UDP's, but what the encoder computes.
+    """
+    starts = frame.boundaries()
+    found: list[Checksum | Covering] = []
+    for index, value in enumerate(frame.layers):
+        if (value.covers or Checksum.key) in given[index]:
+            continue
+        start, stop = starts[index], starts[index + 1]
+        if value.covers:
+            found += _covering(frame, starts, index)
+        if isinstance(value, IPv4):
+            found.append(Checksum(layer=index, at=start + 10, ranges=((start, stop),)))
+        elif transport and isinstance(value, TCP | UDP) and index:
+            outer = _transport(frame, starts, index)
+            found += [outer] if outer else []
+    return tuple(reversed(found))
+
+
+def _covering(frame: Frame, starts: tuple[int, ...], index: int) -> Iterator[Covering]:
+    value = frame.layers[index]
+    compute = value.covering(frame.layers[:index], starts[: index + 1])
+    field = next(field for field in value.layout if field.key == value.covers)
+    if compute is not None:
+        at, octets = starts[index] + field.bit_offset // 8, (field.bits or 0) // 8
+        yield Covering(layer=index, at=at, key=field.key, octets=octets, compute=compute)
+
+
+def _transport(frame: Frame, starts: tuple[int, ...], index: int) -> Checksum | None:
+    """Return a segment's checksum with its pseudo header (RFC 9293 3.1, RFC 8200 8.1)."""
+    value, start = frame.layers[index], starts[index]
+    under = index - 1
+    while under and isinstance(frame.layers[under], Extension):
+        # what a routing header makes of the destination, and what other fragments hold, is not known here
+        if isinstance(frame.layers[under], Routing | FragmentHeader):
+            return None
+        under -= 1
+    below, ip = frame.layers[under], starts[under]
+    is_tcp = isinstance(value, TCP)
+    has_none = isinstance(value, UDP) and value.checksum == 0
+    if isinstance(below, IPv4) and not has_none:
+        addresses = (ip + 12, ip + 20)
+    elif isinstance(below, IPv6):
+        addresses = (ip + 8, ip + 40)
+    else:
+        return None
+    return Checksum(
+        layer=index,
+        at=start + (16 if is_tcp else 6),
+        ranges=((start, starts[-1]), addresses),
+        constant=(PROTO_TCP if is_tcp else PROTO_UDP) + starts[-1] - start,
+        never_zero=not is_tcp,
+    )

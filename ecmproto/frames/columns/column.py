@@ -1,0 +1,218 @@
+"""One field of a batch's frames: which frames have it, and its values, typed; the names of all columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ecmproto.errors import SpecError
+from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.columns.octets import copy_octets
+from ecmproto.frames.filter.fields import FilterField, Kind, find, hint
+from ecmproto.values import dataclass
+from ecmproto.wire.formats.registry import catalogue
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+
+
+_every = [fixed(np.empty(0, np.int32))]
+
+
+def every_row(frames: int) -> NDArray[np.int32]:
+    """Return the numbers of ``frames`` frames: parts of one array, so that a whole column is known by it."""
+    if len(_every[0]) < frames:
+        _every[0] = fixed(np.arange(max(frames, 2 * len(_every[0])), dtype=np.int32))
+    return _every[0][:frames]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stretches:
+    """Octet strings of any length, left where they stand: ``octets`` from ``start`` on in ``buffer``."""
+
+    buffer: Octets
+    start: Int64
+    octets: Int64
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __iter__(self) -> Iterator[bytes]:
+        view = self.buffer.data
+        for start, octets in zip(self.start.tolist(), self.octets.tolist(), strict=True):
+            yield bytes(view[start : start + octets])
+
+    def select(self, picks: Any) -> Stretches:
+        """Return those at positions, or where a mask is True."""
+        return Stretches(buffer=self.buffer, start=self.start[picks], octets=self.octets[picks])
+
+    def packed(self) -> tuple[Octets, Int64]:
+        """Return them one behind the other, and where each starts; then where the last ends."""
+        bounds = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.octets, out=bounds[1:])
+        out = np.empty(int(bounds[-1]), np.uint8)
+        copy_octets(self.buffer, fixed(self.start), fixed(self.octets), fixed(bounds[1:]), out)
+        return out, bounds
+
+    def any_bits(self) -> NDArray[np.bool_]:
+        """Return for each whether any of its bits is set."""
+        packed, bounds = self.packed()
+        before = np.zeros(len(packed) + 1, np.int64)
+        np.cumsum(packed != 0, out=before[1:])
+        found: NDArray[np.bool_] = before[bounds[1:]] != before[bounds[:-1]]
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Texts:
+    """Words, each once in ``words``, and for each value the place of its word."""
+
+    codes: NDArray[np.int32]
+    words: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __iter__(self) -> Iterator[str]:
+        words = self.words
+        return (words[code] for code in self.codes.tolist())
+
+    def select(self, picks: Any) -> Texts:
+        """Return those at positions, or where a mask is True."""
+        return Texts(codes=self.codes[picks], words=self.words)
+
+
+Values: TypeAlias = "NDArray[Any] | Stretches | Texts"
+"""Numbers; rows of octets (addresses); octet strings; words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Column:
+    """A field of ``frames`` frames, in the form of a list: ``rows`` says which frame each value is of.
+
+    Rows ascend; a frame that has the field several times has its values next to each other, outermost
+    first; one without it has none.  ``kind`` is that of the field in filters: numbers have the least dtype
+    that holds them, addresses are rows of octets, a time is in ns since 1970.
+    """
+
+    name: str
+    kind: Kind
+    frames: int
+    rows: NDArray[np.int32]
+    values: Values
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.python_values()
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return all values as one array, for ``np.asarray(column)``: numbers with their dtype, addresses as
+        rows of octets, octet strings and words as Python objects.  ``rows`` says whose each one is.
+        """
+        if isinstance(self.values, np.ndarray):
+            if copy is None:  # which numpy 1.26 has no name for
+                return np.asarray(self.values, dtype=dtype)
+            return np.array(self.values, dtype=dtype, copy=copy)
+        if copy is False:
+            raise ValueError(f"{self.name}: octet strings and words become an array only by a copy")
+        made = np.empty(len(self), object)
+        made[:] = list(self.python_values())
+        return made if dtype is None else made.astype(dtype)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every frame has the field exactly once."""
+        rows = self.rows
+        if len(rows) != self.frames:
+            return False
+        if rows.base is _every[0]:
+            return True
+        # ascending, so as many rows as frames without two of the same are all of them
+        return not len(rows) or bool(rows[0] == 0 and rows[-1] == len(rows) - 1 and _strictly(rows))
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """For each frame whether it has the field."""
+        mask = np.zeros(self.frames, np.bool_)
+        mask[self.rows] = True
+        return mask
+
+    @property
+    def bounds(self) -> Int64:
+        """For each frame where its values start; then where the last one's end."""
+        bounds = np.zeros(self.frames + 1, np.int64)
+        np.cumsum(np.bincount(self.rows, minlength=self.frames), out=bounds[1:])
+        return bounds
+
+    def select(self, picks: Any) -> Column:
+        """Return the values at positions, or where a mask is True, for the same frames."""
+        values: Values = (
+            self.values[picks] if isinstance(self.values, np.ndarray) else self.values.select(picks)
+        )
+        return dataclasses.replace(self, rows=self.rows[picks], values=values)
+
+    def outermost(self) -> Column:
+        """Return the column with only the first value of each frame."""
+        if len(self.rows) < 2 or _strictly(self.rows):
+            return self
+        first = np.ones(len(self.rows), np.bool_)
+        np.not_equal(self.rows[1:], self.rows[:-1], out=first[1:])
+        return self.select(first)
+
+    def lists(self) -> list[list[Any]]:
+        """Return each frame's values as Python's: int, bytes or str."""
+        rows: list[list[Any]] = [[] for _ in range(self.frames)]
+        for row, value in zip(self.rows.tolist(), self.python_values(), strict=True):
+            rows[row].append(value)
+        return rows
+
+    def python_values(self) -> Iterator[Any]:
+        """Yield all values as Python's."""
+        values = self.values
+        if not isinstance(values, np.ndarray):
+            return iter(values)
+        if values.ndim == 2:
+            return (row.tobytes() for row in values)
+        return iter(values.tolist())
+
+
+def _strictly(rows: NDArray[np.int32]) -> bool:
+    return bool((rows[1:] > rows[:-1]).all())
+
+
+def every_name() -> tuple[str, ...]:
+    """Return the names of all columns that there are, in the order of `ecmproto.wire.formats.registry`.
+
+    Besides these, what filters know: ``eth.addr`` and its like, and ``encapsulated.NAME``.
+    """
+    return tuple(entry.name for entry in catalogue())
+
+
+def asked(names: Iterable[str] | None) -> tuple[FilterField, ...]:
+    """Return the fields called ``names``, each once; None: all.
+
+    SpecError, with the nearest name, for one that does not exist or that is a layer's.
+    """
+    return _asked(None if names is None else tuple(names))
+
+
+@functools.lru_cache(maxsize=32)
+def _asked(names: tuple[str, ...] | None) -> tuple[FilterField, ...]:
+    return tuple({name: _field(name) for name in (every_name() if names is None else names)}.values())
+
+
+@functools.cache
+def _field(name: str) -> FilterField:
+    field = find(name)
+    if field is None:
+        raise SpecError(where="fields", needed="the name of a field", got=repr(name), hint=hint(name))
+    if field.kind == "layer":
+        raise SpecError(where="fields", needed="the name of a field, not a layer's", got=repr(name))
+    return field

@@ -1,0 +1,360 @@
+"""From a batch to columns: the fields of all its frames at once, as the one-frame lax decoder has them.
+
+Frames are sorted into layouts (`columns.layout_cache`); then the fields are read from where the
+layouts and the schemas say that they stand (`ecmproto.frames.columns.gathering`).  Both are compiled, and
+shared by two threads where there are frames enough.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.capture.batch import Batch, Interface
+from ecmproto.frames.columns.column import Column, Stretches, Texts, Values, asked, every_row
+from ecmproto.frames.columns.gathering import WORD, Collected, Want, empty_values, how_to_read, kind_of, typed
+from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layout_cache import FCS, PADDING, TRAILER
+from ecmproto.frames.filter.fields import DISPLAYED, FieldSource, FilterField
+from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
+from ecmproto.wire.formats.infiniband import CRC_STATUS
+from ecmproto.wire.formats.registry import field_of
+
+SHARED_FRAMES = 8192
+"""From how many frames on two threads share the work."""
+
+
+class Columns(Mapping[str, Column]):
+    """The columns of a batch by their names, in the order asked for."""
+
+    def __init__(self, frames: int, fields: Mapping[str, FilterField], columns: Iterable[Column]) -> None:
+        self.frames = frames
+        """How many frames the batch has."""
+        self._fields = fields
+        self._columns = {column.name: column for column in columns}
+
+    @property
+    def found(self) -> Iterable[str]:
+        """The names of those with values."""
+        return [name for name, column in self._columns.items() if len(column)]
+
+    def __getitem__(self, name: str) -> Column:
+        column = self._columns.get(name)
+        if column is None:
+            # most columns have no values, and are made when somebody looks
+            field = self._fields[name]
+            column = Column(
+                name=name, kind=field.kind, frames=self.frames, rows=_NO_ROWS, values=_no_values(field)
+            )
+            self._columns[name] = column
+        return column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+
+def extract(
+    batch: Batch,
+    fields: Iterable[str] | None = None,
+    *,
+    interfaces: Sequence[Interface] = (),
+    ethertypes: EtherTypes = DEFAULT,
+    pool: ThreadPoolExecutor | None = None,
+    where_any: tuple[str, Iterable[str]] | None = None,
+) -> Columns:
+    """Return the columns ``fields`` (None: all) of the frames of ``batch``.
+
+    ``interfaces`` are the capture's, which say of what link type frames are; without them all are Ethernet
+    without FCS.  ``pool`` is a thread that shares the work.  ``where_any`` is a field of layers, and the
+    columns that are wanted instead where a frame has such a layer.  SpecError for a name that is none.
+    """
+    wanted = _sought(asked(fields))
+    instead = wanted if where_any is None else _sought(asked(where_any[1]))
+    columns = [*_recorded(wanted.record, batch, interfaces)]
+    if not any((*wanted.outer, *wanted.inner, *instead.outer, *instead.inner)):
+        return Columns(len(batch), wanted.fields, columns)  # what frames are made of does not matter
+    shared = pool if len(batch) >= SHARED_FRAMES else None
+    shown = SHOWN_AS if any((*wanted.inner, *instead.inner)) else ()
+    found = find_layers(frames_of(batch, interfaces), shown, ethertypes, shared)
+    if where_any is not None and _has_any(found, where_any[0]):
+        wanted = instead
+        columns = [*_recorded(wanted.record, batch, interfaces)]
+    columns += _columns(wanted.outer, found)
+    if shown:
+        columns += _inner(wanted.inner, found, ethertypes, shared)
+    return Columns(len(batch), wanted.fields, columns)
+
+
+def _has_any(found: LayersFound, name: str) -> bool:
+    """Return whether a frame has a layer with a field."""
+    return any(found.count[kind] for field in asked((name,)) for kind in kinds_of(field))
+
+
+class _OfFrames(NamedTuple):
+    """Fields that stand in frames: by the kinds that have them, and the texts about frames as a whole."""
+
+    kinds: dict[int, list[FilterField]]
+    texts: list[FilterField]
+
+
+class _Sought(NamedTuple):
+    """The fields asked for, by where they come from."""
+
+    fields: Mapping[str, FilterField]
+    record: list[FilterField]
+    outer: _OfFrames
+    inner: _OfFrames
+    """Those of the frames that messages show."""
+
+
+@functools.lru_cache(maxsize=32)
+def _sought(fields: tuple[FilterField, ...]) -> _Sought:
+    return _Sought(
+        fields={field.name: field for field in fields},
+        record=[field for field in fields if field.origin == "record"],
+        outer=_of_frames(field for field in fields if field.origin != "record" and not field.inner),
+        inner=_of_frames(field for field in fields if field.inner),
+    )
+
+
+def _of_frames(fields: Iterable[FilterField]) -> _OfFrames:
+    sought = _OfFrames({}, [])
+    for field in fields:
+        if field.kind == "text":
+            sought.texts.append(field)
+        else:
+            for kind in kinds_of(field):
+                sought.kinds.setdefault(kind, []).append(field)
+    return sought
+
+
+def _columns(sought: _OfFrames, found: LayersFound) -> Iterator[Column]:
+    """Yield the columns of fields in frames, but for those without values."""
+    every = every_row(len(found.frames.offset))
+    for field in sought.texts:
+        rows, texts = (
+            (every, found.protocols)
+            if field.name.endswith("frame.protocols")
+            else found.crc_states
+            if field.name.endswith(CRC_STATUS)
+            else (found.error_rows, found.errors)
+        )
+        yield Column(name=field.name, kind=field.kind, frames=len(every), rows=rows, values=texts)
+    values = ValuesFound(sought.kinds, found)
+    for field in values.fields:
+        rows, read = values.of(field)
+        if len(rows):
+            yield Column(name=field.name, kind=field.kind, frames=len(every), rows=rows, values=read)
+
+
+def _inner(
+    sought: _OfFrames, found: LayersFound, ethertypes: EtherTypes, pool: ThreadPoolExecutor | None
+) -> Iterator[Column]:
+    """Yield the columns of the frames that messages show, as columns of the frames that show them."""
+    rows, frames = sampled_frames(found)
+    count = len(found.frames.offset)
+    for column in _columns(sought, find_layers(frames, (), ethertypes, pool)):
+        yield Column(
+            name=column.name, kind=column.kind, frames=count, rows=rows[column.rows], values=column.values
+        )
+
+
+def _no_values(field: FilterField) -> Values:
+    if field.kind == "text":
+        return Texts(codes=_NO_ROWS, words=())
+    if field.kind == "octets":
+        return Stretches(buffer=_NO_OCTETS, start=_NONE, octets=_NONE)
+    return empty_of(field)
+
+
+_NO_ROWS = fixed(np.empty(0, np.int32))
+_NO_OCTETS = fixed(np.empty(0, np.uint8))
+_NONE = fixed(np.empty(0, np.int64))
+
+
+def empty_of(field: FilterField) -> NDArray[Any]:
+    """Return no values of a field of layers, of the dtype that they have: that of the widest source."""
+    if field.name not in _EMPTY:
+        arrays = [empty_values(field_of(source.format, source.key), 0) for source in field.sources]
+        _EMPTY[field.name] = max(arrays, key=lambda array: array.itemsize)
+    return _EMPTY[field.name]
+
+
+_EMPTY: dict[str, NDArray[Any]] = {}
+
+
+def _recorded(fields: list[FilterField], batch: Batch, interfaces: Sequence[Interface]) -> Iterator[Column]:
+    """Yield the columns of fields of the capture's records."""
+    every = every_row(len(batch))
+    for field in fields:
+        rows, values = _of_record(field.name, batch, interfaces, every)
+        yield Column(name=field.name, kind=field.kind, frames=len(batch), rows=rows, values=values)
+
+
+def _of_record(
+    name: str, batch: Batch, interfaces: Sequence[Interface], every: NDArray[np.int32]
+) -> RowValues:
+    match name:
+        case "frame.number":
+            if batch.picked is None:
+                return every, np.arange(batch.first + 1, batch.first + 1 + len(batch), dtype=np.int64)
+            return every, batch.numbers + 1
+        case "frame.time_relative" | "frame.time_delta" | "frame.time_delta_displayed":
+            times = _TIMES[name](batch)
+            return (every, times) if batch.timed is None else (every[batch.timed], times[batch.timed])
+        case "frame.len":
+            return every, batch.original
+        case "frame.cap_len":
+            return every, batch.captured
+        case "frame.interface_id":
+            if len(interfaces) == 1:
+                return every, _all_of(interfaces[0].local_index, len(batch))
+            links, used = batch.links(interfaces)
+            local = np.array([each.local_index for each in links], np.int64)
+            return every, local[used] if len(local) else batch.interface
+    if batch.timed is None or batch.timed.all():
+        return every, batch.time_ns
+    return every[batch.timed], batch.time_ns[batch.timed]
+
+
+_TIMES: Mapping[str, Callable[[Batch], NDArray[np.int64]]] = {
+    "frame.time_relative": Batch.since_first_ns,
+    "frame.time_delta": Batch.since_previous_ns,
+    DISPLAYED: Batch.since_displayed_ns,
+}
+
+
+@functools.lru_cache(maxsize=4)
+def _all_of(value: int, count: int) -> NDArray[np.int64]:
+    return fixed(np.full(count, value, np.int64))
+
+
+RowValues: TypeAlias = "tuple[NDArray[np.int32], Values]"
+"""The frames that have a field, and its values."""
+
+_BEHIND = {"eth.padding": PADDING, "eth.trailer": TRAILER, "eth.fcs": FCS}
+
+
+class _Origin(NamedTuple):
+    """Where values of a field come from: a kind of layers, and of it a field or some bits of one."""
+
+    kind: int
+    source: FieldSource | None
+    """None: the octets of the kind themselves."""
+    part: tuple[int, int] | None
+    """Some bits of it: above how many, and how many."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _origins(field: FilterField) -> tuple[_Origin, ...]:
+    if field.origin == "frame":
+        return (_Origin(_BEHIND[field.name.removeprefix("encapsulated.")], None, None),)
+    return tuple(map(_origin, field.sources))
+
+
+def _origin(source: FieldSource) -> _Origin:
+    field = field_of(source.format, source.key)
+    kind = kind_of(source.format, field)
+    if field.bits is None:
+        return _Origin(kind, None, None)
+    return _Origin(kind, source, (source.low, source.bits) if source.part == "bits" else None)
+
+
+def kinds_of(field: FilterField) -> tuple[int, ...]:
+    """Return the kinds of layers that have a field; see `ecmproto.frames.columns.gathering`."""
+    return tuple(dict.fromkeys(origin.kind for origin in _origins(field)))
+
+
+class ValuesFound:
+    """The values of fields, given by the kinds that have them; those of no kind that there is have none."""
+
+    def __init__(self, sought: Mapping[int, list[FilterField]], found: LayersFound) -> None:
+        self._found = found
+        count, least_at = found.count.tolist(), found.least_at.tolist()
+        self.fields = list(
+            {field: None for kind, fields in sought.items() if count[kind] for field in fields}
+        )
+        """Those that have values, but for EtherTypes and lengths: they may have."""
+        self._origins: dict[str, list[_Origin]] = {}
+        self._reads: dict[int, dict[tuple[str, tuple[int, int] | None], int]] = {}
+        wants: dict[int, Want] = {}
+        for field in self.fields:
+            origins = [origin for origin in _origins(field) if count[origin.kind]]
+            self._origins[field.name] = origins
+            for kind, source, part in origins:
+                want = wants.setdefault(kind, Want(fields=[]))
+                want.places |= source is None or len(origins) > 1
+                reads = self._reads.setdefault(kind, {})
+                if source is not None and (source.key, part) not in reads:
+                    reads[source.key, part] = len(reads)
+                    want.fields.append(_how_to_read(source, part, least_at[kind] >= WORD))
+        self._collected = found.collect(wants)
+
+    def of(self, field: FilterField) -> RowValues:
+        """Return the frames that have a field and its values."""
+        parts = [self._part(origin) for origin in self._origins[field.name]]
+        if len(parts) > 1:
+            parts = [part for part in parts if len(part.row)] or parts[:1]
+        return (parts[0].row, parts[0].values) if len(parts) == 1 else _in_order(parts, self._found)
+
+    def _part(self, origin: _Origin) -> _KindValues:
+        kind = self._collected[origin.kind]
+        source = origin.source
+        if source is None:
+            octets = Stretches(buffer=self._found.frames.buffer, start=kind.start, octets=kind.octets)
+            return _KindValues(kind.row, kind.start, octets)
+        read = kind.values[self._reads[origin.kind][source.key, origin.part]]
+        if origin.part is not None:
+            return _KindValues(kind.row, kind.start, read)
+        field = field_of(source.format, source.key)
+        values = typed(field, read) if field.is_number else read.reshape(len(kind.row), -1)
+        return (
+            _KindValues(kind.row, kind.start, values)
+            if source.part == "whole"
+            else _named(source, kind, values)
+        )
+
+
+@functools.lru_cache(maxsize=1024)
+def _how_to_read(source: FieldSource, part: tuple[int, int] | None, preceded: bool) -> tuple[int, ...]:
+    return how_to_read(source.format, field_of(source.format, source.key), part, preceded=preceded)
+
+
+class _KindValues(NamedTuple):
+    """Values of a field of one kind, the frames that have them, and where they stand if that was wanted."""
+
+    row: NDArray[np.int32]
+    start: NDArray[np.int64]
+    values: Values
+
+
+def _named(source: FieldSource, kind: Collected, values: NDArray[Any]) -> _KindValues:
+    """Return those values that are lengths, or EtherTypes, whichever goes by the name of the source."""
+    mask = values <= MAX_LENGTH if source.part == "length" else values > MAX_LENGTH
+    if mask.all():
+        return _KindValues(kind.row, kind.start, values)
+    start = kind.start[mask] if len(kind.start) else kind.start
+    return _KindValues(kind.row[mask], start, values[mask])
+
+
+def _in_order(parts: list[_KindValues], found: LayersFound) -> RowValues:
+    """Return the values of several kinds as they stand in the frames, outermost first."""
+    rows = np.concatenate([part.row for part in parts])
+    starts = np.concatenate([part.start for part in parts])
+    # stable: of one layer, in the order of the sources
+    order = np.argsort((rows.astype(np.int64) << 32) + starts - found.frames.offset[rows], kind="stable")
+    if isinstance(parts[0].values, Stretches):
+        octets = np.concatenate([part.values.octets for part in parts if isinstance(part.values, Stretches)])
+        stretches = Stretches(buffer=found.frames.buffer, start=starts[order], octets=octets[order])
+        return rows[order], stretches
+    joined = np.concatenate([part.values for part in parts if isinstance(part.values, np.ndarray)])
+    return rows[order], joined[order]

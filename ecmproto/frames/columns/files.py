@@ -1,0 +1,302 @@
+"""Whole captures, batch by batch in bounded memory: columns, record batches, a table, files of them.
+
+`write_columns` writes Parquet, Arrow's IPC file format or its stream; `fields_present` finds which fields the
+frames of a capture have at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
+
+from ecmproto.frames.capture import Batch, CaptureReader, Interface, open_captures
+from ecmproto.frames.capture.names import is_pipe
+from ecmproto.frames.capture.writer import Sink, open_sink
+from ecmproto.frames.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of, with_words
+from ecmproto.frames.columns.column import asked
+from ecmproto.frames.columns.extraction import Columns, extract
+from ecmproto.frames.columns.parquet import write_parquet
+from ecmproto.frames.columns.threads import in_order
+from ecmproto.frames.filter.fields import DISPLAYED, FilterField
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ecmproto.frames.filter import Filter
+
+THREADS = 2
+"""How many threads find the columns of batches unless told otherwise; the caller's reads ahead of them."""
+
+CapturePath: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+
+ColumnsToCome: TypeAlias = "Columns | Callable[[], Columns]"
+"""Columns, or a task that makes them."""
+
+
+def column_batches(
+    reader: CaptureReader,
+    fields: Iterable[str] | None = None,
+    *,
+    filter: Filter | str | None = None,
+    limit: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+    threads: int = THREADS,
+    watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
+) -> Iterator[Columns]:
+    """Yield the columns ``fields`` (None: all) of a capture, a batch at a time.
+
+    ``filter`` leaves frames out, and none is read behind ``limit``; ``threads`` 1 keeps to the calling
+    thread.  ``watch`` sees the batches go by before they are filtered.  Memory does not grow with the
+    capture; what kept it from being read to its end is in ``reader.problem`` afterwards, as ever.
+    """
+    names = tuple(field.name for field in asked(fields))
+    works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes, watch=watch)
+    return in_order(works, threads)
+
+
+def batch_works(
+    reader: CaptureReader,
+    names: Callable[[], tuple[str, ...]],
+    *,
+    filter: Filter | str | None = None,
+    limit: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+    watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
+) -> Iterator[Callable[[], Columns]]:
+    """Yield a task that makes the columns of each batch; any thread can run it, in any order.
+
+    ``names`` is asked for the columns when it is done; the other arguments are those of `column_batches`.
+    """
+    wanted = _compiled(filter) if isinstance(filter, str) else filter
+    for batch in watch(_up_to(limit, reader)):
+        # more may be described while this is done: they are added behind those that matter here
+        made = partial(_columns_of, interfaces=reader.interfaces, names=names, ethertypes=ethertypes)
+        if DISPLAYED not in (*names(), *(() if wanted is None else wanted.fields)):
+            yield partial(made, batch, filter=wanted)
+        elif wanted is None:
+            yield partial(made, batch.displayed(), filter=None)
+        else:  # which were displayed before is known when these are found
+            yield partial(_same, made(batch, filter=wanted, displayed=True))
+
+
+def _columns_of(
+    batch: Batch,
+    *,
+    interfaces: Sequence[Interface],
+    names: Callable[[], tuple[str, ...]],
+    filter: Filter | None,
+    ethertypes: EtherTypes,
+    displayed: bool = False,
+) -> Columns:
+    if filter is not None:
+        from ecmproto.frames.columns.selection import selected
+
+        batch = batch.select(selected(batch, filter, interfaces=interfaces, ethertypes=ethertypes))
+    return extract(
+        batch.displayed() if displayed else batch, names(), interfaces=interfaces, ethertypes=ethertypes
+    )
+
+
+def _same(columns: Columns) -> Columns:
+    return columns
+
+
+def record_batches(
+    path: CapturePath,
+    fields: Iterable[str] | None = None,
+    *,
+    filter: Filter | str | None = None,
+    repeated: Repeated = "list",
+    addresses: Addresses = "text",
+    ethertypes: EtherTypes = DEFAULT,
+    threads: int = THREADS,
+) -> Iterator[pa.RecordBatch]:
+    """Yield a capture as Arrow record batches; see `ecmproto.frames.columns.arrow` for their schema.
+
+    MissingDependencyError without pyarrow; CaptureError for what cannot be read, behind the last batch of
+    what could.
+    """
+    names = tuple(field.name for field in asked(fields))
+    schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
+    with open_captures((path,)) as reader:
+        works = (
+            partial(_record_batch_of, columns, schema)
+            for columns in batch_works(reader, lambda: names, filter=filter, ethertypes=ethertypes)
+        )
+        yield from in_order(works, threads)
+        if reader.problem is not None:
+            raise reader.problem
+
+
+def _record_batch_of(columns: ColumnsToCome, schema: pa.Schema) -> pa.RecordBatch:
+    return record_batch_of(columns() if callable(columns) else columns, schema)
+
+
+def read_table(
+    path: CapturePath,
+    fields: Iterable[str] | None = None,
+    filter: Filter | str | None = None,
+    *,
+    repeated: Repeated = "list",
+    addresses: Addresses = "text",
+    ethertypes: EtherTypes = DEFAULT,
+) -> pa.Table:
+    """Return a capture as one Arrow table; arguments and errors as in `record_batches`."""
+    pa = arrow()
+    names = [field.name for field in asked(fields)]
+    batches = record_batches(
+        path, names, filter=filter, repeated=repeated, addresses=addresses, ethertypes=ethertypes
+    )
+    schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
+    return pa.Table.from_batches(list(batches), schema)
+
+
+def _up_to(limit: int | None, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches as far as they go, or up to ``limit`` frames."""
+    left = limit
+    for batch in batches:
+        if left is not None and len(batch) >= left:
+            yield batch.select(range(left))
+            return
+        yield batch
+        left = None if left is None else left - len(batch)
+
+
+def _compiled(text: str) -> Filter:
+    # the grammar takes a tenth of a second to load
+    from ecmproto.frames.filter import compile_filter
+
+    return compile_filter(text)
+
+
+def fields_present(
+    reader: CaptureReader,
+    fields: Iterable[str] | None = None,
+    *,
+    filter: Filter | str | None = None,
+    limit: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+) -> tuple[str, ...]:
+    """Return those of ``fields`` (None: all) that the rest of a capture has, or its next ``limit`` frames.
+
+    It looks at one number of each format, at all octet strings and at what frames have as a whole, and at
+    none of these once it was seen.
+    """
+    wanted = asked(fields)
+    evidence = _evidence(wanted)
+    unseen = dict.fromkeys(evidence.values())
+    works = batch_works(reader, lambda: tuple(unseen), filter=filter, limit=limit, ethertypes=ethertypes)
+    for columns in in_order(works, THREADS):
+        for name in columns.found:
+            unseen.pop(name, None)
+    return tuple(field.name for field in wanted if evidence[field.name] not in unseen)
+
+
+def _evidence(fields: Iterable[FilterField]) -> dict[str, str]:
+    """Return for each field one that is present in the same frames: itself, or the first of its formats."""
+    first: dict[frozenset[type[Layer]], str] = {}
+    return {
+        field.name: first.setdefault(_formats(field), field.name) if _is_whole(field) else field.name
+        for field in fields
+    }
+
+
+def _is_whole(field: FilterField) -> bool:
+    """Whether every layer of its formats has the field."""
+    whole = all(source.part in ("whole", "bits") for source in field.sources)
+    # octets that are empty are no value
+    return field.origin == "layers" and whole and not field.inner and field.kind != "octets"
+
+
+def _formats(field: FilterField) -> frozenset[type[Layer]]:
+    return frozenset(source.format for source in field.sources)
+
+
+Form: TypeAlias = Literal["parquet", "arrow", "stream"]
+"""Parquet, Arrow's IPC file format, and its stream, which needs no end to be read."""
+
+
+def write_columns(
+    path: CapturePath,
+    out: str,
+    form: Form = "parquet",
+    fields: Iterable[str] | None = None,
+    *,
+    filter: Filter | str | None = None,
+    repeated: Repeated = "list",
+    addresses: Addresses = "text",
+    empty: bool = False,
+    ethertypes: EtherTypes = DEFAULT,
+    force: bool = False,
+) -> int:
+    """Write the columns ``fields`` (None: all) of a capture to the file ``out``; return how many frames.
+
+    Of all columns, those for which no frame has a value are left out unless
+    ``empty``; a capture that can be read only once, from a pipe, keeps them.  Memory does not grow with the
+    capture, and nothing incomplete stands under the final name.  Errors as in
+    `ecmproto.frames.columns.files.record_batches`, and OutputError.
+    """
+    names = tuple(field.name for field in asked(fields))
+    if fields is None and not empty and isinstance(path, str | os.PathLike) and not is_pipe(path):
+        with open_captures((path,)) as reader:
+            names = fields_present(reader, filter=filter, ethertypes=ethertypes)
+    schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
+    with open_captures((path,)) as reader, open_sink(out, force=force, whole=form != "stream") as sink:
+        works = batch_works(reader, lambda: names, filter=filter, ethertypes=ethertypes)
+        frames = write_batches(works, schema, sink, form)
+        if reader.problem is not None:
+            raise reader.problem
+        return frames
+
+
+def write_batches(
+    columns: Iterable[ColumnsToCome],
+    schema: pa.Schema,
+    sink: Sink,
+    form: Form,
+    *,
+    threads: int = THREADS,
+) -> int:
+    """Write the columns of batches to ``sink``, with a schema of `schema_of`; return how many frames.
+
+    ``threads`` threads run the tasks of `batch_works`; 1 keeps to the calling thread.
+    """
+    if form == "parquet":
+        words = with_words(schema)
+        batches = in_order((partial(_record_batch_of, each, words) for each in columns), threads)
+        return write_parquet(batches, schema, words, arrow().PythonFile(_Stream(sink), "w"))
+    frames = 0
+    with _ipc_writer(schema, sink, form) as writer:
+        for batch in in_order((partial(_record_batch_of, each, schema) for each in columns), threads):
+            writer.write_batch(batch)
+            frames += batch.num_rows
+    return frames
+
+
+def _ipc_writer(schema: pa.Schema, sink: Sink, form: Form) -> Any:
+    pa = arrow()
+    stream = pa.PythonFile(_Stream(sink), "w")
+    return pa.ipc.new_file(stream, schema) if form == "arrow" else pa.ipc.new_stream(stream, schema)
+
+
+class _Stream:
+    """A sink as pyarrow takes it; who opened the sink closes it."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, data: Any) -> int:
+        octets = memoryview(data)
+        self._sink.write(octets)
+        return octets.nbytes
+
+    def flush(self) -> None:
+        self._sink.flush()
+
+    def close(self) -> None: ...

@@ -1,0 +1,559 @@
+"""From layouts to arrays: the positions of each format's layers, and the values of their fields.
+
+`collect` gathers what is wanted (`Want`) of each kind of layers.  A *kind* is what can be gathered by itself:
+the layers of a format, its variable fields, what stands behind the layers.  The kernel takes a block of
+frames at a time: their layers first, then every field of each format in a loop of its own, steered by where
+the schema says that it stands, while the places and the octets are in the cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.columns.column import every_row
+from ecmproto.frames.columns.layout_cache import FCS, FRAMES, FROM_END, LAYERS
+from ecmproto.frames.columns.octets import eight_octets, prefetch
+from ecmproto.frames.columns.parse_tables import MOVING_FIELDS, NUMBER_OF
+from ecmproto.frames.columns.threads import together
+from ecmproto.frames.columns.walk import BatchPart, Frames
+from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.values import dataclass
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.registry import FORMATS, MOST_FORMATS
+from ecmproto.wire.formats.schema import BitField, Field, bit_field
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+
+_UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64)
+_SIGNED = (np.int8, np.int16, np.int32, np.int64)
+
+WORD = 8
+_ONE, _TWO, _FOUR, _EIGHT, _BY_OCTET, _ADDRESS, _COPY = range(7)
+"""How a field is read: from the eight octets that it is in, into a number of so many; a number octet by
+octet, where there may be no such eight; six octets as they are; any number of octets as they are."""
+HOW, AT, OCTETS, SHIFT, MASK, WIDTH, TO = range(7)
+"""A row that says how a field is read: how; where the octets stand in the layer, and how many they are; which
+bits of them the number is; in how many octets it is put, and which place of the output of such numbers is the
+first."""
+_ADDRESS_OCTETS = 6
+
+
+def number_dtype(bits: int, *, signed: bool) -> np.dtype[Any]:
+    """Return the least dtype that holds numbers of ``bits``."""
+    index = (bits > 8) + (bits > 16) + (bits > 32)
+    return np.dtype((_SIGNED if signed else _UNSIGNED)[index])
+
+
+def dtype_of(field: Field) -> np.dtype[Any]:
+    """Return the dtype of a field of fixed width: of its numbers, or of the octets of its rows."""
+    if not field.is_number:
+        return np.dtype(np.uint8)
+    return number_dtype(field.bits or 0, signed=field.kind == "sint")
+
+
+def empty_values(field: Field, count: int) -> NDArray[Any]:
+    """Return where the values of a field of fixed width would be: numbers, or rows of octets."""
+    assert field.bits is not None
+    if not field.is_number:
+        return np.empty((count, field.bits // 8), np.uint8)
+    return np.empty(count, dtype_of(field))
+
+
+def how_to_read(
+    cls: type[Layer], field: Field, part: tuple[int, int] | None, *, preceded: bool
+) -> tuple[int, ...]:
+    """Return how a field of a format is read, but for where to.
+
+    ``part`` says of which bits, no more than 8: above how many of its own, and how many; None: of all.
+    ``preceded`` says that there are WORD octets at least in front of each of the layers.
+    """
+    place = bit_field(field)
+    if not field.is_number:
+        how = _ADDRESS if place.octets == _ADDRESS_OCTETS else _COPY
+        at = 0 if field in cls.moving else place.at
+        return how, at, place.octets, 0, 0, 1
+    assert place.octets <= WORD, f"{field.name}: a number in more than eight octets"
+    if part is not None:
+        low, bits = part
+        place = place._replace(shift=place.shift + low, mask=(1 << bits) - 1)
+    width = 1 if part is not None else dtype_of(field).itemsize
+    how, at, shift = _window(cls, place, width, preceded)
+    return how, at, place.octets, shift, int(np.uint64(place.mask).astype(np.int64)), width
+
+
+def _window(cls: type[Layer], place: BitField, width: int, preceded: bool) -> tuple[int, int, int]:
+    """Return how a number is read: the eight octets with it are in the layer, or in what precedes it."""
+    stop = place.at + place.octets
+    how = (1, 2, 4, 8).index(width)
+    if cls.fixed_octets >= WORD:
+        at = min(place.at, cls.fixed_octets - WORD)
+        return how, at, place.shift + 8 * (at + WORD - stop)
+    if preceded:
+        return how, stop - WORD, place.shift
+    return _BY_OCTET, place.at, place.shift
+
+
+class Memory(NamedTuple):
+    """The same memory as numbers of every width."""
+
+    one: Octets
+    two: NDArray[np.uint16]
+    four: NDArray[np.uint32]
+    eight: NDArray[np.uint64]
+
+
+def memory_of(octets: Octets) -> Memory:
+    """Return ``octets``, a multiple of eight, as numbers."""
+    return Memory(octets, octets.view(np.uint16), octets.view(np.uint32), octets.view(np.uint64))
+
+
+@inlined
+def read(buffer: Octets, start: Int64, first: int, count: int, to: int, field: Int64, out: Memory) -> None:
+    """Read a field of ``count`` layers whose starts are those from ``first`` on, as values from ``to`` on."""
+    how, at, octets = field[HOW], field[AT], field[OCTETS]
+    shift, mask, width = np.uint64(field[SHIFT]), np.uint64(field[MASK]), field[WIDTH]
+    one, two, four, eight = out.one, out.two, out.four, out.eight
+    base = field[TO] + to
+    if how == _ONE:
+        for i in range(count):
+            place = start[np.uint64(first + i)] + at
+            one[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+    elif how == _TWO:
+        for i in range(count):
+            place = start[np.uint64(first + i)] + at
+            two[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+    elif how == _FOUR:
+        for i in range(count):
+            place = start[np.uint64(first + i)] + at
+            four[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+    elif how == _EIGHT:
+        for i in range(count):
+            place = start[np.uint64(first + i)] + at
+            eight[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+    elif how == _ADDRESS:
+        _read_addresses(buffer, start, first, count, at, one, field[TO] + to * _ADDRESS_OCTETS)
+    elif how == _COPY:
+        base = field[TO] + to * octets
+        for i in range(count):
+            place = start[np.uint64(first + i)] + at
+            for octet in range(octets):
+                one[np.uint64(base + i * octets + octet)] = buffer[np.uint64(place + octet)]
+    else:
+        for i in range(count):
+            number = np.uint64(0)
+            place = start[np.uint64(first + i)] + at
+            for octet in range(octets):
+                number = (number << np.uint64(8)) | np.uint64(buffer[np.uint64(place + octet)])
+            _store(out, width, base + i, (number >> shift) & mask)
+
+
+@inlined
+def _read_addresses(
+    buffer: Octets, start: Int64, first: int, count: int, at: int, out: Octets, base: int
+) -> None:
+    """Copy six octets of each layer: all are taken before any is put down, so that they go together."""
+    one, two, three, four, five = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
+    for i in range(count):
+        place = np.uint64(start[np.uint64(first + i)] + at)
+        a, b, c = buffer[place], buffer[place + one], buffer[place + two]
+        d, e, f = buffer[place + three], buffer[place + four], buffer[place + five]
+        to = np.uint64(base + i * _ADDRESS_OCTETS)
+        out[to], out[to + one], out[to + two] = a, b, c
+        out[to + three], out[to + four], out[to + five] = d, e, f
+
+
+@inlined
+def _store(out: Memory, width: int, at: int, number: np.uint64) -> None:
+    if width == 1:
+        out.one[at] = number
+    elif width == 2:
+        out.two[at] = number
+    elif width == 4:
+        out.four[at] = number
+    else:
+        out.eight[at] = number
+
+
+def typed(field: Field, read: NDArray[Any]) -> NDArray[Any]:
+    """Return octets that were read as a field's numbers."""
+    kind = dtype_of(field)
+    numbers = read.view(kind)
+    unused = 8 * kind.itemsize - (field.bits or 0)
+    if field.kind == "sint" and unused:
+        # two's complement of fewer bits than the array's numbers have
+        numbers = np.right_shift(np.left_shift(numbers, unused), unused)
+    return numbers
+
+
+Int32 = NDArray[np.int32]
+
+BLOCK_FRAMES = 512
+_RUN_FRAMES = 8
+"""From how many frames of one layout in a row on each of its layers has a loop of its own."""
+
+KIND, PLACE, LENGTH, STRIDE, NTH = range(5)
+"""A layer of a layout: the number of its kind, its place in the frame and octets (see FROM_END); how many of
+its kind the layout has, and the number of this one among them."""
+
+CURSOR, BEFORE, START_TO, BLOCK_START, ROW_TO, LENGTH_TO, FIRST_FIELD, LAST_FIELD = range(8)
+"""A kind of layers: how many were gathered, and in front of the block; which places of the outputs the first
+one's start, frame and octets go to (UNWANTED: none); its fields.  Starts that nobody wants afterwards are
+kept for a block, from BLOCK_START on."""
+UNWANTED = -1
+
+
+class Layers(NamedTuple):
+    """The layers to gather."""
+
+    bound: Int64
+    """Where the layers of each layout start among all; then where the last one's end."""
+    layer: Int64
+    kind: Int64
+    field: Int64
+    """See `ecmproto.frames.columns.gathering`."""
+
+
+class Gathered(NamedTuple):
+    """The arrays that are filled."""
+
+    start: Int64
+    row: Int32
+    octets: Int64
+    values: Memory
+
+
+@over_batches
+def gather(
+    buffer: Octets,
+    offset: Int64,
+    captured: Int64,
+    layout_of: Int32,
+    begin: int,
+    end: int,
+    layers: Layers,
+    gathered: Gathered,
+) -> None:
+    """Gather the layers of frames ``begin`` to ``end``."""
+    kind, field = layers.kind, layers.field
+    start, values = gathered.start, gathered.values
+    kinds = len(kind)
+    for first in range(begin, end, BLOCK_FRAMES):
+        last = min(first + BLOCK_FRAMES, end)
+        for number in range(kinds):
+            if kind[number, BLOCK_START] != UNWANTED:
+                kind[number, START_TO] = kind[number, BLOCK_START] - kind[number, CURSOR]
+            kind[number, BEFORE] = kind[number, CURSOR]
+        row = first
+        while row < last:
+            stop = row + 1
+            layout = layout_of[row]
+            while stop < last and layout_of[stop] == layout:
+                stop += 1
+            begin_layer, end_layer = (
+                layers.bound[np.uint64(layout)],
+                layers.bound[np.uint64(layout) + np.uint64(1)],
+            )
+            if stop - row < _RUN_FRAMES:
+                while row < stop:
+                    _place(buffer, offset, captured, row, layers, begin_layer, end_layer, gathered)
+                    row += 1
+            else:
+                _place_run(offset, captured, row, stop, layers, begin_layer, end_layer, gathered)
+                row = stop
+        for number in range(kinds):
+            before = kind[number, BEFORE]
+            count = kind[number, CURSOR] - before
+            for index in range(kind[number, FIRST_FIELD], kind[number, LAST_FIELD]):
+                read(buffer, start, before + kind[number, START_TO], count, before, field[index], values)
+
+
+@inlined
+def _place(
+    buffer: Octets,
+    offset: Int64,
+    captured: Int64,
+    frame: int,
+    layers: Layers,
+    begin: int,
+    end: int,
+    gathered: Gathered,
+) -> None:
+    """Note the layers ``begin`` to ``end`` of a frame."""
+    layer, kind = layers.layer, layers.kind
+    start, row, octets = gathered.start, gathered.row, gathered.octets
+    first, more = offset[np.uint64(frame)], captured[np.uint64(frame)] + FROM_END
+    for index in range(begin, end):
+        line = np.uint64(index)
+        of = np.uint64(layer[line, KIND])
+        at = kind[of, CURSOR]
+        kind[of, CURSOR] = at + 1
+        place = layer[line, PLACE]
+        begins = first + (place if place >= 0 else place + more)
+        prefetch(buffer, begins)
+        start[np.uint64(kind[of, START_TO] + at)] = begins
+        if kind[of, ROW_TO] != UNWANTED:
+            row[np.uint64(kind[of, ROW_TO] + at)] = frame
+        if kind[of, LENGTH_TO] != UNWANTED:
+            length = layer[line, LENGTH]
+            octets[np.uint64(kind[of, LENGTH_TO] + at)] = length if length >= 0 else length + more
+
+
+@inlined
+def _place_run(
+    offset: Int64,
+    captured: Int64,
+    first: int,
+    last: int,
+    layers: Layers,
+    begin: int,
+    end: int,
+    gathered: Gathered,
+) -> None:
+    """Note the layers ``begin`` to ``end`` of frames of one layout."""
+    layer, kind = layers.layer, layers.kind
+    start, row, octets = gathered.start, gathered.row, gathered.octets
+    count = last - first
+    for index in range(begin, end):
+        number, place, length = layer[index, KIND], layer[index, PLACE], layer[index, LENGTH]
+        stride = layer[index, STRIDE]
+        at = kind[number, CURSOR] + layer[index, NTH]
+        to = kind[number, START_TO] + at
+        if place >= 0:
+            for i in range(count):
+                start[np.uint64(to + i * stride)] = offset[np.uint64(first + i)] + place
+        else:
+            for i in range(count):
+                frame = np.uint64(first + i)
+                start[np.uint64(to + i * stride)] = offset[frame] + captured[frame] + place + FROM_END
+        if kind[number, ROW_TO] != UNWANTED:
+            to = kind[number, ROW_TO] + at
+            for i in range(count):
+                row[np.uint64(to + i * stride)] = first + i
+        if kind[number, LENGTH_TO] != UNWANTED:
+            to = kind[number, LENGTH_TO] + at
+            for i in range(count):
+                more = captured[np.uint64(first + i)] + FROM_END if length < 0 else 0
+                octets[np.uint64(to + i * stride)] = length + more
+    for index in range(begin, end):
+        if layer[index, NTH] == 0:
+            kind[layer[index, KIND], CURSOR] += count * layer[index, STRIDE]
+
+
+@over_batches
+def look_up(table: Int32, layout_of: Int32, out: Int32) -> None:
+    """Fill ``out`` with the entry of a table for the layout of each frame."""
+    for row in range(len(layout_of)):
+        out[row] = table[layout_of[row]]
+
+
+Values = NDArray[np.uint8]
+
+_TAILS = FCS + 1 + len(MOVING_FIELDS)
+KINDS = _TAILS + MOST_FORMATS
+_FAR = 1 << 40
+_FIXED = np.full(_TAILS, _FAR, np.int64)
+_FIXED[: len(FORMATS)] = [_FAR if cls.moving else cls.fixed_octets for cls in FORMATS]
+"""More than any has where there is no variable last field: behind the layers, or where fields move."""
+_NUMBERS = LAST_FIELD + 1
+
+
+def kind_of(cls: type[Layer], field: Field) -> int:
+    """Return the kind that has a field: the format's layers, or the field itself.
+
+    A variable last field is a kind, where it is not empty, and so is a field without a fixed place.
+    """
+    if field in cls.moving:
+        return MOVING_FIELDS[cls, field.key]
+    return NUMBER_OF[cls] if field.bits is not None else _TAILS + NUMBER_OF[cls]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Want:
+    """The values wanted of a kind of layers, besides which frames have it."""
+
+    places: bool = False
+    """Where it starts and its octets."""
+    fields: list[tuple[int, ...]] = dataclasses.field(default_factory=list)
+    """How its fields are read; see `ecmproto.frames.columns.gathering`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Collected:
+    """All of a kind: the frames that have it, where it starts in the buffer, its octets, and its fields."""
+
+    row: NDArray[np.int32]
+    start: Int64
+    octets: Int64
+    """Empty, as ``start`` is, unless wanted."""
+    values: list[Values]
+    """The octets of a field's values."""
+
+
+class Census:
+    """The layers in a part of the frames: those of its layouts, by kind, and how many of each kind."""
+
+    def __init__(self, part: BatchPart) -> None:
+        self.part = part
+        layout, layer = part.layouts, part.layer
+        owner = np.repeat(np.arange(len(layout)), layout[:, LAYERS])
+        number, place, octets = layer.T
+        tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < MOST_FORMATS)))
+        size = _FIXED[number[tails]]
+        self._owner = np.concatenate([owner, owner[tails]])
+        self._kind = np.concatenate([number, number[tails] + _TAILS])
+        self._place = np.concatenate([place, place[tails] + size])
+        self._octets = np.concatenate([octets, octets[tails] - size])
+        self._frames = layout[:, FRAMES]
+        self.count = np.bincount(self._kind, self._frames[self._owner], KINDS).astype(np.int64)
+        """How many there are of each kind."""
+        self.least_at = np.full(KINDS, _FAR)
+        """In front of each of a kind there are so many octets of its frame at least."""
+        np.minimum.at(self.least_at, self._kind, self._place)
+
+    def layers(self, kinds: Sequence[int]) -> tuple[Int64, Int64]:
+        """Return the bounds and the layers of each layout that are of ``kinds``, which are renumbered."""
+        new = np.full(KINDS, UNWANTED)
+        new[list(kinds)] = np.arange(len(kinds))
+        kind = new[self._kind]
+        picks = np.flatnonzero(kind != UNWANTED)
+        group = self._owner[picks] * len(kinds) + kind[picks]
+        # stable: those of one kind and layout stay in order
+        order = np.argsort(group, kind="stable")
+        picks, group = picks[order], group[order]
+        heads = np.flatnonzero(np.diff(group, prepend=-1))
+        sizes = np.diff(heads, append=len(group))
+        stride = np.repeat(sizes, sizes)
+        nth = np.arange(len(group)) - np.repeat(heads, sizes)
+        rows = np.stack([kind[picks], self._place[picks], self._octets[picks], stride, nth], axis=1)
+        return np.searchsorted(self._owner[picks], np.arange(len(self._frames) + 1)), rows
+
+    def has_each_once(self, bound: Int64, layer: Int64, kinds: int) -> NDArray[np.bool_]:
+        """Return for each kind whether every frame has it exactly once."""
+        used = self._frames > 0
+        single = used[np.repeat(np.arange(len(used)), np.diff(bound))] & (layer[:, STRIDE] == 1)
+        once: NDArray[np.bool_] = np.bincount(layer[single, KIND], minlength=kinds) == np.count_nonzero(used)
+        return once
+
+
+def collect(
+    frames: Frames,
+    censuses: Sequence[Census],
+    wants: Mapping[int, Want],
+    pool: ThreadPoolExecutor | None,
+) -> dict[int, Collected]:
+    """Return the wanted values of some kinds of layers."""
+    return _Collection(frames, censuses, wants).collected(pool) if wants else {}
+
+
+class _Collection:
+    """The arrays to fill, and the tables of their contents."""
+
+    def __init__(self, frames: Frames, censuses: Sequence[Census], wants: Mapping[int, Want]) -> None:
+        self._frames, self._censuses, self._wants = frames, censuses, wants
+        kinds = list(wants)
+        self._plans = [census.layers(kinds) for census in censuses]
+        whole = [
+            census.has_each_once(*plan, len(kinds))
+            for census, plan in zip(censuses, self._plans, strict=True)
+        ]
+        self._whole = np.all(whole, axis=0)
+        self._counts = [census.count[kinds] for census in censuses]
+        self._total = np.sum(self._counts, axis=0)
+        self._bases = list(itertools.accumulate(self._counts, initial=np.zeros(len(kinds), np.int64)))
+        places = np.array([want.places for want in wants.values()])
+        self._row_to, rows = _bounds(np.where(self._whole, 0, self._total))
+        self._place_to, octets = _bounds(np.where(places, self._total, 0))
+        self._places = places
+        # the starts that are of use for a block only, of each part, stand behind those that are wanted
+        self._block_to, block = self._blocks(octets)
+        self._fields, self._value_to, size = self._fields_of(wants)
+        bounds = list(itertools.accumulate((size, 8 * block, 8 * octets, 4 * rows)))
+        memory = np.empty(bounds[-1], np.uint8)
+        start, lengths, row = (memory[first:last] for first, last in itertools.pairwise(bounds))
+        self._out = Gathered(
+            start=start.view(np.int64),
+            row=row.view(np.int32),
+            octets=lengths.view(np.int64),
+            values=memory_of(memory[:size]),
+        )
+
+    def _blocks(self, first: int) -> tuple[list[Int64], int]:
+        tables = []
+        for _, layer in self._plans:
+            most = np.zeros(len(self._total), np.int64)
+            np.maximum.at(most, layer[:, KIND], layer[:, STRIDE])
+            to, size = _bounds(np.where(self._places, 0, most * BLOCK_FRAMES))
+            tables.append(np.where(self._places, UNWANTED, to[:-1] + first))
+            first += size
+        return tables, first
+
+    def _fields_of(self, wants: Mapping[int, Want]) -> tuple[Int64, list[list[tuple[int, int]]], int]:
+        rows: list[tuple[int, ...]] = []
+        places: list[list[tuple[int, int]]] = []
+        at = 0
+        for want, count in zip(wants.values(), self._total.tolist(), strict=True):
+            places.append([])
+            for field in want.fields:
+                size = count * (field[WIDTH] if field[MASK] else field[OCTETS])
+                rows.append((*field, at // field[WIDTH]))
+                places[-1].append((at, at + size))
+                at += -(-size // _ALIGNED) * _ALIGNED
+        return np.array(rows, np.int64).reshape(-1, TO + 1), places, at
+
+    def collected(self, pool: ThreadPoolExecutor | None) -> dict[int, Collected]:
+        together([partial(self._gather, number) for number in range(len(self._plans))], pool)
+        every = every_row(len(self._frames.offset))
+        return {
+            kind: Collected(
+                row=every if self._whole[number] else self._part_of(self._out.row, self._row_to, number),
+                start=self._part_of(self._out.start, self._place_to, number),
+                octets=self._part_of(self._out.octets, self._place_to, number),
+                values=[self._out.values.one[first:last] for first, last in self._value_to[number]],
+            )
+            for number, kind in enumerate(self._wants)
+        }
+
+    def _part_of(self, array: NDArray[Any], to: Int64, number: int) -> NDArray[Any]:
+        return array[to[number] : to[number + 1]]
+
+    def _gather(self, number: int) -> None:
+        """Gather a part's."""
+        part = self._censuses[number].part
+        bound, layer = self._plans[number]
+        kind = np.empty((len(self._total), _NUMBERS), np.int64)
+        kind[:, CURSOR] = self._bases[number]
+        kind[:, START_TO] = self._place_to[:-1]
+        kind[:, BLOCK_START] = self._block_to[number]
+        kind[:, ROW_TO] = np.where(self._whole, UNWANTED, self._row_to[:-1])
+        kind[:, LENGTH_TO] = np.where(self._places, self._place_to[:-1], UNWANTED)
+        fields = np.cumsum([0, *(len(want.fields) for want in self._wants.values())])
+        kind[:, FIRST_FIELD], kind[:, LAST_FIELD] = fields[:-1], fields[1:]
+        gather(
+            self._frames.buffer,
+            self._frames.offset,
+            self._frames.captured,
+            part.all_layouts,
+            part.begin,
+            part.end,
+            Layers(bound, layer, kind, self._fields),
+            self._out,
+        )
+
+
+def _bounds(sizes: Int64) -> tuple[Int64, int]:
+    """Return where stretches of such sizes start that stand one behind the other, and end."""
+    bounds = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    return bounds, int(bounds[-1])
+
+
+_ALIGNED = 64

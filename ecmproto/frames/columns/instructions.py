@@ -1,0 +1,122 @@
+"""The instructions for which `columns.octets` has functions of Python: what kernels get for them.
+
+None looks whether its octets are inside the array, unless numba is asked to.  The module imports numba, and
+is imported when a kernel is compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+from ecmproto.frames.columns.octets import BLOCK
+
+_MOST = 8
+_LITTLE = sys.byteorder == "little"
+
+
+@functools.cache
+def type_of(name: str) -> Any:
+    """Return the type by which numba knows the instructions for a function of `columns.octets`."""
+    make: Any = intrinsic
+    made = make(_TYPINGS[name])
+    context: Any = cpu_target.typing_context
+    context.refresh()
+    return context.resolve_value_type(made)
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, octets: int) -> Any:
+    """Return where an array's octet ``at`` is, as a pointer to as many ``octets``.
+
+    With numba's ``NUMBA_BOUNDSCHECK=1`` all of them must be inside the array, as with its own indexing.
+    """
+    made = context.make_array(kind)(context, builder, array)
+    if context.enable_boundscheck:
+        code: Any = cgutils  # untyped
+        (length,) = code.unpack_tuple(builder, made.shape, count=1)
+        for each in (at, builder.add(at, at.type(octets - 1))):
+            code.do_boundscheck(context, builder, each, length)
+    return builder.bitcast(builder.gep(made.data, [at]), _element(octets).as_pointer())
+
+
+def _element(octets: int) -> Any:
+    return ir.IntType(8 * octets) if octets <= _MOST else ir.VectorType(ir.IntType(8), octets)
+
+
+def _storing(octets: int) -> Callable[..., Any]:
+    def store(_: Any, out: Any, at: Any, number: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            value = builder.trunc(arguments[2], _element(octets)) if octets < _MOST else arguments[2]
+            value = value if _LITTLE else builder.bswap(value)
+            place = _place(context, builder, signature.args[0], arguments[0], arguments[1], octets)
+            builder.store(value, place, align=1)
+            return context.get_dummy_value()
+
+        return types.void(out, types.intp, types.int64), codegen
+
+    return store
+
+
+def _loading(_: Any, source: Any, at: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], 4)
+        value = builder.load(place, align=1)
+        value = value if _LITTLE else builder.bswap(value)
+        return builder.zext(value, ir.IntType(64))
+
+    return types.int64(source, types.intp), codegen
+
+
+def _loading_number(_: Any, source: Any, at: Any, shift: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], _MOST)
+        value = builder.load(place, align=1)
+        value = builder.bswap(value) if _LITTLE else value
+        return builder.lshr(value, arguments[2])
+
+    return types.int64(source, types.intp, types.int64), codegen
+
+
+def _copying(_: Any, out: Any, at: Any, source: Any, start: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        there = _place(context, builder, signature.args[2], arguments[2], arguments[3], BLOCK)
+        here = _place(context, builder, signature.args[0], arguments[0], arguments[1], BLOCK)
+        builder.store(builder.load(there, align=1), here, align=1)
+        return context.get_dummy_value()
+
+    return types.void(out, types.intp, source, types.intp), codegen
+
+
+_READ, _KEPT, _DATA = 0, 3, 1
+"""Of an octet that is to be read, kept in all caches, and that is no code."""
+
+
+def _prefetching(_: Any, source: Any, at: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        # no octet is looked at: whether it is inside the array does not matter
+        made = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(made.data, [arguments[1]])
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (place.type,), kind)
+        builder.call(function, [place, *(ir.Constant(number, each) for each in (_READ, _KEPT, _DATA))])
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp), codegen
+
+
+_TYPINGS: dict[str, Callable[..., Any]] = {
+    "_copy_block": _copying,
+    "_store_4": _storing(4),
+    "_store_8": _storing(8),
+    "_load_4": _loading,
+    "_load_number": _loading_number,
+    "_prefetch": _prefetching,
+}

@@ -1,0 +1,198 @@
+"""Whether the invariant CRCs of RoCE packets hold, of many frames at a time.
+
+`ecmproto.wire.formats.infiniband.crc_status` says the same of one frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.headers import fixed, signed
+from ecmproto.frames.columns.gathering import Collected, Want
+from ecmproto.frames.columns.parse_tables import NUMBER_OF
+from ecmproto.frames.columns.walk import Frames
+from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.infiniband import BAD, BTH, CHANGING, GOOD, ICRC, NETWORKS, UNVERIFIED
+from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
+from ecmproto.wire.formats.registry import FORMATS
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+
+STATES = (UNVERIFIED, BAD, GOOD)
+_NOWHERE = -1
+_POLYNOMIAL = 0xEDB88320
+_ONES = 0xFFFFFFFF
+_LINK_HEADER_OCTETS = 8
+_AT_ONCE = 8
+_FLAGS_AT, _MORE_FRAGMENTS = 6, 0x20
+
+
+class Found(Protocol):
+    """Layers that were found; see `ecmproto.frames.columns.layers.LayersFound`."""
+
+    frames: Frames
+
+    @property
+    def count(self) -> Int64:
+        """The number of layers of each kind."""
+
+    def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
+        """Return the wanted values of some kinds of layers."""
+
+
+def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Return the frames with a base transport header, and the place in ``STATES`` of what their CRC is."""
+    ip4s, bths, udps = _kinds_of(IPv4), _kinds_of(BTH), _kinds_of(UDP)
+    every = dict.fromkeys([*ip4s, *bths, ICRC, *NETWORKS, *udps])
+    there = {NUMBER_OF[cls]: Want(places=True) for cls in every if found.count[NUMBER_OF[cls]]}
+    collected = found.collect(there)
+    frames = len(found.frames.offset)
+    has_bth = np.zeros(frames, np.bool_)
+    for cls in bths:
+        if NUMBER_OF[cls] in collected:
+            has_bth[collected[NUMBER_OF[cls]].row] = True
+    rows = np.flatnonzero(has_bth)
+    whole = collected.pop(NUMBER_OF[ICRC], None)
+    if whole is None:
+        return rows.astype(np.int32), np.zeros(len(rows), np.int8)
+    # most frames of a capture may be cut: all else is done for those alone that have a CRC
+    row, first = np.unique(whole.row, return_index=True)
+    icrc = whole.start[first]
+    layers = _in_front(collected, row, icrc, frames)
+    bth, network, udp, ip4 = (_last(layers, kinds, len(row)) for kinds in (bths, NETWORKS, udps, [IPv4]))
+    is_ip4 = (network != _NOWHERE) & (ip4 == network)
+    checked = (network != _NOWHERE) & (bth != _NOWHERE)
+    for cls in ip4s:
+        at, start, _ = layers.get(NUMBER_OF[cls], _NO_LAYERS)
+        checked[at[found.frames.buffer[start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = False
+    picks = np.flatnonzero(checked)
+    good = np.empty(len(picks), np.bool_)
+    _check(
+        fixed(found.frames.buffer), fixed(network[picks]), fixed(is_ip4[picks]), fixed(udp[picks]),
+        fixed(bth[picks]), fixed(icrc[picks]), _TABLES, _MASKS, good,
+    )  # fmt: skip
+    states = np.zeros(frames, np.int8)
+    states[row[picks]] = 1 + good
+    return rows.astype(np.int32), states[rows]
+
+
+_Layers = tuple[Int64, Int64, NDArray[np.bool_]]
+_NO_LAYERS: _Layers = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
+
+
+def _in_front(
+    collected: Mapping[int, Collected], row: NDArray[np.int32], stop: Int64, frames: int
+) -> dict[int, _Layers]:
+    """Return the layers of some frames by kind: the frame's place, the start, and whether before its stop."""
+    place_of = np.full(frames, _NOWHERE, np.int64)
+    place_of[row] = np.arange(len(row))
+    found = {}
+    for number, each in collected.items():
+        place = place_of[each.row]
+        mine = np.flatnonzero(place != _NOWHERE)
+        place, start = place[mine], each.start[mine]
+        found[number] = place, start, start < stop[place]
+    return found
+
+
+def _last(layers: Mapping[int, _Layers], kinds: Iterable[type[Layer]], frames: int) -> Int64:
+    """Return the start of each frame's last layer of some kinds, of those before its stop."""
+    last = np.full(frames, _NOWHERE, np.int64)
+    for cls in kinds:
+        place, start, in_front = layers.get(NUMBER_OF[cls], _NO_LAYERS)
+        np.maximum.at(last, place[in_front], start[in_front])
+    return last
+
+
+def _kinds_of(base: type[Layer]) -> list[type[Layer]]:
+    return [cls for cls in FORMATS if issubclass(cls, base)]
+
+
+def _tables() -> Int64:
+    """Return what eight octets add to a CRC-32: of each place among them, by its octet."""
+    crc = np.arange(256, dtype=np.int64)
+    for _ in range(8):
+        crc = np.where(crc & 1, crc >> 1 ^ _POLYNOMIAL, crc >> 1)
+    tables = [crc]
+    for _ in range(_AT_ONCE - 1):
+        tables.append(tables[-1] >> 8 ^ crc[tables[-1] & 0xFF])
+    return fixed(np.stack(tables))
+
+
+_TABLES = _tables()
+_MASKED_OCTETS = 12
+"""No header has a later octet that changes on the way."""
+
+
+def _masks() -> Octets:
+    """Return the bits that count as ones in the first octets of IPv4, IPv6 or GRH, UDP and BTH headers."""
+    masks = np.zeros((4, _MASKED_OCTETS), np.uint8)
+    for row, cls in enumerate((IPv4, IPv6, UDP, BTH)):
+        for place, bits in CHANGING[cls]:
+            masks[row, place] = bits
+    return fixed(masks)
+
+
+_MASKS = _masks()
+
+
+@inlined
+def _octet(crc: int, octet: int, tables: Int64) -> int:
+    return int(crc >> 8 ^ tables[0, (crc ^ octet) & 0xFF])
+
+
+@over_batches
+def _check(
+    buffer: Octets,
+    network: Int64,
+    is_ip4: NDArray[np.bool_],
+    udp: Int64,
+    bth: Int64,
+    icrc: Int64,
+    tables: Int64,
+    masks: Octets,
+    good: NDArray[np.bool_],
+) -> None:
+    """Fill in whether the invariant CRC at ``icrc`` is that of the octets from ``network`` on.
+
+    As `ecmproto.wire.formats.infiniband.coverage`: what changes on the way counts as ones.
+    """
+    for row in range(len(network)):
+        first, stop, transport, datagram = network[row], icrc[row], bth[row], udp[row]
+        crc = _ONES
+        for _ in range(_LINK_HEADER_OCTETS):
+            crc = _octet(crc, 0xFF, tables)
+        plain = min(stop, max(first, transport, datagram) + _MASKED_OCTETS)
+        for at in range(first, plain):
+            octet = signed(buffer[at])
+            for header, start in ((0 if is_ip4[row] else 1, first), (2, datagram), (3, transport)):
+                if start >= 0 and start <= at < start + _MASKED_OCTETS:
+                    octet |= signed(masks[header, at - start])
+            crc = _octet(crc, octet, tables)
+        at = plain
+        while at + 8 <= stop:
+            crc = int(
+                tables[7, (crc ^ signed(buffer[at])) & 0xFF]
+                ^ tables[6, (crc >> 8 ^ signed(buffer[at + 1])) & 0xFF]
+                ^ tables[5, (crc >> 16 ^ signed(buffer[at + 2])) & 0xFF]
+                ^ tables[4, (crc >> 24 ^ signed(buffer[at + 3])) & 0xFF]
+                ^ tables[3, signed(buffer[at + 4])]
+                ^ tables[2, signed(buffer[at + 5])]
+                ^ tables[1, signed(buffer[at + 6])]
+                ^ tables[0, signed(buffer[at + 7])]
+            )
+            at += 8
+        while at < stop:
+            crc = _octet(crc, signed(buffer[at]), tables)
+            at += 1
+        crc ^= _ONES
+        there = 0
+        for octet in range(4):
+            there |= signed(buffer[stop + octet]) << 8 * octet
+        good[row] = there == crc

@@ -1,0 +1,295 @@
+"""The layers of a batch's frames, format by format, with the errors and tails that the walk finds.
+
+`frames_of` says how each frame is to be walked over: the format it starts with, its FCS, its padding.
+`sampled_frames` are those that messages show.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.beginnings import FORMAT_OF, FORMAT_OF_VERSION
+from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.capture.batch import ETHERNET, RAW_IP_TYPES, Batch, Interface
+from ecmproto.frames.columns.column import Texts
+from ecmproto.frames.columns.gathering import Census, Collected, Want, collect, look_up
+from ecmproto.frames.columns.invariant_crc import STATES, crc_states
+from ecmproto.frames.columns.layout_cache import FCS_AT, FROM_END, LAST, NODE, TAIL, ZEROS
+from ecmproto.frames.columns.parse_tables import NUMBER_OF
+from ecmproto.frames.columns.threads import together
+from ecmproto.frames.columns.walk import BatchPart, Frames, Paths
+from ecmproto.frames.filter.evaluation import protocols
+from ecmproto.values import dataclass
+from ecmproto.wire.formats.base import UNBOUNDED, Layer
+from ecmproto.wire.formats.ethernet import Data
+from ecmproto.wire.formats.ethertypes import EtherTypes
+from ecmproto.wire.formats.registry import FORMATS
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Entries:
+    """Every layer of one format: the frame that has it, where it starts in the buffer, its octets."""
+
+    row: NDArray[np.int32]
+    start: Int64
+    octets: Int64
+
+    def select(self, picks: NDArray[np.bool_]) -> Entries:
+        """Return those where a mask is True."""
+        return Entries(row=self.row[picks], start=self.start[picks], octets=self.octets[picks])
+
+
+class Ends(NamedTuple):
+    """Ends of the layers, padding and trailer, an entry a frame: places in the buffer."""
+
+    tail: Int64
+    """Where the layers end and padding starts."""
+    trailer: Int64
+    fcs: Int64
+    last: NDArray[np.int8]
+    """The number of the last layer; −1 without one."""
+    path: NDArray[np.int32]
+    """The place of its layers among the paths."""
+
+
+class LayersFound:
+    """The layers that the walk found in the frames of a batch."""
+
+    def __init__(self, frames: Frames, parts: list[BatchPart], pool: ThreadPoolExecutor | None) -> None:
+        self.frames = frames
+        self.parts, self._pool = parts, pool
+        self._censuses = [Census(part) for part in parts]
+        self.entries: dict[type[Layer], Entries] = {}
+        """Of the formats asked for of which there are any."""
+        self.error_rows, self.errors = _told(parts)
+        """The errors, a text for each of the malformed frames."""
+
+    @functools.cached_property
+    def count(self) -> Int64:
+        """The number of layers of each kind; see `ecmproto.frames.columns.gathering`."""
+        total: Int64 = np.sum([census.count for census in self._censuses], axis=0)
+        return total
+
+    @functools.cached_property
+    def least_at(self) -> Int64:
+        """For each kind the least octets of its frame in front of one."""
+        least: Int64 = np.min([census.least_at for census in self._censuses], axis=0)
+        return least
+
+    def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
+        """Return the wanted values of some kinds of layers."""
+        return collect(self.frames, self._censuses, wants, self._pool)
+
+    @functools.cached_property
+    def paths(self) -> list[tuple[type[Layer], ...]]:
+        """The sequences of formats that frames consist of; a run of LLDP TLVs is there once."""
+        return [path for part in self.parts for path in _paths(part.paths)]
+
+    @functools.cached_property
+    def path(self) -> NDArray[np.int32]:
+        """For each frame the place of its layers in ``paths``."""
+        first = [0, *itertools.accumulate(int(part.paths.used[0]) for part in self.parts)]
+        return self._each(
+            [part.layouts[:, NODE] + add for part, add in zip(self.parts, first[:-1], strict=True)]
+        )
+
+    @functools.cached_property
+    def protocols(self) -> Texts:
+        """The names of each frame's layers."""
+        codes: dict[str, int] = {}
+        tables = []
+        for part in self.parts:
+            words = [protocols(_Path(path)) for path in _paths(part.paths)]  # type: ignore[arg-type]
+            code_of = np.array([codes.setdefault(word, len(codes)) for word in words])
+            tables.append(code_of[part.layouts[:, NODE]])
+        return Texts(codes=self._each(tables), words=tuple(codes))
+
+    @functools.cached_property
+    def crc_states(self) -> tuple[NDArray[np.int32], Texts]:
+        """The frames with RoCE packets, and whether their invariant CRCs hold, as the decoder says."""
+        rows, states = crc_states(self)
+        # in the order in which they are met
+        first = {
+            state: int(is_so.argmax()) for state in range(len(STATES)) if (is_so := states == state).any()
+        }
+        met = sorted(first, key=first.__getitem__)
+        code_of = np.zeros(len(STATES), np.int32)
+        code_of[met] = np.arange(len(met))
+        words = tuple(STATES[state] for state in met)
+        return rows, Texts(codes=code_of[states], words=words)
+
+    @functools.cached_property
+    def ends(self) -> Ends:
+        """The end of the layers of each frame, and the padding, trailer and FCS after them."""
+        offset = self.frames.offset
+        layouts = [part.layouts for part in self.parts]
+        tail = offset + self._places(TAIL)
+        return Ends(
+            tail=tail,
+            trailer=tail + self._each([layout[:, ZEROS] for layout in layouts]),
+            fcs=offset + self._places(FCS_AT),
+            last=self.last,
+            path=self.path,
+        )
+
+    @functools.cached_property
+    def last(self) -> NDArray[np.int8]:
+        """The number of each frame's last layer; NO_LAYER without one."""
+        return self._each([part.layouts[:, LAST] for part in self.parts]).astype(np.int8)
+
+    def _places(self, column: int) -> Int64:
+        """Return the places in each frame that are a number of its layout."""
+        places = self._each([part.layouts[:, column] for part in self.parts])
+        return np.where(places >= 0, places, places + self.frames.captured + FROM_END)
+
+    def _each(self, tables: list[Int64]) -> NDArray[np.int32]:
+        """Return for each frame the entry of its part's table for its layout."""
+        out = np.empty(len(self.frames.offset), np.int32)
+        for part, table in zip(self.parts, tables, strict=True):
+            look_up(table.astype(np.int32), part.layout_of, out[part.begin : part.end])
+        return out
+
+
+class _Path:
+    """The layers of a path, as far as their names go."""
+
+    def __init__(self, layers: tuple[type[Layer], ...]) -> None:
+        self.layers = layers
+
+
+def find_layers(
+    frames: Frames,
+    wanted: Collection[type[Layer]],
+    ethertypes: EtherTypes,
+    pool: ThreadPoolExecutor | None,
+) -> LayersFound:
+    """Walk over frames and return the positions of the layers of the formats ``wanted``."""
+    count = len(frames.offset)
+    cuts = (0, count) if pool is None else (0, count // 2, count)
+    layout_of = np.empty(count, np.int32)
+    parts = [BatchPart(frames, begin, end, layout_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
+    together([part.find for part in parts], pool)
+    found = LayersFound(frames, parts, pool)
+    there = [cls for cls in wanted if found.count[NUMBER_OF[cls]]]
+    collected = found.collect({NUMBER_OF[cls]: Want(places=True) for cls in there})
+    for cls in there:
+        each = collected[NUMBER_OF[cls]]
+        found.entries[cls] = Entries(row=each.row, start=each.start, octets=each.octets)
+    return found
+
+
+def _told(parts: list[BatchPart]) -> tuple[NDArray[np.int32], Texts]:
+    """Return the malformed frames and their errors; the decoder words each distinct error once."""
+    decoded = {row: frame for part in parts for row, frame in part.decoded.items()}
+    rows = np.concatenate([part.errors.row[: part.errors.used[0]] for part in parts])
+    what = np.concatenate([part.errors.what[: part.errors.used[0]] for part in parts])
+    if decoded:
+        kept = ~np.isin(rows, list(decoded))
+        rows, what = rows[kept], what[kept]
+    wrong = {row: str(frame.error) for row, frame in decoded.items() if frame.error is not None}
+    if not len(rows) and not wrong:
+        return rows.astype(np.int32), _NO_TEXTS
+    _, first, inverse = np.unique(what, axis=0, return_index=True, return_inverse=True)
+    words = [str(parts[0].decode(int(rows[index])).error) for index in first] + list(wrong.values())
+    places = np.concatenate([inverse.reshape(-1), np.arange(len(first), len(words))])
+    rows = np.concatenate([rows, np.array(list(wrong), np.int64)])
+    order = np.argsort(rows, kind="stable")
+    return rows[order].astype(np.int32), coded(places[order], words)
+
+
+def coded(places: NDArray[np.integer], words: Iterable[str]) -> Texts:
+    """Return texts with each word stored once, from indices into words that may repeat."""
+    codes: dict[str, int] = {}
+    code_of = np.array([codes.setdefault(word, len(codes)) for word in words], np.int32)
+    return Texts(codes=code_of[places.reshape(-1)], words=tuple(codes))
+
+
+_NO_TEXTS = Texts(codes=np.empty(0, np.int32), words=())
+
+
+def _paths(paths: Paths) -> list[tuple[type[Layer], ...]]:
+    """Return the formats of each node, in order: a node comes behind the one it follows."""
+    count = int(paths.used[0])
+    layers: list[tuple[type[Layer], ...]] = [()] * count
+    for node, number in np.argwhere(paths.next[:count]):
+        layers[paths.next[node, number]] = (*layers[node], FORMATS[number])
+    return layers
+
+
+SHOWN_AS: dict[type[Layer], type[Layer]] = {cls: cls.shows for cls in FORMATS if cls.shows is not None}
+"""The formats that show a sampled frame, and with what this starts."""
+
+
+def frames_of(batch: Batch, interfaces: Sequence[Interface]) -> Frames:
+    """Return the frames of ``batch`` as the walk takes them; without interfaces all are Ethernet."""
+    count = len(batch)
+    links, used = batch.links(interfaces)
+    if not links:
+        links, used = [Interface(index=0, linktype=ETHERNET)], np.zeros(count, np.int64)
+    ethernet = np.array([each.linktype == ETHERNET for each in links])
+    fcs = np.array([each.fcs_octets if each.linktype == ETHERNET else 0 for each in links], np.int8)
+    first = np.array([NUMBER_OF[FORMAT_OF.get(each.linktype, Data)] for each in links], np.int8)
+    if len(links) == 1:
+        starts = np.full(count, first[0])
+        ends, padded = np.full(count, fcs[0]), np.full(count, ethernet[0])
+    else:
+        starts, ends, padded = first[used], fcs[used], ethernet[used]
+    raw = np.array([each.linktype in RAW_IP_TYPES for each in links])
+    if raw.any():
+        _choose_ip(batch, np.flatnonzero(raw[used] & (batch.captured > 0)), starts)
+    return Frames(
+        buffer=fixed(batch.buffer),
+        offset=fixed(batch.offset),
+        captured=fixed(batch.captured),
+        original=fixed(batch.original),
+        first=fixed(starts),
+        fcs=fixed(ends),
+        padded=fixed(padded),
+    )
+
+
+def _choose_ip(batch: Batch, rows: NDArray[np.intp], starts: NDArray[np.int8]) -> None:
+    version = batch.buffer[batch.offset[rows]] >> 4
+    for number, cls in FORMAT_OF_VERSION.items():
+        starts[rows[version == number]] = NUMBER_OF[cls]
+
+
+def sampled_frames(found: LayersFound) -> tuple[NDArray[np.int32], Frames]:
+    """Return the frames that messages show, and which frames show them.
+
+    As in `ecmproto.wire.codec.frame.encapsulated`: the message is the last layer, and shows some octets.
+    """
+    rows, starts, octets, firsts = [], [], [], []
+    for cls, shown in SHOWN_AS.items():
+        entries = found.entries.get(cls)
+        if entries is None:
+            continue
+        size = entries.octets - np.int64(cls.fixed_octets)
+        picks = np.flatnonzero((size > 0) & (found.last[entries.row] == NUMBER_OF[cls]))
+        rows.append(entries.row[picks])
+        starts.append(entries.start[picks] + cls.fixed_octets)
+        octets.append(size[picks])
+        firsts.append(np.full(len(picks), NUMBER_OF[shown], np.int8))
+    none = np.empty(0, np.int64)
+    row = np.concatenate([none.astype(np.int32), *rows])
+    order = np.argsort(row, kind="stable")
+    captured = np.concatenate([none, *octets])[order]
+    frames = Frames(
+        buffer=found.frames.buffer,
+        offset=fixed(np.concatenate([none, *starts])[order]),
+        captured=fixed(captured),
+        original=fixed(np.full(len(row), UNBOUNDED)),
+        first=fixed(np.concatenate([none.astype(np.int8), *firsts])[order]),
+        fcs=fixed(np.zeros(len(row), np.int8)),
+        padded=fixed(np.ones(len(row), np.bool_)),
+    )
+    return row[order], frames

@@ -1,0 +1,197 @@
+"""Octets of a buffer taken, copied and written several at a time, in kernels.
+
+Places are unsigned inside: numba looks at every signed one whether it is negative and counts from the end.
+The functions from `copy` on are for kernels that write text: an array's elements are read and written one by
+one there, and a loop over them takes as long for each as for eight.  Each says in Python what it does and,
+compiled, becomes one or two instructions.  None looks whether its octets are inside the array, unless numba
+is asked to: that is its caller's to see to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.kernels.kernel import inlined, is_disabled, over_batches
+from ecmproto.kernels.sources import follow
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+
+_WORD = 8
+
+
+@inlined
+def eight_octets(buffer: Octets, start: int) -> np.uint64:
+    """Return the 64-bit number at ``start``; the compiler makes one load of it."""
+    at = np.uint64(start)
+    high = (
+        (np.uint64(buffer[at]) << np.uint64(56))
+        | (np.uint64(buffer[at + np.uint64(1)]) << np.uint64(48))
+        | (np.uint64(buffer[at + np.uint64(2)]) << np.uint64(40))
+        | (np.uint64(buffer[at + np.uint64(3)]) << np.uint64(32))
+    )
+    low = (
+        (np.uint64(buffer[at + np.uint64(4)]) << np.uint64(24))
+        | (np.uint64(buffer[at + np.uint64(5)]) << np.uint64(16))
+        | (np.uint64(buffer[at + np.uint64(6)]) << np.uint64(8))
+        | np.uint64(buffer[at + np.uint64(7)])
+    )
+    return high | low
+
+
+@over_batches
+def copy_octets(buffer: Octets, start: Int64, octets: Int64, stop: Int64, out: Octets) -> None:
+    """Copy stretches of ``buffer`` one behind the other: each ends in ``out`` at its ``stop``."""
+    for i in range(len(start)):
+        count = octets[i]
+        here, there = np.uint64(start[i]), np.uint64(stop[i] - count)
+        left = np.uint64(count)
+        while left >= np.uint64(_WORD):
+            # all eight are taken before any is put down, so that they go together
+            a, b, c, d = _four(buffer, here)
+            e, f, g, h = _four(buffer, here + np.uint64(4))
+            _put_four(out, there, a, b, c, d)
+            _put_four(out, there + np.uint64(4), e, f, g, h)
+            here += np.uint64(_WORD)
+            there += np.uint64(_WORD)
+            left -= np.uint64(_WORD)
+        while left > np.uint64(0):
+            out[there] = buffer[here]
+            here += np.uint64(1)
+            there += np.uint64(1)
+            left -= np.uint64(1)
+
+
+@inlined
+def _four(buffer: Octets, at: np.uint64) -> tuple[np.uint8, np.uint8, np.uint8, np.uint8]:
+    return (
+        buffer[at],
+        buffer[at + np.uint64(1)],
+        buffer[at + np.uint64(2)],
+        buffer[at + np.uint64(3)],
+    )
+
+
+@inlined
+def _put_four(out: Octets, at: np.uint64, a: np.uint8, b: np.uint8, c: np.uint8, d: np.uint8) -> None:
+    out[at] = a
+    out[at + np.uint64(1)] = b
+    out[at + np.uint64(2)] = c
+    out[at + np.uint64(3)] = d
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+BLOCK = 32
+"""How many octets `copy` takes at a time: it writes, and reads, up to so many beyond those asked for."""
+
+
+class _Instructions:
+    """A function of Python for which kernels have instructions: those of `columns.instructions`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba takes it for where a kernel names it."""
+        from ecmproto.frames.columns.instructions import type_of
+
+        return type_of(self._function.__name__)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+
+def _instructions(function: _Function) -> _Function:
+    if is_disabled():
+        return function
+    made: Any = _Instructions(function)
+    follow(made, function)
+    typed: _Function = made
+    return typed
+
+
+@_instructions
+def _copy_block(out: Octets, at: int, source: Octets, start: int) -> None:
+    out[at : at + BLOCK] = source[start : start + BLOCK]
+
+
+@_instructions
+def _store_4(out: Octets, at: int, word: int) -> None:
+    out[at : at + 4] = np.frombuffer(int(word).to_bytes(4, "little"), np.uint8)
+
+
+@_instructions
+def _store_8(out: Octets, at: int, word: int) -> None:
+    out[at : at + 8] = np.frombuffer(int(word).to_bytes(8, "little"), np.uint8)
+
+
+@_instructions
+def _load_4(source: Octets, at: int) -> int:
+    return int.from_bytes(source[at : at + 4].tobytes(), "little")
+
+
+@_instructions
+def _load_number(source: Octets, at: int, shift: int) -> int:
+    return int.from_bytes(source[at : at + 8].tobytes(), "big") >> int(shift)
+
+
+CACHE_LINE = 64
+
+
+@_instructions
+def _prefetch(source: Octets, at: int) -> None:
+    pass
+
+
+@inlined
+def prefetch(source: Octets, at: int) -> None:
+    """Have the CACHE_LINE octets around ``at`` come into the processor's cache; do not wait for them."""
+    _prefetch(source, at)
+
+
+@inlined
+def copy(out: Octets, at: int, source: Octets, start: int, octets: int) -> int:
+    """Copy octets, a `BLOCK` at a time; returns where they end."""
+    for done in range(0, octets, BLOCK):
+        _copy_block(out, at + done, source, start + done)
+    return at + octets
+
+
+@inlined
+def store_4(out: Octets, at: int, word: int) -> None:
+    """Write the four octets of ``word``, 0 ≤ word < 2^32, the least significant first."""
+    _store_4(out, at, word)
+
+
+@inlined
+def store_8(out: Octets, at: int, word: int) -> None:
+    """Write the eight octets of ``word``, 0 ≤ word < 2^63, the least significant first."""
+    _store_8(out, at, word)
+
+
+@inlined
+def load_4(source: Octets, at: int) -> int:
+    """Return the four octets at ``at``, the least significant first."""
+    return _load_4(source, at)
+
+
+@inlined
+def load_number(source: Octets, at: int, shift: int) -> int:
+    """Return the eight octets at ``at``, the most significant first, without the last ``shift`` > 0 bits.
+
+    What stands behind the end of ``source`` is 0.
+    """
+    if at + 8 > len(source):
+        number = 0
+        for octet in range(at, at + 7):
+            number <<= 8
+            if octet < len(source):
+                number |= int(np.int64(source[octet]))
+        return number >> (shift - 8)
+    return _load_number(source, at, shift)

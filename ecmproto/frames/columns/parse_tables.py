@@ -1,0 +1,459 @@
+"""The formats as tables for the walk over frames: the length, limits and followers of each.
+
+They are read off the declarations and the dispatch under an EtherType map, as the one-frame decoder does.  A
+format whose `Layer.check` or `Layer.following` is its own, which kernels cannot call, is no worse off than
+slow: the one-frame decoder walks the frames that have it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import ParameterError
+from ecmproto.frames.batch.headers import fixed
+from ecmproto.wire.formats.base import Follows, Layer
+from ecmproto.wire.formats.ethernet import SNAP, Data
+from ecmproto.wire.formats.ethertypes import EtherTypes
+from ecmproto.wire.formats.experimental import MOST_OCTETS, Proposed, Sampling, Word, selector
+from ecmproto.wire.formats.infiniband import GRH, IBA_TRANSPORT, ROCE_PORT
+from ecmproto.wire.formats.ip import (
+    ARP,
+    ARP_ETHERTYPE,
+    ARP_HARDWARE,
+    ARP_PROTOCOLS,
+    EthernetARP,
+    FragmentHeader,
+    IPv4,
+    IPv4ARP,
+    IPv6,
+    OtherARP,
+    VariableARP,
+)
+from ecmproto.wire.formats.registry import (
+    BEHIND_PORTS,
+    FORMATS,
+    MOST_FORMATS,
+    Dispatch,
+    announcement,
+    dispatch,
+    field_of,
+)
+from ecmproto.wire.formats.schema import BitField, Field, bit_field
+
+Int64 = NDArray[np.int64]
+
+(
+    NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, SNAPPED, PORT, ROUTED,
+    SEQUENCE, UNKNOWN,
+) = range(15)  # fmt: skip
+"""How the next format is found; IPV4 also stands for the check of its total length."""
+
+_FOLLOWS: Mapping[Follows, int] = {
+    "": NOTHING, "ethertype": ANNOUNCED, "data": DATA, "cooked": COOKED, "ipv4": IPV4, "ipv6": IPV6,
+    "extension": EXTENSION, "fragment": FRAGMENT, "tlv": TLVS, "cn tlv": CN_TLV, "snap": SNAPPED,
+    "port": PORT, "grh": ROUTED, "sequence": SEQUENCE, "own": UNKNOWN,
+}  # fmt: skip
+
+
+def followed_by(cls: type[Layer]) -> int:
+    """Return the rule that finds the format after one; UNKNOWN if only the format's own methods can."""
+    if len(cls.moving) > MOST_MOVING or any(map(_is_open, cls.moving)):
+        return UNKNOWN
+    own_check = cls.check not in (Layer.check, cls.within)
+    if own_check and cls.follows != "ipv4" and not issubclass(cls, Sampling):
+        return UNKNOWN
+    doubted_alike = issubclass(cls, Proposed | VariableARP) or _is_generic(cls)
+    if cls.otherwise is not None and not doubted_alike:
+        return UNKNOWN
+    return _FOLLOWS[cls.follows]
+
+
+def _is_generic(cls: type[Layer]) -> bool:
+    """Return whether octets are told to be none of a format by its declaration alone."""
+    return vars(cls).get("cannot_be") is None and cls.least_octets > 0 and cls.nonzero_octets in (0, 2, 4)
+
+
+def _is_open(field: Field) -> bool:
+    """Return whether the octets of a field depend on more than what counts them."""
+    return field.count is not None and bool(field.count.when or not field.count.key)
+
+
+NUMBER_OF: dict[type[Layer], int] = {cls: number for number, cls in enumerate(FORMATS)}
+_FIRST_MOVING = MOST_FORMATS + 3
+MOVING_FIELDS: dict[tuple[type[Layer], str], int] = {
+    place: number
+    for number, place in enumerate(
+        ((cls, field.key) for cls in FORMATS for field in cls.moving), _FIRST_MOVING
+    )
+}
+"""The fields without a fixed place, numbered as if they were formats, behind padding, trailer and FCS."""
+DATA_NUMBER, SNAP_NUMBER = NUMBER_OF[Data], NUMBER_OF[SNAP]
+
+NO_TAIL, REST_TAIL, COUNTED_TAIL, MOVING_TAIL = range(4)
+ARP_TYPES, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
+"""Where an EtherType announces several formats: how one is chosen; STRANGE is not known here."""
+CHOSEN = -1
+"""Where a UDP port announces several formats, the number is this or less: by how much is which of them."""
+NO_CHAIN = 0
+"""The chain without formats; see `ParseTables.chain`."""
+
+NO_DOUBT = -1
+
+MOST_MOVING = 4
+"""How many fields without a fixed place a format may have to be walked over by kernels."""
+CONDITIONS = 4
+"""How many limits a format has room for, whatever formats there are: kernels are compiled with it."""
+
+
+class ParseTables(NamedTuple):
+    """The tables; a row a format in those of formats."""
+
+    fixed: Int64
+    """Octets of the fixed part."""
+    tail: Int64
+    """Of the variable part: NO_TAIL, REST_TAIL, COUNTED_TAIL or MOVING_TAIL; then what it is counted by
+    (`BitField`), scale and minus; then the place of the field on which it depends, and a bit for each value
+    with which it is there (0: always); then the least octets that it must have."""
+    moving: Int64
+    """The fields of a MOVING_TAIL in order, MOST_MOVING rows a format: the number of each in
+    `MOVING_FIELDS`, what it is counted by (`BitField`), scale and minus; one of fixed width is counted by
+    nothing, and has minus as many octets.  Unused rows have the number 0."""
+    within: Int64
+    """Its limits, CONDITIONS rows a format: a `BitField`, low and high; unused ones have no octets."""
+    refuses: NDArray[np.bool_]
+    """Whether it refuses anything."""
+    doubts: Int64
+    """How octets announced as a format are told to be none of it: the format that they are then, or NO_DOUBT;
+    whether there is a CPID; the most octets of those types that show no frame, 0 for any number; whether its
+    CPID, or what would be one, decides; the least octets on the wire; how many octets of two cannot all be
+    zero where it starts."""
+    follows: Int64
+    """How the next format is found, see NOTHING."""
+    next_at: Int64
+    """Where the EtherType, next header or port of what follows stands."""
+    run: NDArray[np.bool_]
+    """Whether several in a row count as one protocol."""
+    announced: NDArray[np.int8]
+    """For each EtherType or length the format's number, or how to choose it."""
+    snapped: NDArray[np.bool_]
+    """Whether an EtherType announces a format in SNAP headers too."""
+    ports: NDArray[np.int8]
+    """For each UDP destination port the format's number, or CHOSEN."""
+    routed: Int64
+    """Where the length and the next header of a GRH stand, the next header that goes before what is behind
+    RoCE's port, and that port."""
+    chosen: NDArray[np.int8]
+    """The format by its first two octets, a row for each group of formats that share a UDP port; then, in the
+    same order, the one where those are not there."""
+    sequenced: Int64
+    """For each format the octet that says what follows it, and the row of its chains; the format that closes
+    the packet, or −1."""
+    chains: Int64
+    """The place in ``chain`` by that octet, a row a format with sequences."""
+    chain: Int64
+    """The formats of all sequences, each of them ended by −1."""
+    tags: NDArray[np.bool_]
+    """Whether an EtherType announces two octets and another EtherType."""
+    words: NDArray[np.int8]
+    """The format by the first two octets: of messages, then tags, then MAC Control."""
+    short: Int64
+    """The format where those two octets (ARP: the sizes) are not there: messages, tags, MAC Control, ARP."""
+    arp: Int64
+    """The formats of ARP packets: others, IPv4 over other hardware, other protocols over Ethernet, IPv4 over
+    Ethernet; then two hardware types and the size of MAC addresses, two protocol types and the size of IPv4
+    addresses."""
+    decisive: Int64
+    """The words that decide how the walk goes on from a layer or came to it, DECISIVE rows a format: an octet
+    of the layer and a mask; unused ones have none."""
+    settled: NDArray[np.bool_]
+    """Whether those words alone decide."""
+    transport: NDArray[np.int8]
+    """The format by IPv4's protocol, then by IPv6's next header."""
+    ip: Int64
+    """Places: IPv4's ihl, len, proto, frag_offset; IPv6's plen, nxt; the offset of its fragments."""
+    tag_ethertypes: Int64
+    """The EtherTypes of messages, tags and MAC Control."""
+
+
+@functools.lru_cache(maxsize=8)
+def parse_tables(ethertypes: EtherTypes) -> ParseTables:
+    """Return the tables under an EtherType map."""
+    formats = dispatch(ethertypes)
+    words, short = _words(ethertypes)
+    return ParseTables(
+        fixed=_numbers([cls.fixed_octets for cls in FORMATS]),
+        tail=_numbers([_tail(cls) for cls in FORMATS]),
+        moving=_numbers([row for cls in FORMATS for row in _moving(cls)]),
+        within=_numbers([row for cls in FORMATS for row in _conditions(cls)]),
+        refuses=fixed(np.array([cls.check is not Layer.check for cls in FORMATS])),
+        doubts=_numbers([_doubts(cls) for cls in FORMATS]),
+        follows=_numbers([followed_by(cls) for cls in FORMATS]),
+        next_at=_numbers([_next_at(cls) for cls in FORMATS]),
+        run=fixed(np.array([cls.prefix == "lldp" for cls in FORMATS])),
+        announced=fixed(_announced(formats)),
+        snapped=fixed(np.isin(np.arange(1 << 16), list(formats.behind_snap))),
+        ports=fixed(_ports()),
+        routed=_numbers([*_routed_places(), IBA_TRANSPORT, ROCE_PORT]),
+        chosen=fixed(_chosen()),
+        sequenced=_numbers([_sequenced(cls) for cls in FORMATS]),
+        chains=_numbers(_CHAINS.rows),
+        chain=_numbers(_CHAINS.chain),
+        tags=fixed(_tags(formats)),
+        words=fixed(words),
+        short=fixed(short),
+        decisive=_numbers([row for cls in FORMATS for row in _decisive(cls)]),
+        settled=fixed(np.array([followed_by(cls) not in (TLVS, CN_TLV, UNKNOWN) for cls in FORMATS])),
+        arp=_numbers(
+            [
+                *(NUMBER_OF[cls] for cls in (OtherARP, IPv4ARP, EthernetARP, ARP)),
+                *(*ARP_HARDWARE, EthernetARP().hw_size),
+                *(*ARP_PROTOCOLS, IPv4ARP().proto_size),
+            ]
+        ),
+        transport=fixed(_transport(formats)),
+        ip=_numbers(_ip_places()),
+        tag_ethertypes=_numbers([ethertypes.message, ethertypes.tag, ethertypes.mac_control]),
+    )
+
+
+def _numbers(rows: object) -> Int64:
+    return fixed(np.array(rows, np.int64))
+
+
+def _tail(cls: type[Layer]) -> tuple[int, ...]:
+    count = cls.layout[-1].count
+    nowhere = BitField(0, 0, 0, 0)
+    if cls.moving:
+        return (MOVING_TAIL, *nowhere, 0, 0, *nowhere, 0, 0)
+    if count is None:
+        return (NO_TAIL, *nowhere, 0, 0, *nowhere, 0, 0)
+    by = bit_field(field_of(cls, count.key)) if count.key else nowhere
+    when, values = nowhere, 0
+    if count.when is not None:
+        when = bit_field(field_of(cls, count.when[0]))
+        values = sum(1 << value for value in count.when[1])
+    kind = COUNTED_TAIL if count.key else REST_TAIL
+    return (kind, *by, count.scale, count.minus, *when, values, cls.least_shown)
+
+
+def _moving(cls: type[Layer]) -> list[tuple[int, ...]]:
+    rows: list[tuple[int, ...]] = []
+    for field in cls.moving[:MOST_MOVING]:
+        number, count = MOVING_FIELDS[cls, field.key], field.count
+        if count is None:
+            rows.append((number, 0, 0, 0, 0, 0, -(field.bits or 0) // 8))
+        elif not _is_open(field):
+            rows.append((number, *bit_field(field_of(cls, count.key)), count.scale, count.minus))
+    return rows + [(0,) * 7] * (MOST_MOVING - len(rows))
+
+
+def _conditions(cls: type[Layer]) -> list[tuple[int, ...]]:
+    rows: list[tuple[int, ...]] = [
+        (*bit_field(field_of(cls, each.key)), each.low, each.high) for each in cls.limits
+    ]
+    if len(rows) > CONDITIONS:
+        raise ParameterError(name=cls.prefix, needed=f"at most {CONDITIONS} limits", got=str(len(rows)))
+    return rows + [(0,) * 6] * (CONDITIONS - len(rows))
+
+
+def _doubts(cls: type[Layer]) -> tuple[int, int, int, int, int, int]:
+    if cls.otherwise is not None and _is_generic(cls):
+        return NUMBER_OF[cls.otherwise], 0, 0, 0, cls.least_octets, cls.nonzero_octets // 2
+    if not issubclass(cls, Proposed) or cls.otherwise is None:
+        return NO_DOUBT, 0, 0, int(issubclass(cls, Word)), 0, 0
+    has_cpid = int(cls.has_cpid)
+    return NUMBER_OF[cls.otherwise], has_cpid, MOST_OCTETS if cls.padded else 0, has_cpid, 0, 0
+
+
+_SHARED_PORTS = sorted(
+    {tuple(cls for cls in FORMATS if port in cls.udp_ports) for port in BEHIND_PORTS}, key=str
+)
+"""The groups of formats that share a UDP port, or have one alone."""
+
+
+def _ports() -> NDArray[np.int8]:
+    table = np.full(1 << 16, DATA_NUMBER, np.int8)
+    for port in BEHIND_PORTS:
+        members = tuple(cls for cls in FORMATS if port in cls.udp_ports)
+        table[port] = CHOSEN - _SHARED_PORTS.index(members) if len(members) > 1 else NUMBER_OF[members[0]]
+    return table
+
+
+def _chosen() -> NDArray[np.int8]:
+    """Return the formats behind shared ports by their first two octets."""
+    table = np.full((len(_SHARED_PORTS), (1 << 16) + 1), DATA_NUMBER, np.int8)
+    for row, members in enumerate(_SHARED_PORTS):
+        choose = BEHIND_PORTS[members[0].udp_ports[0]]
+        # what the chooser says of octets that no format is selected by
+        other = next(each for each in range(1 << 16) if all(each not in cls.selected_by for cls in members))
+        table[row, :-1] = NUMBER_OF[choose(other.to_bytes(2, "big"), 0, 2)]
+        for cls in members:
+            table[row, list(cls.selected_by)] = NUMBER_OF[cls]
+        table[row, -1] = NUMBER_OF[choose(b"", 0, 0)]
+    return table
+
+
+class _Chains:
+    """The sequences of all formats."""
+
+    def __init__(self) -> None:
+        self.chain: list[int] = [-1]
+        self.row: dict[type[Layer], int] = {}
+        self.rows: list[list[int]] = []
+        for cls in FORMATS:
+            if followed_by(cls) != SEQUENCE:
+                continue
+            self.row[cls] = len(self.rows)
+            self.rows.append([NO_CHAIN] * (1 << 8))
+            for value, behind in cls.sequences.items():
+                if behind:
+                    self.rows[-1][value] = len(self.chain)
+                    self.chain += [*(NUMBER_OF[each] for each in behind), -1]
+
+
+_CHAINS = _Chains()
+
+
+def _sequenced(cls: type[Layer]) -> tuple[int, int, int]:
+    if cls not in _CHAINS.row:
+        return 0, 0, -1
+    place = bit_field(field_of(cls, cls.sequence_key))
+    assert (place.octets, place.shift, place.mask) == (1, 0, 0xFF), (
+        f"{cls.prefix}: no octet says what follows"
+    )
+    assert cls.closed_by is not None, f"{cls.prefix}: nothing closes what follows"
+    return place.at, _CHAINS.row[cls], NUMBER_OF[cls.closed_by]
+
+
+def _routed_places() -> list[int]:
+    length, following = bit_field(field_of(GRH, "paylen")), bit_field(field_of(GRH, "nxthdr"))
+    assert (length.octets, following.octets) == (2, 1)
+    return [length.at, following.at]
+
+
+_SELECTORS: dict[str | int, tuple[tuple[int, int], ...]] = {
+    "message": ((0, 0x07F0),), "tag": ((0, 0x07F0),), "mac_control": ((0, 0xFFFF),),
+    ARP_ETHERTYPE: ((0, 0xFFFF), (2, 0xFFFF), (4, 0xFFFF)),
+}  # fmt: skip
+"""Where formats share an EtherType: the words that choose among them, and the bits of each that do."""
+
+DECISIVE = 8
+"""How many words of a format may decide."""
+
+
+def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
+    """Return the words of a layer that decide how the walk goes on from it or came to it."""
+    masks = bytearray(cls.fixed_octets)
+    followed = followed_by(cls)
+    places = [bit_field(field_of(cls, each.key)) for each in cls.limits]
+    places += [BitField(*row[at : at + 4]) for row in [_tail(cls)] for at in (1, 7)]
+    places += _ip_places()[:4] if followed == IPV4 else _ip_places()[4:6] if followed == IPV6 else []
+    if followed in (ANNOUNCED, COOKED):
+        places.append(bit_field(field_of(cls, cls.next_key)))
+    if followed == ROUTED:
+        places += [bit_field(field_of(cls, key)) for key in ("paylen", "nxthdr")]
+    if followed == SEQUENCE:
+        places.append(bit_field(field_of(cls, cls.sequence_key)))
+    # of a UDP port, no more than the format behind it decides, and where formats share one, their octets
+    selecting = max(2 if cls.udp_ports and cls.selected_by else 0, cls.nonzero_octets)
+    places += [BitField(at, 2, 0, 0xFFFF) for at in range(0, selecting, 2)]
+    if followed in (EXTENSION, FRAGMENT):
+        places += [bit_field(field_of(cls, key)) for key in ("nxt", "offset")[: 1 + (followed == FRAGMENT)]]
+    places += [BitField(at, 2, 0, mask) for at, mask in _SELECTORS.get(cls.announced_by, ())]
+    for place in places:
+        bits = (place.mask << place.shift).to_bytes(place.octets, "big")
+        for octet, mask in enumerate(bits, place.at):
+            masks[octet] |= mask
+    words: list[tuple[int, int]] = []
+    for octet in range(len(masks)):
+        if masks[octet]:
+            at = min(octet, len(masks) - 2)
+            words.append((at, int.from_bytes(masks[at : at + 2], "big")))
+            masks[at : at + 2] = bytes(2)
+    assert len(words) <= DECISIVE, cls.prefix
+    return words + [(0, 0)] * (DECISIVE - len(words))
+
+
+def _next_at(cls: type[Layer]) -> int:
+    if followed_by(cls) in (EXTENSION, FRAGMENT):
+        place = bit_field(field_of(cls, "nxt"))
+        assert (place.octets, place.shift, place.mask) == (1, 0, 0xFF), f"{cls.prefix}: no next header"
+        return place.at
+    if followed_by(cls) not in (ANNOUNCED, COOKED, SNAPPED, PORT):
+        return 0
+    place = bit_field(field_of(cls, cls.next_key or "dstport"))
+    assert (place.octets, place.shift) == (2, 0), f"{cls.prefix}: no EtherType"
+    return place.at
+
+
+def _announced(formats: Dispatch) -> NDArray[np.int8]:
+    table = np.full(1 << 16, DATA_NUMBER, np.int8)
+    for value, cls in formats.plain.items():
+        table[value] = NUMBER_OF[cls]
+    types = formats.ethertypes
+    known = {types.message: WORD, types.tag: WORD, types.mac_control: OPCODE, types.lldp: LLDP}
+    known[ARP_ETHERTYPE] = ARP_TYPES
+    for value in formats.chosen:
+        table[value] = known.get(value, STRANGE)
+    return table
+
+
+def _tags(formats: Dispatch) -> NDArray[np.bool_]:
+    table = np.zeros(1 << 16, np.bool_)
+    for value, cls in formats.plain.items():
+        table[value] = followed_by(cls) == ANNOUNCED and (_next_at(cls), cls.fixed_octets) == (2, 4)
+    return table
+
+
+def _words(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
+    """Return the formats by their first two octets, and those of octets that are too few."""
+    formats = dispatch(ethertypes)
+    word = np.arange(1 << 16)
+    selectors = selector(0, 1) * (word >> 4 & 15) + selector(1, 0) * (word >> 8 & 7)
+    tables, short = [], []
+    for value, keys in (
+        (ethertypes.message, selectors), (ethertypes.tag, selectors), (ethertypes.mac_control, word)
+    ):  # fmt: skip
+        choose = formats.chosen[value]
+        numbers = np.full(len(word), NUMBER_OF[choose(b"\xff\xff", 0, 2)], np.int8)
+        for key in {one for cls in _announced_by(value, ethertypes) for one in cls.selected_by}:
+            # what the chooser says of a selector's first word, said of all words that have the selector
+            words = np.flatnonzero(keys == key)
+            numbers[words] = NUMBER_OF[choose(int(words[0]).to_bytes(2, "big"), 0, 2)]
+        tables.append(numbers)
+        short.append(NUMBER_OF[choose(b"", 0, 0)])
+    short.append(NUMBER_OF[formats.chosen[ARP_ETHERTYPE](b"", 0, 0)])
+    return np.array(tables, np.int8), np.array(short, np.int64)
+
+
+def _announced_by(value: int, ethertypes: EtherTypes) -> list[type[Layer]]:
+    return [cls for cls in FORMATS if announcement(cls, ethertypes) == value]
+
+
+def _transport(formats: Dispatch) -> NDArray[np.int8]:
+    rows = [[IPv4(proto=value).following(formats, b"", 0, 0)[0] for value in range(256)],
+            [IPv6(nxt=value).following(formats, b"", 0, 0)[0] for value in range(256)]]  # fmt: skip
+    return np.array([[NUMBER_OF[cls] for cls in row if cls is not None] for row in rows], np.int8)
+
+
+def _ip_places() -> list[BitField]:
+    version4 = [bit_field(field_of(IPv4, key)) for key in ("ihl", "len", "proto", "frag_offset")]
+    version6 = [bit_field(field_of(IPv6, key)) for key in ("plen", "nxt")]
+    return version4 + version6 + [bit_field(field_of(FragmentHeader, "offset"))]
+
+
+def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:
+    """Return the formats of which a frame may have several: those that may follow themselves."""
+    announced = frozenset(cls for cls in FORMATS if announcement(cls, ethertypes) is not None)
+    lists = {cls: followed_by(cls) for cls in FORMATS}
+    chained = frozenset(cls for cls in FORMATS if lists[cls] in (EXTENSION, FRAGMENT))
+    return chained | frozenset(
+        cls
+        for cls in announced
+        if (lists[cls] in (ANNOUNCED, UNKNOWN) and cls.follows) or cls.announced_by == "lldp"
+    )

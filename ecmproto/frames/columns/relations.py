@@ -1,0 +1,350 @@
+"""Tests of many values at a time: a relation to others, a set, a regular expression.
+
+Octet strings of any lengths are compared, searched and combined where they stand, by kernels.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.columns.column import Int64, Octets, Stretches, Texts, Values
+from ecmproto.frames.columns.octets import copy_octets
+from ecmproto.frames.filter.evaluation import RELATIONS, being_one, matching
+from ecmproto.frames.filter.fields import Constant, Interval, Item, Network, Relation, Value
+from ecmproto.kernels.kernel import over_batches
+
+Mask = NDArray[np.bool_]
+
+_FEW = 8
+"""Items of a set that are compared one after the other."""
+
+
+def compared(values: Values, relation: Relation, right: Constant | Network) -> Mask:
+    """Return which of ``values`` stand in ``relation`` to ``right``."""
+    if isinstance(right, Network):
+        return _beside_network(values, relation, right)
+    value, holds = right.value, RELATIONS[relation]
+    if isinstance(values, Texts):
+        return _of_words(values, lambda word: holds(word, value))
+    if not isinstance(value, bytes):
+        mask: Mask = holds(values, value)
+        return mask
+    if relation == "contains":
+        return holding(stretches_of(values), repeated(value, len(values)))
+    return _signed(values, value, holds)
+
+
+def _signed(values: Octets | Stretches, value: bytes, holds: Callable[[Any, Any], Any]) -> Mask:
+    """Return ``holds`` of how octets compare with ``value``; of octets the longer are greater."""
+    mask: Mask
+    if isinstance(values, Stretches):
+        mask = holds(order(values, repeated(value, len(values))), 0)
+        return mask
+    width = values.shape[1]
+    if width != len(value):
+        return np.full(len(values), holds(width, len(value)))
+    if width <= MOST_AS_NUMBER:
+        mask = holds(as_numbers(values), int.from_bytes(value))
+        return mask
+    return _signed(stretches_of(values), value, holds)
+
+
+def _beside_network(values: Values, relation: Relation, network: Network) -> Mask:
+    """Return how the network that each of ``values`` is in compares with ``network``."""
+    ends = _ends(network)
+    if relation == "==":
+        return _between(values, ends)
+    if relation == "!=":
+        return np.logical_not(_between(values, ends))
+    return compared(values, relation, ends.first if relation in ("<", ">=") else ends.last)
+
+
+def _ends(network: Network) -> Interval:
+    """Return a network as the addresses from its first to its last."""
+    octets = len(network.address)
+    last = int.from_bytes(network.address) | (1 << 8 * octets - network.bits) - 1
+    return Interval(
+        first=Constant(kind=network.kind, value=network.address),
+        last=Constant(kind=network.kind, value=last.to_bytes(octets)),
+    )
+
+
+def _between(values: Values, ends: Interval) -> Mask:
+    return np.logical_and(compared(values, ">=", ends.first), compared(values, "<=", ends.last))
+
+
+def related(left: Values, relation: Relation, right: Values) -> Mask:
+    """Return which on the left stand in ``relation`` to the one beside them on the right."""
+    holds = RELATIONS[relation]
+    mask: Mask
+    if isinstance(left, Texts):
+        assert isinstance(right, Texts)
+        return _of_pairs(left, right, holds)
+    assert not isinstance(right, Texts)
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and relation != "contains":
+        if left.ndim == 1:
+            mask = holds(left, right)
+            return mask
+        if left.shape[1] == right.shape[1] <= MOST_AS_NUMBER:
+            mask = holds(as_numbers(left), as_numbers(right))
+            return mask
+    one, other = stretches_of(left), stretches_of(right)
+    mask = holding(one, other) if relation == "contains" else holds(order(one, other), 0)
+    return mask
+
+
+def _of_pairs(left: Texts, right: Texts, holds: Callable[[str, str], bool]) -> Mask:
+    """Return ``holds`` of words beside each other, each pair of words asked for once."""
+    codes = left.codes.astype(np.int64) * len(right.words) + right.codes
+    found, places = np.unique(codes, return_inverse=True)
+    told = (
+        holds(left.words[one], right.words[other])
+        for one, other in zip(*(part.tolist() for part in np.divmod(found, len(right.words))), strict=True)
+    )
+    answers: Mask = np.fromiter(told, np.bool_, len(found))[places.reshape(-1)]
+    return answers
+
+
+def is_something(values: Values) -> Mask:
+    """Return which values, after slicing, are not empty."""
+    if isinstance(values, Texts):
+        return _of_words(values, bool)
+    mask: Mask = stretches_of(values).octets > 0
+    return mask
+
+
+def has_bits(values: Values) -> Mask:
+    """Return which values, after masking, have a bit set."""
+    assert not isinstance(values, Texts)
+    mask: Mask
+    if isinstance(values, np.ndarray):
+        mask = values != 0
+        return mask if values.ndim == 1 else np.logical_or.reduce(mask, axis=1)
+    longest = int(values.octets.max(initial=0))
+    zeros = repeated(bytes(longest), len(values))
+    mask = order(values, Stretches(buffer=zeros.buffer, start=zeros.start, octets=values.octets)) != 0
+    return mask
+
+
+def within(values: Values, items: Sequence[Item]) -> Mask:
+    """Return which of ``values`` are one of ``items``."""
+    if isinstance(values, Texts):
+        return _of_words(values, being_one(items))
+    if len(items) <= _FEW:
+        return functools.reduce(np.logical_or, [_being(values, item) for item in items])
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        return _within_numbers(values, items)
+    if isinstance(values, np.ndarray) and values.shape[1] <= MOST_AS_NUMBER:
+        return _within_numbers(as_numbers(values), _as_numbers(items, values.shape[1]))
+    return _of_each(_python(values), len(values), being_one(items))
+
+
+def _being(values: Values, item: Item) -> Mask:
+    if isinstance(item, Constant):
+        return compared(values, "==", item)
+    return _between(values, item if isinstance(item, Interval) else _ends(item))
+
+
+def _within_numbers(numbers: NDArray[np.integer], items: Sequence[Item]) -> Mask:
+    limits = np.iinfo(numbers.dtype)
+    single = [item.value for item in items if isinstance(item, Constant)]
+    possible = [value for value in single if isinstance(value, int) and limits.min <= value <= limits.max]
+    mask = np.isin(numbers, np.array(possible, numbers.dtype))
+    for item in items:
+        if not isinstance(item, Constant):
+            mask |= _being(numbers, item)
+    return mask
+
+
+def _as_numbers(items: Iterable[Item], width: int) -> list[Item]:
+    """Return items as those numbers that octets of ``width`` among them are."""
+    numbers: list[Item] = []
+    for item in items:
+        if isinstance(item, Constant):
+            assert isinstance(item.value, bytes)
+            if len(item.value) == width:
+                numbers.append(_number(int.from_bytes(item.value)))
+            continue
+        ends = item if isinstance(item, Interval) else _ends(item)
+        first, last = ends.first.value, ends.last.value
+        assert isinstance(first, bytes)
+        assert isinstance(last, bytes)
+        # of octets the longer are greater
+        if len(first) <= width <= len(last):
+            low = int.from_bytes(first) if len(first) == width else 0
+            high = int.from_bytes(last) if len(last) == width else (1 << 8 * width) - 1
+            numbers.append(Interval(first=_number(low), last=_number(high)))
+    return numbers
+
+
+def _number(value: int) -> Constant:
+    return Constant(kind="number", value=value)
+
+
+def matched(values: Values, pattern: bytes) -> Mask:
+    """Return which of ``values`` hold a regular expression: asked of each word and each address once."""
+    holds = matching(pattern)
+    if isinstance(values, Texts):
+        return _of_words(values, holds)
+    if isinstance(values, np.ndarray) and values.shape[1] <= MOST_AS_NUMBER:
+        _, firsts, places = np.unique(as_numbers(values), return_index=True, return_inverse=True)
+        return _of_each(_python(values[firsts]), len(firsts), holds)[places]
+    return _of_each(_python(values), len(values), holds)
+
+
+def _of_words(values: Texts, holds: Callable[[str], bool]) -> Mask:
+    return _of_each(values.words, len(values.words), holds)[values.codes]
+
+
+def _of_each(values: Iterable[Value], count: int, holds: Callable[[Any], bool]) -> Mask:
+    return np.fromiter(map(holds, values), np.bool_, count)
+
+
+def _python(values: Octets | Stretches) -> Iterable[bytes]:
+    return iter(stretches_of(values))
+
+
+MOST_AS_NUMBER = 8
+"""Octets that a number of 64 bits holds."""
+
+
+def stretches_of(values: Octets | Stretches) -> Stretches:
+    """Return rows of octets as stretches."""
+    if isinstance(values, Stretches):
+        return values
+    count, width = values.shape
+    return Stretches(
+        buffer=fixed(values).reshape(-1),
+        start=np.arange(count, dtype=np.int64) * width,
+        octets=np.full(count, width, np.int64),
+    )
+
+
+def repeated(value: bytes, count: int) -> Stretches:
+    """Return ``count`` times ``value``."""
+    return Stretches(
+        buffer=fixed(np.frombuffer(value, np.uint8)),
+        start=np.zeros(count, np.int64),
+        octets=np.full(count, len(value), np.int64),
+    )
+
+
+def as_numbers(matrix: Octets) -> NDArray[np.uint64]:
+    """Return rows of at most `MOST_AS_NUMBER` octets as numbers, the first octet the most significant."""
+    count, width = matrix.shape
+    padded = np.zeros((count, MOST_AS_NUMBER), np.uint8)
+    padded[:, MOST_AS_NUMBER - width :] = matrix
+    return padded.view(">u8").reshape(-1).astype(np.uint64)
+
+
+def order(left: Stretches, right: Stretches) -> NDArray[np.int8]:
+    """Return how each on the left compares with the one on the right: −1, 0 or 1; the longer is greater."""
+    out = np.empty(len(left), np.int8)
+    _order(*_placed(left), *_placed(right), out)
+    return out
+
+
+def holding(left: Stretches, right: Stretches) -> NDArray[np.bool_]:
+    """Return whether each on the left holds the one on the right somewhere."""
+    out = np.empty(len(left), np.bool_)
+    _holding(*_placed(left), *_placed(right), out)
+    return out
+
+
+def shorter(left: Stretches, right: Stretches) -> Int64:
+    """Return the lengths of the shorter ones of each pair."""
+    octets: Int64 = np.minimum(left.octets, right.octets)
+    return octets
+
+
+def stretches_anded(left: Stretches, right: Stretches) -> Stretches:
+    """Return the bitwise AND of each pair, as many octets as the shorter has."""
+    octets = shorter(left, right)
+    stop = np.cumsum(octets)
+    out = np.empty(int(stop[-1]) if len(stop) else 0, np.uint8)
+    _and_octets(
+        fixed(left.buffer), fixed(left.start), fixed(right.buffer), fixed(right.start),
+        fixed(octets), fixed(stop), out,
+    )  # fmt: skip
+    return Stretches(buffer=fixed(out), start=stop - octets, octets=octets)
+
+
+def lengths(parts: Sequence[Stretches]) -> Int64:
+    """Return how many octets the first of each of ``parts`` have together, then the second, and so on."""
+    octets: Int64 = np.sum([part.octets for part in parts], axis=0, dtype=np.int64)
+    return octets
+
+
+def joined(parts: Sequence[Stretches]) -> Stretches:
+    """Return the first of each of ``parts`` one behind the other, then the second, and so on."""
+    octets = lengths(parts)
+    stop = np.cumsum(octets)
+    start = stop - octets
+    out = np.empty(int(stop[-1]) if len(stop) else 0, np.uint8)
+    at = start
+    for part in parts:
+        at = at + part.octets
+        copy_octets(*_placed(part), fixed(at), out)
+    return Stretches(buffer=fixed(out), start=start, octets=octets)
+
+
+def _placed(values: Stretches) -> tuple[Octets, Int64, Int64]:
+    return fixed(values.buffer), fixed(values.start), fixed(values.octets)
+
+
+@over_batches
+def _order(
+    buffer: Octets, start: Int64, octets: Int64,
+    other: Octets, other_start: Int64, other_octets: Int64,
+    out: NDArray[np.int8],
+) -> None:  # fmt: skip
+    for i in range(len(start)):
+        sign = 0
+        if octets[i] != other_octets[i]:
+            sign = 1 if octets[i] > other_octets[i] else -1
+        else:
+            for at in range(octets[i]):
+                one, two = buffer[start[i] + at], other[other_start[i] + at]
+                if one != two:
+                    sign = 1 if one > two else -1
+                    break
+        out[i] = sign
+
+
+@over_batches
+def _holding(
+    buffer: Octets, start: Int64, octets: Int64,
+    other: Octets, other_start: Int64, other_octets: Int64,
+    out: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    for i in range(len(start)):
+        found = other_octets[i] == 0
+        if not found:
+            head = other[other_start[i]]
+            for first in range(start[i], start[i] + octets[i] - other_octets[i] + 1):
+                if buffer[first] != head:
+                    continue
+                found = True
+                for at in range(1, other_octets[i]):
+                    if buffer[first + at] != other[other_start[i] + at]:
+                        found = False
+                        break
+                if found:
+                    break
+        out[i] = found
+
+
+@over_batches
+def _and_octets(
+    buffer: Octets, start: Int64, other: Octets, other_start: Int64, octets: Int64, stop: Int64, out: Octets
+) -> None:
+    for i in range(len(start)):
+        to = stop[i] - octets[i]
+        for at in range(octets[i]):
+            out[to + at] = buffer[start[i] + at] & other[other_start[i] + at]

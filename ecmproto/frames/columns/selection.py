@@ -1,0 +1,542 @@
+"""Display filters as operations on whole columns; `filter.evaluation` takes a frame at a time.
+
+`selected` says which frames of a batch a filter selects, `count` how many of a capture.  Cheap tests come
+first, the others look at the frames that are still in play.  A `Scope` gives what tests ask of the frames:
+values of fields, octets of layers, which layers there are; operands are taken a portion at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.capture import open_captures
+from ecmproto.frames.capture.batch import Batch, Interface
+from ecmproto.frames.columns.column import Column, Int64, Octets, Stretches, Texts, Values
+from ecmproto.frames.columns.extraction import SHARED_FRAMES, extract
+from ecmproto.frames.columns.files import CapturePath
+from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.relations import (
+    compared,
+    has_bits,
+    is_something,
+    joined,
+    lengths,
+    matched,
+    related,
+    repeated,
+    shorter,
+    stretches_anded,
+    stretches_of,
+    within,
+)
+from ecmproto.frames.columns.walk import decoded_frame
+from ecmproto.frames.filter import Filter, compile_filter
+from ecmproto.frames.filter.evaluation import Captured, cut, fields_of
+from ecmproto.frames.filter.fields import (
+    DISPLAYED,
+    INNER,
+    And,
+    Comparison,
+    Constant,
+    FilterField,
+    Masked,
+    Match,
+    Membership,
+    Network,
+    Not,
+    Operand,
+    Or,
+    Present,
+    Range,
+    Slice,
+    Test,
+    Value,
+)
+from ecmproto.values import dataclass
+from ecmproto.wire.codec.frame import Frame
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+Mask = NDArray[np.bool_]
+
+_SPARSE = 2
+"""With fewer than one in so many frames left the others are left out of what is looked at next."""
+
+
+def selected(
+    batch: Batch,
+    filter: Filter,
+    *,
+    interfaces: Sequence[Interface] = (),
+    ethertypes: EtherTypes = DEFAULT,
+    pool: ThreadPoolExecutor | None = None,
+) -> Mask:
+    """Return for each frame of ``batch`` whether ``filter`` selects it.
+
+    ``interfaces`` are the capture's, as for `ecmproto.frames.columns.extract`; ``pool`` is a thread that
+    shares the work.
+    """
+    scope = Scope(batch, interfaces, ethertypes, pool)
+    return _in_turn(filter, scope) if DISPLAYED in filter.fields else _holds(filter.test, scope)
+
+
+def _in_turn(filter: Filter, scope: Scope) -> Mask:
+    """Return which frames a filter selects that depends on what it selected before, frame by frame.
+
+    What it asks beside that is asked of all frames at once, where both must hold.
+    """
+    tests = filter.test.tests if isinstance(filter.test, And) else (filter.test,)
+    other = [test for test in tests if all(field.name != DISPLAYED for field in fields_of(test))]
+    mask = _all(other, scope)
+    rows = np.flatnonzero(mask)
+    mask[rows] = [filter.matches(record) for record in scope.records(rows)]
+    return mask
+
+
+def count(
+    path: CapturePath, filter: Filter | str, *, ethertypes: EtherTypes = DEFAULT, threads: int = 2
+) -> int:
+    """Return how many frames of the capture at ``path`` a filter selects.
+
+    ``threads`` 1 keeps to the calling thread.  Memory does not grow with the capture.  FilterError for a text
+    that is no filter; CaptureError for a capture that cannot be read to its end.
+    """
+    wanted = compile_filter(filter) if isinstance(filter, str) else filter
+    pool = ThreadPoolExecutor(1) if threads > 1 else None
+    frames = 0
+    with pool or contextlib.nullcontext(), open_captures((path,)) as reader:
+        for batch in reader:
+            mask = selected(batch, wanted, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
+            frames += int(mask.sum())
+        if reader.problem is not None:
+            raise reader.problem
+    return frames
+
+
+def _holds(test: Test, scope: Scope) -> Mask:
+    """Return of which frames a test holds."""
+    match test:
+        case And():
+            return _all(test.tests, scope)
+        case Or():
+            return ~_all([Not(test=each) for each in test.tests], scope)
+        case Not():
+            return ~_holds(test.test, scope)
+        case Present(operand=FilterField() as field):
+            return scope.present(field)
+        case Comparison():
+            return _comparison(test, scope)
+    told = _Told(len(scope), every=not isinstance(test, Present) and test.every)
+    match test:
+        case Present():
+            ask = has_bits if isinstance(test.operand, Masked) else is_something
+            for listed in values_of(test.operand, scope):
+                told.add(listed.rows, ask(listed.values))
+        case Match():
+            for listed in searched(test.operand, scope):
+                told.add(listed.rows, matched(listed.values, test.pattern))
+        case Membership():
+            for listed in values_of(test.operand, scope):
+                told.add(listed.rows, within(listed.values, test.items))
+    return told.mask
+
+
+def _all(tests: Iterable[Test], scope: Scope) -> Mask:
+    """Return of which frames all tests hold."""
+    alive = np.ones(len(scope), np.bool_)
+    for cost, group in itertools.groupby(sorted(tests, key=_cost), key=_cost):
+        together = list(group)
+        for some in [together] if cost < _SEARCH else [[test] for test in together]:
+            rows = np.flatnonzero(alive)
+            if not len(rows):
+                return alive
+            if len(rows) * _SPARSE < len(scope):
+                alive[rows] = _each(some, scope.narrowed(rows))
+            else:
+                alive &= _each(some, scope)
+    return alive
+
+
+def _each(tests: Sequence[Test], scope: Scope) -> Mask:
+    scope.prepare(field for test in tests for field in fields_of(test))
+    mask: Mask = np.logical_and.reduce([_holds(test, scope) for test in tests])
+    return mask
+
+
+def _comparison(test: Comparison, scope: Scope) -> Mask:
+    told = _Told(len(scope), every=test.every)
+    read = searched if test.relation == "contains" else values_of
+    for left in read(test.left, scope):
+        if isinstance(test.right, Constant | Network):
+            told.add(left.rows, compared(left.values, test.relation, test.right))
+            continue
+        for right in values_of(test.right, scope):
+            for one, other in pairs(left, right, len(scope)):
+                told.add(one.rows, related(one.values, test.relation, other.values))
+    return told.mask
+
+
+class _Told:
+    """Answers for values, gathered for the frames that have them: of some value, or of ``every`` one."""
+
+    def __init__(self, frames: int, *, every: bool) -> None:
+        self._every = every
+        self._seen = np.zeros(frames, np.bool_)
+        """Frames with a value of which it holds; with ``every``, with any value."""
+        self._failed = np.zeros(frames if every else 0, np.bool_)
+
+    def add(self, rows: NDArray[np.int32], mask: Mask) -> None:
+        """Add the results for one value of each of ``rows``."""
+        if self._every:
+            self._seen[rows] = True
+            self._failed[rows[~mask]] = True
+        else:
+            self._seen[rows[mask]] = True
+
+    @property
+    def mask(self) -> Mask:
+        """Return of which frames it holds."""
+        return self._seen & ~self._failed if self._every else self._seen
+
+
+_RECORD, _FIELDS, _WALKS, _SEARCH = range(4)
+"""Costs of tests: what records say, a walk over the frames, several walks, looking at every octet."""
+
+
+def _cost(test: Test) -> int:
+    match test:
+        case And() | Or():
+            return max(map(_cost, test.tests), default=_RECORD)
+        case Not():
+            return _cost(test.test)
+        case Match() if test.operand.kind != "text":
+            return _SEARCH
+        case Comparison(relation="contains") if test.left.kind != "text":
+            return _SEARCH
+    fields = list(fields_of(test))
+    if all(field.origin == "record" for field in fields):
+        return _RECORD
+    octets = not isinstance(test, Present) or not isinstance(test.operand, FilterField)
+    if any(field.inner or (field.kind == "layer" and octets) for field in fields):
+        return _WALKS
+    return _FIELDS
+
+
+_PROTOCOLS = "frame.protocols"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameValues:
+    """Values, and the row of the frame that each is of; rows ascend."""
+
+    rows: NDArray[np.int32]
+    values: Values
+
+    def select(self, picks: Any) -> FrameValues:
+        """Return those at positions, or of a slice."""
+        values = self.values
+        picked = values[picks] if isinstance(values, np.ndarray) else values.select(picks)
+        return FrameValues(rows=self.rows[picks], values=picked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A frame by itself: `ecmproto.frames.filter.evaluation.Captured`."""
+
+    number: int
+    time_ns: int | None
+    since_first_ns: int | None
+    since_previous_ns: int | None
+    since_displayed_ns: int | None
+    octets: bytes
+    original_octets: int
+    interface_id: int
+    frame: Frame
+
+
+class Scope:
+    """The fields of a batch's frames, each computed once and kept."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        interfaces: Sequence[Interface],
+        ethertypes: EtherTypes,
+        pool: ThreadPoolExecutor | None,
+    ) -> None:
+        self._batch = batch
+        self._interfaces = interfaces
+        self._ethertypes = ethertypes
+        self._pool = pool
+        self._columns: dict[str, Column] = {}
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def narrowed(self, rows: NDArray[np.intp]) -> Scope:
+        """Return the frames at ``rows`` only."""
+        return Scope(self._batch.select(rows), self._interfaces, self._ethertypes, self._pool)
+
+    def records(self, rows: NDArray[np.intp]) -> Iterator[Captured]:
+        """Yield some frames one by one."""
+        batch = self._batch.select(rows)
+        frames = frames_of(batch, self._interfaces)
+        names = (
+            "frame.number",
+            "frame.time_epoch",
+            "frame.time_relative",
+            "frame.time_delta",
+            "frame.interface_id",
+        )
+        columns = extract(batch, names, interfaces=self._interfaces)
+        listed = (columns[name].lists() for name in names)
+        for row, (number, time_ns, since_first_ns, since_previous_ns, interface_id) in enumerate(
+            zip(*listed, strict=True)
+        ):
+            yield _Row(
+                number=number[0], time_ns=next(iter(time_ns), None), interface_id=interface_id[0],
+                since_first_ns=next(iter(since_first_ns), None),
+                since_previous_ns=next(iter(since_previous_ns), None), since_displayed_ns=None,
+                octets=batch.frame(row), original_octets=int(batch.original[row]),
+                frame=decoded_frame(frames, self._ethertypes, row),
+            )  # fmt: skip
+
+    def prepare(self, fields: Iterable[FilterField]) -> None:
+        """Find the values of ``fields``, and where a layer is, in one walk over the frames."""
+        names = {_column(field) for field in fields} - {""} - self._columns.keys()
+        if names:
+            self._columns |= extract(
+                self._batch,
+                sorted(names),
+                interfaces=self._interfaces,
+                ethertypes=self._ethertypes,
+                pool=self._pool,
+            )
+
+    def present(self, field: FilterField) -> NDArray[np.bool_]:
+        """Return for each frame whether it has a field or layer."""
+        if field.kind != "layer":
+            return self._column(field).present
+        if field.origin == "record":
+            return np.ones(len(self), np.bool_)
+        paths = self._column(field)
+        if field.origin == "frame":
+            return paths.present
+        assert isinstance(paths.values, Texts)
+        names = {cls.prefix for cls in field.formats}
+        has = np.array([not names.isdisjoint(word.split(":")) for word in paths.values.words], np.bool_)
+        mask = np.zeros(len(self), np.bool_)
+        mask[paths.rows] = has[paths.values.codes]
+        return mask
+
+    def values(self, field: FilterField) -> FrameValues:
+        """Return the values of a field; of a layer, its own octets."""
+        if field.kind == "layer":
+            return self._whole() if field.origin == "record" else self._layers(field, to_end=False)
+        column = self._column(field)
+        return FrameValues(rows=column.rows, values=column.values)
+
+    def octets_from(self, field: FilterField) -> FrameValues:
+        """Return the octets from the first of a layer to the end of the frame's last layer."""
+        return self._whole() if field.origin == "record" else self._layers(field, to_end=True)
+
+    def _column(self, field: FilterField) -> Column:
+        self.prepare([field])
+        return self._columns[_column(field)]
+
+    def _whole(self) -> FrameValues:
+        batch = self._batch
+        return FrameValues(
+            rows=np.arange(len(batch), dtype=np.int32),
+            values=Stretches(buffer=batch.buffer, start=batch.offset, octets=batch.captured),
+        )
+
+    def _layers(self, field: FilterField, *, to_end: bool) -> FrameValues:
+        frame_of, found = self._found(field)
+        if frame_of is not None and field.origin == "frame":
+            start = found.frames.offset
+            shown = Stretches(buffer=found.frames.buffer, start=start, octets=found.ends.tail - start)
+            return FrameValues(rows=frame_of, values=shown)
+        entries = [found.entries[cls] for cls in field.formats if cls in found.entries]
+        none = np.empty(0, np.int64)
+        inside = np.concatenate([none, *(each.row for each in entries)]).astype(np.int32)
+        start = np.concatenate([none, *(each.start for each in entries)])
+        own = np.concatenate([none, *(each.octets for each in entries)])
+        octets = found.ends.tail[inside] - start if to_end else own
+        rows = inside if frame_of is None else frame_of[inside]
+        ascending = np.argsort(rows, kind="stable")
+        values = Stretches(buffer=found.frames.buffer, start=start, octets=octets)
+        return FrameValues(rows=rows, values=values).select(ascending)
+
+    def _found(self, field: FilterField) -> tuple[NDArray[np.int32] | None, LayersFound]:
+        """Return the layers of a field, of frames or of those that they show: which are shown by which."""
+        pool = self._pool if len(self) >= SHARED_FRAMES else None
+        outer = SHOWN_AS if field.inner else field.formats
+        found = find_layers(frames_of(self._batch, self._interfaces), outer, self._ethertypes, pool)
+        if not field.inner:
+            return None, found
+        rows, frames = sampled_frames(found)
+        return rows, find_layers(frames, field.formats, self._ethertypes, pool)
+
+
+def _column(field: FilterField) -> str:
+    """Return the name of the column that shows a field, or that a layer is there; none where all have it."""
+    if field.kind != "layer":
+        return field.name
+    if field.origin == "record":
+        return ""
+    return f"{INNER}.{_PROTOCOLS}" if field.inner else _PROTOCOLS
+
+
+AT_ONCE = 1 << 21
+"""Pairs of values, or octets, that are made at once."""
+
+
+def values_of(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
+    """Yield the values of an operand; those of one frame may be spread over several yields."""
+    match operand:
+        case FilterField():
+            yield scope.values(operand)
+        case Slice():
+            for listed in values_of(operand.of, scope):
+                yield from _sliced(listed, operand.ranges)
+        case Masked():
+            for listed in values_of(operand.of, scope):
+                yield from _masked(listed, operand.mask, scope)
+
+
+def searched(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
+    """Yield the octets that ``contains`` and ``matches`` search: of a layer, all that follows too."""
+    if isinstance(operand, FilterField) and operand.kind == "layer":
+        return iter([scope.octets_from(operand)])
+    return values_of(operand, scope)
+
+
+def pairs(left: FrameValues, right: FrameValues, frames: int) -> Iterator[tuple[FrameValues, FrameValues]]:
+    """Yield each value on the left beside each on the right of the same frame."""
+    if _one_each(left.rows, right.rows):
+        yield left, right
+        return
+    counts = np.bincount(right.rows, minlength=frames)
+    firsts = np.cumsum(counts) - counts
+    partners = counts[left.rows]
+    for part in portions(partners):
+        many = partners[part]
+        ends = np.cumsum(many)
+        first = np.repeat(firsts[left.rows[part]] - (ends - many), many)
+        lefts = np.repeat(np.arange(part.start, part.stop), many)
+        yield left.select(lefts), right.select(first + np.arange(len(first)))
+
+
+def _one_each(left: NDArray[np.int32], right: NDArray[np.int32]) -> bool:
+    """Whether every frame has as many values on either side: one or none."""
+    return len(left) == len(right) and bool((left == right).all() and (left[1:] > left[:-1]).all())
+
+
+def portions(sizes: Int64) -> Iterator[slice]:
+    """Yield runs of what has ``sizes``, each of at most `AT_ONCE` together or of a single one."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + AT_ONCE, "right")))
+        yield slice(start, stop)
+        start = stop
+
+
+def _sliced(listed: FrameValues, ranges: Sequence[Range]) -> Iterator[FrameValues]:
+    values = listed.values
+    if isinstance(values, Texts):
+        words = tuple(cut(word, ranges) for word in values.words)
+        yield FrameValues(rows=listed.rows, values=Texts(codes=values.codes, words=words))
+    elif isinstance(values, Stretches):
+        yield from _cut(listed.rows, [_part(values, each) for each in ranges])
+    else:
+        if values.ndim == 1:  # a number of 64 bits, as it stands in the frame
+            values = values.astype(">u8").view(np.uint8).reshape(-1, 8)
+        columns = cut(tuple(range(values.shape[1])), ranges)
+        yield FrameValues(rows=listed.rows, values=values[:, np.array(columns, np.intp)])
+
+
+def _part(values: Stretches, part: Range) -> Stretches:
+    """Return the part of each in a range: `ecmproto.frames.filter.evaluation.cut` for stretches."""
+    size = values.octets
+    start = size + part.start if part.start < 0 else np.full_like(size, part.start)
+    if part.length is not None:
+        stop = start + part.length
+    elif part.stop is not None:
+        stop = (size + part.stop if part.stop < 0 else np.full_like(size, part.stop)) + 1
+    else:
+        stop = size
+    there = (start >= 0) & (start < stop) & (stop <= size)
+    start = np.where(there, start, 0)
+    return Stretches(
+        buffer=values.buffer, start=values.start + start, octets=np.where(there, stop - start, 0)
+    )
+
+
+def _cut(rows: NDArray[np.int32], parts: Sequence[Stretches]) -> Iterator[FrameValues]:
+    if len(parts) == 1:
+        yield FrameValues(rows=rows, values=parts[0])
+        return
+    for portion in portions(lengths(parts)):
+        yield FrameValues(rows=rows[portion], values=joined([part.select(portion) for part in parts]))
+
+
+def _masked(listed: FrameValues, mask: Constant | FilterField | Slice, scope: Scope) -> Iterator[FrameValues]:
+    if isinstance(mask, Constant):
+        yield from _bitwise_and(listed, _constant(mask.value, listed))
+        return
+    for right in values_of(mask, scope):
+        for one, other in pairs(listed, right, len(scope)):
+            yield from _bitwise_and(one, other.values)
+
+
+def _constant(value: Value, listed: FrameValues) -> Values:
+    """Return ``value`` once for each of the values."""
+    if isinstance(value, bytes):
+        if isinstance(listed.values, np.ndarray):
+            return np.broadcast_to(np.frombuffer(value, np.uint8), (len(listed.rows), len(value)))
+        return repeated(value, len(listed.rows))
+    assert isinstance(value, int)
+    return np.broadcast_to(np.array(value, np.int64 if value < 0 else np.uint64), len(listed.rows))
+
+
+def _bitwise_and(left: FrameValues, right: Values) -> Iterator[FrameValues]:
+    """Yield the bitwise AND of values and those beside them."""
+    values = left.values
+    assert not isinstance(values, Texts)
+    assert not isinstance(right, Texts)
+    if isinstance(values, np.ndarray) and isinstance(right, np.ndarray):
+        common = integers_anded(values, right) if values.ndim == 1 else _rows_anded(values, right)
+        yield FrameValues(rows=left.rows, values=common)
+        return
+    one, other = stretches_of(values), stretches_of(right)
+    for part in portions(shorter(one, other)):
+        yield FrameValues(rows=left.rows[part], values=stretches_anded(one.select(part), other.select(part)))
+
+
+def _rows_anded(left: Octets, right: Octets) -> Octets:
+    width = min(left.shape[1], right.shape[1])
+    common: Octets = left[:, :width] & right[:, :width]
+    return common
+
+
+def integers_anded(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return ``left & right`` as of Python's numbers, which have a sign and no end of bits."""
+    if left.dtype.kind == right.dtype.kind:
+        return left & right
+    # one of them has no negative numbers, and so has the result
+    return _unsigned(left) & _unsigned(right)
+
+
+def _unsigned(numbers: NDArray[np.integer]) -> NDArray[np.uint64]:
+    return (
+        numbers.astype(np.int64).view(np.uint64) if numbers.dtype.kind == "i" else numbers.astype(np.uint64)
+    )

@@ -1,0 +1,525 @@
+"""Pieces as tables of numbers, which the kernel follows: the programs of all paths seen so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.headers import fixed, signed
+from ecmproto.frames.columns.octets import copy, load_number
+from ecmproto.frames.columns.text.digits import (
+    binary,
+    decimal,
+    dotted,
+    grouped,
+    hex_number,
+    hex_octets,
+    moment,
+    natural,
+    seconds,
+    separated_octets,
+    significant,
+)
+from ecmproto.frames.columns.text.pieces import (
+    Binary,
+    Bits,
+    Cell,
+    Decimal,
+    Dotted,
+    Grouped,
+    Hex,
+    HexNumber,
+    Mark,
+    Moment,
+    Number,
+    OfFrame,
+    OfLayer,
+    Padded,
+    Piece,
+    Pieces,
+    Power,
+    RecordNumber,
+    Seconds,
+    Significant,
+    Size,
+    Stretch,
+    Sum,
+    When,
+    Widest,
+    Word,
+)
+from ecmproto.kernels.kernel import inlined, over_batches
+
+Int64 = NDArray[np.int64]
+
+DECIMAL, HEX_NUMBER, SECONDS, SIGNIFICANT, MOMENT, BINARY, UNLESS = range(7)
+NATURAL, NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE, ERROR = range(7, 19)
+WIDTH, WIDEN, PAD = range(19, 22)
+"""Operations; those up to UNLESS take a number, NATURAL a decimal that is a layer's as it stands there.
+
+A row of ``operations`` is one of them, where the literal that it writes first starts and its octets, and what
+else it takes.
+"""
+OF_RECORD, OF_LAYER, OF_SIZE, OF_SUM, OF_POWER = range(5)
+"""Where a number comes from; a row of ``numbers`` is one of them and where it stands there.
+
+In a layer: a boundary, octets from there, how many bits of eight octets are behind it, a mask, the sign bit.
+"""
+
+KEY_NUMBERS = 8
+"""Of how many numbers what a word says may depend."""
+_PART_OCTETS = 6
+_MOST_OCTETS = 7
+_MOST_DIGITS = 20
+_MOMENT_OCTETS = 29
+_WORD_BITS = 64
+_COLUMNS = 8
+_LITERAL_SPARE = 64
+"""Kernels read so far behind a literal."""
+
+
+class Programs(NamedTuple):
+    """The programs as arrays."""
+
+    bounds: Int64
+    """Where each program's operations start; then where the last ends."""
+    operations: Int64
+    numbers: Int64
+    literals: NDArray[np.uint8]
+    word_bounds: Int64
+    """Where the words of each program start among ``words``."""
+    words: Int64
+    """A row a word: its function's number, how many numbers it depends on, and which."""
+    room: Int64
+    """A row a program: octets at most of what is bounded; how many stretches, whose room is a multiple of
+    their octets; how many words."""
+
+
+class UnsaidError(Exception):
+    """A text that no program can write."""
+
+
+class Assembler:
+    """Makes programs of pieces; a program's number is its place."""
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[..., str]] = []
+        self.argument_octets: list[tuple[int, ...]] = []
+        """For each function the octets of its values, 0 for a number."""
+        self._function_of: dict[tuple[Callable[..., str], tuple[int, ...]], int] = {}
+        self._operations: list[tuple[int, ...]] = []
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._literals = bytearray()
+        self._literal_at: dict[bytes, int] = {}
+        self._words: list[tuple[int, ...]] = []
+        self._bounds, self._word_bounds = [0], [0]
+        self._pending = b""
+        self._room: list[tuple[int, int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._room)
+
+    @property
+    def record_numbers(self) -> set[int]:
+        """Which numbers of records the programs ask for: rows of `RecordNumber`."""
+        return {row[1] for row in self._numbers if row[0] == OF_RECORD} | {_CAPTURED, _ERROR}
+
+    def add(self, pieces: Pieces) -> int:
+        """Add a program and return its number; UnsaidError, and none, for pieces that only Python writes."""
+        self._bounded = self._stretches = self._errors = self._most = 0
+        try:
+            self._block(pieces)
+        except UnsaidError:
+            self._pending = b""
+            del self._operations[self._bounds[-1] :], self._words[self._word_bounds[-1] :]
+            raise
+        words = len(self._words) - self._word_bounds[-1]
+        self._room.append((self._bounded, self._stretches, words + self._errors))
+        self._bounds.append(len(self._operations))
+        self._word_bounds.append(len(self._words))
+        return len(self._room) - 1
+
+    def programs(self) -> Programs:
+        """Return all of them."""
+        return Programs(
+            bounds=_table(self._bounds),
+            operations=_table(self._operations, _COLUMNS),
+            numbers=_table(list(self._numbers), 6),
+            literals=fixed(np.frombuffer(bytes(self._literals) + bytes(_LITERAL_SPARE), np.uint8)),
+            word_bounds=_table(self._word_bounds),
+            words=_table(self._words, 2 + KEY_NUMBERS),
+            room=_table(self._room, 3),
+        )
+
+    def _block(self, pieces: Pieces) -> None:
+        """Add pieces from where an operation starts to where one ends."""
+        for piece in pieces:
+            self._piece(piece)
+        if self._pending:
+            self._add(NOTHING)
+
+    def _piece(self, piece: Piece) -> None:
+        match piece:
+            case str():
+                self._pending += piece.encode("utf-8", errors="replace")
+            case Decimal(Bits(signed=False) as bits, width=0, plus=False, times=1):
+                _, boundary, at, shift, mask, _ = _row_of(bits)
+                self._add(NATURAL, boundary, at, shift, mask, room=_MOST_DIGITS)
+            case Decimal():
+                number = self._number(piece.number)
+                room = max(_MOST_DIGITS, piece.width)
+                self._add(DECIMAL, number, piece.width, int(piece.plus), piece.times, room=room)
+            case HexNumber():
+                self._add(HEX_NUMBER, self._number(piece.number), piece.digits, room=piece.digits)
+            case Hex():
+                separator = ord(piece.separator) if piece.separator else 0
+                octets_there = piece.stretch.octets
+                room = 0 if octets_there is None else 3 * octets_there
+                self._stretches += octets_there is None
+                self._add(HEX, *_ends(piece.stretch), separator, room=room)
+            case Dotted():
+                self._add(DOTTED, *_ends(piece.stretch)[:2], room=15)
+            case Grouped():
+                self._add(GROUPED, *_ends(piece.stretch)[:2], room=45)
+            case Significant():
+                self._add(SIGNIFICANT, self._number(piece.number), piece.exponent, 0, piece.times, room=5)
+            case Seconds():
+                room = max(_MOST_DIGITS + 2, piece.width)
+                self._add(SECONDS, self._number(piece.number), piece.width, room=room)
+            case Moment():
+                self._add(MOMENT, self._number(piece.number), room=_MOMENT_OCTETS)
+            case Binary():
+                room = piece.bits + piece.bits // 4 + 1
+                self._add(BINARY, self._number(piece.number), piece.bits, piece.offset, room=room)
+            case Word():
+                self._word(piece)
+            case When():
+                self._when(piece)
+            case OfFrame():
+                if piece.in_batches is None:
+                    raise UnsaidError
+                self._pending += piece.in_batches.encode()
+            case Cell():
+                self._add(CELL)
+                for inner in piece.pieces:
+                    self._piece(inner)
+                if piece.quoted:
+                    self._add(QUOTE, int(piece.lone), room=2)
+            case Widest():
+                self._most = piece.most
+                self._add(WIDTH, piece.least)
+                for text in piece.texts:
+                    self._add(CELL)
+                    self._block(text)
+                    self._add(WIDEN, piece.most)
+            case Padded():
+                self._add(CELL)
+                self._block(piece.pieces)
+                self._add(PAD, room=self._most)
+            case Mark.COMMA:
+                self._add(COMMA, room=1)
+            case Mark.STRIP:
+                self._add(STRIP)
+            case Mark.ERROR:
+                self._add(ERROR)
+                self._errors += 1
+
+    def _add(self, kind: int, *arguments: int, room: int = 0) -> None:
+        octets, self._pending = self._pending, b""
+        at = self._literal_at.get(octets)
+        if at is None:
+            at = self._literal_at[octets] = len(self._literals)
+            self._literals += octets
+        row = (kind, at, len(octets), *arguments)
+        self._operations.append(row + (0,) * (_COLUMNS - len(row)))
+        self._bounded += room + len(octets)
+
+    def _when(self, piece: When) -> None:
+        number = self._number(piece.number)
+        self._add(UNLESS, number, piece.low, piece.high)
+        branch = len(self._operations)
+        self._block(piece.then)
+        if piece.otherwise:
+            self._add(JUMP)
+        self._lead(branch, 3)
+        if piece.otherwise:
+            jump = len(self._operations)
+            self._block(piece.otherwise)
+            self._lead(jump, 0)
+
+    def _lead(self, behind: int, argument: int) -> None:
+        """Make the operation before ``behind`` jump from there to the next operation."""
+        row = list(self._operations[behind - 1])
+        row[3 + argument] = len(self._operations) - behind
+        self._operations[behind - 1] = tuple(row)
+
+    def _word(self, piece: Word) -> None:
+        numbers: list[int] = []
+        sizes: list[int] = []
+        for value in piece.values:
+            if isinstance(value, Stretch):
+                numbers += self._parts(value)
+                sizes.append(value.octets or 0)
+            else:
+                numbers.append(self._number(value))
+                sizes.append(0)
+        if len(numbers) > KEY_NUMBERS:
+            raise ValueError(f"a word depends on {KEY_NUMBERS} numbers at most, not on {len(numbers)}")
+        key = piece.function, tuple(sizes)
+        function = self._function_of.setdefault(key, len(self.functions))
+        if function == len(self.functions):
+            self.functions.append(piece.function)
+            self.argument_octets.append(tuple(sizes))
+        row = (function, len(numbers), *numbers)
+        self._add(WORD, len(self._words) - self._word_bounds[-1])
+        self._words.append(row + (0,) * (2 + KEY_NUMBERS - len(row)))
+
+    def _parts(self, stretch: Stretch) -> list[int]:
+        """Return the numbers that octets of a fixed size are, a few octets each."""
+        octets = stretch.octets
+        if not octets:
+            raise ValueError("a word depends on stretches of a fixed size only")
+        return [
+            self._number(Bits(stretch.begin, stretch.begin_at + at, size, 0, 8 * size))
+            for at, size in parts_of(octets)
+        ]
+
+    def _number(self, number: Number) -> int:
+        match number:
+            case RecordNumber():
+                row: tuple[int, ...] = (OF_RECORD, int(number), 0, 0, 0, 0)
+            case Bits():
+                row = _row_of(number)
+            case Size():
+                row = (OF_SIZE, *_ends(number.stretch), 0)
+            case OfLayer() | Sum(first=Sum()):
+                raise UnsaidError
+            case Sum():
+                first = self._number(number.first)
+                # 0 times itself where there is no second one
+                second, times = (
+                    (first, 0) if number.second is None else (self._number(number.second), number.times)
+                )
+                row = (OF_SUM, first, second, times, number.more, 0)
+            case Power():
+                row = (
+                    OF_POWER,
+                    self._number(number.first),
+                    self._number(number.exponent),
+                    number.times,
+                    0,
+                    0,
+                )
+        return self._numbers.setdefault(row, len(self._numbers))
+
+
+def parts_of(octets: int) -> list[tuple[int, int]]:
+    """Return how octets are taken as numbers: where each part starts, and its octets."""
+    return [(at, min(_PART_OCTETS, octets - at)) for at in range(0, octets, _PART_OCTETS)]
+
+
+def _row_of(bits: Bits) -> tuple[int, int, int, int, int, int]:
+    """Return the row of a number in a layer."""
+    if bits.octets > _MOST_OCTETS:
+        raise UnsaidError
+    shift = _WORD_BITS - 8 * bits.octets + bits.shift
+    sign = 1 << (bits.bits - 1) if bits.signed else 0
+    return OF_LAYER, bits.boundary, bits.at, shift, (1 << bits.bits) - 1, sign
+
+
+def _ends(stretch: Stretch | OfLayer) -> tuple[int, int, int, int]:
+    if isinstance(stretch, OfLayer):
+        raise UnsaidError
+    return stretch.begin, stretch.begin_at, stretch.end, stretch.end_at
+
+
+def _table(rows: Sequence[Any], columns: int = 0) -> Int64:
+    table = np.array(rows, np.int64)
+    return fixed(table.reshape(-1, columns) if columns else table)
+
+
+Octets = NDArray[np.uint8]
+Int32 = NDArray[np.int32]
+
+SPARE_OCTETS = 64
+"""Kernels write so many octets beyond a text at most, and read so many beyond a word."""
+_SPACE, _COMMA, _QUOTE = 32, 44, 34
+_CAPTURED, _ERROR = 5, 10  # the rows of RecordNumber.CAPTURED and of RecordNumber.ERROR
+_HEX_OCTETS = 3
+"""The most octets of text that one octet becomes."""
+
+
+@inlined
+def _term_at(
+    which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, boundaries: Int64, base: int
+) -> int:
+    """Return a number that is not computed from others, of a frame whose boundaries start at ``base``."""
+    here = np.uint64(which)
+    kind = numbers[here, 0]
+    first, second, third = numbers[here, 1], numbers[here, 2], numbers[here, 3]
+    if kind == OF_LAYER:
+        number = load_number(buffer, boundaries[np.uint64(base + first)] + second, third) & numbers[here, 4]
+        # a sign bit counts for less than nothing
+        return int(number - 2 * (number & numbers[here, 5]))
+    if kind == OF_RECORD:
+        return int(record[first, row])
+    return int(
+        boundaries[np.uint64(base + third)] + numbers[here, 4] - boundaries[np.uint64(base + first)] - second
+    )
+
+
+@inlined
+def number_at(
+    which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, boundaries: Int64, base: int
+) -> int:
+    """Return a number of a frame whose boundaries start at ``base``."""
+    kind = numbers[which, 0]
+    if kind < OF_SUM:
+        return _term_at(which, numbers, record, row, buffer, boundaries, base)
+    first = _term_at(numbers[which, 1], numbers, record, row, buffer, boundaries, base)
+    second = _term_at(numbers[which, 2], numbers, record, row, buffer, boundaries, base)
+    if kind == OF_POWER:
+        return int((first << second) * numbers[which, 3])
+    return int(first + numbers[which, 3] * second + numbers[which, 4])
+
+
+@inlined
+def _quote(out: Octets, cell: int, at: int, lone: bool) -> int:
+    """Put the text from ``cell`` on in quotation marks if it has a comma, or is ``lone`` and empty."""
+    wanted = lone and at == cell
+    for place in range(cell, at):
+        wanted = wanted or signed(out[place]) == _COMMA
+    if not wanted:
+        return at
+    for behind in range(at, cell, -1):
+        out[behind] = out[behind - 1]
+    out[cell] = _QUOTE
+    out[at + 1] = _QUOTE
+    return at + 2
+
+
+@over_batches
+def render(
+    begin: int,
+    end: int,
+    program: Int32,
+    bounds: Int64,
+    operations: Int64,
+    numbers: Int64,
+    literals: Octets,
+    room: Int64,
+    codes: Int32,
+    words: Octets,
+    word_bounds: Int64,
+    longest: int,
+    record: Int64,
+    buffer: Octets,
+    boundaries: Int64,
+    boundaries_at: Int64,
+    singles: Octets,
+    single_bounds: Int64,
+    out: Octets,
+    used: Int64,
+) -> int:
+    """Write the text of rows ``begin`` to ``end`` and return the first for which there was no room.
+
+    Row i follows the program ``program[i]``; −1 − k is the text k of ``singles``, where those of errors
+    are too.  ``used`` is given the octets written, then those that the row without room needs.  ``codes`` has
+    a row for each of these rows; no word and no error has more octets than ``longest``.
+    """
+    at = 0
+    for row in range(begin, end):
+        which = signed(program[row])
+        if which < 0:
+            start = single_bounds[-1 - which]
+            octets = single_bounds[-which] - start
+            if at + octets + SPARE_OCTETS > len(out):
+                used[0], used[1] = at, octets + SPARE_OCTETS
+                return row
+            at = copy(out, at, singles, start, octets)
+            continue
+        needed = room[which, 0] + _HEX_OCTETS * room[which, 1] * record[_CAPTURED, row]
+        needed += room[which, 2] * longest + SPARE_OCTETS
+        if at + needed > len(out):
+            used[0], used[1] = at, needed
+            return row
+        base = boundaries_at[row]
+        line = cell = at
+        wide = 0
+        step = bounds[which]
+        stop = bounds[which + 1]
+        while step < stop:
+            # an index that cannot be negative is not looked at for that
+            here = np.uint64(step)
+            kind = operations[here, 0]
+            at = copy(out, at, literals, operations[here, 1], operations[here, 2])
+            first, second = operations[here, 3], operations[here, 4]
+            third, fourth = operations[here, 5], operations[here, 6]
+            step += 1
+            if kind == NATURAL:
+                place = boundaries[np.uint64(base + first)] + second
+                at = natural(out, at, load_number(buffer, place, third) & fourth)
+            elif kind <= UNLESS:
+                number = number_at(first, numbers, record, row, buffer, boundaries, base)
+                if kind == DECIMAL:
+                    at = decimal(out, at, number * fourth, second, third != 0)
+                elif kind == HEX_NUMBER:
+                    at = hex_number(out, at, number, second)
+                elif kind == SECONDS:
+                    at = seconds(out, at, number, second)
+                elif kind == SIGNIFICANT:
+                    at = significant(out, at, number * fourth, second)
+                elif kind == MOMENT:
+                    at = moment(out, at, number)
+                elif kind == BINARY:
+                    at = binary(out, at, number, second, third)
+                elif number < second or number > third:
+                    step += fourth
+            elif kind == NOTHING:
+                continue
+            elif kind == HEX:
+                start = boundaries[np.uint64(base + first)] + second
+                behind = boundaries[np.uint64(base + third)] + fourth
+                separator = operations[here, 7]
+                if separator == 0:
+                    at = hex_octets(out, at, buffer, start, behind)
+                else:
+                    at = separated_octets(out, at, buffer, start, behind, separator)
+            elif kind == DOTTED:
+                at = dotted(out, at, buffer, boundaries[np.uint64(base + first)] + second)
+            elif kind == GROUPED:
+                at = grouped(out, at, buffer, boundaries[np.uint64(base + first)] + second)
+            elif kind == WORD:
+                code = signed(codes[row - begin, first])
+                start = word_bounds[code]
+                at = copy(out, at, words, start, word_bounds[code + 1] - start)
+            elif kind == JUMP:
+                step += first
+            elif kind == STRIP:
+                while at > line and signed(out[at - 1]) == _SPACE:
+                    at -= 1
+            elif kind == CELL:
+                cell = at
+            elif kind == COMMA:
+                if at > cell:
+                    out[at] = _COMMA
+                    at += 1
+            elif kind == QUOTE:
+                at = _quote(out, cell, at, first != 0)
+            elif kind == ERROR:
+                start = single_bounds[record[_ERROR, row] - 1]
+                at = copy(out, at, singles, start, single_bounds[record[_ERROR, row]] - start)
+            elif kind == WIDTH:
+                wide = first
+            elif kind == WIDEN:
+                wide = max(wide, min(at - cell, first))
+                at = cell
+            elif kind == PAD:
+                while at < cell + wide:
+                    out[at] = _SPACE
+                    at += 1
+    used[0], used[1] = at, 0
+    return end

@@ -1,0 +1,184 @@
+"""Words that Python functions make of values, computed once for each combination of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.headers import signed
+from ecmproto.frames.columns.text.program import KEY_NUMBERS, SPARE_OCTETS, Programs, number_at, parts_of
+from ecmproto.kernels.kernel import inlined, over_batches
+
+Octets = NDArray[np.uint8]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+_MOST_WORDS = 1 << 17
+"""From so many words on all are forgotten, so that memory does not grow with the capture."""
+_KEY = 1 + KEY_NUMBERS
+_THIRTY_BITS = (1 << 30) - 1
+_MULTIPLIER = 0x9E3779B1
+
+
+@inlined
+def _slot(key: Int64, at: int, mask: int) -> int:
+    mixed = 0
+    for part in range(_KEY):
+        number = key[at, part]
+        folded = (number ^ (number >> 30)) & _THIRTY_BITS
+        mixed = ((mixed ^ folded) * _MULTIPLIER) & _THIRTY_BITS
+        mixed ^= mixed >> 15
+    return mixed & mask
+
+
+@inlined
+def _same(keys: Int64, one: int, other: int) -> bool:
+    for part in range(_KEY):  # noqa: SIM110  # kernels have no generators
+        if keys[one, part] != keys[other, part]:
+            return False
+    return True
+
+
+@over_batches
+def look_up(
+    begin: int,
+    end: int,
+    program: Int32,
+    bounds: Int64,
+    words: Int64,
+    numbers: Int64,
+    record: Int64,
+    buffer: Octets,
+    boundaries: Int64,
+    boundaries_at: Int64,
+    keys: Int64,
+    slots: Int32,
+    known: int,
+    codes: Int32,
+) -> int:
+    """Find the word of each row's word pieces; returns how many are known then, new ones last in ``keys``.
+
+    There must be room for as many as there are pieces.
+    """
+    mask = len(slots) - 1
+    for row in range(begin, end):
+        which = signed(program[row])
+        if which < 0:
+            continue
+        base = boundaries_at[row]
+        for word in range(bounds[which], bounds[which + 1]):
+            # the key stands where it goes if it is new
+            keys[known, 0] = words[word, 0]
+            count = words[word, 1]
+            for part in range(count):
+                number = number_at(words[word, 2 + part], numbers, record, row, buffer, boundaries, base)
+                keys[known, 1 + part] = number
+            for part in range(count, KEY_NUMBERS):
+                keys[known, 1 + part] = 0
+            slot = _slot(keys, known, mask)
+            while slots[slot] != 0 and not _same(keys, signed(slots[slot]) - 1, known):
+                slot = (slot + 1) & mask
+            if slots[slot] == 0:
+                known += 1
+                slots[slot] = known
+            codes[row - begin, word - bounds[which]] = slots[slot] - 1
+    return known
+
+
+@over_batches
+def _enter(keys: Int64, known: int, slots: Int32) -> None:
+    mask = len(slots) - 1
+    for entry in range(known):
+        slot = _slot(keys, entry, mask)
+        while slots[slot] != 0:
+            slot = (slot + 1) & mask
+        slots[slot] = entry + 1
+
+
+class Vocabulary:
+    """The words known, and the octets of each."""
+
+    def __init__(self) -> None:
+        self.octets = np.empty(1 << 12, np.uint8)
+        self.longest = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._known = 0
+        self._keys = np.empty((1 << 8, _KEY), np.int64)
+        self._slots = np.zeros(1 << 10, np.int32)
+        self._bounds = np.zeros((1 << 8) + 1, np.int64)
+
+    @property
+    def bounds(self) -> Int64:
+        """Where each word starts in ``octets``, then where the last ends."""
+        return self._bounds
+
+    def codes(
+        self,
+        begin: int,
+        end: int,
+        program: Int32,
+        programs: Programs,
+        functions: Sequence[Callable[..., str]],
+        argument_octets: Sequence[tuple[int, ...]],
+        record: Int64,
+        buffer: Octets,
+        boundaries: Int64,
+        boundaries_at: Int64,
+    ) -> Int32:
+        """Return for rows ``begin`` to ``end`` the places of their words, a column a word piece."""
+        most = int(np.diff(programs.word_bounds).max(initial=0))
+        codes = np.empty((end - begin, most), np.int32)
+        if not most:
+            return codes
+        if self._known > _MOST_WORDS:
+            self._forget()
+        self._make_room((end - begin) * most)
+        before = self._known
+        self._known = look_up(
+            begin, end, program, programs.word_bounds, programs.words, programs.numbers, record, buffer,
+            boundaries, boundaries_at, self._keys, self._slots, before, codes,
+        )  # fmt: skip
+        for entry in range(before, self._known):
+            function, *numbers = self._keys[entry].tolist()
+            word = functions[function](*_values(argument_octets[function], numbers))
+            self._append(entry, word.encode("utf-8", errors="replace"))
+        return codes
+
+    def _make_room(self, more: int) -> None:
+        room = self._known + more + 1
+        if room <= len(self._keys):
+            return
+        room = 1 << room.bit_length()
+        keys, bounds = np.empty((room, _KEY), np.int64), np.zeros(room + 1, np.int64)
+        keys[: self._known] = self._keys[: self._known]
+        bounds[: self._known + 1] = self._bounds[: self._known + 1]
+        self._keys, self._bounds = keys, bounds
+        self._slots = np.zeros(2 * room, np.int32)
+        _enter(self._keys, self._known, self._slots)
+
+    def _append(self, entry: int, word: bytes) -> None:
+        start = int(self._bounds[entry])
+        stop = start + len(word)
+        if stop + SPARE_OCTETS > len(self.octets):
+            longer = np.empty(2 * (stop + SPARE_OCTETS), np.uint8)
+            longer[:start] = self.octets[:start]
+            self.octets = longer
+        self.octets[start:stop] = np.frombuffer(word, np.uint8)
+        self._bounds[entry + 1] = stop
+        self.longest = max(self.longest, len(word))
+
+
+def _values(sizes: tuple[int, ...], numbers: list[int]) -> list[int | bytes]:
+    """Return a function's arguments: numbers as they are, octets put together of theirs."""
+    values: list[int | bytes] = []
+    left = iter(numbers)
+    for octets in sizes:
+        if octets:
+            values.append(b"".join(next(left).to_bytes(size, "big") for _, size in parts_of(octets)))
+        else:
+            values.append(next(left))
+    return values

@@ -1,0 +1,822 @@
+"""The walk over a frame, which finds its layers, their positions and its first error.
+
+It is `codec.frame` over tables, for a frame at a time; the layers found are traced in the layout
+that the frame is about to get (`columns.layout_cache`).  `assign` gives each frame of a batch its
+layout: that of one before it, or a new one from a walk.  A `BatchPart` is a range of a batch's frames with
+their layouts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.headers import signed, two_octets
+from ecmproto.frames.columns.layout_cache import (
+    BEHIND,
+    FCS_AT,
+    FIRST_LAYER,
+    FRAMES,
+    LAST,
+    LAYERS,
+    LEAST_OCTETS,
+    NO_LAYOUT,
+    NO_LENGTH,
+    NODE,
+    NOWHERE,
+    TAIL,
+    ZEROS,
+    LayoutCache,
+    WalkResult,
+    all_zero,
+    find_layout,
+    has_layout,
+    hashed,
+    learn,
+    new_cache,
+    trace,
+    variant,
+    with_more_room,
+)
+from ecmproto.frames.columns.octets import CACHE_LINE, prefetch
+from ecmproto.frames.columns.parse_tables import (
+    ANNOUNCED,
+    ARP_TYPES,
+    CHOSEN,
+    CN_TLV,
+    CONDITIONS,
+    COOKED,
+    COUNTED_TAIL,
+    DATA,
+    DATA_NUMBER,
+    EXTENSION,
+    FRAGMENT,
+    IPV4,
+    IPV6,
+    LLDP,
+    MOST_MOVING,
+    MOVING_FIELDS,
+    MOVING_TAIL,
+    NO_CHAIN,
+    NO_DOUBT,
+    NO_TAIL,
+    NOTHING,
+    NUMBER_OF,
+    OPCODE,
+    PORT,
+    REST_TAIL,
+    ROUTED,
+    SNAP_NUMBER,
+    SNAPPED,
+    STRANGE,
+    TLVS,
+    UNKNOWN,
+    ParseTables,
+    parse_tables,
+)
+from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.wire.codec.frame import MIN_OCTETS, Frame, decode_lax
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import SNAP, SNAP_START
+from ecmproto.wire.formats.ethertypes import MAX_LENGTH, EtherTypes
+from ecmproto.wire.formats.experimental import CPID_AT, CPID_OCTETS, UNKNOWN_LENGTH
+from ecmproto.wire.formats.ip import NO_NEXT_HEADER
+from ecmproto.wire.formats.lldp import CN_SUBTYPE, END, OUI_8021, TLV, CongestionNotificationTLV
+from ecmproto.wire.formats.registry import FORMATS
+
+Octets = NDArray[np.uint8]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+NO_LAYER, SLOW = -1, -2
+NO_NODE = -1
+NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
+"""Errors of a frame; CONDITION and what follows it are those of the format in order."""
+
+_TLV, _CN_TLV = NUMBER_OF[TLV], NUMBER_OF[CongestionNotificationTLV]
+_CN_INFORMATION = (OUI_8021 << 8) | CN_SUBTYPE
+_LEAST_ETHERTYPE = 0x0600
+_SNAP_OCTETS = SNAP.fixed_octets
+_SNAP_WORDS = tuple(int.from_bytes(SNAP_START[at : at + 2], "big") for at in (0, 2, 4))
+_SPECIFIC = 127
+
+
+class Frames(NamedTuple):
+    """The frames to walk over; an entry a frame in all arrays but ``buffer``."""
+
+    buffer: Octets
+    offset: Int64
+    captured: Int64
+    original: Int64
+    first: NDArray[np.int8]
+    """The number of the format a frame starts with."""
+    fcs: NDArray[np.int8]
+    """Octets of FCS at its end."""
+    padded: NDArray[np.bool_]
+    """Whether it is filled up to 60 octets."""
+
+
+class Errors(NamedTuple):
+    """The malformed frames: their count in ``used``, then an entry for each."""
+
+    used: Int64
+    row: Int64
+    what: Int64
+    """Rows of a format's number, the octet, what is wrong and two numbers that say more."""
+
+
+class Paths(NamedTuple):
+    """The sequences of layers found, as a tree: node 0 is the empty one."""
+
+    used: Int64
+    """How many nodes there are."""
+    next: Int32
+    """For each node and format the node that follows; 0: none so far."""
+
+
+@inlined
+def _number(buffer: Octets, start: int, table: Int64, row: int, column: int) -> int:
+    """Return the number in the layer at ``start`` whose `BitField` is at ``column`` of a table's row."""
+    number = 0
+    first = start + table[row, column]
+    for octet in range(first, first + table[row, column + 1]):
+        number = (number << 8) | signed(buffer[octet])
+    return int((number >> table[row, column + 2]) & table[row, column + 3])
+
+
+@inlined
+def _tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64) -> int:
+    """Return the octets that the variable part should have, of ``left`` there; −1 where it is not wanted."""
+    if tail[layer, 0] == NO_TAIL:
+        return 0
+    if tail[layer, 11] != 0 and (tail[layer, 11] >> _number(buffer, start, tail, layer, 7)) & 1 == 0:
+        return -1
+    if tail[layer, 0] == COUNTED_TAIL:
+        return int(max(0, _number(buffer, start, tail, layer, 1) * tail[layer, 5] - tail[layer, 6]))
+    return left
+
+
+@inlined
+def _moving_octets(buffer: Octets, start: int, index: int, moving: Int64) -> int:
+    """Return the octets that the field in row ``index`` should have in the layer at ``start``."""
+    number = _number(buffer, start, moving, index, 1)
+    return int(max(0, number * moving[index, 5] - moving[index, 6]))
+
+
+@inlined
+def _trace_moving(
+    cache: LayoutCache,
+    traced: int,
+    buffer: Octets,
+    begin: int,
+    start: int,
+    stop: int,
+    layer: int,
+    tables: ParseTables,
+) -> int:
+    """Trace the fields without a fixed place of the layer from ``start`` to ``stop``; returns how many."""
+    count = 0
+    at = start + tables.fixed[layer]
+    for index in range(layer * MOST_MOVING, (layer + 1) * MOST_MOVING):
+        if tables.moving[index, 0] == 0:
+            break
+        octets = min(_moving_octets(buffer, start, index, tables.moving), stop - at)
+        if octets > 0:
+            trace(cache, traced + count, tables.moving[index, 0], at - begin, octets)
+            count += 1
+            at += octets
+    return count
+
+
+class _Next(NamedTuple):
+    layer: int
+    bound: int
+    settled: bool
+    """Whether words of the layers alone decided on it, as long as the frame is no shorter."""
+    length_at: int
+    """Where the length stands that ``bound`` comes from; NO_LENGTH where it is no more than handed on,
+    NOWHERE where the length is an EtherType as well."""
+
+
+@inlined
+def _tlv(buffer: Octets, pos: int, stop: int) -> int:
+    if stop - pos < 6 or signed(buffer[pos]) >> 1 != _SPECIFIC:
+        return _TLV
+    information = (two_octets(buffer, pos + 2) << 16) | two_octets(buffer, pos + 4)
+    return _CN_TLV if information == _CN_INFORMATION else _TLV
+
+
+@inlined
+def _is_snap(buffer: Octets, pos: int, stop: int) -> bool:
+    """Whether LLC and SNAP headers with an EtherType start here: `formats.ethernet.SNAP_START`."""
+    if stop - pos < _SNAP_OCTETS:
+        return False
+    return bool(
+        two_octets(buffer, pos) == _SNAP_WORDS[0]
+        and two_octets(buffer, pos + 2) == _SNAP_WORDS[1]
+        and two_octets(buffer, pos + 4) == _SNAP_WORDS[2]
+    )
+
+
+@inlined
+def _arp(buffer: Octets, pos: int, stop: int, tables: ParseTables) -> int:
+    """Return the format of the ARP packet at ``pos``; see `formats.ip.VariableARP.cannot_be`."""
+    arp = tables.arp
+    hardware, protocol = two_octets(buffer, pos), two_octets(buffer, pos + 2)
+    hw_size, proto_size = signed(buffer[pos + 4]), signed(buffer[pos + 5])
+    is_mac = hw_size == arp[6] and (hardware == arp[4] or hardware == arp[5])
+    is_ipv4 = proto_size == arp[9] and (protocol == arp[7] or protocol == arp[8])
+    if is_mac and is_ipv4:
+        return int(arp[3])
+    if stop - pos < tables.fixed[arp[0]] + 2 * (hw_size + proto_size):
+        return int(arp[0])
+    return int(arp[2] if is_mac else arp[1] if is_ipv4 else arp[0])
+
+
+@inlined
+def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTables) -> _Next:
+    """Return the format at ``pos`` that EtherType or length ``value`` announces, and how far it may reach."""
+    layer = signed(tables.announced[value])
+    if layer == DATA_NUMBER:
+        if value <= MAX_LENGTH:
+            # octets behind the length decide, which are no words of a layer
+            bound = pos + value
+            snapped = _is_snap(buffer, pos, min(stop, bound))
+            return _Next(SNAP_NUMBER if snapped else layer, bound, False, NOWHERE)
+        return _Next(layer, stop, True, NO_LENGTH)
+    if layer >= 0:
+        return _Next(layer, stop, True, NO_LENGTH)
+    if layer == STRANGE:
+        return _Next(SLOW, stop, True, NO_LENGTH)
+    if layer == LLDP:
+        return _Next(_tlv(buffer, pos, stop), stop, True, NO_LENGTH)
+    if layer == ARP_TYPES:
+        if stop - pos < 6:
+            return _Next(tables.short[3], stop, False, NO_LENGTH)
+        return _Next(_arp(buffer, pos, stop, tables), stop, True, NO_LENGTH)
+    which = 2 if layer == OPCODE else 0 if value == tables.tag_ethertypes[0] else 1
+    if stop - pos < 2:
+        return _Next(tables.short[which], stop, False, NO_LENGTH)
+    return _Next(signed(tables.words[which, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
+
+
+@inlined
+def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
+    """Return the format behind ``layer`` at ``start``, and how far it may reach."""
+    kind = tables.follows[layer]
+    if kind == ANNOUNCED:
+        return _announced(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
+    if kind == NOTHING:
+        return _Next(NO_LAYER, stop, True, NO_LENGTH)
+    if kind == PORT:
+        return _behind_port(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
+    if kind == DATA:
+        return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
+    if kind == IPV4:
+        return _after_ipv4(buffer, start, end, stop, tables)
+    if kind == IPV6:
+        return _after_ipv6(buffer, start, end, stop, tables)
+    if kind == ROUTED:
+        return _after_grh(buffer, start, end, stop, tables)
+    if kind in (EXTENSION, FRAGMENT):
+        if kind == FRAGMENT and _number(buffer, start, tables.ip, 6, 0) != 0:
+            return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
+        nxt = signed(buffer[start + tables.next_at[layer]])
+        return _Next(signed(tables.transport[1, nxt]), stop, True, NO_LENGTH)
+    if kind == SNAPPED:
+        value = two_octets(buffer, start + tables.next_at[layer])
+        if tables.snapped[value]:
+            return _announced(buffer, value, end, stop, tables)
+        return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
+    if kind == COOKED:
+        value = two_octets(buffer, start + tables.next_at[layer])
+        if value < _LEAST_ETHERTYPE:
+            return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
+        return _announced(buffer, value, end, stop, tables)
+    if kind in (TLVS, CN_TLV):
+        if end >= stop or (kind == TLVS and signed(buffer[start]) >> 1 == END):
+            return _Next(NO_LAYER, stop, True, NO_LENGTH)
+        return _Next(_tlv(buffer, end, stop), stop, True, NO_LENGTH)
+    return _Next(SLOW, stop, True, NO_LENGTH)
+
+
+@inlined
+def _after_ipv4(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
+    length = _number(buffer, start, tables.ip, 1, 0)
+    bound, at = stop, NO_LENGTH
+    if length != 0:
+        bound = end + length - 4 * _number(buffer, start, tables.ip, 0, 0)
+        at = start + tables.ip[1, 0]
+    if _number(buffer, start, tables.ip, 3, 0) != 0:
+        return _Next(DATA_NUMBER, bound, True, at)
+    return _Next(signed(tables.transport[0, _number(buffer, start, tables.ip, 2, 0)]), bound, True, at)
+
+
+@inlined
+def _after_ipv6(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
+    length = _number(buffer, start, tables.ip, 4, 0)
+    following = _number(buffer, start, tables.ip, 5, 0)
+    bound, at = stop, NO_LENGTH
+    if length != 0 or following == NO_NEXT_HEADER:
+        bound = end + length
+        at = start + tables.ip[4, 0]
+    return _Next(signed(tables.transport[1, following]), bound, True, at)
+
+
+@inlined
+def _after_grh(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
+    routed = tables.routed
+    length = two_octets(buffer, start + routed[0])
+    bound, at = stop, NO_LENGTH
+    if length != 0:
+        bound, at = end + length, start + routed[0]
+    if signed(buffer[start + routed[1]]) != routed[2]:
+        return _Next(DATA_NUMBER, bound, True, at)
+    behind = _behind_port(buffer, routed[3], end, min(stop, bound), tables)
+    return _Next(behind.layer, bound, behind.settled, at)
+
+
+@inlined
+def _behind_port(buffer: Octets, port: int, pos: int, stop: int, tables: ParseTables) -> _Next:
+    """Return the format at ``pos`` that a UDP destination port announces."""
+    layer = signed(tables.ports[port])
+    if layer > CHOSEN:
+        return _Next(layer, stop, True, NO_LENGTH)
+    row = CHOSEN - layer
+    if stop - pos < 2:
+        return _Next(signed(tables.chosen[row, 1 << 16]), stop, False, NO_LENGTH)
+    return _Next(signed(tables.chosen[row, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
+
+
+class _Wrong(NamedTuple):
+    what: int
+    first: int
+    second: int
+
+
+@inlined
+def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: ParseTables) -> bool:
+    """Whether octets announced as a format are none of it.
+
+    See `ecmproto.wire.formats.base.Layer.cannot_be` and `ecmproto.wire.formats.experimental.Proposed`.
+    """
+    least = tables.doubts[layer, 4]
+    if least != 0:
+        if stop - start < tables.fixed[layer] or reach - start < least:
+            return True
+        return tables.doubts[layer, 5] != 0 and all_zero(buffer, start, 2 * tables.doubts[layer, 5])
+    behind = start + CPID_AT + CPID_OCTETS
+    if tables.doubts[layer, 1] != 0 and stop >= behind:
+        if signed(buffer[start + CPID_AT]) & 1 != 0:
+            return True
+        if all_zero(buffer, start + CPID_AT, CPID_OCTETS):
+            return True
+    most = tables.doubts[layer, 2]
+    if most == 0 or _shows(buffer, layer, start, stop, tables):
+        return False
+    return bool(stop - start > most or most < reach - start < UNKNOWN_LENGTH)
+
+
+@inlined
+def _shows(buffer: Octets, layer: int, start: int, stop: int, tables: ParseTables) -> bool:
+    """Whether the message at ``start`` is one that shows a frame."""
+    if tables.tail[layer, 12] == 0 or stop - start < 2:
+        return False
+    return _tail_octets(buffer, start, 0, layer, tables.tail) >= 0
+
+
+@inlined
+def _refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tables: ParseTables) -> _Wrong:
+    """Return the error of the layer at ``start`` if its format forbids it; ``tail`` octets are variable."""
+    within = tables.within
+    for index in range(layer * CONDITIONS, (layer + 1) * CONDITIONS):
+        if within[index, 1] == 0:
+            break
+        number = _number(buffer, start, within, index, 0)
+        if number < within[index, 4] or number > within[index, 5]:
+            return _Wrong(CONDITION + index, number, 0)
+    if tail >= 0 and reach - start - tables.fixed[layer] < tables.tail[layer, 12]:
+        return _Wrong(SAMPLE, reach - start - tables.fixed[layer], 0)
+    if tables.follows[layer] == IPV4:
+        header = 4 * _number(buffer, start, tables.ip, 0, 0)
+        length = _number(buffer, start, tables.ip, 1, 0)
+        if 0 < length < header:
+            return _Wrong(TOTAL_LENGTH, header, length)
+    return _Wrong(NO_ERROR, 0, 0)
+
+
+@inlined
+def _tell(errors: Errors, row: int, layer: int, at: int, what: int, first: int, second: int) -> None:
+    """Record an error, unless the frame has an earlier one."""
+    count = errors.used[0]
+    if count > 0 and errors.row[count - 1] == row:
+        return
+    errors.row[count] = row
+    errors.what[count, 0] = layer
+    errors.what[count, 1] = at
+    errors.what[count, 2] = what
+    errors.what[count, 3] = first
+    errors.what[count, 4] = second
+    errors.used[0] = count + 1
+
+
+@inlined
+def step(paths: Paths, node: int, layer: int) -> int:
+    """Return the node that follows ``node`` with a layer; NO_NODE without room for it, or behind NO_NODE."""
+    if node == NO_NODE:
+        return NO_NODE
+    following = signed(paths.next[node, layer])
+    if following == 0:
+        following = paths.used[0]
+        if following == len(paths.next):
+            return NO_NODE
+        paths.next[node, layer] = following
+        paths.used[0] = following + 1
+    return following
+
+
+@inlined
+def walk(
+    frames: Frames,
+    row: int,
+    tables: ParseTables,
+    errors: Errors,
+    paths: Paths,
+    cache: LayoutCache,
+) -> WalkResult:
+    """Walk over a frame, trace its layers and record its error.
+
+    The names are those of `ecmproto.wire.codec.frame._decode`, whose text this is.
+    """
+    buffer = frames.buffer
+    begin = frames.offset[row]
+    captured = frames.captured[row]
+    # the FCS is last on the wire, so a cut frame loses its FCS first
+    gone = max(0, frames.original[row] - captured)
+    end = begin + captured - max(0, min(signed(frames.fcs[row]) - gone, captured))
+    # beyond what was captured: the FCS first, then what a snap length cut off
+    reach = end + max(0, gone - signed(frames.fcs[row]))
+    pos, stop = begin, end
+    layer = signed(frames.first[row])
+    last = NO_LAYER
+    node = layers = 0
+    settled = True
+    # whether the last layer goes as far as the frame does, and the length that says so if one does
+    open_ended, bounded, length_at = False, False, NO_LENGTH
+    # whether frames that are longer may be something else
+    exact = False
+    # what is left of the sequence of formats that a layer has named; how far the one may reach that closes it
+    chain, closing = NO_CHAIN, NO_LAYER
+    whole_stop, whole_reach = stop, reach
+    port_at = NO_LENGTH
+    told = errors.used[0]
+    while layer >= 0 and (pos < stop or layer != DATA_NUMBER):
+        if tables.follows[layer] == UNKNOWN:
+            layer = SLOW
+            break
+        if tables.doubts[layer, 0] != NO_DOUBT:
+            if _doubted(buffer, layer, pos, stop, reach, tables):
+                exact = exact or (tables.doubts[layer, 4] != 0 and reach - pos < tables.doubts[layer, 4])
+                layer = tables.doubts[layer, 0]
+            elif tables.doubts[layer, 2] != 0 and not _shows(buffer, layer, pos, stop, tables):
+                exact = True
+        fixed = tables.fixed[layer]
+        if stop - pos < fixed:
+            if reach - pos < fixed:
+                _tell(errors, row, layer, pos - begin, SHORT, fixed, stop - pos)
+            elif reach - pos - fixed < tables.tail[layer, 12] and _shows(buffer, layer, pos, stop, tables):
+                _tell(errors, row, layer, pos - begin, SAMPLE, reach - pos - fixed, 0)
+            broken = True
+            after = pos
+        else:
+            after = pos + fixed
+            missing, got = 0, 0
+            if tables.tail[layer, 0] == MOVING_TAIL:
+                wanted = 0
+                for index in range(layer * MOST_MOVING, (layer + 1) * MOST_MOVING):
+                    wanted += _moving_octets(buffer, pos, index, tables.moving)
+                missing = max(0, after + wanted - stop)
+                got = wanted - missing
+                after += got
+            elif tables.tail[layer, 0] != NO_TAIL:
+                wanted = _tail_octets(buffer, pos, stop - after, layer, tables.tail)
+                missing = max(0, after + max(0, wanted) - stop)
+                got = -1 if wanted < 0 else wanted - missing
+                after += max(0, got)
+            trace(cache, layers, layer, pos - begin, after - pos)
+            layers += 1
+            if tables.tail[layer, 0] == MOVING_TAIL:
+                layers += _trace_moving(cache, layers, buffer, begin, pos, after, layer, tables)
+            open_ended = tables.tail[layer, 0] == REST_TAIL and got > 0 and not bounded
+            settled = settled and tables.settled[layer]
+            if not tables.run[layer] or last != layer:
+                node = step(paths, node, layer)
+            last = layer
+            broken = missing > 0
+            if tables.refuses[layer]:
+                wrong = _refused(buffer, layer, pos, got, reach, tables)
+                if wrong.what != NO_ERROR:
+                    broken = True
+                    _tell(errors, row, layer, pos - begin, wrong.what, wrong.first, wrong.second)
+            # a second error in one frame is not told
+            if after + missing > reach:
+                _tell(errors, row, layer, pos - begin, SHORT, after + missing - pos, after - pos)
+        if broken:
+            settled = False
+            if after < end:
+                trace(cache, layers, DATA_NUMBER, after - begin, end - after)
+                layers += 1
+                node = step(paths, node, DATA_NUMBER)
+                last = DATA_NUMBER
+            pos = end
+            break
+        if tables.sequenced[layer, 2] != NO_LAYER:
+            closing = tables.sequenced[layer, 2]
+            value = signed(buffer[pos + tables.sequenced[layer, 0]])
+            chain = tables.chains[tables.sequenced[layer, 1], value]
+            whole_stop, whole_reach = stop, reach
+            fixed = tables.fixed[closing]
+            reach -= fixed
+            if reach < after:
+                _tell(errors, row, closing, after - begin, SHORT, fixed, stop - after)
+                settled = False
+                if after < end:
+                    trace(cache, layers, DATA_NUMBER, after - begin, end - after)
+                    layers += 1
+                    node = step(paths, node, DATA_NUMBER)
+                    last = DATA_NUMBER
+                pos = end
+                break
+            stop = min(stop, reach)
+        if closing != NO_LAYER:
+            pos = after
+            layer = tables.chain[chain]
+            if layer != NO_LAYER:
+                chain += 1
+            elif pos < stop:
+                layer = DATA_NUMBER
+            if layer == NO_LAYER:
+                layer, closing = closing, NO_LAYER
+                stop, reach = whole_stop, whole_reach
+                if stop == pos and pos < reach:
+                    layer = NO_LAYER
+            continue
+        if tables.follows[layer] == PORT:
+            port_at = pos + tables.next_at[layer] - begin
+        following = _following(buffer, layer, pos, after, stop, tables)
+        if following.length_at != NO_LENGTH:
+            if (
+                following.bound == end
+                and following.length_at != NOWHERE
+                and length_at == NO_LENGTH
+                and not bounded
+            ):
+                length_at = following.length_at - begin
+            else:
+                bounded = True
+            if following.bound > reach:
+                _tell(errors, row, layer, pos - begin, SHORT, following.bound - pos, reach - pos)
+            if following.bound != stop:
+                stop = min(stop, following.bound)
+                reach = min(reach, following.bound)
+        layer = following.layer
+        settled = settled and following.settled
+        pos = after
+    if layer == SLOW:
+        last = SLOW
+    settled = settled and layer != SLOW and errors.used[0] == told
+    least = MIN_OCTETS if frames.padded[row] else 0
+    if bounded:
+        length_at = NO_LENGTH
+    return WalkResult(
+        layers, last, node, pos - begin, end - begin, least, settled, open_ended, exact, length_at, port_at
+    )
+
+
+_AHEAD = 16
+"""How many frames on memory is asked for what is read soon: a frame is done long before that is there."""
+_RUN_FRAMES = 4
+"""After how many frames of one layout the next ones are looked at as a run."""
+
+
+@over_batches
+def assign(
+    frames: Frames,
+    begin: int,
+    end: int,
+    tables: ParseTables,
+    errors: Errors,
+    paths: Paths,
+    cache: LayoutCache,
+    layout_of: NDArray[np.int32],
+) -> int:
+    """Give frames ``begin`` to ``end`` their layouts; returns the first for which there was no more room."""
+    buffer, offset, lengths, originals = frames.buffer, frames.offset, frames.captured, frames.original
+    firsts, fcs, padded, layout = frames.first, frames.fcs, frames.padded, cache.layout
+    ports = tables.ports
+    before, alike = NO_LAYOUT, 0
+    last = end - 1
+    row = begin
+    while row < end:
+        at = np.uint64(row)
+        start, captured, original = offset[at], lengths[at], originals[at]
+        soon = offset[np.uint64(min(row + _AHEAD, last))]
+        prefetch(buffer, soon)
+        prefetch(buffer, soon + CACHE_LINE)
+        first = signed(firsts[at])
+        link = (first << 8 | signed(fcs[at])) << 1 | int(padded[at])
+        place = hashed(tables, buffer, start, captured, link, first)
+        number = NO_LAYOUT
+        if place != NO_LAYOUT:
+            cut = max(0, original - captured)
+            number = find_layout(cache, place, ports, buffer, start, captured, cut, link)
+        known = number
+        if number == NO_LAYOUT:
+            told = errors.used[0]
+            found = walk(frames, row, tables, errors, paths, cache)
+            if found.node != NO_NODE:
+                number = learn(cache, place, found, tables, buffer, start, captured, original, link)
+            if number == NO_LAYOUT:
+                errors.used[0] = told
+                return row
+        number = variant(cache, number, buffer, start)
+        layout[np.uint64(number), FRAMES] += 1
+        layout_of[at] = number
+        row += 1
+        # captures are full of runs: the next ones are first held to what these are
+        alike = alike + 1 if number == before and number == known else 0
+        before = number
+        if alike >= _RUN_FRAMES:
+            row = _assign_run(frames, row, end, number, ports, cache, layout_of)
+            alike = 0
+    return end
+
+
+@inlined
+def _assign_run(
+    frames: Frames,
+    begin: int,
+    end: int,
+    number: int,
+    ports: NDArray[np.int8],
+    cache: LayoutCache,
+    layout_of: NDArray[np.int32],
+) -> int:
+    """Give frames from ``begin`` on the layout ``number`` while they have it; returns the first without."""
+    buffer, offset, lengths, originals = frames.buffer, frames.offset, frames.captured, frames.original
+    firsts, fcs, padded, layout = frames.first, frames.fcs, frames.padded, cache.layout
+    last = end - 1
+    row = begin
+    while row < end:
+        at = np.uint64(row)
+        start, captured = offset[at], lengths[at]
+        soon = offset[np.uint64(min(row + _AHEAD, last))]
+        prefetch(buffer, soon)
+        prefetch(buffer, soon + CACHE_LINE)
+        link = (signed(firsts[at]) << 8 | signed(fcs[at])) << 1 | int(padded[at])
+        cut = max(0, originals[at] - captured)
+        if captured < LEAST_OCTETS:
+            break
+        if not has_layout(cache, number, ports, buffer, start, captured, cut, link):
+            break
+        if variant(cache, number, buffer, start) != number:
+            break
+        layout_of[at] = number
+        row += 1
+    layout[np.uint64(number), FRAMES] += row - begin
+    return row
+
+
+_SPARE = 1024
+_ERROR_NUMBERS = 5
+
+
+def decoded_frame(frames: Frames, ethertypes: EtherTypes, row: int) -> Frame:
+    """Return a frame as the one-frame decoder has it."""
+    start = int(frames.offset[row])
+    frame = decode_lax(
+        frames.buffer[start : start + int(frames.captured[row])].tobytes(),
+        original_octets=int(frames.original[row]),
+        fcs_octets=int(frames.fcs[row]),
+        ethertypes=ethertypes,
+        first=FORMATS[int(frames.first[row])],
+    )
+    if frames.padded[row]:
+        return frame
+    return dataclasses.replace(frame, padding=b"", trailer=frame.padding + frame.trailer)
+
+
+def _moving_fields(layers: Sequence[Layer], bounds: Sequence[int]) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield the number of each field without a fixed place, and where it starts and stops."""
+    for value, end in zip(layers, bounds[1:], strict=True):
+        # they are the last of their layer
+        for field in reversed(type(value).moving):
+            start = end - len(getattr(value, field.key))
+            yield MOVING_FIELDS[type(value), field.key], (start, end)
+            end = start
+
+
+class BatchPart:
+    """The frames ``begin`` to ``end`` of those of a batch."""
+
+    def __init__(
+        self, frames: Frames, begin: int, end: int, layout_of: NDArray[np.int32], ethertypes: EtherTypes
+    ) -> None:
+        self.begin, self.end = begin, end
+        self.all_layouts, self.layout_of = layout_of, layout_of[begin:end]
+        self.cache = new_cache()
+        self.paths = Paths(np.ones(1, np.int64), np.zeros((_SPARE, len(FORMATS)), np.int32))
+        self.errors = Errors(
+            used=np.zeros(1, np.int64),
+            row=np.empty(end - begin, np.int64),
+            what=np.empty((end - begin, _ERROR_NUMBERS), np.int64),
+        )
+        self.decoded: dict[int, Frame] = {}
+        """The frames that the walk could not tell."""
+        self._frames, self._ethertypes = frames, ethertypes
+
+    def find(self) -> None:
+        """Find the layouts of the frames, with more room as often as it takes."""
+        at = self.begin
+        tables = parse_tables(self._ethertypes)
+        while True:
+            at = assign(
+                self._frames, at, self.end, tables, self.errors, self.paths, self.cache, self.all_layouts
+            )
+            if at == self.end:
+                break
+            self._grow()
+        slow = self.layouts[:, LAST] == SLOW
+        if slow.any():
+            for row in np.flatnonzero(slow[self.layout_of]).tolist():
+                self._give_own(self.begin + row)
+
+    @property
+    def layouts(self) -> NDArray[np.int64]:
+        """The numbers of each layout; see `ecmproto.frames.columns.layout_cache`."""
+        return self.cache.layout[: self.cache.used[0]]
+
+    @property
+    def layer(self) -> NDArray[np.int64]:
+        """The layers of all cache, one layout's behind the other's."""
+        return self.cache.layer[: self.cache.used[2]]
+
+    def _grow(self) -> None:
+        """Make more room where there is none: for paths, or else for layouts."""
+        nodes = self.paths.next
+        if self.paths.used[0] < len(nodes):
+            self.cache = with_more_room(self.cache)
+            return
+        longer = np.zeros((2 * len(nodes), nodes.shape[1]), np.int32)
+        longer[: len(nodes)] = nodes
+        self.paths = self.paths._replace(next=longer)
+
+    def decode(self, row: int) -> Frame:
+        """Return a frame as the one-frame decoder has it."""
+        return decoded_frame(self._frames, self._ethertypes, row)
+
+    def _give_own(self, row: int) -> None:
+        """Give a frame a layout of its own, from the one-frame decoder."""
+        frame = self.decoded[row] = self.decode(row)
+        numbers = [NUMBER_OF[type(value)] for value in frame.layers]
+        bounds = frame.boundaries()
+        behind = (frame.padding, frame.trailer, frame.fcs)
+        stops = list(itertools.accumulate(map(len, behind), initial=bounds[-1]))
+        layers = [*zip(numbers, itertools.pairwise(bounds), strict=True)]
+        layers += [
+            (number, place)
+            for number, place in (
+                *zip(BEHIND, itertools.pairwise(stops), strict=True),
+                *_moving_fields(frame.layers, bounds),
+            )
+            if place[0] < place[1]
+        ]
+        first, number = len(self.layer), len(self.layouts)
+        while first + len(layers) > len(self.cache.layer) or number == len(self.cache.layout):
+            self._grow()
+        while (node := self._node(numbers)) == NO_NODE:
+            self._grow()
+        rows = [(kind, start, stop - start) for kind, (start, stop) in layers]
+        self.cache.layer[first : first + len(rows)] = np.array(rows, np.int64).reshape(-1, 3)
+        layout = self.cache.layout[number]
+        layout[:] = 0
+        layout[[FIRST_LAYER, LAYERS, TAIL, FCS_AT]] = first, len(rows), bounds[-1], stops[-2]
+        layout[[ZEROS, LAST, NODE]] = len(frame.padding), numbers[-1] if numbers else NO_LAYER, node
+        self.cache.used[:] += (1, 0, len(rows))
+        self.layouts[self.all_layouts[row], FRAMES] -= 1
+        layout[FRAMES] = 1
+        self.all_layouts[row] = number
+
+    def _node(self, numbers: list[int]) -> int:
+        run = parse_tables(self._ethertypes).run
+        node, last = 0, NO_LAYER
+        for number in numbers:
+            if not run[number] or last != number:
+                node = step(self.paths, node, number)
+            last = number
+        return int(node)

@@ -1,0 +1,50 @@
+"""Frames of a capture as a person or a program reads them: lines, trees, hex, fields, JSON.
+
+>>> with open_capture("in.pcap") as reader:
+...     lines = Lines()
+...     for batch in reader:
+...         for record in records(batch, reader.interfaces):
+...             print(lines.record(record), end="")
+
+The forms of large captures (all but hex, and trees with Scapy's in them) give the text of a whole batch at
+once, too, written by compiled kernels; it is the same:
+
+>>> for text in lines.batch(batch, reader.interfaces):
+...     out.write(text)
+
+The names are loaded when first used: who wants lines does not wait for JSON.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ecmproto.frames.dissect.fields import Csv, FieldReader, Tabs
+    from ecmproto.frames.dissect.form import Form, Record, plain, records
+    from ecmproto.frames.dissect.hexdump import WithHex, hex_text
+    from ecmproto.frames.dissect.json import Json, NdJson, capture_document, record_document
+    from ecmproto.frames.dissect.lines import Lines, describe
+    from ecmproto.frames.dissect.tree import Trees, tree_text
+
+_MODULES = {
+    "fields": ("Csv", "FieldReader", "Tabs"),
+    "form": ("Form", "Record", "plain", "records"),
+    "hexdump": ("WithHex", "hex_text"),
+    "json": ("Json", "NdJson", "capture_document", "record_document"),
+    "lines": ("Lines", "describe"),
+    "tree": ("Trees", "tree_text"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Csv", "FieldReader", "Form", "Json", "Lines", "NdJson", "Record", "Tabs", "Trees", "WithHex",
+    "capture_document", "describe", "hex_text", "plain", "record_document", "records", "tree_text",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -1,0 +1,293 @@
+"""Chosen fields of frames as rows: tab-separated with Wireshark's semantics, or CSV.
+
+A field that a frame has several times gives its values comma-separated, outermost first; one that it does
+not have gives nothing.  ``encapsulated.NAME`` is the field of the frame that a message shows.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from ecmproto.errors import SpecError
+from ecmproto.frames.capture import CaptureReader
+from ecmproto.frames.columns.text.pieces import (
+    Cell,
+    Decimal,
+    Hex,
+    HexNumber,
+    Mark,
+    Number,
+    Octets,
+    OfFrame,
+    Path,
+    Piece,
+    Pieces,
+    RecordNumber,
+    Seconds,
+    Size,
+    When,
+)
+from ecmproto.frames.dissect.form import Listing, Record
+from ecmproto.frames.dissect.single import MOST, Chain, Text, View, compiled, octets_piece, path_of, reader
+from ecmproto.frames.filter.evaluation import protocols
+from ecmproto.values import dataclass
+from ecmproto.wire.codec.document import nearest
+from ecmproto.wire.codec.frame import Frame
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethertypes import MAX_LENGTH
+from ecmproto.wire.formats.infiniband import BTH, CRC_STATUS, crc_status
+from ecmproto.wire.formats.registry import ALIASES, FORMATS, catalogue
+from ecmproto.wire.formats.schema import BitPart, Field
+
+if TYPE_CHECKING:
+    from ecmproto.frames.columns.text.renderer import Renderer
+
+_OF_RECORD: dict[str, Piece] = {
+    "frame.number": Decimal(RecordNumber.NUMBER),
+    "frame.time_epoch": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.TIME_NS)]),
+    "frame.time_relative": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_FIRST_NS)]),
+    "frame.time_delta": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_PREVIOUS_NS)]),
+    "frame.time_delta_displayed": When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_DISPLAYED_NS)]),
+    "frame.len": Decimal(RecordNumber.ORIGINAL),
+    "frame.cap_len": Decimal(RecordNumber.CAPTURED),
+    "frame.interface_id": Decimal(RecordNumber.INTERFACE_ID),
+}
+_OF_FRAME = frozenset(("frame.protocols", "frame.error", "eth.padding", "eth.trailer", "eth.fcs", CRC_STATUS))
+_INNER = "encapsulated."
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a format that a name selects: a field, some bits, or only the values that have the name."""
+
+    format: type[Layer]
+    field: Field
+    bits: BitPart | None = None
+    named: str = ""
+    """The name that values must go by: an EtherType, or an 802.3 length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A requested name and the parts of formats that it selects: none for a name of the record or frame."""
+
+    name: str
+    inner: bool
+    """Whether it is of the frame that a message shows."""
+    parts: tuple[Part, ...]
+
+
+Holds: TypeAlias = "Callable[[View], bool]"
+
+
+class FieldReader:
+    """Reads fields by name; SpecError with the nearest name for one that does not exist."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.asked = tuple(_asked(name) for name in names)
+        self._depth = int(any(each.inner for each in self.asked))
+        self._cells = functools.lru_cache(maxsize=1024)(self._compiled)
+
+    def row(self, record: Record) -> list[str]:
+        """Return the record's value of each field."""
+        view = View(record)
+        return [text(view) for text in self._cells(view.locate(self._depth))]
+
+    def _compiled(self, chain: Chain) -> list[Text]:
+        path = path_of(chain)
+        return [_cell([value.compiled() for value in _cell_values(path, each)]) for each in self.asked]
+
+
+def _cell(values: Sequence[tuple[Text, Holds]]) -> Text:
+    """Return the function that writes the values of a field that a frame has, comma-separated."""
+    if len(values) == 1:
+        ((text, holds),) = values
+        return lambda view: text(view) if holds(view) else ""
+    return lambda view: ",".join([text(view) for text, holds in values if holds(view)])
+
+
+def _asked(name: str) -> Asked:
+    if name in _OF_RECORD:
+        return Asked(name, False, ())
+    inner, of_frame = name.startswith(_INNER), name.removeprefix(_INNER)
+    parts = tuple(_parts(of_frame))
+    if not parts and of_frame not in _OF_FRAME:
+        known = [entry.name for entry in catalogue()] + list(_OF_RECORD)
+        raise SpecError(
+            where="-e", needed="the name of a field", got=repr(of_frame), hint=_hint(of_frame, known)
+        )
+    return Asked(of_frame, inner, parts)
+
+
+def _hint(name: str, known: list[str]) -> str:
+    hint = nearest(name, known)
+    return hint if hint.startswith("did") else "`ecmproto fields` lists them"
+
+
+def _parts(name: str) -> Iterator[Part]:
+    name = ALIASES.get(name, name)
+    for cls in FORMATS:
+        for field in cls.layout:
+            meta = field.meta
+            if name == field.name and not meta.length_name:
+                yield Part(cls, field)
+            elif name in (field.name, meta.length_name):
+                yield Part(cls, field, named=name)
+            else:
+                yield from (Part(cls, field, bits=part) for part in meta.parts if part.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class _CellValue:
+    """A value that a frame has: always, or where a number is in a range."""
+
+    pieces: Pieces
+    number: Number | None = None
+    low: int = 0
+    high: int = 0
+
+    def behind(self, *mark: Piece) -> list[Piece]:
+        """Return the cell's pieces after a separator, for frames whose value has the cell's name."""
+        pieces = [*mark, *self.pieces]
+        return pieces if self.number is None else [When(self.number, self.low, self.high, pieces)]
+
+    def compiled(self) -> tuple[Text, Holds]:
+        """Return the functions that write a frame's value, and test whether it has one."""
+        if self.number is None:
+            return compiled(self.pieces), lambda view: True
+        number, low, high = reader(self.number), self.low, self.high
+        return compiled(self.pieces), lambda view: low <= number(view) <= high
+
+
+def row_pieces(path: Path, asked: Sequence[Asked], between: str, *, quoted: bool) -> list[Piece]:
+    """Return the pieces of a row, ``quoted`` as in CSV."""
+    pieces: list[Piece] = []
+    lone = quoted and len(asked) == 1
+    for column, each in enumerate(asked):
+        values = list(_cell_values(path, each))
+        if column:
+            pieces.append(between)
+        if len(values) > 1 or lone:
+            listed = [piece for value in values for piece in value.behind(Mark.COMMA)]
+            pieces.append(Cell(listed, quoted=quoted, lone=lone))
+        else:
+            pieces += [piece for value in values for piece in value.behind()]
+    return [*pieces, "\n"]
+
+
+def _cell_values(path: Path, asked: Asked) -> Iterator[_CellValue]:
+    if asked.name in _OF_RECORD and not asked.inner:
+        yield _CellValue([_OF_RECORD[asked.name]])
+        return
+    frame = path.sampled if asked.inner else path
+    if frame is None:
+        return
+    whole = {"eth.padding": frame.padding, "eth.trailer": frame.trailer, "eth.fcs": frame.fcs}
+    if asked.name == "frame.protocols":
+        yield _CellValue([protocols(frame)])  # type: ignore[arg-type]  # it asks for the layers alone
+    elif asked.name == "frame.error":
+        yield _CellValue([OfFrame(_error, frame.first, in_batches="")])
+    elif asked.name == CRC_STATUS and any(issubclass(cls, BTH) for cls in frame.layers):
+        yield _CellValue([OfFrame(_crc_status, frame.first)])
+    elif asked.name in whole:
+        yield _unless_empty(whole[asked.name], Hex(whole[asked.name]))
+    for layer, cls in enumerate(frame.layers):
+        for part in asked.parts:
+            if part.format is cls:
+                yield _cell_value(frame, layer, part)
+
+
+def _error(record: Record, frame: Frame) -> str:
+    return "" if frame.error is None else str(frame.error)
+
+
+def _crc_status(record: Record, frame: Frame) -> str:
+    return crc_status(frame.layers, frame.boundaries()) or ""
+
+
+def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:
+    """Return the value of a part of a layer."""
+    field = part.field
+    if not field.is_number:
+        stretch = frame.stretch(layer, field.key)
+        return _unless_empty(stretch, octets_piece(field, stretch))
+    if field.kind == "cpid":
+        return _CellValue([Hex(frame.stretch(layer, field.key))])
+    number = frame.number(layer, field.key)
+    if part.bits is not None:
+        drop = number.bits - part.bits.bits - part.bits.low
+        return _CellValue([Decimal(frame.number(layer, field.key, drop=drop, bits=part.bits.bits))])
+    if part.named and part.named == field.meta.length_name:
+        return _CellValue([Decimal(number)], number, 0, MAX_LENGTH)
+    text: list[Piece] = [Decimal(number)]
+    if field.meta.base == "hex":
+        text = ["0x", HexNumber(number, -(-number.bits // 4))]
+    return _CellValue(text, number, MAX_LENGTH + 1, MOST) if part.named else _CellValue(text)
+
+
+def _unless_empty(stretch: Octets, piece: Piece) -> _CellValue:
+    return _CellValue([piece], None if stretch.octets else Size(stretch), 1, MOST)
+
+
+class _Rows(Listing):
+    """A row a frame."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._reader = FieldReader(names)
+
+    def _rendering(self, between: str, *, quoted: bool) -> Renderer:
+        from ecmproto.frames.columns.text.renderer import Renderer
+
+        asked = self._reader.asked
+        return Renderer(
+            lambda path: row_pieces(path, asked, between, quoted=quoted),
+            sampled=any(each.inner for each in asked),
+            malformed=all(each.name != "frame.error" for each in asked),
+        )
+
+
+class Tabs(_Rows):
+    """Rows with tabs between the values, as ``tshark -T fields`` writes them; a header on request."""
+
+    def __init__(self, names: Sequence[str], *, header: bool = False) -> None:
+        super().__init__(names)
+        self._header = header
+
+    def begin(self, reader: CaptureReader) -> str:
+        """Return the header, where one is wanted."""
+        return "\t".join(self._reader.names) + "\n" if self._header else ""
+
+    def record(self, record: Record) -> str:
+        """Return the frame's row."""
+        return "\t".join(self._reader.row(record)) + "\n"
+
+    def renderer(self) -> Renderer:
+        """Return the renderer of whole batches."""
+        return self._rendering("\t", quoted=False)
+
+
+class Csv(_Rows):
+    """Rows as CSV (RFC 4180 quoting, LF line ends) with a header."""
+
+    def begin(self, reader: CaptureReader) -> str:
+        """Return the header."""
+        return _csv_row(self._reader.names)
+
+    def record(self, record: Record) -> str:
+        """Return the frame's row."""
+        return _csv_row(self._reader.row(record))
+
+    def renderer(self) -> Renderer:
+        """Return the renderer of whole batches."""
+        return self._rendering(",", quoted=True)
+
+
+def _csv_row(values: Sequence[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue()

@@ -1,0 +1,315 @@
+"""The frames of a capture one by one, and the base of all forms of output.
+
+A `Record` is what a capture says of one frame, its octets, and what they mean; of link types other than
+Ethernet only Linux cooked and raw IP are understood, and nothing is invented for the addresses that these
+do not have. A form gives the text before the frames, of one frame after the other and behind them; that of
+whole batches is the same text.
+"""
+
+from __future__ import annotations
+
+import datetime
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.beginnings import first_format
+from ecmproto.frames.capture import Batch, CaptureReader, Interface, comments, exact_times
+from ecmproto.frames.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, SIMPLE_PACKET, Displayed
+from ecmproto.frames.capture.pcapng import COMMENT, END_OF_OPTIONS
+from ecmproto.units import NS_PER_S, elapsed_ns
+from ecmproto.values import dataclass
+from ecmproto.wire.codec.frame import Frame, assembled, decode_lax
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+if TYPE_CHECKING:
+    from ecmproto.frames.columns.text.renderer import Renderer
+
+
+Paint = Callable[[str, str], str]
+"""Puts text into a named style: title, name, dim, congestion, pause, tag, error."""
+
+
+def plain(text: str, style: str) -> str:
+    """Return ``text`` as it is: the `Paint` that paints nothing."""
+    return text
+
+
+class Form(Protocol):
+    """A way of writing frames out; the three texts, joined, are the whole output."""
+
+    def begin(self, reader: CaptureReader) -> str:
+        """Return the text before the first frame; called once ``reader`` has read up to it."""
+
+    def passed(self, record: Record) -> None:
+        """Take note of a frame in front of the next one that is not to be shown."""
+
+    def record(self, record: Record) -> str:
+        """Return one frame, with its line ends."""
+
+    def end(self, reader: CaptureReader) -> str:
+        """Return the text after the last frame."""
+
+
+class Listing(ABC):
+    """A form that has frames only, with times that count from the capture's first frame, shown or not."""
+
+    origin_ns: int | None = None
+    """The time that times count from."""
+    commented = False
+    """Whether it shows the comments of records."""
+    _renderer: Renderer | None = None
+
+    def begin(self, reader: CaptureReader) -> str:
+        """Return nothing."""
+        return ""
+
+    def passed(self, record: Record) -> None:
+        """Count times from it if it is the first."""
+        if self.origin_ns is None:
+            self.origin_ns = record.time_ns
+
+    @abstractmethod
+    def record(self, record: Record) -> str:
+        """Return one frame, with its line ends."""
+
+    def among_others(self, record: Record) -> str:
+        """Return one frame of a batch's text."""
+        return self.record(record)
+
+    def end(self, reader: CaptureReader) -> str:
+        """Return nothing."""
+        return ""
+
+    def batch(
+        self,
+        batch: Batch,
+        interfaces: Sequence[Interface],
+        *,
+        ethertypes: EtherTypes = DEFAULT,
+        shown: NDArray[np.bool_] | None = None,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> Iterator[bytes | memoryview]:
+        """Return the text of a batch's frames in pieces of UTF-8, each valid until the next.
+
+        Joined they are what `record` gives of the frames that ``shown`` (None: all) picks, with `passed` for
+        the others.  ``pool`` begins with it, before it is taken.  Where `renderer` gives one, this
+        compiles and loads kernels: it is for captures of many frames.
+        """
+        self.follow(batch, interfaces)
+        batch = (batch if shown is None else batch.select(shown)).displayed()
+        return self.texts(batch, interfaces, ethertypes=ethertypes, pool=pool)
+
+    def follow(self, batch: Batch, interfaces: Sequence[Interface]) -> None:
+        """Count times from the first frame of ``batch`` that has one, if it is the capture's first."""
+        if self.origin_ns is None:
+            timed = np.arange(len(batch)) if batch.timed is None else np.flatnonzero(batch.timed)
+            self.origin_ns = next(iter(exact_times(batch.select(timed[:1]), interfaces)), None)
+
+    def texts(
+        self,
+        batch: Batch,
+        interfaces: Sequence[Interface],
+        *,
+        ethertypes: EtherTypes = DEFAULT,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> Iterator[bytes | memoryview]:
+        """Return the text of frames that are all displayed, as `batch` does; for several threads."""
+
+        def single(part: Batch) -> Iterator[str]:
+            each = records(part, interfaces, ethertypes=ethertypes, commented=self.commented)
+            return (self.among_others(record) for record in each)
+
+        renderer = self._renderer = self._renderer or self.renderer()
+        if renderer is None:
+            return (text.encode("utf-8", errors="replace") for text in single(batch))
+        return renderer.batch(
+            batch,
+            single,
+            interfaces=interfaces,
+            ethertypes=ethertypes,
+            odd=self.odd(batch, interfaces),
+            origin_ns=self.origin_ns or 0,
+            pool=pool,
+        )
+
+    @property
+    def columnar(self) -> bool:
+        """Whether batches are more than their frames one by one."""
+        return type(self).renderer is not Listing.renderer
+
+    def renderer(self) -> Renderer | None:
+        """Return the renderer of whole batches; None if this form writes frames one by one."""
+        return None
+
+    def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
+        """Return which frames of a batch `record` has to write, whatever their layers; None for none."""
+        return None
+
+
+_REPEATED_OCTETS = 128
+_REPEATED_FRAMES = 256
+"""A link under pause repeats itself: short frames of a batch are decoded once, and share their `Frame`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A captured frame.
+
+    ``number`` counts from 1 as in Wireshark; ``time_ns`` is since 1970, None where the capture has no time
+    for the frame; ``original_octets`` is its length on the wire.  ``interface`` counts over the whole
+    capture, ``interface_id`` over its section, as Wireshark's does.  ``frame`` is what the octets mean,
+    decoded laxly.
+    """
+
+    number: int
+    time_ns: int | None
+    octets: bytes
+    original_octets: int
+    interface: int
+    linktype: int
+    frame: Frame
+    comments: tuple[str, ...] = ()
+    interface_id: int = 0
+    since_first_ns: int | None = 0
+    since_previous_ns: int | None = 0
+    since_displayed_ns: int | None = 0
+    """Times since the capture's first frame, the frame before, and the one displayed before it."""
+
+    @property
+    def is_ethernet(self) -> bool:
+        """Whether the frame starts with an Ethernet header."""
+        return self.linktype == ETHERNET
+
+    @property
+    def cut(self) -> bool:
+        """Whether octets are missing from the capture."""
+        return self.original_octets > len(self.octets)
+
+
+def records(
+    batch: Batch,
+    interfaces: Sequence[Interface],
+    *,
+    ethertypes: EtherTypes = DEFAULT,
+    commented: bool = False,
+    displayed: Displayed | None = None,
+) -> Iterator[Record]:
+    """Yield the frames of ``batch`` one by one, with their comments when ``commented``.
+
+    ``interfaces`` are the capture's: they say which link type a frame has, and whether it ends in an FCS.
+    Who displays some of them says so in ``displayed``, which is the reader's, before the next is asked for.
+    """
+    times: Sequence[int | None] = exact_times(batch, interfaces)
+    if batch.timed is not None:
+        times = [time if timed else None for time, timed in zip(times, batch.timed.tolist(), strict=True)]
+    repeated: dict[tuple[int, bytes], Frame] = {}
+    links, used = batch.links(interfaces)
+    linked = [(each.linktype, each.fcs_octets, each.local_index) for each in links]
+    rows = zip(
+        batch.numbers.tolist(), times, batch.original.tolist(), batch.interface.tolist(), used.tolist(),
+        batch.since_first_ns().tolist(), batch.since_previous_ns().tolist(),
+        batch.since_displayed_ns().tolist(), batch.frames(), strict=True,
+    )  # fmt: skip
+    for index, row in enumerate(rows):
+        number, time_ns, original, interface, link, since_first, since_previous, since_displayed, octets = row
+        if displayed is not None and time_ns is not None:
+            since_displayed = elapsed_ns(time_ns, time_ns if displayed.last_ns is None else displayed.last_ns)
+        linktype, fcs_octets, interface_id = linked[link]
+        if linktype == ETHERNET:
+            whole = original == len(octets) <= _REPEATED_OCTETS
+            found = repeated.get((fcs_octets, octets)) if whole else None
+            frame = found or decode_lax(
+                octets, original_octets=original, fcs_octets=fcs_octets, ethertypes=ethertypes
+            )
+            if whole and found is None and len(repeated) < _REPEATED_FRAMES:
+                repeated[fcs_octets, octets] = frame
+        else:
+            frame = decode_linktype(linktype, octets, original_octets=original, ethertypes=ethertypes)
+        yield Record(
+            number=number + 1,
+            time_ns=time_ns,
+            octets=octets,
+            original_octets=original,
+            interface=interface,
+            linktype=linktype,
+            frame=frame,
+            comments=comments(batch, index) if commented else (),
+            interface_id=interface_id,
+            since_first_ns=since_first,
+            since_previous_ns=since_previous,
+            since_displayed_ns=since_displayed,
+        )
+
+
+def seconds_text(time_ns: int) -> str:
+    """Return a time in decimal seconds with nine places, exactly."""
+    seconds, ns = divmod(abs(time_ns), NS_PER_S)
+    text = f"{seconds}.{ns:09d}"
+    return text if time_ns >= 0 else f"-{text}"
+
+
+def moment_text(time_ns: int) -> str:
+    """Return a time in ns since 1970 as UTC; in seconds for years that no calendar has."""
+    seconds, ns = divmod(time_ns, 1_000_000_000)
+    try:
+        moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"second {seconds}"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{ns:09d}"
+
+
+KNOWN_LINKTYPES = frozenset((ETHERNET,)) | COOKED_TYPES | RAW_IP_TYPES
+"""The link types of which something can be said."""
+
+
+def decode_linktype(
+    linktype: int, octets: bytes, *, original_octets: int = 0, ethertypes: EtherTypes = DEFAULT
+) -> Frame:
+    """Decode a frame of a link type other than Ethernet as far as its headers are known here, laxly."""
+    first = first_format(linktype, octets)
+    frame = decode_lax(octets, first=first, original_octets=original_octets, ethertypes=ethertypes)
+    # the 60 octets that padding fills up to are Ethernet's
+    return assembled(
+        frame.layers, b"", frame.padding + frame.trailer, frame.fcs, frame.starts, frame.cut, frame.error,
+        frame.ethertypes,
+    )  # fmt: skip
+
+
+_BLOCK_OCTETS = 28
+"""In front of the frame in an enhanced packet block."""
+_END_OCTETS = 4
+
+
+def commented(batch: Batch) -> NDArray[np.bool_]:
+    """Return for each frame of ``batch`` whether `ecmproto.frames.capture.comments` gives any."""
+    mask = np.zeros(len(batch), np.bool_)
+    if batch.records is None or batch.records.format != "pcapng":
+        return mask
+    buffer, little = batch.buffer, batch.records.byte_order == "little"
+
+    def number(at: NDArray[np.int64], octets: int) -> NDArray[np.int64]:
+        parts = [buffer[at + octet].astype(np.int64) for octet in range(octets)]
+        number = np.zeros(len(at), np.int64)
+        for part in reversed(parts) if little else parts:
+            number = number << 8 | part
+        return number
+
+    at = batch.record_offset + _BLOCK_OCTETS + (batch.captured + 3 & ~np.int64(3))
+    end = batch.record_offset + batch.record_length - _END_OCTETS
+    rows = np.flatnonzero(at + 4 <= end)
+    rows = rows[number(batch.record_offset[rows], 4) != SIMPLE_PACKET]
+    at, end = at[rows], end[rows]
+    # an option of all blocks at a time
+    while len(rows):
+        code, octets = number(at, 2), number(at + 2, 2)
+        whole = (code != END_OF_OPTIONS) & (at + 4 + octets <= end)
+        mask[rows[whole & (code == COMMENT)]] = True
+        at = at + 4 + (octets + 3 & ~np.int64(3))
+        on = whole & (code != COMMENT) & (at + 4 <= end)
+        rows, at, end = rows[on], at[on], end[on]
+    return mask

@@ -1,0 +1,98 @@
+"""A frame's octets in hex, with the layer each of them belongs to.
+
+A ``|`` stands in front of the octet where a layer begins, and the right-hand column names the layers of the
+row in order: ``…vlan`` began in a row above, ``>ip`` is a layer of the frame that a message shows.
+"""
+
+from __future__ import annotations
+
+from ecmproto.frames.capture import CaptureReader
+from ecmproto.frames.dissect.form import Form, Paint, Record, plain
+from ecmproto.wire.codec.frame import Frame, encapsulated
+
+_ROW = 16
+_STYLES = ("name", "tag", "congestion", "pause")
+"""Neighbouring layers differ in colour; which layer it is, the names say."""
+
+Segment = tuple[int, int, str]
+"""First octet, the octet behind the last, the layer's name."""
+
+
+class WithHex:
+    """Another form, with the hex dump behind each of its frames."""
+
+    def __init__(self, form: Form, paint: Paint = plain) -> None:
+        self._form = form
+        self._paint = paint
+
+    def begin(self, reader: CaptureReader) -> str:
+        """Return the text with which the other form begins."""
+        return self._form.begin(reader)
+
+    def passed(self, record: Record) -> None:
+        """Pass the record on to the other form."""
+        self._form.passed(record)
+
+    def record(self, record: Record) -> str:
+        """Return the frame in the other form, its octets, and an empty line."""
+        return self._form.record(record).rstrip("\n") + "\n" + hex_text(record, self._paint) + "\n"
+
+    def end(self, reader: CaptureReader) -> str:
+        """Return the text with which the other form ends."""
+        return self._form.end(reader)
+
+
+def hex_text(record: Record, paint: Paint = plain) -> str:
+    """Return the frame's octets, sixteen a row: offset, hex, text, layers."""
+    octets, spans = record.octets, segments(record.frame)
+    styles = [_STYLES[index % len(_STYLES)] for index in range(len(spans))]
+    lines = []
+    at = 0
+    for row in range(0, len(octets), _ROW):
+        chunk = octets[row : row + _ROW]
+        while at < len(spans) and spans[at][1] <= row:
+            at += 1
+        hexes = names = ""
+        for index in range(at, len(spans)):
+            start, stop, name = spans[index]
+            if start >= row + _ROW:
+                break
+            part = octets[max(start, row) : min(stop, row + _ROW)]
+            begins = start >= row
+            hexes += ("|" if begins else " ") + paint(part.hex(" "), styles[index])
+            names += (" | " if begins else " …") + paint(name, styles[index])
+        pad = " " * (3 * (_ROW - len(chunk)))
+        lines.append(f"{row:04x} {hexes}{pad}  {_text(chunk):<{_ROW}} {names}".rstrip() + "\n")
+    return "".join(lines)
+
+
+def _text(octets: bytes) -> str:
+    return "".join(chr(octet) if 32 <= octet < 127 else "." for octet in octets)
+
+
+def segments(frame: Frame) -> list[Segment]:
+    """Return the octets of each layer, in order and without a gap; a shown frame's layers have a ``>``."""
+    found = _segments(frame, 0, "")
+    end = frame.boundaries()[-1]
+    for name, octets in (("padding", frame.padding), ("trailer", frame.trailer), ("fcs", frame.fcs)):
+        if octets:
+            found.append((end, end + len(octets), name))
+            end += len(octets)
+    return found
+
+
+def _segments(frame: Frame, base: int, mark: str) -> list[Segment]:
+    boundaries = frame.boundaries()
+    found = [
+        (boundaries[index] + base, boundaries[index + 1] + base, mark + value.prefix)
+        for index, value in enumerate(frame.layers)
+        if boundaries[index + 1] > boundaries[index]
+    ]
+    inner = encapsulated(frame)
+    if inner is not None:
+        start, stop, name = found.pop()
+        shown = start + frame.layers[-1].fixed_octets
+        found += [(start, shown, name), *_segments(inner, shown, mark + ">")]
+        if found[-1][1] < stop:
+            found.append((found[-1][1], stop, mark + ">rest"))
+    return found

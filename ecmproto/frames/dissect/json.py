@@ -1,0 +1,352 @@
+"""Frames as JSON: one document a capture, or one document a line; `ecmproto craft --from-json` reads both.
+
+The whole capture::
+
+    {"schema": "ecmproto/frames/1", "capture": {…}, "frames": [
+    {…},
+    {…}
+    ]}
+
+``capture`` says what it takes to write the file again:
+
+``format``            ``pcap`` or ``pcapng``
+``byte_order``        ``little`` or ``big``
+``ticks_per_second``  of its times: 1000000 or 1000000000 in pcap, the first interface's in pcapng
+``header``            pcap only: the 24 octets of the file header in hex (version, snaplen, link type word)
+``interfaces``        a list of objects: ``index`` ``linktype`` ``linktype_name`` ``snaplen``
+                      ``ticks_per_second`` ``offset_s`` ``fcs_octets`` and, of pcapng, ``section`` ``name``
+                      ``description`` ``options`` (a list of [code, hex])
+
+Interfaces that are described behind the first frame follow the frames as ``later_interfaces``.
+
+Each frame is an object on a line of its own:
+
+``number``            from 1
+``time_ns``           integer ns since 1970; null where the capture has no time for it
+``captured_octets``, ``original_octets``, ``interface`` (an index)
+``linktype``          where it is not Ethernet, with ``linktype_name``
+``comments``          where the record has some
+``icrc``              "bad" where the invariant CRC of a RoCE packet does not hold
+and what `ecmproto.wire.codec.document.to_document` gives: ``layers`` ``padding`` ``trailer`` ``fcs`` ``cut``
+``error`` ``encapsulated``.
+
+A frame of another link type is one ``data`` layer; ``decoded`` beside it holds what can be said of it and,
+like ``encapsulated``, says nothing that the octets do not say.
+
+In the other form every line is such a frame with ``"schema": "ecmproto/frame/1"`` in front.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import DecodeError
+from ecmproto.frames.capture import Batch, CaptureReader, Interface, linktype_name
+from ecmproto.frames.columns.text.pieces import (
+    Decimal,
+    Hex,
+    Mark,
+    OfFrame,
+    Path,
+    Piece,
+    RecordNumber,
+    Size,
+    When,
+    Word,
+)
+from ecmproto.frames.dissect.form import Listing, Record, commented
+from ecmproto.frames.dissect.single import (
+    MOST,
+    Chain,
+    Text,
+    View,
+    compiled,
+    if_suspicious,
+    octets_piece,
+    path_of,
+    where_ethernet,
+)
+from ecmproto.wire.codec.document import Json as Document
+from ecmproto.wire.codec.document import derived_names, error_document, json_text, scaled
+from ecmproto.wire.codec.frame import SUSPICIOUS, Frame
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import Data
+from ecmproto.wire.formats.ethertypes import MAX_LENGTH
+from ecmproto.wire.formats.infiniband import BAD, crc_is_bad
+from ecmproto.wire.formats.schema import Field
+
+if TYPE_CHECKING:
+    from ecmproto.frames.columns.text.renderer import Renderer
+
+FRAMES_SCHEMA = "ecmproto/frames/1"
+FRAME_SCHEMA = "ecmproto/frame/1"
+
+RECORD_KEYS = frozenset(
+    (
+        "schema", "number", "time_ns", "captured_octets", "original_octets", "interface", "linktype",
+        "linktype_name", "comments", "decoded", "icrc",
+    )
+)  # fmt: skip
+"""The keys a frame's document has beside those of `ecmproto.wire.codec.document.frame_keys`."""
+
+_Object: TypeAlias = dict[str, Document]
+
+
+class _Documents(Listing):
+    """A document a frame, between ``head`` and ``tail``."""
+
+    commented = True
+
+    def __init__(self, head: str, tail: str) -> None:
+        self._head, self._tail = head, tail
+        self._texts = functools.lru_cache(maxsize=1024)(self._compiled)
+
+    def record(self, record: Record) -> str:
+        """Return the frame's document."""
+        view = View(record)
+        return self._texts(view.locate())(view)
+
+    def renderer(self) -> Renderer:
+        """Return the renderer of whole batches."""
+        from ecmproto.frames.columns.text.renderer import Renderer
+
+        def pieces(path: Path) -> list[Piece] | None:
+            return None if path.goes_on else self._pieces(path)
+
+        return Renderer(pieces, sampled=True, malformed=True, wrong=_error_text)
+
+    def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
+        """Return which frames have a comment."""
+        return commented(batch)
+
+    def _pieces(self, path: Path) -> list[Piece]:
+        return [self._head, *_frame(path), self._tail]
+
+    def _compiled(self, chain: Chain) -> Text:
+        return compiled(self._pieces(path_of(chain)), _error_text)
+
+
+class Json(_Documents):
+    """One document for the whole capture, written frame by frame."""
+
+    def __init__(self) -> None:
+        super().__init__(",\n{", "}")
+        self._begun = False
+        self._interfaces = 0
+
+    def begin(self, reader: CaptureReader) -> str:
+        """Return the document up to its first frame."""
+        self._interfaces = len(reader.interfaces)
+        capture = json_text(capture_document(reader))
+        return f'{{"schema": "{FRAMES_SCHEMA}", "capture": {capture}, "frames": ['
+
+    def record(self, record: Record) -> str:
+        """Return one frame on a line of its own."""
+        begun, self._begun = self._begun, True
+        return self.among_others(record)[not begun :]
+
+    def among_others(self, record: Record) -> str:
+        """Return one frame behind another: a comma and a new line stand in front of it."""
+        return super().record(record)
+
+    def texts(self, batch: Batch, *arguments: Any, **options: Any) -> Iterator[bytes | memoryview]:
+        """Return the text of a batch's frames; see `Listing.texts`."""
+        return self._told(super().texts(batch, *arguments, **options))
+
+    def _told(self, texts: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+        for text in texts:
+            # no comma in front of the capture's first frame
+            yield text if self._begun else text[1:]
+            self._begun = True
+
+    def end(self, reader: CaptureReader) -> str:
+        """Return the end of the document, after its last frame."""
+        later = [
+            interface_document(interface, reader.format)
+            for interface in reader.interfaces[self._interfaces :]
+        ]
+        more = f', "later_interfaces": {json_text(later)}' if later else ""
+        return f"\n]{more}}}\n"
+
+
+class NdJson(_Documents):
+    """One document a frame, one a line."""
+
+    def __init__(self) -> None:
+        super().__init__(f'{{"schema": "{FRAME_SCHEMA}", ', "}\n")
+
+
+def capture_document(reader: CaptureReader) -> _Object:
+    """Return the capture's own properties as plain data; see the head of this file."""
+    document: _Object = {
+        "format": reader.format,
+        "byte_order": reader.byte_order,
+        "ticks_per_second": reader.resolution,
+    }
+    if reader.header is not None:
+        document["header"] = reader.header.octets.hex()
+    document["interfaces"] = [interface_document(each, reader.format) for each in reader.interfaces]
+    return document
+
+
+def interface_document(interface: Interface, format: str) -> _Object:
+    """Return an interface of the capture as plain data."""
+    document: _Object = {
+        "index": interface.index,
+        "linktype": interface.linktype,
+        "linktype_name": interface.linktype_name,
+        "snaplen": interface.snaplen,
+        "ticks_per_second": interface.ticks_per_second,
+        "offset_s": interface.offset_s,
+        "fcs_octets": interface.fcs_octets,
+    }
+    if format == "pcapng":
+        document["section"] = interface.section
+        document["name"] = interface.name
+        document["description"] = interface.description
+        document["options"] = [[code, value.hex()] for code, value in interface.options]
+    return document
+
+
+def record_document(record: Record) -> _Object:
+    """Return a frame of a capture as plain data; see the head of this file."""
+    document: _Object = json.loads(_DOCUMENT.record(record))
+    return document
+
+
+_DOCUMENT = _Documents("{", "}")
+
+
+def _frame(path: Path) -> Iterator[Piece]:
+    """Yield the members of a frame's document."""
+    yield from ('"number": ', Decimal(RecordNumber.NUMBER), ', "time_ns": ')
+    yield When(RecordNumber.TIMED, 1, 1, [Decimal(RecordNumber.TIME_NS)], ["null"])
+    yield from (', "captured_octets": ', Decimal(RecordNumber.CAPTURED))
+    yield from (', "original_octets": ', Decimal(RecordNumber.ORIGINAL))
+    yield from (', "interface": ', Decimal(RecordNumber.INTERFACE), OfFrame(_comments, in_batches=""), ", ")
+    yield from where_ethernet(path, [*_document(path), OfFrame(_bad_crc, in_batches="")], _other(path))
+
+
+def _comments(record: Record, frame: Frame) -> str:
+    return f', "comments": {json_text(record.comments)}' if record.comments else ""
+
+
+def _bad_crc(record: Record, frame: Frame) -> str:
+    return f', "icrc": "{BAD}"' if crc_is_bad(frame) else ""
+
+
+def _other(path: Path) -> list[Piece]:
+    """Return the members for a frame of a link type other than Ethernet."""
+    decoded: list[Piece] = []
+    if path.layers and path.layers[0] is not Data:
+        decoded = [', "decoded": {', *_document(path), "}"]
+    return [
+        '"linktype": ', Decimal(RecordNumber.LINKTYPE), ', "linktype_name": ',
+        Word(_linktype_text, (RecordNumber.LINKTYPE,)), ', "layers": [{"layer": "data", "data.data": "',
+        Hex(path.whole), '"}]', _CUT, *decoded,
+    ]  # fmt: skip
+
+
+def _linktype_text(number: int) -> str:
+    return json_text(linktype_name(number))
+
+
+_CUT = When(RecordNumber.CUT, 1, MOST, [', "cut": ', Decimal(RecordNumber.CUT)])
+_ERROR = When(RecordNumber.ERROR, 1, MOST, [', "error": ', Mark.ERROR])
+
+
+def _error_text(wrong: DecodeError) -> str:
+    return json_text(error_document(wrong))
+
+
+def _document(path: Path) -> list[Piece]:
+    """Return the members of the JSON object of `to_document`."""
+    pieces: list[Piece] = []
+    end: list[Piece] = []
+    shown: Path | None = path
+    while shown is not None:
+        path, shown = shown, shown.sampled
+        pieces += _members(path)
+        if shown is not None:
+            pieces.append(', "encapsulated": {')
+            end = [*if_suspicious(path, shown, f', "suspicious": {json.dumps(SUSPICIOUS)}'), "}", *end]
+    return pieces + end
+
+
+def _members(path: Path) -> Iterator[Piece]:
+    """Yield the members without the frame that a message shows."""
+    yield '"layers": ['
+    for layer, cls in enumerate(path.layers):
+        yield ", {" if layer else "{"
+        yield from _layer(cls, path.first + layer)  # type: ignore[arg-type]  # classes hash
+        yield "}"
+    yield "]"
+    for key, stretch in (("padding", path.padding), ("trailer", path.trailer), ("fcs", path.fcs)):
+        yield When(Size(stretch), 1, MOST, [f', "{key}": "', Hex(stretch), '"'])
+    if path.first == 0:  # how much a message leaves out of the frame that it shows is not known
+        yield from (_CUT, _ERROR)
+    else:
+        yield OfFrame(_shown_error, path.first, in_batches="")
+
+
+def _shown_error(record: Record, shown: Frame) -> str:
+    return "" if shown.error is None else f', "error": {_error_text(shown.error)}'
+
+
+@functools.lru_cache(maxsize=512)
+def _layer(cls: type[Layer], boundary: int) -> tuple[Piece, ...]:
+    """Return the members of the JSON object of a layer that starts at a boundary."""
+    path = Path(layers=(cls,), first=boundary)
+    pieces: list[Piece] = [f'"layer": {json.dumps(cls.prefix)}']
+    for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]
+        pieces += [", ", *_json_name(path, field), *_json_value(path, field)]
+        if derived:
+            pieces += [f", {json.dumps(derived)}: ", _derived(path, cls, field)]
+    return tuple(pieces)
+
+
+def _json_name(path: Path, field: Field) -> list[Piece]:
+    name, other = (f"{json.dumps(each)}: " for each in (field.name, field.meta.length_name))
+    if field.meta.length_name:
+        return [When(path.number(0, field.key), 0, MAX_LENGTH, [other], [name])]
+    return [name]
+
+
+def _json_value(path: Path, field: Field) -> list[Piece]:
+    """Return a field's value as `ecmproto.wire.formats.text.json_of` has it."""
+    if field.kind in ("uint", "sint"):
+        return [Decimal(path.number(0, field.key))]
+    return ['"', octets_piece(field, path.stretch(0, field.key)), '"']
+
+
+def _derived(path: Path, cls: type[Layer], field: Field) -> Piece:
+    """Return a field's value in the unit of its derived entry."""
+    number = path.number(0, field.key)
+    if field.key == "timestamp":
+        return Word(_scaled_time(cls), (number, path.number(0, "unit")))  # type: ignore[arg-type]
+    one, most = (_scaled(cls, field, value) for value in (1, field.maximum))
+    assert one is not None, f"{field.name}: 1 is no number in its unit"
+    assert _scaled(cls, field, 3) == 3 * one, f"{field.name}: not in proportion"
+    value = Decimal(number, times=one)
+    if most is None:
+        return When(number, field.maximum, field.maximum, ["null"], [value])
+    return value
+
+
+def _scaled(cls: type[Layer], field: Field, value: int) -> int | None:
+    make: Callable[..., Layer] = cls
+    return scaled(make(**{field.key: value}), field)
+
+
+@functools.cache
+def _scaled_time(cls: type[Layer]) -> Callable[[int, int], str]:
+    """Return the function that writes a format's timestamp in ns; one for all paths."""
+    make: Callable[..., Layer] = cls
+    field = next(field for field in cls.layout if field.key == "timestamp")
+    return lambda timestamp, unit: str(scaled(make(timestamp=timestamp, unit=unit), field))

@@ -1,0 +1,762 @@
+"""A frame in one line: number, time, addresses, length, kind and summary.
+
+What matters of a congestion message comes before its tags, because a reader looks for it first; the tags of a
+data frame come before its addresses, because they decide where it queues.
+
+The summaries of formats (`formats.summary`) are joined once for each sequence of layers, bound to
+these layers, and made pieces, which `dissect.single` writes for one frame and kernels for batches.
+Here are the clauses and styles that they share, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from string import Formatter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import printable
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.capture.batch import ETHERNET, linktype_name
+from ecmproto.frames.columns.text.pieces import (
+    Bits,
+    Decimal,
+    Dotted,
+    Grouped,
+    Hex,
+    HexNumber,
+    Mark,
+    Number,
+    Octets,
+    OfFrame,
+    OfLayer,
+    Path,
+    Piece,
+    Power,
+    RecordNumber,
+    Seconds,
+    Significant,
+    Size,
+    Sum,
+    Term,
+    When,
+    Word,
+)
+from ecmproto.frames.dissect.form import Listing, Paint, Record, plain
+from ecmproto.frames.dissect.single import MOST, Chain, Text, View, compiled, path_of
+from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, RATE_UNITS, TIME_UNITS, format_time
+from ecmproto.values import dataclass
+from ecmproto.wire.codec.frame import Frame, frame_check_sequence
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES
+from ecmproto.wire.formats.ecm import timestamp_ns
+from ecmproto.wire.formats.ethernet import PACKET_TYPES, Data, Ethernet
+from ecmproto.wire.formats.ethertypes import MAX_LENGTH
+from ecmproto.wire.formats.infiniband import crc_is_bad
+from ecmproto.wire.formats.ip import tcp_flags_text
+from ecmproto.wire.formats.registry import FORMATS
+from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.formats.summary import Case, Clause, First
+from ecmproto.wire.formats.text import address_text
+
+if TYPE_CHECKING:
+    from ecmproto.frames.columns.text.renderer import Renderer
+
+
+KIND_STYLES = {
+    cls.summary.label: cls.colour
+    for cls in FORMATS
+    if cls.summary.label and cls.role in ("message", "flow control") and cls.colour != "title"
+}
+"""The styles of kinds of frames that stand out."""
+ADDRESSES_WIDTH = 37
+"""Two MAC addresses and an arrow."""
+NAME_WIDTH = 5
+_FCS_OCTETS = 4
+_KNOWN_FRAMES = 256
+
+
+class Lines(Listing):
+    """One line a frame, its time in seconds since the first frame."""
+
+    def __init__(self, paint: Paint = plain) -> None:
+        self._paint = paint
+        self._texts = functools.lru_cache(maxsize=1024)(self._compiled)
+        self._behind_time: dict[int, tuple[Frame, str]] = {}
+        """What stands behind the time, by the identity of frames that repeated records may share."""
+
+    def record(self, record: Record) -> str:
+        """Return the frame's line."""
+        if self.origin_ns is None:
+            self.origin_ns = record.time_ns
+        frame = record.frame
+        view = View(record, self.origin_ns)
+        known = self._behind_time.get(id(frame))
+        if known is not None and known[0] is frame:
+            behind = known[1]
+        else:
+            behind = self._texts(view.locate(_MOST_SHOWN))(view)
+            if len(self._behind_time) >= _KNOWN_FRAMES:
+                self._behind_time.clear()
+            self._behind_time[id(frame)] = frame, behind
+        return f"{_head(view)}{behind}\n"
+
+    def renderer(self) -> Renderer:
+        """Return the renderer of whole batches."""
+        from ecmproto.frames.columns.text.renderer import Renderer
+
+        def pieces(path: Path) -> list[Piece] | None:
+            return None if path.goes_on else line_pieces(path, self._label, self._paint)
+
+        return Renderer(pieces, sampled=True, malformed=True)
+
+    def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
+        """Return which frames have no whole Ethernet header, or an FCS that does not hold."""
+        return short_or_bad(batch, interfaces)
+
+    def parts(self, record: Record) -> tuple[str, str, str]:
+        """Return the parts of a line besides number, time and length: addresses, kind, summary."""
+        view = View(record)
+        parts = _parts(view.locate(_MOST_SHOWN))
+        return parts.addresses(view), parts.kind(view), parts.summary(view) + parts.flaws(view)
+
+    def _compiled(self, chain: Chain) -> Text:
+        return compiled(_behind(path_of(chain), self._label, self._paint))
+
+    def _label(self, name: str) -> str:
+        label = f"{name:<{NAME_WIDTH}}"
+        return self._paint(label, KIND_STYLES[name]) if name in KIND_STYLES else label
+
+
+class LineParts(NamedTuple):
+    """The functions that write the parts of a frame's line."""
+
+    addresses: Text
+    kind: Text
+    summary: Text
+    flaws: Text
+
+
+@functools.lru_cache(maxsize=1024)
+def _parts(chain: Chain) -> LineParts:
+    """Return the functions that write the parts of the lines of frames by their formats."""
+    path = path_of(chain)
+    summary = summary_of(path)
+    addresses = _addresses(path, summary.addresses)
+    kind, detail = (_elements_pieces(path, elements) for elements in (summary.name, summary.detail))
+    return LineParts(*map(compiled, (addresses, kind, detail, _flaws(plain))))
+
+
+def line_pieces(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece]:
+    """Return the pieces of the lines of frames with a path; ``label`` fills up and paints a frame's kind."""
+    return [*_HEAD, *_behind(path, label, paint), "\n"]
+
+
+_HEAD: tuple[Piece, ...] = (
+    Decimal(RecordNumber.NUMBER, width=5), " ",
+    When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_NS, width=12)], [f"{'-':>12}"]), " ",
+)  # fmt: skip
+_head = compiled(_HEAD)
+
+
+def _behind(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece]:
+    """Return the pieces behind the time."""
+    summary = summary_of(path)
+    told = _elements_pieces(path, summary.detail)
+    word = summary.name[0]
+    name = label(word) if isinstance(word, str) else _line_name(path, summary.name)
+    empty = not told or isinstance(told[-1], OfFrame)
+    return [
+        *_addresses(path, summary.addresses), " ", Decimal(RecordNumber.ORIGINAL, width=5), " ", name, " ",
+        *told, *_flaws(paint), *([Mark.STRIP] if empty else []),
+    ]  # fmt: skip
+
+
+def _flaws(paint: Paint) -> list[Piece]:
+    octets = (Decimal(RecordNumber.CAPTURED), " of ", Decimal(RecordNumber.ORIGINAL))
+    cut = painted(paint, "dim", "[cut: ", *octets, " octets]")
+    malformed = painted(paint, "error", "[malformed: ", Mark.ERROR, "]")
+    sums = OfFrame(functools.partial(_bad_sums, paint), in_batches="")
+    flaws: list[Piece] = [
+        When(RecordNumber.CUT, 1, MOST, [" ", *cut]), sums,
+        When(RecordNumber.ERROR, 1, MOST, [" ", *malformed]),
+    ]  # fmt: skip
+    return [When(RecordNumber.FLAWED, 1, 1, flaws, [sums])]
+
+
+def _bad_sums(paint: Paint, record: Record, frame: Frame) -> str:
+    """Return the remarks on check sequences that do not hold."""
+    remarks = ""
+    if frame.fcs and not fcs_holds(record):
+        remarks += " " + paint("[FCS bad]", "error")
+    if crc_is_bad(frame):
+        remarks += " " + paint("[ICRC bad]", "error")
+    return remarks
+
+
+def painted(paint: Paint, style: str, *pieces: Piece) -> list[Piece]:
+    """Return pieces in a style."""
+    before, _, behind = paint(_HERE, style).partition(_HERE)
+    return [before, *pieces, behind]
+
+
+_HERE = "."
+"""Painted to see what a style puts in front of a text and behind it."""
+
+
+def _addresses(path: Path, elements: Elements) -> list[Piece]:
+    if path.layers[:1] == (Ethernet,):
+        return [Hex(path.stretch(0, "src"), ":"), " → ", Hex(path.stretch(0, "dst"), ":")]
+    parts, values = _word_parts(path, elements)
+    others: list[Piece] = [Word(_addresses_word(parts), (*values, RecordNumber.LINKTYPE))]
+    if path.layers and path.layers[0] is not Data:
+        return others
+    short: list[Piece] = [OfFrame(_short_pair, in_batches="")]
+    return [When(RecordNumber.LINKTYPE, ETHERNET, ETHERNET, short, others)]
+
+
+def _short_pair(record: Record, frame: Frame) -> str:
+    """Return the octets of addresses that are not whole."""
+    pair = record.octets[:12]
+    return f"{pair[6:].hex(':') or '-':>17} → {pair[:6].hex(':') or '-':<17}"
+
+
+def fcs_holds(record: Record) -> bool:
+    """Return whether the frame's check sequence is that of its octets; a cut one is not held against it."""
+    fcs = record.frame.fcs
+    return len(fcs) != _FCS_OCTETS or record.cut or frame_check_sequence(record.octets[:-4]) == fcs
+
+
+def short_or_bad(batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
+    """Return which frames of a batch have no whole Ethernet header, or an FCS that does not hold."""
+    links, used = batch.links(interfaces)
+    fcs_octets = np.array([each.fcs_octets for each in links], np.int64)[used]
+    ethernet = np.array([each.linktype == ETHERNET for each in links], np.bool_)[used]
+    odd: NDArray[np.bool_] = ethernet & (batch.captured < Ethernet.fixed_octets + fcs_octets)
+    whole = ethernet & (fcs_octets == _FCS_OCTETS) & (batch.original <= batch.captured)
+    rows = np.flatnonzero(whole & ~odd)
+    octets = batch.buffer.data
+    ends = (batch.offset + batch.captured)[rows].tolist()
+    for row, start, end in zip(rows.tolist(), batch.offset[rows].tolist(), ends, strict=True):
+        check = octets[end - _FCS_OCTETS : end]
+        odd[row] = frame_check_sequence(octets[start : end - _FCS_OCTETS]) != check
+    return odd
+
+
+def describe(frame: Frame) -> tuple[str, str]:
+    """Return a frame's kind, as one short word, and its summary."""
+    octets = b"".join([*(value.build() for value in frame.layers), frame.padding, frame.trailer, frame.fcs])
+    view = View(
+        Record(
+            number=0, time_ns=None, octets=octets, original_octets=len(octets), interface=0,
+            linktype=ETHERNET, frame=frame,
+        )
+    )  # fmt: skip
+    parts = _parts(view.locate(_MOST_SHOWN))
+    return parts.kind(view), parts.summary(view)
+
+
+def unknown_text(linktype: int) -> str:
+    """Return the text that stands for the addresses of a frame that has none: its link type."""
+    return f"link type {linktype_name(linktype)} ({linktype})"
+
+
+Formats: TypeAlias = "tuple[type[Layer], ...]"
+"""The layers of a frame from the outside in."""
+
+
+class CompiledSummary:
+    """The summary of frames with given layers, of the frames with given layers that they show, and so on."""
+
+    def __init__(self, chain: tuple[Formats, ...]) -> None:
+        frames: list[_FrameParts] = []
+        first = 0
+        for formats in chain:
+            frames.append(_FrameParts(formats, first, frames[-1] if frames else None))
+            first += len(formats)
+        self.name: Elements = frames[0].name
+        """The frame's kind, in a word."""
+        shown: Elements = ()
+        for outer, inner in zip(frames[-2::-1], frames[:0:-1], strict=True):
+            shown = _sample(outer, inner, _detail(inner, shown, ", "))
+        self.detail: Elements = _detail(frames[0], shown, " | ")
+        """The rest of the summary."""
+        self.addresses: Elements = frames[0].bound("{:addresses}", 0)
+        """The addresses of a frame without an Ethernet header, if it has any."""
+
+
+_MOST_SHOWN = 7
+"""How deep messages that show messages are told of; nobody but who forges them sends any."""
+
+
+@functools.lru_cache(maxsize=1024)
+def summary_of(path: Path) -> CompiledSummary:
+    """Return the summary of frames with a path."""
+    chain, frame = [path.layers], path.sampled
+    while frame is not None:
+        chain.append(frame.layers)
+        frame = frame.sampled
+    return CompiledSummary(tuple(chain))
+
+
+def _detail(frame: _FrameParts, shown: Elements, separator: str) -> Elements:
+    """Return the detail of a frame, with ``shown``, the summary of the frame that it shows."""
+    detail, tags = frame.parts(separator)
+    parts = [detail, *tags, shown] if frame.message else [*tags, detail]
+    return _joined(parts, separator)
+
+
+def _sample(outer: _FrameParts, frame: _FrameParts, told: Elements) -> Elements:
+    """Return the summary of the frame that a message shows."""
+    to = frame.addresses.get("receiver") or outer.addresses.get("shown_to")
+    destination: Elements = () if to is None else (Styled((Value(((1, to),)),), "mac"),)
+    source = frame.bound("of {:source}→ ", 0)
+    return (*source, *destination, " ", *frame.name, *((" ", *told) if told else ()))
+
+
+def _joined(parts: Sequence[Elements], separator: str) -> Elements:
+    said = [part for part in parts if part]
+    return tuple(each for part in said for each in (separator, *part))[1:]
+
+
+class _FrameParts:
+    """The summaries of the layers of one frame; the first of them is layer ``first`` among all."""
+
+    def __init__(self, formats: Formats, first: int, outer: _FrameParts | None) -> None:
+        self._formats, self._first, self._outer = formats, first, outer
+        self._mentioned: set[str] = set()
+        summaries = [(first + index, cls.summary) for index, cls in enumerate(formats)]
+        self.addresses = {
+            role: self._field(getattr(summary, role), index)
+            for role in _ROLES
+            for index, summary in summaries
+            if getattr(summary, role)
+        }
+        """Where the frame's addresses stand, as far as it has them."""
+        self.message = any(summary.detail_first for _, summary in summaries)
+        self._summaries = summaries
+        loud = [each for each in summaries if each[1].detail or each[1].told_by]
+        ranked = [*reversed([each for each in loud if not each[1].gives_way]), *loud]
+        self._main = ranked[0] if ranked else None
+
+    @functools.cached_property
+    def name(self) -> Elements:
+        """The frame's kind, in a word."""
+        if self._main is not None and self._main[1].label:
+            return (self._main[1].label,)
+        for index, summary in reversed(self._summaries):
+            key = self._formats[index - self._first].next_key
+            if summary.name or key:
+                return self.bound(summary.name or f"{{{key}:ethertype}}", index)
+        return ("data",)
+
+    def parts(self, separator: str) -> tuple[Elements, list[Elements]]:
+        """Return the frame's detail, and the texts of its tags."""
+        detail: Elements = ()
+        if self._main is not None:
+            index, summary = self._main
+            told_by = summary.told_by
+            detail = self.bound(summary.detail, index) if told_by is None else self._odd(told_by, separator)
+        tags = [
+            self.bound(summary.tag, index)
+            for index, summary in self._summaries
+            if summary.tag and self._formats[index - self._first].prefix not in self._mentioned
+        ]
+        return detail, tags
+
+    def _odd(self, function: Callable[[Sequence[Layer]], list[str]], separator: str) -> Elements:
+        return (Odd(function, self._first, separator),)
+
+    def bound(self, clause: Clause, index: int, argument: str = "") -> Elements:
+        """Return a clause of layer ``index`` with the values that it names; LookupError for one not there."""
+        if isinstance(clause, First):
+            return self._first_of(clause, index, argument)
+        if isinstance(clause, Case):
+            return self._choice(clause, index, argument)
+        bound: list[Element] = []
+        for literal, names, style, _ in _formatter.parse(clause.replace("@", argument)):
+            if literal:
+                bound.append(literal)
+            named = None if not style else self._clauses(index).get(style, CLAUSES.get(style))
+            if named is not None:
+                bound += self.bound(named, index, names or "")
+            elif names:
+                values = tuple(self._value(name, index) for name in names.split(","))
+                bound.append(Styled(values, style or values[0].style))
+        return tuple(bound)
+
+    def _clauses(self, index: int) -> Mapping[str, Clause]:
+        at = index - self._first
+        # what is said of a frame as such is no layer's
+        return self._formats[at].summary.clauses if 0 <= at < len(self._formats) else {}
+
+    def _first_of(self, clause: First, index: int, argument: str) -> Elements:
+        for template in clause.templates:
+            with suppress(LookupError):
+                return self.bound(template, index, argument)
+        raise LookupError(clause)
+
+    def _choice(self, case: Case, index: int, argument: str) -> Elements:
+        try:
+            value = self._value(case.value.replace("@", argument), index)
+        except LookupError:
+            return self.bound(case.otherwise, index, argument)
+        then, otherwise = (self.bound(each, index, argument) for each in (case.then, case.otherwise))
+        return (Choice(value, case.low, case.high, then, otherwise),)
+
+    def _value(self, text: str, index: int) -> Value:
+        terms, more = [], 0
+        for sign, times, name, first, last, number in _TERM.findall(text):
+            factor = -1 if sign else 1
+            if number:
+                more += factor * int(number)
+            else:
+                bits = (int(first), int(last)) if last else None
+                terms.append((factor * int(times or 1), self._reference(name, index, bits)))
+        return Value(tuple(terms), more)
+
+    def _reference(self, name: str, index: int, bits: tuple[int, int] | None) -> Reference:
+        role = name.removeprefix("outer.")
+        if role in _ROLES:
+            frame = self if role == name else self._outer
+            if frame is None:
+                raise LookupError(name)
+            return frame.addresses[role]
+        prefix, _, key = name.rpartition(".")
+        if prefix:
+            prefixes = [cls.prefix for cls in self._formats]
+            if prefix not in prefixes:
+                raise LookupError(prefix)
+            # the nearest around the layer itself: addresses of a packet in another are its own
+            around = prefixes[: index - self._first + 1]
+            outermost = prefix not in around
+            found = prefixes.index(prefix) if outermost else len(around) - 1 - around[::-1].index(prefix)
+            index = self._first + found
+            self._mentioned.add(prefix)
+        return dataclasses.replace(self._field(key.removeprefix("#"), index), bits=bits, size=key[0] == "#")
+
+    def _field(self, key: str, index: int) -> Reference:
+        fields = self._formats[index - self._first].layout
+        return Reference(index, key, next((field for field in fields if field.key == key), None))
+
+
+_ROLES = ("sender", "receiver", "addressee", "shown_to")
+_TERM = re.compile(r"(-?)(?:(\d+)\*)?(?:(#?[a-z][a-z0-9_.]*)(?:\[(\d+):(\d+)\])?|(\d+))")
+_formatter = Formatter()
+
+
+CLAUSES: Mapping[str, Clause] = {
+    "ports": First((
+        "{ip.src}:{srcport} → {ip.dst}:{dstport}",
+        "[{ipv6.src}]:{srcport} → [{ipv6.dst}]:{dstport}",
+        "port {srcport} → {dstport}",
+    )),
+    # the address of a congestion point that sends under its own goes unsaid
+    "cpid": Case(
+        "cpid[0:48]-sender", 0, 0, "CPID src/{cpid[48:64]}", "CPID {cpid[0:48]:mac}/{cpid[48:64]}"
+    ),
+    # a sampled frame's source goes unsaid where the message is sent to it
+    "source": First(("{:other}", "")),
+    "other": First(("{:stranger}", "{sender} ")),
+    "stranger": Case(
+        "sender-outer.addressee", 0, 0, "", "{sender} [suspicious: the message is for {outer.addressee}] "
+    ),
+    "queue": Case("@", 0, 0, "0 B", f"{{{QUEUE_UNIT_OCTETS}*@:signed}} B"),
+    "queues": "Qoff {q_off:queue} Qdelta {q_delta:queue}",
+    "saturated": Case("q", 1, 1, " (saturated)"),
+    "quanta": Case("@", 0, 0, "resume", "{@} quanta"),
+    "dei": Case("@", 1, 1, " dei"),
+    "octets": Case("@", 1, 1, "1 octet", "{@} octets"),
+    "rate": Case("@", RATE_INFINITY, RATE_INFINITY, "infinity", "{@:capacity}"),
+    "addresses": First((
+        "{ip.src} → {ip.dst}", "{ipv6.src} → {ipv6.dst}", "{sll.src,sll.halen:from}",
+        "{sll2.src,sll2.halen:from}", "",
+    )),
+}  # fmt: skip
+
+
+_IP_PROTOCOLS = {
+    0: "hop-by-hop options", 1: "ICMP", 2: "IGMP", 4: "IP in IP", 6: "TCP", 17: "UDP", 41: "IPv6 in IP",
+    43: "routing header", 44: "fragment", 47: "GRE", 50: "ESP", 51: "AH", 58: "ICMPv6", 59: "no next header",
+    60: "destination options", 88: "EIGRP", 89: "OSPF", 103: "PIM", 112: "VRRP", 132: "SCTP",
+}  # fmt: skip
+
+
+def _mac(address: bytes | int) -> str:
+    return (address if isinstance(address, bytes) else address.to_bytes(6, "big")).hex(":")
+
+
+_SHOWN_ADDRESS = 20
+"""Octets of an address: as many as one of InfiniBand has."""
+
+
+def _address(octets: bytes) -> str:
+    more = "…" if len(octets) > _SHOWN_ADDRESS else ""
+    return octets[:_SHOWN_ADDRESS].hex(":") + more if octets else "none"
+
+
+_STYLES: Mapping[str, Callable[..., str]] = {
+    "mac": _mac,
+    "ipv4": address_text,
+    "ipv6": address_text,
+    "address": _address,
+    "from": lambda address, octets: f"{_mac(address):>17} →" if octets == 6 else "",
+    "time": format_time,
+    "cm_tag": lambda protocol: "E2CM CM-TAG" if protocol == 2 else "CM-TAG",
+    "e2cm_type": lambda type: E2CM_TYPES.get(type, f"type {type}"),
+    "ip": lambda protocol: _IP_PROTOCOLS.get(protocol) or f"protocol {protocol}",
+    "flags": tcp_flags_text,
+    "packet": lambda type: PACKET_TYPES.get(type, f"packet type {type}"),
+    "ethertype": lambda value: "LLC" if value <= MAX_LENGTH else f"{value:#06x}",
+    # smaller ones are Linux's own numbers
+    "protocol": lambda value: "data" if value <= MAX_LENGTH else f"{value:#06x}",
+}
+STYLES: Mapping[str, Callable[..., str]] = {
+    name: style
+    for styles in (_STYLES, *(cls.summary.styles for cls in FORMATS))
+    for name, style in styles.items()
+}
+"""How values are written that have no piece of their own: as words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A field of a layer; ``bits``, if not all are meant, from one to another; ``size``, how many octets."""
+
+    layer: int
+    key: str
+    field: Field | None
+    bits: tuple[int, int] | None = None
+    size: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A field, or a sum of multiples of fields and a number."""
+
+    terms: tuple[tuple[int, Reference], ...]
+    more: int = 0
+
+    @property
+    def plain(self) -> Reference | None:
+        """The field, where the value is no more than that."""
+        ((times, reference), *others) = self.terms
+        return reference if times == 1 and not others and not self.more else None
+
+    @property
+    def style(self) -> str:
+        """The style in which it is written by default."""
+        reference = self.plain
+        if reference is None or reference.size or reference.bits is not None:
+            return "decimal"
+        kind = "mac" if reference.field is None else reference.field.kind
+        return kind if kind in STYLES else "decimal"
+
+
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """Values in a style."""
+
+    values: tuple[Value, ...]
+    style: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of two texts, by where a value is."""
+
+    value: Value
+    low: int
+    high: int
+    then: Elements
+    otherwise: Elements
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """An element whose text a function makes from some of the layers, joined with ``separator``."""
+
+    function: Callable[[Sequence[Layer]], list[str]]
+    first: int
+    separator: str
+
+    def text(self, record: Record, frame: Frame) -> str:
+        """Return the text for a frame."""
+        return self.separator.join(map(printable, self.function(frame.layers)))
+
+
+Element: TypeAlias = "str | Styled | Choice | Odd"
+Elements: TypeAlias = "tuple[Element, ...]"
+
+
+def _elements_pieces(path: Path, elements: Elements) -> list[Piece]:
+    return [piece for element in elements for piece in _element_pieces(path, element)]
+
+
+def _element_pieces(path: Path, element: Element) -> list[Piece]:
+    match element:
+        case str():
+            return [element]
+        case Choice():
+            then, otherwise = _elements_pieces(path, element.then), _elements_pieces(path, element.otherwise)
+            return [When(_number(path, element.value), element.low, element.high, then, otherwise)]
+        case Styled():
+            return _text_pieces(path, element)
+        case Odd():
+            frame, _ = _layer_of(path, element.first)
+            return [OfFrame(element.text, frame.first)]
+
+
+def _text_pieces(path: Path, text: Styled) -> list[Piece]:
+    """Return values in a style: those that kernels write themselves, words for all others."""
+    value = text.values[0]
+    match text.style:
+        case "decimal" | "signed":
+            plus = text.style == "signed"
+            (times, reference), *others = value.terms
+            if others or value.more:
+                return [Decimal(_number(path, value), plus=plus)]
+            return [Decimal(_term(path, reference), plus=plus, times=times)]
+        case "hex":
+            return ["0x", HexNumber(_number(path, value), 4)]
+        case "mac":
+            return [Hex(_stretch(path, value), ":")]
+        case "ipv4":
+            return [Dotted(_stretch(path, value))]
+        case "ipv6":
+            return [Grouped(_stretch(path, value))]
+        case "capacity":
+            return prefixed(_number(path, value), 1000, RATE_UNITS)
+        case "time" if not _may_be_hours(path, value):
+            return prefixed(_number(path, value), 1, TIME_UNITS)
+        case "ticks":
+            ticks, unit = (_term(path, each.terms[0][1]) for each in text.values)
+            return prefixed(Power(ticks, unit), timestamp_ns(1, 0), TIME_UNITS)
+    return [Word(STYLES[text.style], tuple(_argument(path, each) for each in text.values))]
+
+
+def _may_be_hours(path: Path, value: Value) -> bool:
+    number = _number(path, value)
+    return not isinstance(number, Bits) or number.bits > _MINUTES_BITS
+
+
+_MINUTES_BITS = 41
+"""Of a number of ns below an hour, with which the names of units change."""
+
+
+def prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> list[Piece]:
+    """Return ``times`` a number in the largest unit of which it has, rounded, at least one."""
+    (exponent, unit), *smaller = units
+    pieces: list[Piece] = [Significant(number, exponent, times), f" {unit}"]
+    if not smaller:
+        return pieces
+    # what four digits round up to a whole unit is written in it: 0.99995 of it and more
+    least, whole = -(-99_995 * 10**exponent // (100_000 * times)), -(-(10**exponent) // times)
+    below = prefixed(number, times, smaller)
+    if least < whole:
+        below = [When(number, least, whole - 1, [f"1 {unit}"], below)]
+    return [When(number, whole, MOST, pieces, below)]
+
+
+def _argument(path: Path, value: Value) -> Number | Octets:
+    reference = value.plain
+    if reference is None or reference.size or (reference.field is not None and reference.field.is_number):
+        return _number(path, value)
+    return _stretch(path, value)
+
+
+def _number(path: Path, value: Value) -> Number:
+    (times, first), *others = value.terms
+    term = _term(path, first)
+    number: Term | Sum = term if times == 1 else Sum(term, term, times - 1)
+    for factor, reference in others:
+        number = Sum(number, _term(path, reference), factor)
+    if value.more:
+        sum_of_it = number if isinstance(number, Sum) else Sum(number)
+        number = dataclasses.replace(sum_of_it, more=value.more)
+    return number
+
+
+def _term(path: Path, reference: Reference) -> Term:
+    path, layer = _layer_of(path, reference.layer)
+    if reference.size:
+        return Size(path.stretch(layer, reference.key))
+    if reference.field is not None and reference.field.is_number:
+        first, last = reference.bits or (0, reference.field.bits or 0)
+        return path.number(layer, reference.key, drop=first, bits=last - first)
+    return _octets(path, layer, reference).as_number()
+
+
+def _octets(path: Path, layer: int, reference: Reference) -> Octets:
+    if reference.field is None:  # a property
+        return OfLayer(path.first + layer, reference.key)
+    return path.stretch(layer, reference.key)
+
+
+def _stretch(path: Path, value: Value) -> Octets:
+    """Return the octets of a field, or those that some of its bits are."""
+    reference = value.plain
+    assert reference is not None, "octets are no sum"
+    path, layer = _layer_of(path, reference.layer)
+    whole = _octets(path, layer, reference)
+    if reference.bits is None:
+        return whole
+    first, last = (bit // 8 for bit in reference.bits)
+    return whole.part(first, last)
+
+
+def _layer_of(path: Path, layer: int) -> tuple[Path, int]:
+    """Return the path of the frame that layer ``layer`` among all is in, and its index there."""
+    while layer >= len(path.layers):
+        layer -= len(path.layers)
+        assert path.sampled is not None, "a layer of a frame"
+        path = path.sampled
+    return path, layer
+
+
+_Parts: TypeAlias = "tuple[str | tuple[Callable[..., str], int], ...]"
+"""Text, and styles with how many values they take."""
+
+
+def _word_parts(path: Path, elements: Elements) -> tuple[_Parts, list[Number | Octets]]:
+    """Return elements as parts of a single word, and the values that it depends on."""
+    parts: list[str | tuple[Callable[..., str], int]] = []
+    values: list[Number | Octets] = []
+    for element in elements:
+        if isinstance(element, str):
+            parts.append(element)
+        elif isinstance(element, Styled):
+            parts.append((STYLES[element.style], len(element.values)))
+            values += [_argument(path, value) for value in element.values]
+        else:
+            raise TypeError(f"expected text and values in a frame's name or addresses, got {element!r}")
+    return tuple(parts), values
+
+
+def _line_name(path: Path, elements: Elements) -> Word:
+    parts, values = _word_parts(path, elements)
+    return Word(_name_word(parts), tuple(values))
+
+
+# The same function for the same parts: by that, words are known.
+@functools.cache
+def _name_word(parts: _Parts) -> Callable[..., str]:
+    return lambda *values: f"{_spelt(parts, values):<{NAME_WIDTH}}"
+
+
+@functools.cache
+def _addresses_word(parts: _Parts) -> Callable[..., str]:
+    return lambda *values: f"{_spelt(parts, values[:-1]) or unknown_text(values[-1]):<{ADDRESSES_WIDTH}}"
+
+
+def _spelt(parts: _Parts, values: Sequence[Any]) -> str:
+    left = iter(values)
+    spelt = (part if isinstance(part, str) else part[0](*islice(left, part[1])) for part in parts)
+    return "".join(spelt)

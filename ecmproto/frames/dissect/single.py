@@ -1,0 +1,349 @@
+"""The text of one frame, by the pieces that the programs of batches are made of.
+
+`compiled` turns pieces into a Python function, once for each sequence of layers; the function reads a `View`.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+from ecmproto.frames.capture.batch import ETHERNET
+from ecmproto.frames.columns.text.pieces import (
+    Binary,
+    Bits,
+    Decimal,
+    Dotted,
+    Grouped,
+    Hex,
+    HexNumber,
+    Mark,
+    Moment,
+    Number,
+    Octets,
+    OfFrame,
+    OfLayer,
+    Padded,
+    Path,
+    Piece,
+    Pieces,
+    Power,
+    RecordNumber,
+    Seconds,
+    Significant,
+    Size,
+    Stretch,
+    Sum,
+    When,
+    Widest,
+    Word,
+)
+from ecmproto.frames.dissect.form import Record, moment_text, seconds_text
+from ecmproto.wire.codec.frame import Frame, encapsulated
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import Data, Ethernet, ITag
+from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.formats.text import address_text
+
+MOST = (1 << 62) - 1
+"""The end of a range without one."""
+TAILS = 4
+"""Boundaries after the layers of each frame: padding, trailer, FCS, end."""
+
+
+Chain: TypeAlias = "tuple[tuple[type[Layer], ...], ...]"
+"""The formats of a frame's layers, of the frame that it shows, and so on."""
+
+
+class View:
+    """A frame of a capture as the functions of `compiled` read it."""
+
+    __slots__ = ("boundaries", "frames", "layers", "octets", "origin_ns", "record", "width")
+
+    width: int
+    """What the last `Widest` set."""
+
+    def __init__(self, record: Record, origin_ns: int | None = None) -> None:
+        self.record, self.octets, self.origin_ns = record, record.octets, origin_ns
+
+    def locate(self, depth: int = sys.maxsize) -> Chain:
+        """Find the layers of the frame and of those that it shows, ``depth`` at most; return the formats."""
+        frame = self.record.frame
+        self.layers: tuple[Layer | None, ...] = frame.layers
+        self.boundaries = [*frame.boundaries()]
+        _add_tails(frame, self.boundaries, len(self.octets))
+        self.frames = {0: frame}
+        chain: Chain = (tuple(map(type, frame.layers)),)
+        while len(chain) <= depth and frame.layers and frame.layers[-1].shows is not None:
+            end = self.boundaries[-TAILS]
+            shown = encapsulated(frame)
+            if shown is None:
+                break
+            frame = shown
+            self.frames[len(self.boundaries)] = frame
+            starts = frame.boundaries()
+            size = starts[-1] + len(frame.padding) + len(frame.trailer) + len(frame.fcs)
+            begin = [end - size + start for start in starts]
+            _add_tails(frame, begin, end)
+            self.boundaries += begin
+            self.layers += (*_NO_LAYERS, *frame.layers)
+            chain += (tuple(map(type, frame.layers)),)
+        return chain
+
+
+def _add_tails(frame: Frame, boundaries: list[int], end: int) -> None:
+    """Add the boundaries after a frame's last layer."""
+    trailer = boundaries[-1] + len(frame.padding)
+    boundaries += (trailer, trailer + len(frame.trailer), end)
+
+
+_NO_LAYERS = (None,) * TAILS
+
+
+@functools.lru_cache(maxsize=4096)
+def path_of(chain: Chain) -> Path:
+    """Return the path of frames by their layers and those of the frames that they show."""
+    firsts = [*accumulate((len(formats) + TAILS for formats in chain[:-1]), initial=0)]
+    path = None
+    for formats, first in zip(reversed(chain), reversed(firsts), strict=True):
+        path = Path(layers=formats, first=first, sampled=path)
+    assert path is not None, "a frame"
+    return path
+
+
+Text: TypeAlias = "Callable[[View], str]"
+
+
+def compiled(pieces: Pieces, wrong: Callable[[Any], str] = str) -> Text:
+    """Return the function that writes the pieces of a frame; ``wrong`` gives the text of an error."""
+    template = ""
+    values: list[Callable[[View], object]] = []
+    for piece in pieces:
+        if piece is Mark.STRIP:
+            template, values = "%s", [_stripped(_filled(template, values))]
+        elif isinstance(piece, str):
+            template += piece.replace("%", "%%")
+        else:
+            form, value = _compiled(piece, wrong)
+            template += form
+            values.append(value)
+    return _filled(template, values)
+
+
+def _filled(template: str, values: list[Callable[[View], object]]) -> Text:
+    if not values:
+        text = template % ()
+        return lambda view: text
+    if len(values) == 1:
+        (value,) = values
+        return lambda view: template % (value(view),)
+    return lambda view: template % tuple([value(view) for value in values])
+
+
+def _stripped(text: Text) -> Text:
+    return lambda view: text(view).rstrip(" ")
+
+
+def _compiled(piece: Piece, wrong: Callable[[Any], str]) -> tuple[str, Callable[[View], object]]:
+    """Return how a piece's value is formatted, and the function that reads it."""
+    match piece:
+        case Decimal():
+            number, times = reader(piece.number), piece.times
+            value = number if times == 1 else lambda view: times * number(view)
+            return f"%{'+' if piece.plus else ''}{piece.width or ''}d", value
+        case HexNumber():
+            return f"%0{piece.digits}x", reader(piece.number)
+        case Seconds():
+            number = reader(piece.number)
+            return f"%{piece.width or ''}s", lambda view: seconds_text(number(view))
+        case Significant():
+            number, times, unit = reader(piece.number), piece.times, 10**piece.exponent
+            return "%.4g", lambda view: times * number(view) / unit
+        case When():
+            return "%s", _chosen(piece, wrong)
+        case Widest():
+            return "%s", _widest(piece, wrong)
+        case Padded():
+            text = compiled(piece.pieces, wrong)
+            return "%s", lambda view: text(view).ljust(view.width)
+    return "%s", _text(piece, wrong)
+
+
+def _text(piece: Piece, wrong: Callable[[Any], str]) -> Text:
+    match piece:
+        case Hex():
+            octets, separator = octets_reader(piece.stretch), piece.separator
+            return (
+                (lambda view: octets(view).hex(separator)) if separator else lambda view: octets(view).hex()
+            )
+        case Dotted() | Grouped():
+            octets = octets_reader(piece.stretch)
+            return lambda view: address_text(octets(view))
+        case Moment():
+            number = reader(piece.number)
+            return lambda view: moment_text(number(view))
+        case Binary():
+            number, bits, start = reader(piece.number), piece.bits, piece.offset
+            gaps = [bit for bit in range(1, bits) if (start + bit) % 4 == 0]
+            return lambda view: _grouped(f"{number(view) & (1 << bits) - 1:0{bits}b}", gaps)
+        case Word():
+            function, values = piece.function, [_value(each) for each in piece.values]
+            return lambda view: function(*[value(view) for value in values])
+        case OfFrame():
+            say, first = piece.function, piece.first
+            return lambda view: say(view.record, view.frames[first])
+        case Mark.ERROR:
+            return lambda view: wrong(view.record.frame.error)
+    raise TypeError(f"expected a piece of one frame's text, got {piece!r}")
+
+
+def _grouped(digits: str, gaps: list[int]) -> str:
+    return " ".join(digits[i:j] for i, j in zip([0, *gaps], [*gaps, None], strict=True))
+
+
+def _chosen(piece: When, wrong: Callable[[Any], str]) -> Text:
+    number, low, high = reader(piece.number), piece.low, piece.high
+    then, otherwise = compiled(piece.then, wrong), compiled(piece.otherwise, wrong)
+    return lambda view: then(view) if low <= number(view) <= high else otherwise(view)
+
+
+def _widest(piece: Widest, wrong: Callable[[Any], str]) -> Text:
+    texts = [compiled(text, wrong) for text in piece.texts]
+
+    def widen(view: View) -> str:
+        view.width = min(piece.most, max([piece.least, *(len(text(view)) for text in texts)]))
+        return ""
+
+    return widen
+
+
+def _value(value: Number | Octets) -> Callable[[View], Any]:
+    if isinstance(value, OfLayer):
+        return _attribute(value)
+    return octets_reader(value) if isinstance(value, Stretch) else reader(value)
+
+
+def _attribute(value: OfLayer) -> Callable[[View], Any]:
+    boundary, key, part = value.boundary, value.key, slice(value.first, value.last)
+    if part == slice(0, None):
+        return lambda view: getattr(view.layers[boundary], key)
+    return lambda view: getattr(view.layers[boundary], key)[part]
+
+
+def octets_reader(stretch: Octets) -> Callable[[View], bytes]:
+    """Return the function that reads octets."""
+    if isinstance(stretch, OfLayer):
+        return _attribute(stretch)
+    begin, begin_at, end, end_at = stretch.begin, stretch.begin_at, stretch.end, stretch.end_at
+
+    def read(view: View) -> bytes:
+        boundaries = view.boundaries
+        return view.octets[boundaries[begin] + begin_at : boundaries[end] + end_at]
+
+    return read
+
+
+def reader(number: Number) -> Callable[[View], int]:
+    """Return the function that reads a number."""
+    match number:
+        case RecordNumber():
+            return _OF_RECORD[number]
+        case Bits():
+            return _bits_reader(number)
+        case Size():
+            return _size_reader(number.stretch)
+        case OfLayer():
+            value = _attribute(number)
+            return lambda view: _as_number(value(view))
+        case Power():
+            first, second, times = reader(number.first), reader(number.exponent), number.times
+            return lambda view: (first(view) << second(view)) * times
+        case Sum():
+            first, times, more = reader(number.first), number.times, number.more
+            if number.second is None:
+                return lambda view: first(view) + more
+            second = reader(number.second)
+            return lambda view: first(view) + times * second(view) + more
+
+
+def _size_reader(stretch: Octets) -> Callable[[View], int]:
+    if isinstance(stretch, OfLayer):
+        octets = _attribute(stretch)
+        return lambda view: len(octets(view))
+    begin, end, more = stretch.begin, stretch.end, stretch.end_at - stretch.begin_at
+    return lambda view: view.boundaries[end] - view.boundaries[begin] + more
+
+
+def _as_number(value: int | bytes) -> int:
+    if isinstance(value, int):
+        return value
+    return int.from_bytes(value, "big") if value else -1  # no address is none that there is
+
+
+def _bits_reader(bits: Bits) -> Callable[[View], int]:
+    boundary, at, octets, shift = bits.boundary, bits.at, bits.octets, bits.shift
+    mask, sign = (1 << bits.bits) - 1, 1 << bits.bits - 1 if bits.signed else 0
+
+    def read(view: View) -> int:
+        start = view.boundaries[boundary] + at
+        return int.from_bytes(view.octets[start : start + octets], "big") >> shift & mask
+
+    if not sign:
+        return read
+    return lambda view: (read(view) ^ sign) - sign
+
+
+def _since(view: View) -> int:
+    time_ns = view.record.time_ns
+    return 0 if time_ns is None or view.origin_ns is None else time_ns - view.origin_ns
+
+
+_OF_RECORD: Mapping[RecordNumber, Callable[[View], int]] = {
+    RecordNumber.NUMBER: lambda view: view.record.number,
+    RecordNumber.TIME_NS: lambda view: view.record.time_ns or 0,
+    RecordNumber.TIMED: lambda view: view.record.time_ns is not None,
+    RecordNumber.SINCE_NS: _since,
+    RecordNumber.ORIGINAL: lambda view: view.record.original_octets,
+    RecordNumber.CAPTURED: lambda view: len(view.octets),
+    RecordNumber.CUT: lambda view: max(0, view.record.original_octets - len(view.octets)),
+    RecordNumber.INTERFACE: lambda view: view.record.interface,
+    RecordNumber.INTERFACE_ID: lambda view: view.record.interface_id,
+    RecordNumber.LINKTYPE: lambda view: view.record.linktype,
+    RecordNumber.ERROR: lambda view: view.record.frame.error is not None,
+    RecordNumber.FLAWED: lambda view: view.record.cut or view.record.frame.error is not None,
+    RecordNumber.SINCE_FIRST_NS: lambda view: view.record.since_first_ns or 0,
+    RecordNumber.SINCE_PREVIOUS_NS: lambda view: view.record.since_previous_ns or 0,
+    RecordNumber.SINCE_DISPLAYED_NS: lambda view: view.record.since_displayed_ns or 0,
+}
+
+
+def octets_piece(field: Field, stretch: Octets) -> Piece:
+    """Return the piece for a value that is not a number: an address, a CPID, octets."""
+    if field.kind == "mac":
+        return Hex(stretch, separator=":")
+    if field.kind == "ipv4":
+        return Dotted(stretch)
+    return Word(address_text, (stretch,)) if field.kind == "ipv6" else Hex(stretch)
+
+
+def where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
+    """Return the pieces ``then`` for frames that start with an Ethernet header, ``otherwise`` for others."""
+    if path.layers[:1] == (Ethernet,):
+        return then
+    if path.layers and path.layers[0] is not Data:
+        return otherwise
+    # of whatever link type, the octets are too few or of no format known
+    return [When(RecordNumber.LINKTYPE, ETHERNET, ETHERNET, then, otherwise)]
+
+
+def if_suspicious(path: Path, sampled: Path, *pieces: Piece) -> Iterator[Piece]:
+    """Yield pieces for where a sampled frame is from another than whom the message is for."""
+    headers = [index for index, cls in enumerate(path.layers) if cls in (Ethernet, ITag)]
+    if not headers or sampled.layers[:1] != (Ethernet,):
+        return
+    key = "cdst" if path.layers[headers[-1]] is ITag else "dst"
+    source, addressee = sampled.stretch(0, "src"), path.stretch(headers[-1], key)
+    yield When(Sum(source.as_number(), addressee.as_number(), times=-1), 0, 0, [], pieces)

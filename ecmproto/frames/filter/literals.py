@@ -1,0 +1,367 @@
+"""Values as filters write them: read for the kind of the field they are compared with, and written back.
+
+`text_of` writes a whole filter; what it prints is read back as the same tests.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from collections.abc import Callable
+
+from ecmproto.errors import SpecError, shown
+from ecmproto.frames.filter.fields import (
+    And,
+    Comparison,
+    Constant,
+    FilterField,
+    Interval,
+    Item,
+    Kind,
+    Masked,
+    Match,
+    Membership,
+    Network,
+    Not,
+    Operand,
+    Or,
+    Present,
+    Range,
+    Slice,
+    Test,
+)
+from ecmproto.units import NS_PER_S
+from ecmproto.wire.formats.text import address_text, cpid, mac_text
+
+NEEDED: dict[Kind, str] = {
+    "number": "a number",
+    "mac": "a MAC address such as 02:00:00:00:00:01",
+    "ipv4": "an IPv4 address such as 192.0.2.1 or 192.0.2.0/24",
+    "ipv6": "an IPv6 address such as 2001:db8::1 or 2001:db8::/32",
+    "cpid": "a CPID such as 02:00:00:00:00:01/1 or 0200000000010001",
+    "octets": 'octets such as 02:00:5e or "text"',
+    "text": 'text in double quotes such as "vlan"',
+    "time": "seconds since 1970 such as 1700000000.5",
+    "layer": "nothing: a layer has octets, but no value",
+}
+WITH_ARTICLE: dict[Kind, str] = {
+    "number": "a number", "mac": "a MAC address", "ipv4": "an IPv4 address", "ipv6": "an IPv6 address",
+    "cpid": "a CPID", "octets": "octets", "text": "text", "time": "a time", "layer": "a layer",
+}  # fmt: skip
+"""Each kind as a sentence names it."""
+
+_NUMBER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(0|[1-9][0-9]*))")
+_SECONDS = re.compile(r"(-?)([0-9]{1,10})(?:\.([0-9]{1,9}))?")
+_CPID = re.compile(r"([0-9a-fA-F:.-]+)/([0-9]{1,5})")
+_PREFIX = re.compile(r"([0-9a-fA-F:.]+)/([0-9]{1,3})")
+_NUMBER_LIMIT = 64
+"""Digits enough for 64 bits in any base."""
+_TRUTH = {"false": 0, "true": 1}
+
+
+def needed_for(field: FilterField | None, kind: Kind) -> str:
+    """Return how a value of ``kind`` can be written, of ``field`` where it is of one."""
+    if kind != "number" or field is None:
+        return NEEDED[kind]
+    if field.names:
+        return f"a number, or {', '.join(repr(name) for name in list(field.names.values())[:3])} …"
+    if field.bits == 1:
+        return "0, 1, true or false"
+    return "a number" if field.signed else "a number from 0"
+
+
+def literal(text: str, kind: Kind, field: FilterField | None) -> Constant | Network | None:
+    """Return the value that a word means for ``kind``; None when it means none."""
+    if kind in ("ipv4", "ipv6") and "/" in text:
+        return _network(text, kind)
+    value: int | bytes | None
+    match kind:
+        case "number":
+            value = _number(text, field)
+        case "mac":
+            value = octets_of(text)
+            value = value if value is not None and len(value) == 6 else None
+        case "ipv4" | "ipv6":
+            value = _address(text, kind)
+        case "cpid":
+            value = _cpid(text)
+        case "octets" | "layer":
+            value, kind = octets_of(text), "octets"
+        case "time":
+            value = _time_ns(text)
+        case _:
+            value = None
+    return None if value is None else Constant(kind=kind, value=value)
+
+
+def quoted(octets: bytes, kind: Kind, field: FilterField | None) -> Constant | None:
+    """Return the value that the octets of a quoted string mean for ``kind``; None when they mean none."""
+    if kind in ("octets", "layer"):
+        return Constant(kind="octets", value=octets)
+    try:
+        text = octets.decode()
+    except UnicodeDecodeError:
+        return None
+    if kind == "text":
+        return Constant(kind="text", value=text)
+    code = _named(text, field) if kind == "number" else None
+    return None if code is None else Constant(kind="number", value=code)
+
+
+def octets_of(text: str) -> bytes | None:
+    """Return the octets that hexadecimal digits in one of the notations mean."""
+    if re.fullmatch("[0-9a-fA-F]", text):
+        return bytes([int(text, 16)])
+    digits = text.removeprefix("0x").removeprefix("0X") if text[:2] in ("0x", "0X") else ""
+    separators = {char for char in text if char in ":-."}
+    if digits or not separators:
+        parts = [digits or text]
+    elif len(separators) == 1:
+        parts = text.split(separators.pop())
+    else:
+        return None
+    if not all(re.fullmatch("(?:[0-9a-fA-F]{2})+", part) for part in parts):
+        return None
+    return bytes.fromhex("".join(parts))
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that ``text`` writes in decimal, hexadecimal, octal or binary."""
+    found = _NUMBER.fullmatch(text) if len(text) <= _NUMBER_LIMIT + 4 else None
+    if found is None:
+        return None
+    sign, *digits = found.groups()
+    number = next(
+        int(written, base)
+        for written, base in zip(digits, (16, 2, 8, 10), strict=True)
+        if written is not None
+    )
+    return -number if sign else number
+
+
+def _number(text: str, field: FilterField | None) -> int | None:
+    number = whole_number(text)
+    if number is None:
+        if field is not None and field.bits == 1 and text.lower() in _TRUTH:
+            return _TRUTH[text.lower()]
+        return _named(text, field)
+    signed = field is not None and field.signed
+    low, high = (-(1 << 63), (1 << 63) - 1) if signed else (0, (1 << 64) - 1)
+    return number if low <= number <= high else None
+
+
+def _named(text: str, field: FilterField | None) -> int | None:
+    names = field.names if field is not None else {}
+    return next((code for code, name in names.items() if name.lower() == text.lower()), None)
+
+
+def _address(text: str, kind: Kind) -> bytes | None:
+    try:
+        return (ipaddress.IPv4Address(text) if kind == "ipv4" else ipaddress.IPv6Address(text)).packed
+    except ValueError:
+        return None
+
+
+def _network(text: str, kind: Kind) -> Network | None:
+    found = _PREFIX.fullmatch(text)
+    address = _address(found[1], kind) if found else None
+    if found is None or address is None or int(found[2]) > 8 * len(address):
+        return None
+    bits = int(found[2])
+    number = int.from_bytes(address) >> 8 * len(address) - bits << 8 * len(address) - bits
+    return Network(
+        kind="ipv4" if kind == "ipv4" else "ipv6", address=number.to_bytes(len(address)), bits=bits
+    )
+
+
+def _cpid(text: str) -> int | None:
+    found = _CPID.fullmatch(text)
+    if found is not None:
+        mac = octets_of(found[1])
+        return (
+            cpid(mac, int(found[2]))
+            if mac is not None and len(mac) == 6 and int(found[2]) <= 0xFFFF
+            else None
+        )
+    octets = octets_of(text)
+    if octets is not None and len(octets) == 8:
+        return int.from_bytes(octets)
+    return _number(text, None)
+
+
+def _time_ns(text: str) -> int | None:
+    found = _SECONDS.fullmatch(text)
+    if found is None:
+        return None
+    time_ns = int(found[2]) * NS_PER_S + int((found[3] or "").ljust(9, "0"))
+    if time_ns >= 1 << 63:
+        return None
+    return -time_ns if found[1] else time_ns
+
+
+# strings
+
+_ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
+_SIMPLE = {
+    b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v", b"\\": b"\\",
+    b'"': b'"', b"'": b"'",
+}  # fmt: skip
+
+
+def string_octets(text: str) -> bytes:
+    """Return the octets of a string as written, quotes included; SpecError for an escape that is none."""
+    raw = text[0] != '"'
+    body = text[1 + raw : -1].encode("utf-8", errors="surrogatepass")
+    return body if raw else _ESCAPE.sub(_escaped, body)
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    hexadecimal, octal, char = found.groups()
+    if hexadecimal is not None:
+        return bytes([int(hexadecimal, 16)])
+    if octal is not None and int(octal, 8) <= 0xFF:
+        return bytes([int(octal, 8)])
+    simple = _SIMPLE.get(char) if char is not None else None
+    if simple is None:
+        told = found[0].decode("utf-8", errors="replace")
+        raise SpecError(where="text", needed='an escape such as \\n or \\x0a, or r"…"', got=repr(told))
+    return simple
+
+
+def string_text(octets: bytes) -> str:
+    """Return octets as a string in double quotes."""
+    safe = (
+        chr(octet) if 0x20 <= octet < 0x7F and octet not in b'"\\' else f"\\x{octet:02x}" for octet in octets
+    )
+    return f'"{"".join(safe)}"'
+
+
+# regular expressions
+
+_MAX_STEPS = 4000
+"""In the program of an expression: so many take about a second at most for the largest frame."""
+_MAX_MEMORY = 8 << 20
+_NEEDS_BACKTRACKING = re.compile(r"\(\?(?:<?[=!]|>|P)|\\[1-9]|.*[*+?}]\+")
+
+
+@functools.lru_cache(maxsize=16)
+def expression(pattern: bytes) -> Callable[[bytes], bool]:
+    """Return the function that tells whether octets hold the regular expression ``pattern`` somewhere.
+
+    Letters of ASCII match in either case.  Expressions are RE2's, whose time grows with the octets and never
+    with what an expression makes of them.  SpecError for what is none; ``hint`` is the part that is wrong,
+    where it is known.
+    """
+    # Loading the engine takes longer than decoding a small capture: only filters that ask for it pay for it.
+    import re2
+
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1  # an octet is a character
+    options.case_sensitive = False
+    options.never_capture = True
+    options.log_errors = False
+    options.max_mem = _MAX_MEMORY
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        raise _no_expression(error.args[0].decode("utf-8", errors="replace")) from None
+    if max(compiled.programsize, compiled.reverseprogramsize) > _MAX_STEPS:
+        needed = f"a regular expression of at most {_MAX_STEPS} steps ({{1000}} repeats them as often)"
+        raise SpecError(where="", needed=needed, got=str(compiled.programsize))
+    search = compiled.search
+    return lambda octets: search(octets) is not None
+
+
+def _no_expression(told: str) -> SpecError:
+    """Return the error of an expression that the engine refuses with the words ``told``."""
+    part = told.partition(": ")[2]
+    if _NEEDS_BACKTRACKING.match(part):
+        needed = "a regular expression without lookaround, backreferences, atomic and possessive groups"
+        return SpecError(where=part, needed=needed, got=repr(part))
+    return SpecError(where=part, needed="a regular expression", got=shown(told))
+
+
+def constant_text(constant: Constant | Network) -> str:
+    """Return a value as a filter writes it."""
+    if isinstance(constant, Network):
+        return f"{address_text(constant.address)}/{constant.bits}"
+    value = constant.value
+    match constant.kind, value:
+        case ("text", str()):
+            return string_text(value.encode())
+        case ("cpid", int()):
+            return f"{mac_text((value >> 16).to_bytes(6))}/{value & 0xFFFF}"
+        case ("time", int()):
+            sign, (seconds, ns) = "-" * (value < 0), divmod(abs(value), NS_PER_S)
+            return f"{sign}{seconds}.{ns:09d}"
+        case (("ipv4" | "ipv6"), bytes()):
+            return address_text(value)
+        case (_, bytes()):
+            return value.hex(":") or '""'
+    return str(value)
+
+
+def text_of(test: Test) -> str:
+    """Return the filter that means ``test``."""
+    match test:
+        case Present():
+            return _operand(test.operand)
+        case Comparison():
+            left, right = _operand(test.left), _right(test.right)
+            return f"{_quantified(test)}{left} {_operator(test)} {right}"
+        case Match():
+            return f"{'all ' * test.every}{_operand(test.operand)} matches {string_text(test.pattern)}"
+        case Membership():
+            items = ", ".join(map(_item, test.items))
+            return f"{'all ' * test.every}{_operand(test.operand)} in {{{items}}}"
+        case Not():
+            return f"not {_within(test.test)}"
+        case And():
+            return " and ".join(map(_within, test.tests))
+        case Or():
+            return " or ".join(map(_within, test.tests))
+
+
+def _within(test: Test) -> str:
+    text = text_of(test)
+    return f"({text})" if isinstance(test, And | Or) else text
+
+
+_OPERATORS = {("==", True): "===", ("!=", False): "!=="}
+
+
+def _operator(test: Comparison) -> str:
+    return _OPERATORS.get((test.relation, test.every), test.relation)
+
+
+def _quantified(test: Comparison) -> str:
+    return "all " if test.every and test.relation not in ("==", "!=") else ""
+
+
+def _item(item: Item) -> str:
+    if isinstance(item, Interval):
+        return f"{constant_text(item.first)}..{constant_text(item.last)}"
+    return constant_text(item)
+
+
+def _right(right: Constant | Network | Operand) -> str:
+    return constant_text(right) if isinstance(right, Constant | Network) else _operand(right)
+
+
+def _operand(operand: Operand) -> str:
+    match operand:
+        case FilterField():
+            return operand.name
+        case Slice():
+            return f"{_operand(operand.of)}[{','.join(map(_range, operand.ranges))}]"
+        case Masked():
+            return f"{_operand(operand.of)} & {_right(operand.mask)}"
+
+
+def _range(part: Range) -> str:
+    if part.stop is not None:
+        return f"{part.start}-{part.stop}"
+    if part.length is None:
+        return f"{part.start}:"
+    return f"{part.start}:{part.length}"

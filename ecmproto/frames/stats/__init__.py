@@ -1,0 +1,66 @@
+"""Statistics of a capture: frame kinds, rates over time, feedback, probes, advertised rates, pause time.
+
+>>> statistics = capture_stats("in.pcapng")
+>>> statistics.frames, statistics.pauses.senders[0].paused_ns
+
+`Accumulator` counts batches from anywhere, such as an interface, as they come.
+"""
+
+from __future__ import annotations
+
+from ecmproto.frames.stats.accumulator import Accumulator, capture_stats
+from ecmproto.frames.stats.statistics import (
+    AdvertisedRate,
+    ClassPause,
+    CongestionPoint,
+    Distribution,
+    InterfaceCount,
+    Intervals,
+    KindCount,
+    MessageFlow,
+    PauseInterface,
+    PauseSender,
+    PauseStorm,
+    PauseTimes,
+    PfcFault,
+    PfcFrames,
+    ProbedFlow,
+    Probes,
+    QueuePair,
+    RoceTraffic,
+    SizeBucket,
+    Sizes,
+    Span,
+    Statistics,
+    as_document,
+    document_text,
+)
+
+__all__ = [
+    "Accumulator",
+    "AdvertisedRate",
+    "ClassPause",
+    "CongestionPoint",
+    "Distribution",
+    "InterfaceCount",
+    "Intervals",
+    "KindCount",
+    "MessageFlow",
+    "PauseInterface",
+    "PauseSender",
+    "PauseStorm",
+    "PauseTimes",
+    "PfcFault",
+    "PfcFrames",
+    "ProbedFlow",
+    "Probes",
+    "QueuePair",
+    "RoceTraffic",
+    "SizeBucket",
+    "Sizes",
+    "Span",
+    "Statistics",
+    "as_document",
+    "capture_stats",
+    "document_text",
+]

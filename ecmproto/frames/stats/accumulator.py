@@ -1,0 +1,550 @@
+"""Statistics of frames that come batch by batch: of a whole capture, or of an interface as they arrive.
+
+Memory is bounded, however many frames there are; the notes say what the numbers leave out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import CaptureError, ParameterError, counted
+from ecmproto.frames.capture import Batch, CaptureReader, open_captures
+from ecmproto.frames.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, Interface
+from ecmproto.frames.columns import extract
+from ecmproto.frames.filter import Filter, compile_filter
+from ecmproto.frames.stats.counters import (
+    FEEDBACK_FIELDS,
+    FEEDBACK_FORMATS,
+    FRAME_FIELDS,
+    MOST_FLOWS,
+    MOST_MALFORMED,
+    MOST_POINTS,
+    MOST_PROBED_FLOWS,
+    MOST_QUEUES,
+    PROBE_FIELDS,
+    RATE_CARRIERS,
+    RATE_FIELDS,
+    FeedbackCounts,
+    FrameCounts,
+    KindCounts,
+    ProbeCounts,
+    RateCounts,
+)
+from ecmproto.frames.stats.mirrors import MIRROR_FIELDS, MirrorCounts
+from ecmproto.frames.stats.pauses import (
+    DETECT_NS,
+    MOST_KEPT,
+    MOST_SENDERS,
+    PAUSE_FIELDS,
+    RESTORE_NS,
+    PauseCounts,
+    storm_rule,
+)
+from ecmproto.frames.stats.pfc_faults import PfcFaultCounts
+from ecmproto.frames.stats.plain_data import State, plain_value, restore, state_of
+from ecmproto.frames.stats.roce import MOST_QUEUE_PAIRS, ROCE_FIELD, ROCE_FIELDS, RoceCounts
+from ecmproto.frames.stats.statistics import Intervals, RoceTraffic, Span, Statistics
+from ecmproto.frames.stats.tally import FARTHEST_NS, CountedBatch, Timeline, counted_batch, usable_times
+from ecmproto.units import format_rate, format_time
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+plain_value(Interface)
+DEFAULT_SPEED_BPS = 10 * 10**9
+"""The rate assumed of links whose rate nobody states."""
+FIELDS = tuple(
+    dict.fromkeys(
+        (
+            *FRAME_FIELDS, *FEEDBACK_FIELDS, *PROBE_FIELDS, *RATE_FIELDS, *PAUSE_FIELDS, *MIRROR_FIELDS,
+            ROCE_FIELD,
+        )
+    )
+)  # fmt: skip
+"""The columns that statistics are counted from."""
+FIELDS_WITH_ROCE = tuple(dict.fromkeys((*FIELDS, *ROCE_FIELDS)))
+"""The same where there is RoCE."""
+
+
+class Accumulator:
+    """Counts batches as they come; `result` may be asked for at any time, and again later.
+
+    What comes out does not depend on how frames are batched, and memory not on how many there are.
+    ``interval_ns`` is the width of intervals of time (None: one that suits the capture, from 200 to 1000 of
+    them), ``speed_bps`` the rate of links whose interface does not state it, ``detect_ns`` and ``restore_ns``
+    the times that storms of pauses are detected with, ``lossless`` the priorities that PFC may pause (None:
+    any), ``pool`` a thread that shares the work.  ParameterError for a value that is none.
+    """
+
+    NOT_STATE = ("_options", "_interval_ns", "_ethertypes", "_pool")
+
+    def __init__(
+        self,
+        *,
+        interval_ns: int | None = None,
+        speed_bps: int = DEFAULT_SPEED_BPS,
+        detect_ns: int = DETECT_NS,
+        restore_ns: int = RESTORE_NS,
+        lossless: Collection[int] | None = None,
+        ethertypes: EtherTypes = DEFAULT,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:
+        _check("interval", interval_ns, "1 ns to 146 years")
+        _check("speed", speed_bps, "1 bit/s to 4 Eb/s")
+        _check("detection time of storms", detect_ns, "1 ns to 146 years")
+        _check("restoration time of storms", restore_ns, "1 ns to 146 years")
+        priorities = None if lossless is None else tuple(sorted(set(lossless)))
+        self._options = interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, priorities
+        self._interval_ns = interval_ns
+        self._ethertypes = ethertypes
+        self._pool = pool
+        self._interfaces: Sequence[Interface] = ()
+        self._timeline = timeline = Timeline(interval_ns)
+        self._clock = _CaptureTimes(timeline)
+        self._read = self._untimed = 0
+        self._frames = FrameCounts()
+        self._kinds = KindCounts(timeline)
+        self._feedback = [FeedbackCounts(format, timeline) for format in FEEDBACK_FORMATS]
+        self._probes = ProbeCounts(timeline)
+        self._rates = [RateCounts(carrier, timeline) for carrier in RATE_CARRIERS]
+        self._pauses = PauseCounts(timeline, speed_bps, storm_rule(detect_ns, restore_ns))
+        self._pfc = PfcFaultCounts(lossless, ethertypes)
+        self._roce = RoceCounts(timeline)
+        self._mirrors = MirrorCounts()
+        self._counters: tuple[_Counter, ...] = (
+            self._frames, self._kinds, *self._feedback, self._probes, *self._rates, self._mirrors
+        )  # fmt: skip
+
+    @property
+    def frames(self) -> int:
+        """How many frames were counted."""
+        return self._frames.frames
+
+    def state(self) -> State:
+        """Return what was counted so far as plain data, to be kept or sent; see `stats.plain_data`."""
+        interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, lossless = self._options
+        options = {
+            "interval_ns": interval_ns, "speed_bps": speed_bps,
+            "detect_ns": detect_ns, "restore_ns": restore_ns,
+            "lossless": None if lossless is None else list(lossless),
+            "ethertypes": dataclasses.asdict(ethertypes),
+        }  # fmt: skip
+        return {"options": options, "counts": state_of(self)}
+
+    @classmethod
+    def of_state(cls, state: State, *, pool: ThreadPoolExecutor | None = None) -> Accumulator:
+        """Return an accumulator that has counted what another had; ParameterError for what is no state."""
+        try:
+            options = {**state["options"], "ethertypes": EtherTypes(**state["options"]["ethertypes"])}
+            made = cls(**options, pool=pool)
+            restore(made, state["counts"])
+        except (KeyError, TypeError) as error:
+            raise ParameterError(name="state", needed="one of statistics", got=repr(error)) from error
+        return made
+
+    def add(
+        self,
+        batch: Batch,
+        *,
+        interfaces: Sequence[Interface] = (),
+        selected: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Count a batch: of ``interfaces`` (none: Ethernet), and only the frames ``selected`` (None: all).
+
+        The span, and what is said of times, are of all frames.
+        """
+        self._interfaces = interfaces
+        timed = usable_times(batch)
+        self._read += len(batch)
+        self._untimed += len(batch) - int(timed.sum())
+        self._clock.see(batch.time_ns[timed])
+        kept = batch
+        if selected is not None:
+            kept, timed = batch.select(selected), timed[selected]
+        if not len(kept):
+            return
+        # fields of RoCE are asked for where there is any: IP addresses take time, and most frames have them
+        columns = extract(
+            kept, FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool,
+            where_any=(ROCE_FIELD, FIELDS_WITH_ROCE),
+        )  # fmt: skip
+        taken = counted_batch(kept, columns, self._timeline.slots(kept.time_ns[timed]), timed)
+        if len(columns[ROCE_FIELD]):
+            self._roce.add(taken)
+        for counter in self._counters:
+            counter.add(taken)
+        self._pauses.add(taken, interfaces)
+        self._pfc.add(taken, interfaces)
+
+    def merge(self, later: Accumulator, *, other_interfaces: bool = False) -> None:
+        """Add what ``later`` counted of the frames that follow: as if they had been added here.
+
+        ``later`` stays as it is, and may go on.  Its interfaces are those here, or ``other_interfaces``, as
+        of another capture: then they are numbered behind those here.  It is exact as long as no list of
+        ``later`` was full; see ``left_out``.  ParameterError for one that counts by other options.
+        """
+        if later._options != self._options:
+            raise ParameterError(
+                name="statistics", needed="the same interval, speed, times of storms, lossless "
+                "priorities and EtherTypes", got="others",
+            )  # fmt: skip
+        shift = len(self._interfaces) if other_interfaces else 0
+        if other_interfaces:
+            moved = [dataclasses.replace(each, index=each.index + shift) for each in later._interfaces]
+            self._interfaces = [*self._interfaces, *moved]
+        elif len(later._interfaces) >= len(self._interfaces):
+            self._interfaces = later._interfaces
+        self._clock.join(later._clock)
+        self._read += later._read
+        self._untimed += later._untimed
+        self._frames.join(later._frames, shift)
+        self._kinds.join(later._kinds)
+        for here, there in zip(self._feedback, later._feedback, strict=True):
+            here.join(there)
+        self._probes.join(later._probes)
+        for own, other in zip(self._rates, later._rates, strict=True):
+            own.join(other)
+        self._pauses.join(later._pauses, shift)
+        self._pfc.join(later._pfc)
+        self._roce.join(later._roce)
+        self._mirrors.join(later._mirrors)
+
+    def result(
+        self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
+    ) -> Statistics:
+        """Return the statistics of the batches so far.
+
+        ``interfaces`` are those known by now (None: those of the last batch), ``problem`` is what kept there
+        from being more.
+        """
+        span, timeline, counts = self._clock.span, self._timeline, self._frames
+        in_frames, in_octets = self._kinds.over_time
+        statistics = Statistics(
+            read_frames=self._read,
+            frames=counts.frames,
+            octets=counts.octets,
+            captured_octets=counts.captured_octets,
+            cut_frames=counts.cut_frames,
+            untimed_frames=self._untimed,
+            backwards_frames=self._clock.backwards,
+            span=span,
+            intervals=Intervals(
+                start_ns=timeline.start_ns,
+                width_ns=timeline.width_ns,
+                count=timeline.used,
+                asked_ns=self._interval_ns,
+            ),
+            frames_over_time=in_frames,
+            octets_over_time=in_octets,
+            interfaces=counts.interfaces(self._interfaces if interfaces is None else interfaces),
+            malformed=counts.malformations,
+            kinds=self._kinds.kinds,
+            sizes=counts.sizes,
+            priorities=counts.priorities,
+            congestion_points=tuple(
+                point for counts in self._feedback for point in counts.congestion_points()
+            ),
+            message_flows=tuple(flow for counts in self._feedback for flow in counts.message_flows()),
+            probes=self._probes.probes,
+            rates=tuple(rate for counts in self._rates for rate in counts.rates()),
+            pauses=self._pauses.times(span.last_ns or 0),
+            pfc=self._pfc.frames,
+            roce=self._roce.traffic,
+            mirrors=self._mirrors.mirrors,
+            left_out=self._left_out(),
+            notes=(),
+            problem=problem,
+        )
+        return notes_on(statistics, self._pauses.untimed, cut_short=self._pauses.cut_short)
+
+    def _left_out(self) -> Mapping[str, int]:
+        """Return the frames that lists have no row for, by the list."""
+        numberings = {
+            "congestion_points": [counts.points for counts in self._feedback],
+            "message_flows": [counts.flows for counts in self._feedback],
+            "probed_flows": [self._probes.flows],
+            "rates": [counts.queues for counts in self._rates],
+            "pause_senders": [self._pauses.senders],
+            "queue_pairs": [self._roce.queue_pairs],
+        }
+        counts = {name: sum(each.left_out for each in group) for name, group in numberings.items()}
+        counts["malformed"] = self._frames.left_out
+        return {name: count for name, count in counts.items() if count}
+
+
+class _Counter(Protocol):
+    """Counts something of each frame."""
+
+    def add(self, counted: CountedBatch) -> None: ...
+
+
+def _check(name: str, value: int | None, needed: str) -> None:
+    if value is not None and not 0 < value < FARTHEST_NS:
+        raise ParameterError(name=name, needed=needed, got=str(value))
+
+
+_MOST_RISING = 1 << 16
+
+
+class _CaptureTimes:
+    """Follows the times of frames, extends the timeline to them, and counts those before an earlier one."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._first_ns: int | None = None
+        self._last_ns: int | None = None
+        self._rising: NDArray[np.int64] = np.empty(0, np.int64)
+        """The first times that are not before an earlier one: some are, of frames behind others."""
+        self.backwards = 0
+
+    def see(self, time_ns: NDArray[np.int64]) -> None:
+        """Follow the times of frames, given in the order of the capture."""
+        if not len(time_ns):
+            return
+        low, high = int(time_ns.min()), int(time_ns.max())
+        latest = np.maximum.accumulate(time_ns)
+        if self._last_ns is not None:
+            np.maximum(latest, self._last_ns, out=latest)
+        behind = time_ns < latest
+        self.backwards += int(behind.sum())
+        self._keep(time_ns[~behind])
+        self._cover(low, high)
+
+    def join(self, later: _CaptureTimes) -> None:
+        """Follow the times of later frames."""
+        if later._first_ns is None or later._last_ns is None:
+            return
+        behind = 0 if self._last_ns is None else int(np.searchsorted(later._rising, self._last_ns))
+        self.backwards += later.backwards + behind
+        self._keep(later._rising[behind:])
+        self._cover(later._first_ns, later._last_ns)
+
+    def _keep(self, rising: NDArray[np.int64]) -> None:
+        room = _MOST_RISING - len(self._rising)
+        if room > 0 and len(rising):
+            self._rising = np.concatenate([self._rising, rising[:room]])
+
+    def _cover(self, low_ns: int, high_ns: int) -> None:
+        self._timeline.cover(low_ns, high_ns)
+        self._first_ns = low_ns if self._first_ns is None else min(low_ns, self._first_ns)
+        self._last_ns = high_ns if self._last_ns is None else max(high_ns, self._last_ns)
+
+    def plain_state(self) -> tuple[int | None, int | None, int, NDArray[np.int64], NDArray[np.int64]]:
+        """Return what is known of times; those that rise as the first one and steps, which are small."""
+        return self._first_ns, self._last_ns, self.backwards, self._rising[:1], np.diff(self._rising)
+
+    def take_plain_state(
+        self, state: tuple[int | None, int | None, int, NDArray[np.int64], NDArray[np.int64]]
+    ) -> None:
+        """Know what another one knew."""
+        self._first_ns, self._last_ns, self.backwards, first, steps = state
+        self._rising = np.cumsum(np.concatenate([first, steps]))
+
+    @property
+    def span(self) -> Span:
+        """From the earliest time to the latest."""
+        return Span(first_ns=self._first_ns, last_ns=self._last_ns)
+
+
+def capture_stats(
+    source: str | os.PathLike[str] | BinaryIO | CaptureReader,
+    *,
+    filter: Filter | str | None = None,
+    interval_ns: int | None = None,
+    speed_bps: int = DEFAULT_SPEED_BPS,
+    detect_ns: int = DETECT_NS,
+    restore_ns: int = RESTORE_NS,
+    lossless: Collection[int] | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+    limit: int | None = None,
+    threads: int = 2,
+) -> Statistics:
+    """Return the statistics of a capture: a path, ``-``, a file object, or a reader, read to its end.
+
+    ``filter`` selects frames, ``limit`` is how many are read, ``threads`` 1 keeps to the calling thread; the
+    others are as for `Accumulator`.  What kept the capture from being read to its end is in ``problem``.
+    Raises CaptureError for what is no capture, FilterError and ParameterError for arguments.
+    """
+    wanted = compile_filter(filter) if isinstance(filter, str) else filter
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
+        counts = Accumulator(
+            interval_ns=interval_ns, speed_bps=speed_bps, detect_ns=detect_ns, restore_ns=restore_ns,
+            lossless=lossless, ethertypes=ethertypes, pool=pool,
+        )  # fmt: skip
+        reader = (
+            source if isinstance(source, CaptureReader) else stack.enter_context(open_captures((source,)))
+        )
+        add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes, pool=pool)
+        return counts.result(interfaces=reader.interfaces, problem=reader.problem)
+
+
+class _Taker(Protocol):
+    """Takes batches: an `Accumulator`, or what else looks at all frames of a capture."""
+
+    def add(
+        self, batch: Batch, *, interfaces: Sequence[Interface] = (), selected: NDArray[np.bool_] | None = None
+    ) -> None: ...
+
+
+def add_all(
+    counts: _Taker,
+    reader: CaptureReader,
+    *,
+    filter: Filter | None = None,
+    limit: int | None = None,
+    ethertypes: EtherTypes = DEFAULT,
+    pool: ThreadPoolExecutor | None = None,
+    watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
+    filtering: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> None:
+    """Add a reader's frames, up to ``limit``.
+
+    ``watch`` sees the batches go by, ``filtering`` is entered while the filter looks at one, ``pool`` helps.
+    """
+    for batch in watch(_up_to(reader, limit)):
+        mask = None
+        if filter is not None:
+            from ecmproto.frames.columns.selection import selected
+
+            with filtering():
+                mask = selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
+        counts.add(batch, interfaces=reader.interfaces, selected=mask)
+
+
+def _up_to(reader: CaptureReader, limit: int | None) -> Iterator[Batch]:
+    left = limit
+    for batch in reader:
+        if left is None:
+            yield batch
+            continue
+        yield batch if len(batch) <= left else batch.select(range(left))
+        left -= len(batch)
+        if left <= 0:
+            return
+
+
+_KNOWN_LINKTYPES = frozenset((ETHERNET,)) | COOKED_TYPES | RAW_IP_TYPES
+_LEFT_OUT_OF = {
+    "congestion_points": f"about congestion points beyond the first {MOST_POINTS} of a mechanism",
+    "message_flows": f"about flows beyond the first {MOST_FLOWS} of a mechanism",
+    "probed_flows": f"about probed flows beyond the first {MOST_PROBED_FLOWS}",
+    "rates": f"about rate-limited queues beyond the first {MOST_QUEUES}",
+    "pause_senders": f"from senders of pauses beyond the first {MOST_SENDERS}",
+    "queue_pairs": f"to RoCE queue pairs beyond the first {MOST_QUEUE_PAIRS}",
+    "malformed": f"malformed in ways beyond the first {MOST_MALFORMED}",
+}
+
+
+def notes_on(statistics: Statistics, untimed_pauses: int, *, cut_short: bool = False) -> Statistics:
+    """Return ``statistics`` with their notes.
+
+    ``untimed_pauses`` are pause frames without a time, ``cut_short`` as in `PauseCounts`.
+    """
+    return dataclasses.replace(statistics, notes=tuple(_notes(statistics, untimed_pauses, cut_short)))
+
+
+def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool) -> Iterator[str]:
+    if not statistics.frames:
+        return
+    yield from _on_pauses(statistics, untimed_pauses, cut_short)
+    yield from _on_roce(statistics.roce)
+    yield from _on_frames(statistics)
+    yield from _on_times(statistics)
+    for name, count in statistics.left_out.items():
+        yield f"{counted(count, 'frame')} {_LEFT_OUT_OF[name]} counted, but not listed."
+
+
+_WITHOUT_PAUSES = (
+    "No PAUSE or PFC frame proves nothing: network cards normally consume them before a capture."
+)
+_CARDS = "Network cards normally consume PAUSE and PFC frames: there may have been more."
+
+
+def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool) -> Iterator[str]:
+    if not any(each.frames and each.linktype == ETHERNET for each in statistics.interfaces):
+        return
+    assumed = {}
+    if statistics.pauses is not None:
+        assumed = {
+            sender.interface: sender.speed_bps
+            for sender in statistics.pauses.senders
+            if not sender.speed_is_stated
+        }
+    if assumed:
+        speed = format_rate(next(iter(assumed.values())))
+        yield f"Pauses are reckoned for {speed}: the capture does not state the speed of the link."
+    if not statistics.mirrors:
+        yield _WITHOUT_PAUSES if statistics.pauses is None and not untimed else _CARDS
+    if statistics.pfc is not None and statistics.pfc.lossless is None:
+        yield "No lossless priorities are declared: that PFC pauses no others was not looked at."
+    storms = statistics.pauses.storms if statistics.pauses is not None else ()
+    if any(storm.seen == "pause" for storm in storms):
+        yield (
+            "Of storms with pause alone, no frame of the priority to who sent the pause is in the capture "
+            "before: whether the port stood still is not known."
+        )
+    if cut_short:
+        yield (
+            f"Of a part of the frames only the first {MOST_KEPT:,} pause frames were kept: what was in force "
+            "before them may be counted a little short where the parts meet."
+        )
+    if untimed:
+        yield f"{counted(untimed, 'pause frame')} without a time: what they stopped is not known."
+
+
+def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:
+    if roce is None:
+        return
+    one = roce.address_pairs - roce.pairs_of_both_directions
+    if one == roce.address_pairs:
+        yield (
+            "RoCE is in the capture in one direction only: which CNPs and acknowledges belong to which "
+            "frames, and the delay of CNPs, are not known."
+        )
+    elif one:
+        yield (
+            f"{one} of {roce.address_pairs} pairs of addresses with RoCE are in the capture in one direction "
+            "only: what came back for their frames is not known."
+        )
+    if any(each.cnps and each.about_by == "one of" for each in roce.queue_pairs):
+        yield (
+            "CNPs name the queue pair of a flow's sender: between addresses with several flows, and where no "
+            "acknowledge ties two queue pairs together, theirs is one of several."
+        )
+
+
+def _on_frames(statistics: Statistics) -> Iterator[str]:
+    if statistics.mirrors:
+        carried = [f"{counted(count, 'frame')} of {name}" for name, count in statistics.mirrors.items()]
+        yield f"Other frames are inside {', '.join(carried)}, and not looked into: they count nowhere."
+    if statistics.cut_frames:
+        yield (
+            f"{counted(statistics.cut_frames, 'frame')} cut by the capture: what stands behind the cut is "
+            "not counted by kind; sizes are those on the wire."
+        )
+    strange = {each.linktype: each.linktype_name for each in statistics.interfaces if each.frames}
+    for linktype, name in strange.items():
+        if linktype not in _KNOWN_LINKTYPES:
+            yield f"Frames of link type {name} ({linktype}) are not decoded: they count as other."
+
+
+def _on_times(statistics: Statistics) -> Iterator[str]:
+    if statistics.untimed_frames:
+        yield f"{counted(statistics.untimed_frames, 'frame')} without a time: in no rate over time."
+    if statistics.backwards_frames:
+        yield (
+            f"{counted(statistics.backwards_frames, 'frame')} stamped before an earlier one: counted at the "
+            "time stamped, but pauses never go back."
+        )
+    intervals = statistics.intervals
+    if intervals.asked_ns is not None and intervals.width_ns != intervals.asked_ns:
+        asked, width = format_time(intervals.asked_ns), format_time(intervals.width_ns)
+        yield f"Intervals of {asked} would be more than there is room for: joined to {width}."

@@ -1,0 +1,68 @@
+"""Frames that carry other frames, as mirrors of switches send them, which are not looked into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from ecmproto.frames.columns import Column
+from ecmproto.frames.stats.tally import CountedBatch
+from ecmproto.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mirror:
+    """An encapsulation, and the field and value that announce it."""
+
+    name: str
+    field: Literal["ip.proto", "ipv6.nxt", "udp.dstport"]
+    value: int
+
+
+_GRE = "GRE or ERSPAN"
+MIRRORS = (
+    Mirror(name=_GRE, field="ip.proto", value=47),
+    Mirror(name=_GRE, field="ipv6.nxt", value=47),
+    Mirror(name="VXLAN", field="udp.dstport", value=4789),
+    Mirror(name="VXLAN-GPE", field="udp.dstport", value=4790),
+    Mirror(name="Geneve", field="udp.dstport", value=6081),
+    Mirror(name="sFlow", field="udp.dstport", value=6343),
+    Mirror(name="TZSP", field="udp.dstport", value=37008),
+)
+MIRROR_FIELDS = tuple(dict.fromkeys(each.field for each in MIRRORS))
+"""The columns that they are counted from."""
+
+
+class MirrorCounts:
+    """Counts of frames by the encapsulation that they announce."""
+
+    def __init__(self) -> None:
+        self._frames = np.zeros(len(MIRRORS), np.int64)
+
+    def add(self, counted: CountedBatch) -> None:
+        """Count the frames of a batch."""
+        for field in MIRROR_FIELDS:
+            numbers = [number for number, each in enumerate(MIRRORS) if each.field == field]
+            values = [MIRRORS[number].value for number in numbers]
+            self._frames[numbers] += _occurrences(counted.columns[field], values)
+
+    def join(self, later: MirrorCounts) -> None:
+        """Add what was counted of later frames."""
+        self._frames += later._frames
+
+    @property
+    def mirrors(self) -> Mapping[str, int]:
+        """Frames by the name of their encapsulation."""
+        found: dict[str, int] = {}
+        for each, frames in zip(MIRRORS, self._frames.tolist(), strict=True):
+            if frames:
+                found[each.name] = found.get(each.name, 0) + frames
+        return found
+
+
+def _occurrences(column: Column, values: list[int]) -> list[int]:
+    """Return the number of frames whose outermost value is each of ``values``."""
+    found = np.asarray(column.outermost().values)
+    return [int(np.count_nonzero(found == value)) for value in values] if len(found) else [0] * len(values)

@@ -1,0 +1,624 @@
+"""RoCE by queue pair and direction: ECN marks, CNPs and their delay, gaps and repeats of PSNs, NAKs.
+
+A row is a destination queue pair with the addresses that frames to it go from and to.  What goes against a
+flow, a CNP or an acknowledge, names the queue pair of the flow's sender; the flow itself has the addresses
+the other way round.  Between two addresses with one flow that is it.  Where there are several, an
+acknowledge ties the two queue pairs together: its PSN is one that the flow has just used.  Without a tie
+the flow stays one of several.
+
+PSNs of requests go up by one; a READ request takes as many as its responses, which at the least path MTU is
+`_LEAST_MTU`.  A PSN beyond the next one is a gap, one before it a repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.capture.batch import Int64
+from ecmproto.frames.columns import Columns
+from ecmproto.frames.stats.plain_data import plain_value
+from ecmproto.frames.stats.statistics import QueuePair, RoceTraffic
+from ecmproto.frames.stats.tally import (
+    NO_NUMBER,
+    NO_SLOT,
+    CountedBatch,
+    Distributions,
+    Numbering,
+    Timeline,
+)
+from ecmproto.kernels.kernel import over_batches
+from ecmproto.wire.formats.infiniband import CNP_OPCODE, NAK_CODES
+from ecmproto.wire.formats.ip import CE, NOT_ECT
+from ecmproto.wire.formats.text import address_text
+
+MOST_HOSTS = 4096
+"""Addresses told apart."""
+MOST_QUEUE_PAIRS = 2048
+"""Queue pairs and directions told apart."""
+MOST_IN_PAIR = 16
+"""Queue pairs between two addresses, in one direction, that CNPs and acknowledges are compared with."""
+MOST_DELAYS = 1024
+"""Pairs of a queue pair that CNPs go to and one that frames go to, whose delays are told apart."""
+MOST_KEPT = 1 << 16
+"""RoCE frames that are kept to be counted again behind others."""
+
+_PSNS = 1 << 24
+_HALF = _PSNS >> 1
+_ACKNOWLEDGED = 1 << 11
+"""How far behind the latest PSN of a flow an acknowledge of it may be."""
+_LEAST_MTU = 256
+_MOST_DELAY_NS = (1 << 32) - 1
+"""Longer delays count as this."""
+_MAPPED = 0xFFFF
+"""What stands in front of an IPv4 address as IPv6 writes it."""
+_UNKNOWN = -1
+_NO_TIME = -(1 << 63)
+
+(_FRAMES, _OCTETS, _DATA, _ECT, _CE, _CNPS, _ACKS, _RNRS, _GAPS, _MISSING, _REPEATS, _NAKS) = range(12)
+_CODES = (*NAK_CODES.values(), "other")
+_COUNTS = _NAKS + len(_CODES)
+(_EXPECTED, _SLACK, _RESPONSE, _FIRST_PSN, _FIRST_CE, _ALL_PENDING, _PAIR, _SLOT) = range(8)
+_FIXED = 8
+
+ROCE_FIELD = "infiniband.bth.opcode"
+"""The column that RoCE frames have."""
+_V4 = ("ip.src", "ip.dst", "ip.dsfield")
+_V6 = ("ipv6.src", "ipv6.dst", "ipv6.tclass")
+_GLOBAL = ("infiniband.grh.sgid", "infiniband.grh.dgid", "infiniband.grh.tclass")
+ROCE_FIELDS = (
+    ROCE_FIELD, "infiniband.bth.destqp", "infiniband.bth.psn", "infiniband.aeth.syndrome",
+    "infiniband.reth.dmalen", *_V4, *_V6, *_GLOBAL,
+)  # fmt: skip
+
+
+@plain_value
+class _Events(NamedTuple):
+    """RoCE frames in their order."""
+
+    row: Int64
+    time_ns: Int64
+    octets: Int64
+    ecn: Int64
+    opcode: Int64
+    psn: Int64
+    syndrome: Int64
+    """_UNKNOWN without an AETH."""
+    read: Int64
+    """Octets that a RETH asks for."""
+
+    def part(self, low: int, high: int) -> _Events:
+        """Return some of them."""
+        return _Events(*(array[low:high] for array in self))
+
+
+@plain_value
+class RoceState(NamedTuple):
+    """The state; all arrays are int64."""
+
+    counts: Int64
+    """For each row the sums, by their columns."""
+    live: Int64
+    """For each row what comes next and what came first, by columns."""
+    pending: Int64
+    """For each row that CNPs go to, and each place of the pair the other way round, when the first
+    CE-marked frame came since the last CNP; _NO_TIME without one."""
+    tied: Int64
+    """For the same whether an acknowledge ties them together."""
+    delay_row: Int64
+    """For the same the row of their delays, NO_NUMBER without."""
+    pair_rows: Int64
+    """For each pair of addresses the rows in its places."""
+    pair_count: Int64
+    """How many rows it has, those without a place too."""
+    reverse: Int64
+    """The pair the other way round, NO_NUMBER without one."""
+    first_cnp: Int64
+    """For each row when the first CNP came, where that was behind the frames that are kept; _NO_TIME: it was
+    not, and its delay counts like the others."""
+    first_since: Int64
+    """For each row and place since when that CNP was due, as far as it is known here."""
+    delay_rows: Int64
+    """How many rows of delays there are: one number."""
+
+
+def _new_state() -> RoceState:
+    places = (MOST_QUEUE_PAIRS, MOST_IN_PAIR)
+    live = np.full((MOST_QUEUE_PAIRS, _FIXED), _UNKNOWN, np.int64)
+    live[:, (_SLACK, _ALL_PENDING)] = 0
+    live[:, _FIRST_CE] = _NO_TIME
+    return RoceState(
+        counts=np.zeros((MOST_QUEUE_PAIRS, _COUNTS), np.int64),
+        live=live,
+        pending=np.full(places, _NO_TIME, np.int64),
+        tied=np.zeros(places, np.int64),
+        delay_row=np.full(places, NO_NUMBER, np.int64),
+        pair_rows=np.full(places, NO_NUMBER, np.int64),
+        pair_count=np.zeros(MOST_QUEUE_PAIRS, np.int64),
+        reverse=np.full(MOST_QUEUE_PAIRS, NO_NUMBER, np.int64),
+        first_cnp=np.full(MOST_QUEUE_PAIRS, _NO_TIME, np.int64),
+        first_since=np.full(places, _NO_TIME, np.int64),
+        delay_rows=np.zeros(1, np.int64),
+    )
+
+
+@over_batches
+def take(events: _Events, state: RoceState, is_kept: bool, delay_row: Int64, delay_ns: Int64) -> int:
+    """Count frames in their order; fill in delays with the rows that they are for, and return how many.
+
+    The delay of a row's first CNP is none of them, unless its frame ``is_kept``: it depends on what came
+    before.
+    """
+    rows, times, octets, ecns, opcodes, psns, syndromes, reads = events
+    counts, live, pending, tied, delay_rows_of, pair_rows, pair_count, reverse = state[:8]
+    first_cnp, first_since, delay_rows = state[8:]
+    found = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        if row < 0:
+            continue
+        time, opcode, psn = times[i], opcodes[i], psns[i]
+        operation, transport = opcode & 0x1F, opcode >> 5
+        back = reverse[live[row, _PAIR]]
+        others = min(pair_count[back], MOST_IN_PAIR) if back >= 0 else 0
+        counts[row, _FRAMES] += 1
+        counts[row, _OCTETS] += octets[i]
+        counts[row, _ECT] += ecns[i] != NOT_ECT
+        if opcode == CNP_OPCODE:
+            is_first = not is_kept and counts[row, _CNPS] == 0
+            if is_first:
+                first_cnp[row] = time
+            for place in range(others):
+                flow = pair_rows[back, place]
+                since = pending[row, place] if counts[row, _CNPS] > 0 else live[flow, _FIRST_CE]
+                pending[row, place] = _NO_TIME
+                live[flow, _ALL_PENDING] = 0
+                if is_first:
+                    first_since[row, place] = since
+                if since == _NO_TIME or time < since or is_first:
+                    continue
+                if delay_rows_of[row, place] == NO_NUMBER and delay_rows[0] < MOST_DELAYS:
+                    delay_rows_of[row, place] = delay_rows[0]
+                    delay_rows[0] += 1
+                delay_row[found] = delay_rows_of[row, place]
+                delay_ns[found] = min(time - since, _MOST_DELAY_NS)
+                found += 1
+            counts[row, _CNPS] += 1
+            continue
+        if ecns[i] == CE:
+            counts[row, _CE] += 1
+            if time != _NO_TIME:
+                if live[row, _FIRST_CE] == _NO_TIME:
+                    live[row, _FIRST_CE] = time
+                if live[row, _ALL_PENDING] == 0 and live[row, _SLOT] >= 0:
+                    live[row, _ALL_PENDING] = 1
+                    for place in range(others):
+                        other = pair_rows[back, place]
+                        if pending[other, live[row, _SLOT]] == _NO_TIME:
+                            pending[other, live[row, _SLOT]] = time
+        answers = operation in (0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12)
+        if transport in (0, 2) and answers:
+            for place in range(others):
+                latest = live[pair_rows[back, place], _EXPECTED] - 1
+                if latest >= _UNKNOWN and (latest - psn) & (_PSNS - 1) < _ACKNOWLEDGED:
+                    tied[row, place] = 1
+            if syndromes[i] >= 0:
+                kind, code = syndromes[i] >> 5, syndromes[i] & 0x1F
+                counts[row, _RNRS] += kind == 1
+                if kind == 3:
+                    counts[row, _NAKS + min(code, len(_CODES) - 1)] += 1
+            if operation in (0x11, 0x12):
+                counts[row, _ACKS] += 1
+                continue
+        counts[row, _DATA] += 1
+        if transport > 1 or operation == 0x15 or operation > 0x17:
+            continue
+        expected = live[row, _RESPONSE if answers else _EXPECTED]
+        if answers:
+            goes_on = operation in (0x0D, 0x0E)
+            live[row, _RESPONSE] = (psn + 1) & (_PSNS - 1) if goes_on else _UNKNOWN
+        elif expected == _UNKNOWN:
+            live[row, _FIRST_PSN] = psn
+        ahead = 0 if expected == _UNKNOWN else (psn - expected) & (_PSNS - 1)
+        if ahead >= _HALF:
+            counts[row, _REPEATS] += 1
+            continue
+        if ahead > (0 if answers else live[row, _SLACK]):
+            counts[row, _GAPS] += 1
+            counts[row, _MISSING] += ahead
+        if not answers:
+            live[row, _EXPECTED] = (psn + 1) & (_PSNS - 1)
+            live[row, _SLACK] = 0
+            if operation == 0x0C:
+                live[row, _SLACK] = min(max(0, (reads[i] - 1) // _LEAST_MTU), _HALF - 1)
+    return found
+
+
+class RoceCounts:
+    """Counts RoCE frames."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self.hosts = Numbering(MOST_HOSTS)
+        self.queue_pairs = Numbering(MOST_QUEUE_PAIRS)
+        self._pair_of: dict[tuple[int, int], int] = {}
+        self._known = 0
+        self._frames = 0
+        self._state = _new_state()
+        self._over_time = timeline.series(4)
+        """Frames, those of an ECN-capable transport, those marked, and CNPs."""
+        self._kept: list[_Events] = []
+        self._kept_frames = 0
+        self._before: RoceState | None = None
+        """The state behind the frames that are kept, once there are as many as there may be."""
+        self._delays = Distributions()
+        """Those of the frames that are kept."""
+        self._later_delays = Distributions()
+
+    @property
+    def any(self) -> bool:
+        """Whether there were RoCE frames."""
+        return self._frames > 0
+
+    def add(self, counted: CountedBatch) -> tuple[Int64, Int64, Int64, Int64]:
+        """Count the RoCE frames of a batch, whose columns are `ROCE_FIELDS` too.
+
+        Returns their sources and destinations, as two halves each: see `network_ends`.
+        """
+        rows = counted.columns[ROCE_FIELD].outermost().rows
+        if not len(rows):
+            none = np.zeros(0, np.int64)
+            return none, none, none, none
+        self._frames += len(rows)
+        (src_low, src_high), (dst_low, dst_high), ecn = network_ends(counted, rows)
+        low, high = np.stack([src_low, dst_low], 1).reshape(-1), np.stack([src_high, dst_high], 1).reshape(-1)
+        hosts = self.hosts.numbers(low, high).reshape(-1, 2)
+        known = (hosts != NO_NUMBER).all(axis=1)
+        number = np.full(len(rows), NO_NUMBER, np.int64)
+        pair = hosts[known, 0] << 32 | hosts[known, 1]
+        queue_pair = counted.values("infiniband.bth.destqp", rows)
+        number[known] = self.queue_pairs.numbers(pair, queue_pair[known])
+        self.queue_pairs.left_out += int((~known).sum())
+        self._meet()
+        slots = counted.slots[rows]
+        time_ns = np.where(slots == NO_SLOT, _NO_TIME, counted.batch.time_ns[rows])
+        syndrome = np.full(len(rows), _UNKNOWN, np.int64)
+        aeth = counted.columns["infiniband.aeth.syndrome"].outermost()
+        syndrome[np.searchsorted(rows, aeth.rows)] = np.asarray(aeth.values)
+        opcode = counted.values(ROCE_FIELD, rows)
+        psn, read = (counted.values(name, rows) for name in ("infiniband.bth.psn", "infiniband.reth.dmalen"))
+        octets = counted.batch.original[rows]
+        events = _Events(number, time_ns, octets, ecn, opcode, psn, syndrome, read)
+        self._count_over_time(events, slots)
+        self._apply(events)
+        return src_low, src_high, dst_low, dst_high
+
+    def _count_over_time(self, events: _Events, slots: Int64) -> None:
+        is_cnp = events.opcode == CNP_OPCODE
+        marks = (True, events.ecn != NOT_ECT, (events.ecn == CE) & ~is_cnp, is_cnp)
+        for row, mask in enumerate(marks):
+            there = slots[(slots != NO_SLOT) & mask]
+            self._over_time.values[row] += np.bincount(there, minlength=self._timeline.most)
+
+    def _meet(self) -> None:
+        """Give the rows that came since the last time their places between addresses."""
+        state = self._state
+        low = self.queue_pairs.low.tolist()
+        for row in range(self._known, self.queue_pairs.count):
+            source, destination = low[row] >> 32, low[row] & 0xFFFFFFFF
+            pair = self._pair_of.setdefault((source, destination), len(self._pair_of))
+            back = self._pair_of.get((destination, source))
+            if back is not None:
+                state.reverse[pair], state.reverse[back] = back, pair
+            state.live[row, _PAIR] = pair
+            place = int(state.pair_count[pair])
+            state.pair_count[pair] += 1
+            if place < MOST_IN_PAIR:
+                state.pair_rows[pair, place] = row
+                state.live[row, _SLOT] = place
+        self._known = self.queue_pairs.count
+
+    def _apply(self, events: _Events) -> None:
+        """Count events, and keep them while there is room."""
+        if self._before is None:
+            first = events.part(0, MOST_KEPT - self._kept_frames)
+            self._take(first)
+            self._kept.append(_Events(*(array.copy() for array in first)))
+            self._kept_frames += len(first.row)
+            events = events.part(len(first.row), len(events.row))
+            if self._kept_frames >= MOST_KEPT:
+                self._keep_no_more()
+        if len(events.row):
+            self._take(events)
+
+    def _take(self, events: _Events) -> None:
+        cnps = int((events.opcode == CNP_OPCODE).sum())
+        rows, delays = np.zeros((2, cnps * MOST_IN_PAIR), np.int64)
+        is_kept = self._before is None
+        found = take(_Events(*map(np.ascontiguousarray, events)), self._state, is_kept, rows, delays)
+        to = self._delays if self._before is None else self._later_delays
+        to.add(rows[:found], delays[:found], int(self._state.delay_rows[0]))
+
+    def _keep_no_more(self) -> None:
+        self._before = RoceState(*(array.copy() for array in self._state))
+
+    def join(self, later: RoceCounts) -> None:
+        """Add what was counted of later frames."""
+        self._frames += later._frames
+        self._over_time.values += self._timeline.of(later._timeline, later._over_time.values)
+        hosts = self.hosts.join(later.hosts, np.zeros(MOST_HOSTS, np.int64))
+        numbers = self._join_rows(later, hosts)
+        self._meet()
+        for events in later._kept:
+            rows = np.where(events.row == NO_NUMBER, NO_NUMBER, numbers[events.row])
+            self._apply(events._replace(row=rows))
+        if later._before is not None:
+            if self._before is None:
+                self._keep_no_more()
+            self._add_rest(later, later._before, numbers)
+
+    def _join_rows(self, later: RoceCounts, hosts: Int64) -> Int64:
+        """Return the rows here of those of ``later``, whose addresses have the numbers ``hosts``."""
+        pairs = later.queue_pairs.low.astype(np.int64)
+        source, destination = hosts[pairs >> 32], hosts[pairs & 0xFFFFFFFF]
+        known = (source != NO_NUMBER) & (destination != NO_NUMBER)
+        numbers = np.full(later._known + 1, NO_NUMBER, np.int64)
+        frames = later._state.counts[: later._known, _FRAMES]
+        left_out = self.queue_pairs.left_out
+        numbers[:-1][known] = self.queue_pairs.numbers(
+            (source << 32 | destination)[known], later.queue_pairs.high.astype(np.int64)[known]
+        )
+        lost = int(frames[numbers[:-1] == NO_NUMBER].sum())
+        self.queue_pairs.left_out = left_out + later.queue_pairs.left_out + lost
+        return numbers
+
+    def _add_rest(self, later: RoceCounts, before: RoceState, numbers: Int64) -> None:
+        """Add what came behind the frames that ``later`` kept, whose state was ``before`` then."""
+        here, there = self._state, later._state
+        delays = np.full(MOST_DELAYS, NO_NUMBER, np.int64)
+        for theirs in range(later._known):
+            own = int(numbers[theirs])
+            if own == NO_NUMBER:
+                continue
+            self._add_row(own, there.live[theirs], before.live[theirs])
+            self._add_first_cnp(own, theirs, later, before, numbers)
+            here.counts[own] += there.counts[theirs] - before.counts[theirs]
+            for place, row, slot in self._slots(theirs, later, numbers):
+                here.tied[own, slot] |= there.tied[theirs, place]
+                if there.counts[theirs, _CNPS] > before.counts[theirs, _CNPS]:
+                    here.pending[own, slot] = there.pending[theirs, place]
+                elif here.pending[own, slot] == _NO_TIME:
+                    since = there.pending[theirs, place]
+                    if since == _NO_TIME and not there.counts[theirs, _CNPS]:
+                        since = there.live[row, _FIRST_CE]
+                    here.pending[own, slot] = since
+                number = int(there.delay_row[theirs, place])
+                if number == NO_NUMBER:
+                    continue
+                if here.delay_row[own, slot] == NO_NUMBER and here.delay_rows[0] < MOST_DELAYS:
+                    here.delay_row[own, slot] = here.delay_rows[0]
+                    here.delay_rows[0] += 1
+                delays[number] = here.delay_row[own, slot]
+        here.live[:, _ALL_PENDING] = 0
+        self._later_delays.join(later._later_delays, delays, int(here.delay_rows[0]))
+
+    def _slots(self, theirs: int, later: RoceCounts, numbers: Int64) -> Iterator[tuple[int, int, int]]:
+        """Yield for each flow that CNPs of ``theirs`` may be about its place and row there, its slot here."""
+        there = later._state
+        back = int(there.reverse[there.live[theirs, _PAIR]])
+        for place in range(min(int(there.pair_count[back]), MOST_IN_PAIR) if back >= 0 else 0):
+            row = int(there.pair_rows[back, place])
+            flow = int(numbers[row])
+            slot = int(self._state.live[flow, _SLOT]) if flow != NO_NUMBER else NO_NUMBER
+            if slot != NO_NUMBER:
+                yield place, row, slot
+
+    def _add_first_cnp(
+        self, own: int, theirs: int, later: RoceCounts, before: RoceState, numbers: Int64
+    ) -> None:
+        """Add the delay of the first CNP behind the frames kept, which may be due since before."""
+        here, there = self._state, later._state
+        time_ns = int(there.first_cnp[theirs])
+        if time_ns == _NO_TIME:
+            return
+        is_first = not here.counts[own, _CNPS]
+        if is_first:
+            here.first_cnp[own] = time_ns
+        for place, row, slot in self._slots(theirs, later, numbers):
+            since_ns = int(here.live[numbers[row], _FIRST_CE] if is_first else here.pending[own, slot])
+            if since_ns == _NO_TIME:
+                since_ns = int(there.first_since[theirs, place])
+            if is_first:
+                here.first_since[own, slot] = since_ns
+            else:
+                self._add_delay(self._later_delays, own, slot, since_ns, time_ns)
+
+    def _add_delay(self, to: Distributions, row: int, place: int, since_ns: int, time_ns: int) -> None:
+        """Add a delay, if there is one and room for it."""
+        state = self._state
+        if since_ns == _NO_TIME or time_ns < since_ns:
+            return
+        if state.delay_row[row, place] == NO_NUMBER and state.delay_rows[0] < MOST_DELAYS:
+            state.delay_row[row, place] = state.delay_rows[0]
+            state.delay_rows[0] += 1
+        delay = np.array([min(time_ns - since_ns, _MOST_DELAY_NS)], np.int64)
+        to.add(state.delay_row[row, place : place + 1].copy(), delay, int(state.delay_rows[0]))
+
+    def _add_row(self, own: int, there: Int64, before: Int64) -> None:
+        """Go on with the PSNs and marks of a row."""
+        live, counts = self._state.live, self._state.counts
+        if live[own, _FIRST_CE] == _NO_TIME:
+            live[own, _FIRST_CE] = there[_FIRST_CE]
+        if there[_EXPECTED] != _UNKNOWN:
+            if before[_EXPECTED] == _UNKNOWN and live[own, _EXPECTED] != _UNKNOWN:
+                ahead = (int(there[_FIRST_PSN]) - int(live[own, _EXPECTED])) & (_PSNS - 1)
+                if ahead >= _HALF:
+                    counts[own, _REPEATS] += _PSNS - ahead
+                elif ahead > live[own, _SLACK]:
+                    counts[own, _GAPS] += 1
+                    counts[own, _MISSING] += ahead
+            live[own, (_EXPECTED, _SLACK)] = there[[_EXPECTED, _SLACK]]
+            if live[own, _FIRST_PSN] == _UNKNOWN:
+                live[own, _FIRST_PSN] = there[_FIRST_PSN]
+        live[own, _RESPONSE] = there[_RESPONSE]
+
+    @property
+    def traffic(self) -> RoceTraffic | None:
+        """The RoCE frames so far; None without any."""
+        if not self._frames:
+            return None
+        state, used = self._state, self._timeline.used
+        abouts = [self._about(row) for row in range(self._known)]
+        delays = Distributions()
+        every = np.arange(int(state.delay_rows[0]), dtype=np.int64)
+        for part in (self._delays, self._later_delays):
+            delays.join(part, every, int(state.delay_rows[0]))
+        for row in np.flatnonzero(state.first_cnp != _NO_TIME).tolist():
+            for place in np.flatnonzero(state.first_since[row] != _NO_TIME).tolist():
+                since_ns, time_ns = int(state.first_since[row, place]), int(state.first_cnp[row])
+                self._add_delay(delays, row, place, since_ns, time_ns)
+        against: dict[int, list[int]] = {}
+        for row, about in enumerate(abouts):
+            if about.place != NO_NUMBER:
+                against.setdefault(about.flows[0], []).append(row)
+        known = [state.delay_row[row, abouts[row].place] for rows in against.values() for row in rows]
+        whole = _joined(delays, known)
+        made = [
+            self._row(row, abouts[row], against.get(row, []), abouts, delays) for row in range(self._known)
+        ]
+        pairs = len(self._pair_of)
+        frames, ect, ce, cnps = (tuple(values[:used].tolist()) for values in self._over_time.values)
+        return RoceTraffic(
+            frames=self._frames,
+            address_pairs=pairs,
+            pairs_of_both_directions=int((state.reverse[:pairs] != NO_NUMBER).sum()),
+            queue_pairs=tuple(sorted(made, key=lambda each: (-each.trouble, -each.frames))),
+            delay_ns=whole.row(0),
+            delay_quarters=whole.quarters(0),
+            frames_over_time=frames,
+            ect_over_time=ect,
+            ce_over_time=ce,
+            cnps_over_time=cnps,
+        )
+
+    def _about(self, row: int) -> _About:
+        """Return the flows that what goes to a row may be about."""
+        state = self._state
+        back = int(state.reverse[state.live[row, _PAIR]])
+        if back == NO_NUMBER:
+            return _About((), NO_NUMBER, "")
+        count, slot = int(state.pair_count[back]), int(state.live[row, _SLOT])
+        rows = state.pair_rows[back, : min(count, MOST_IN_PAIR)].tolist()
+        tied = [
+            place
+            for place, flow in enumerate(rows)
+            if state.tied[row, place] or (slot >= 0 and state.tied[flow, slot])
+        ]
+        if len(tied) == 1:
+            return _About((rows[tied[0]],), tied[0], "acknowledged")
+        places = tied or [place for place, flow in enumerate(rows) if state.counts[flow, _DATA]]
+        flows = tuple(rows[place] for place in places)
+        if len(places) == 1 and count <= MOST_IN_PAIR:
+            return _About(flows, places[0], "only one")
+        return _About(flows, NO_NUMBER, "one of" if flows else "")
+
+    def _row(
+        self, row: int, about: _About, against: list[int], abouts: list[_About], delays: Distributions
+    ) -> QueuePair:
+        """Return a row; what goes to the rows ``against`` is about its frames."""
+        state, pairs = self._state, self.queue_pairs
+        counts, low = state.counts[row].tolist(), int(pairs.low[row])
+        first_ce_ns = int(state.live[row, _FIRST_CE])
+        own = _joined(delays, [state.delay_row[other, abouts[other].place] for other in against])
+        return QueuePair(
+            source=self._address(low >> 32),
+            destination=self._address(low & 0xFFFFFFFF),
+            queue_pair=int(pairs.high[row]),
+            frames=counts[_FRAMES],
+            octets=counts[_OCTETS],
+            data_frames=counts[_DATA],
+            ect_frames=counts[_ECT],
+            ce_frames=counts[_CE],
+            cnps=counts[_CNPS],
+            acknowledges=counts[_ACKS],
+            receiver_not_ready=counts[_RNRS],
+            naks={code: count for code, count in zip(_CODES, counts[_NAKS:], strict=True) if count},
+            psn_gaps=counts[_GAPS],
+            psns_missing=counts[_MISSING],
+            psn_repeats=counts[_REPEATS],
+            other_direction=int(state.reverse[state.live[row, _PAIR]]) != NO_NUMBER,
+            about=tuple(int(pairs.high[flow]) for flow in about.flows),
+            about_by=about.how,
+            cnps_against=sum(int(state.counts[other, _CNPS]) for other in against),
+            refusals_against=int(state.counts[against][:, (_RNRS, *range(_NAKS, _COUNTS))].sum()),
+            delay_ns=own.row(0),
+            first_ce_ns=None if first_ce_ns == _NO_TIME else first_ce_ns,
+        )
+
+    def _address(self, host: int) -> str:
+        return address_of_halves(int(self.hosts.low[host]), int(self.hosts.high[host]))
+
+
+def address_of_halves(low: int, high: int) -> str:
+    """Return the text of an address by its lower and upper 64 bits, as `network_ends` has them."""
+    if high == 0 and low >> 32 == _MAPPED:
+        return address_text((low & 0xFFFFFFFF).to_bytes(4))
+    return address_text((high << 64 | low).to_bytes(16))
+
+
+class _About(NamedTuple):
+    """The flows that what goes to a queue pair may be about."""
+
+    flows: tuple[int, ...]
+    place: int
+    """The place of a single one, NO_NUMBER of several."""
+    how: str
+
+
+def _joined(delays: Distributions, rows: list[int]) -> Distributions:
+    """Return the rows of delays as one, the first."""
+    to = np.full(MOST_DELAYS, NO_NUMBER, np.int64)
+    to[[row for row in rows if row != NO_NUMBER]] = 0
+    joined = Distributions()
+    joined.join(delays, to, 1)
+    return joined
+
+
+def network_ends(
+    counted: CountedBatch, rows: NDArray[np.int32]
+) -> tuple[tuple[Int64, Int64], tuple[Int64, Int64], Int64]:
+    """Return the source and destination of RoCE frames, as two halves each, and their ECN field.
+
+    The halves are the lower and the upper 64 bits; IPv4 addresses are as IPv6 writes them.
+    """
+    halves = np.zeros((2, 2, len(rows)), np.int64)
+    ecn = np.zeros(len(rows), np.int64)
+    for source, destination, service in (_V4, _V6, _GLOBAL):
+        column = counted.columns[service].outermost()
+        if np.array_equal(column.rows, rows):
+            marks = np.asarray(column.values).astype(np.int64) & 3
+            return _halves(counted.columns, source, rows), _halves(counted.columns, destination, rows), marks
+        there = np.isin(rows, column.rows)
+        if not there.any():
+            continue
+        chosen = rows[there]
+        ecn[there] = counted.values(service, chosen) & 3
+        for end, name in enumerate((source, destination)):
+            halves[end, 0, there], halves[end, 1, there] = _halves(counted.columns, name, chosen)
+    return (halves[0, 0], halves[0, 1]), (halves[1, 0], halves[1, 1]), ecn
+
+
+def _halves(columns: Columns, name: str, rows: NDArray[np.int32]) -> tuple[Int64, Int64]:
+    """Return addresses as numbers, lower half and upper; IPv4's as IPv6 writes them."""
+    column = columns[name].outermost()
+    octets = np.asarray(column.values)
+    if not np.array_equal(column.rows, rows):
+        octets = octets[np.searchsorted(column.rows, rows)]
+    if octets.shape[1] == 4:
+        low = np.ascontiguousarray(octets).view(">u4").reshape(-1).astype(np.int64)
+        return low | _MAPPED << 32, np.zeros(len(rows), np.int64)
+    halves = np.ascontiguousarray(octets).view(">i8").astype(np.int64)
+    return halves[:, 1], halves[:, 0]

@@ -1,0 +1,418 @@
+"""Counting in bounded memory: batches as counters see them, kinds, keys, intervals of time, distributions.
+
+Intervals are of one width and start at multiples of it, counted from 1970.  When the frames no longer fit
+into as many as there is room for, intervals are joined, two or five at a time, so that widths go 1, 2, 10,
+20, 100, …: the result depends on the frames alone, not on how they were batched, and what was counted apart
+can be joined.
+
+Distributions count numbers in buckets: those up to 63 one by one, larger ones in 32 buckets for each
+doubling, and negative ones likewise; percentiles are right to 1 in 32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.batch.keys import EMPTY, Keys, new_keys, slot_of
+from ecmproto.frames.capture.batch import Batch, Int64
+from ecmproto.frames.columns import Column, Columns
+from ecmproto.frames.stats.statistics import Distribution
+from ecmproto.kernels.kernel import over_batches
+
+NO_SLOT = -1
+NO_NUMBER = -1
+FARTHEST_NS = 1 << 62
+"""Times at this distance from 1970 or farther are none: differences between the others fit into 64 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CountedBatch:
+    """The frames of a batch that are counted; an entry a frame in each array."""
+
+    batch: Batch
+    columns: Columns
+    slots: Int64
+    """The interval, NO_SLOT for a frame without a time."""
+
+    def values(self, name: str, rows: NDArray[np.int32]) -> Int64:
+        """Return the outermost value of a number for ``rows``, 0 for a frame that has none."""
+        return _of_rows(self.columns[name].outermost(), rows).astype(np.int64)
+
+    def addresses(self, name: str, rows: NDArray[np.int32]) -> Int64:
+        """Return the outermost MAC address of ``rows`` as numbers, 0 for a frame that has none."""
+        octets = np.zeros((len(rows), 8), np.uint8)
+        octets[:, 2:] = _of_rows(self.columns[name].outermost(), rows)
+        return octets.view(">i8").reshape(-1).astype(np.int64)
+
+
+def usable_times(batch: Batch) -> NDArray[np.bool_]:
+    """Return a mask of the frames that have a time near enough to count with."""
+    usable = (batch.time_ns < FARTHEST_NS) & (batch.time_ns > -FARTHEST_NS)
+    return usable if batch.timed is None else usable & batch.timed
+
+
+def counted_batch(batch: Batch, columns: Columns, slots: Int64, timed: NDArray[np.bool_]) -> CountedBatch:
+    """Return a batch with its columns; ``slots`` are those of the frames that are ``timed``."""
+    every = np.full(len(batch), NO_SLOT, np.int64)
+    every[timed] = slots
+    return CountedBatch(batch=batch, columns=columns, slots=every)
+
+
+def _of_rows(column: Column, rows: NDArray[np.int32]) -> NDArray[Any]:
+    values = column.values
+    assert isinstance(values, np.ndarray)
+    if column.is_whole:
+        return values[rows]
+    if np.array_equal(column.rows, rows):
+        return values
+    places = np.searchsorted(column.rows, rows)
+    there = places < len(column)
+    there[there] = column.rows[places[there]] == rows[there]
+    found = np.zeros((len(rows), *values.shape[1:]), values.dtype)
+    found[there] = values[places[there]]
+    return found
+
+
+def address_octets(number: int) -> bytes | None:
+    """Return a MAC address; None for that of a frame without any."""
+    return number.to_bytes(6) if number else None
+
+
+@over_batches
+def tally(
+    codes: Int64,
+    slots: Int64,
+    octets: Int64,
+    kinds: Int64,
+    bounds: Int64,
+    frames: Int64,
+    octets_of: Int64,
+    frames_in: Int64,
+    octets_in: Int64,
+) -> None:
+    """Count each frame with the kinds of its code: ``kinds[bounds[code]:bounds[code + 1]]``.
+
+    ``frames`` and ``octets_of`` have an entry a kind, ``frames_in`` and ``octets_in`` one for each kind and
+    interval; a frame without a time is in none of those.
+    """
+    for i in range(len(codes)):
+        slot, size = slots[i], octets[i]
+        for at in range(bounds[codes[i]], bounds[codes[i] + 1]):
+            kind = kinds[at]
+            frames[kind] += 1
+            octets_of[kind] += size
+            if slot != NO_SLOT:
+                frames_in[kind, slot] += 1
+                octets_in[kind, slot] += size
+
+
+def count_at(table: Int64, rows: Int64, columns: Int64, amounts: Int64 | int = 1) -> None:
+    """Add to places of a table with rows and columns; a place may be there several times."""
+    np.add.at(table.reshape(-1), rows * table.shape[1] + columns, amounts)
+
+
+class Numbering:
+    """Numbers from 0 on for keys of two 64-bit numbers, in the order in which the keys first come.
+
+    ``most`` keys get one; those that come later do not, which is what bounds memory, and are counted.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.count = 0
+        self.left_out = 0
+        """How many things with a key there were that has no number."""
+        self._entries = np.zeros((most, 2), np.int64)
+        self._keys: Keys | None = None
+        """The table, made with the first key: most numberings of a check get none."""
+
+    def numbers(self, low: NDArray[np.integer], high: NDArray[np.integer]) -> Int64:
+        """Return the number of each key, NO_NUMBER for one without."""
+        numbers = np.empty(len(low), np.int64)
+        if len(low):
+            if self._keys is None:
+                self._keys = new_keys(1 << (2 * len(self._entries)).bit_length())
+            self.count = _number(
+                _as_int64(low), _as_int64(high), *self._keys, self._entries, self.count, numbers
+            )
+            self.left_out += int((numbers == NO_NUMBER).sum())
+        return numbers
+
+    def join(self, later: Numbering, things: Int64, shift: int = 0) -> Int64:
+        """Return the numbers here of the keys of ``later``, as if they had come now.
+
+        ``things`` says how many there were of each key, ``shift`` is added to the higher halves.
+        """
+        left_out = self.left_out
+        low, high = later._entries[: later.count, 0], later._entries[: later.count, 1] + shift
+        numbers = self.numbers(low, high)
+        self.left_out = left_out + later.left_out + int(things[: later.count][numbers == NO_NUMBER].sum())
+        return numbers
+
+    def plain_state(self) -> tuple[Int64, int]:
+        """Return the keys and how much was left out: where they stand in the table is nobody's business."""
+        return self._entries[: self.count], self.left_out
+
+    def take_plain_state(self, state: tuple[Int64, int]) -> None:
+        """Number the keys of another numbering, here where there are none."""
+        keys, left_out = state
+        self.numbers(keys[:, 0], keys[:, 1])
+        self.left_out = left_out
+
+    @property
+    def low(self) -> NDArray[np.uint64]:
+        """The lower halves of the keys, in the order of their numbers."""
+        return self._entries[: self.count, 0].astype(np.uint64)
+
+    @property
+    def high(self) -> NDArray[np.uint64]:
+        """The higher halves."""
+        return self._entries[: self.count, 1].astype(np.uint64)
+
+
+@over_batches
+def _number(
+    low: Int64,
+    high: Int64,
+    slots_low: Int64,
+    slots_high: Int64,
+    slots_number: Int64,
+    coefficients: Int64,
+    entries: Int64,
+    used: int,
+    numbers: Int64,
+) -> int:
+    """Fill ``numbers`` for keys, new ones in the order in which they come; return how many there are."""
+    most = len(entries)
+    for i in range(len(low)):
+        slot = slot_of(slots_low, slots_high, slots_number, coefficients, low[i], high[i])
+        if slots_number[slot] == EMPTY:
+            if used == most:
+                numbers[i] = NO_NUMBER
+                continue
+            slots_low[slot], slots_high[slot], slots_number[slot] = low[i], high[i], used
+            entries[used, 0], entries[used, 1] = low[i], high[i]
+            used += 1
+        numbers[i] = slots_number[slot]
+    return used
+
+
+def _as_int64(numbers: NDArray[np.integer]) -> Int64:
+    return fixed(numbers.astype(np.int64))
+
+
+FIRST_WIDTH_NS = 100
+MOST_INTERVALS = 1000
+"""How many intervals there may be; after joining there are a fifth of that or more."""
+MOST_ASKED_INTERVALS = 10_000
+"""The same where their width was asked for."""
+_JOINED = (2, 5)
+
+
+class Series:
+    """Numbers over the intervals of a timeline: a row for each thing that is counted."""
+
+    def __init__(self, most: int, rows: int = 0) -> None:
+        self.values: Int64 = np.zeros((rows, most), np.int64)
+
+    def grow(self, rows: int) -> None:
+        """Make room for ``rows`` rows."""
+        have = len(self.values)
+        if have < rows:
+            wider = np.zeros((max(rows, 2 * have), self.values.shape[1]), np.int64)
+            wider[:have] = self.values
+            self.values = wider
+
+    def move(self, used: int, first: int, factor: int, new_first: int) -> None:
+        """Join each ``factor`` of the ``used`` intervals, the first of which has number ``first``."""
+        self.values = _joined(self.values, used, first, factor, new_first)
+
+    def join(self, values: Int64, numbers: Int64) -> None:
+        """Add rows of values over the same intervals; ``numbers`` says to which rows, NO_NUMBER to none."""
+        known = numbers != NO_NUMBER
+        if known.any():
+            self.grow(int(numbers.max()) + 1)
+            self.values[numbers[known]] += values[: len(numbers)][known]
+
+
+def _joined(values: Int64, used: int, first: int, factor: int, new_first: int) -> Int64:
+    places = (np.arange(used) + first) // factor - new_first
+    joined = np.zeros_like(values)
+    if used:
+        starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
+        joined[:, places[starts]] = np.add.reduceat(values[:, :used], starts, axis=1)
+    return joined
+
+
+class Timeline:
+    """The intervals, and all series over them.
+
+    ``interval_ns`` is their width to begin with, None for one that suits the capture.
+    """
+
+    def __init__(self, interval_ns: int | None = None) -> None:
+        self.width_ns = FIRST_WIDTH_NS if interval_ns is None else interval_ns
+        self.most = MOST_INTERVALS if interval_ns is None else MOST_ASKED_INTERVALS
+        self.first = 0
+        """The number of the first interval: how many widths after 1970 it starts."""
+        self._last = -1
+        self._joinings = 0
+        self._series: list[Series] = []
+
+    def series(self, rows: int = 0) -> Series:
+        """Return a new series."""
+        made = Series(self.most, rows)
+        self._series.append(made)
+        return made
+
+    @property
+    def used(self) -> int:
+        """The number of intervals."""
+        return self._last - self.first + 1
+
+    @property
+    def start_ns(self) -> int:
+        """Where the first interval starts; 0 without any."""
+        return self.first * self.width_ns
+
+    def cover(self, low_ns: int, high_ns: int) -> None:
+        """Extend the intervals to ``low_ns`` and ``high_ns``.
+
+        Times are Python's, so that none is too far away.
+        """
+        low, high = low_ns // self.width_ns, high_ns // self.width_ns
+        used, old_first, factor = self.used, self.first, 1
+        if used:
+            low, high = min(low, self.first), max(high, self._last)
+        while high - low >= self.most:
+            joined = _JOINED[self._joinings % len(_JOINED)]
+            self._joinings += 1
+            low, high, factor = low // joined, high // joined, factor * joined
+        self.width_ns *= factor
+        if used and (factor > 1 or low < old_first):
+            for series in self._series:
+                series.move(used, old_first, factor, low)
+        self.first, self._last = low, high
+
+    def slots(self, time_ns: Int64) -> Int64:
+        """Return in which interval each time is, of those that the intervals cover."""
+        return time_ns // self.width_ns - self.first
+
+    def of(self, other: Timeline, values: Int64) -> Int64:
+        """Return values over the intervals of ``other``, which those here cover, over those here."""
+        return _joined(values, other.used, other.first, self.width_ns // other.width_ns, self.first)
+
+
+_BUCKETS_PER_DOUBLING = 32
+_BITS = 32
+_SIDE = _BUCKETS_PER_DOUBLING * (_BITS - 5) + _BUCKETS_PER_DOUBLING
+"""Buckets for numbers that are not negative."""
+_LEAST, _GREATEST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+
+
+@over_batches
+def _add_values(
+    rows: Int64, values: Int64, counts: Int64, sums: Int64, least: Int64, greatest: Int64
+) -> None:
+    for i in range(len(rows)):
+        row = rows[i]
+        if row == NO_NUMBER:
+            continue
+        value = values[i]
+        sums[row] += value
+        least[row] = min(least[row], value)
+        greatest[row] = max(greatest[row], value)
+        rest, shift = abs(value), 0
+        while rest >= 2 * _BUCKETS_PER_DOUBLING:
+            rest >>= 1
+            shift += 1
+        place = _BUCKETS_PER_DOUBLING * shift + rest
+        counts[row, _SIDE + place if value >= 0 else _SIDE - 1 - place] += 1
+
+
+class Distributions:
+    """Distributions of numbers of at most 32 bits and a sign, one for each row."""
+
+    def __init__(self) -> None:
+        self._counts: Int64 = np.zeros((0, 2 * _SIDE), np.int64)
+        self._ends: Int64 = np.zeros((3, 0), np.int64)
+
+    def add(self, rows: Int64, values: NDArray[np.integer], count: int) -> None:
+        """Add a value to each row given, NO_NUMBER for none, of the ``count`` rows that there are."""
+        self._grow(count)
+        _add_values(fixed(rows), fixed(values.astype(np.int64)), self._counts, *self._ends)
+
+    def join(self, later: Distributions, numbers: Int64, count: int) -> None:
+        """Add the rows of ``later``; ``numbers`` says to which rows here, of ``count``, NO_NUMBER to none."""
+        self._grow(count)
+        numbers = numbers[: len(later._counts)]
+        rows = np.flatnonzero(numbers != NO_NUMBER)
+        to = numbers[rows]
+        np.add.at(self._counts, to, later._counts[rows])
+        total, least, greatest = self._ends
+        np.add.at(total, to, later._ends[0, rows])
+        np.minimum.at(least, to, later._ends[1, rows])
+        np.maximum.at(greatest, to, later._ends[2, rows])
+
+    def counts(self) -> Int64:
+        """Return how many values each row has."""
+        counts: Int64 = self._counts.sum(axis=1)
+        return counts
+
+    def quarters(self, row: int) -> tuple[tuple[int, int, int], ...]:
+        """Return how many values of a row, none of them negative, lie in each quarter of a doubling.
+
+        They are triples: the least value that falls there, the least one behind it, and the count.
+        """
+        found: dict[tuple[int, int], int] = {}
+        if row < len(self._counts):
+            for place in np.flatnonzero(self._counts[row, _SIDE:]).tolist():
+                low = _lower_end(place)
+                digits = max(0, low.bit_length() - 3)
+                key = low >> digits << digits, ((low >> digits) + 1) << digits
+                found[key] = found.get(key, 0) + int(self._counts[row, _SIDE + place])
+        return tuple((*key, count) for key, count in sorted(found.items()))
+
+    def row(self, row: int) -> Distribution | None:
+        """Return the distribution of a row; None where it has no values."""
+        if row >= len(self._counts) or not self._counts[row].any():
+            return None
+        counts, (total, least, greatest) = self._counts[row], (int(end[row]) for end in self._ends)
+        count = int(counts.sum())
+        until = np.cumsum(counts)
+        ranks = [-(-count * percent // 100) for percent in (50, 90, 99)]
+        p50, p90, p99 = (
+            min(max(_upper_end(int(np.searchsorted(until, rank))), least), greatest) for rank in ranks
+        )
+        return Distribution(
+            count=count, minimum=least, mean=total / count, maximum=greatest, p50=p50, p90=p90, p99=p99
+        )
+
+    def _grow(self, rows: int) -> None:
+        have = len(self._counts)
+        if have < rows:
+            room = max(rows, 2 * have)
+            counts = np.zeros((room, 2 * _SIDE), np.int64)
+            counts[:have] = self._counts
+            ends = np.tile(np.array([[0], [_LEAST], [_GREATEST]], np.int64), (1, room))
+            ends[:, :have] = self._ends
+            self._counts, self._ends = counts, ends
+
+
+def _upper_end(bucket: int) -> int:
+    """Return the greatest number that falls into a bucket."""
+    if bucket < _SIDE:
+        return -_lower_end(_SIDE - 1 - bucket)
+    return _lower_end(bucket - _SIDE + 1) - 1
+
+
+def _lower_end(place: int) -> int:
+    """Return the least number, not negative, of the bucket at ``place`` of its side."""
+    if place < 2 * _BUCKETS_PER_DOUBLING:
+        return place
+    shift = place // _BUCKETS_PER_DOUBLING - 1
+    return (place - _BUCKETS_PER_DOUBLING * shift) << shift

@@ -1,0 +1,408 @@
+"""A capture whose frames are read by number while it is still being indexed.
+
+The index knows pages: runs of some thousand frames that stand one behind the other.  Of each it keeps where
+it starts, 16 octets, and nothing of its frames, so that memory hardly grows with the capture; a page is read
+and parsed again when somebody looks at it, and the last ones are kept.
+
+A plain file is read where it is.  All else, which is compressed files, pipes, several files as one and
+interfaces, is spooled on the way: uncompressed, into a temporary file (in TMPDIR) that goes with the process.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, BinaryIO
+
+from ecmproto.errors import CaptureError, OutputError
+from ecmproto.frames.capture import Batch, Block, CaptureReader, Interface, PcapngWriter, Sink, open_capture
+from ecmproto.frames.capture.names import is_remote, is_single, names_shown
+from ecmproto.frames.capture.reader import Place
+from ecmproto.frames.capture.several import open_captures
+from ecmproto.frames.capture.source import DecompressedStream, is_compressed, regular_size
+
+PAGE_FRAMES = 1024
+"""A page is read in a few milliseconds, interpreted."""
+_PAGE_OCTETS = 4 << 20
+"""Pages of what comes bit by bit are filled up to this."""
+_INDEXED_FRAMES = 1 << 16
+_CACHED_OCTETS = 48 << 20
+_HEAD_OCTETS = 8
+_PIPE_OCTETS = 1 << 20
+
+
+class Pages:
+    """The frames of a capture by number, as far as it is indexed; made by `open_pages` and `live_pages`.
+
+    ``start`` begins the indexing in a thread of its own; everything else may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        reader: CaptureReader,
+        descriptor: int,
+        path: str,
+        *,
+        spooled: bool,
+        origin: CaptureReader | None = None,
+        stream: BinaryIO | None = None,
+    ) -> None:
+        self.path = path
+        """The name to show."""
+        self.file = f"/proc/self/fd/{descriptor}" if spooled else path
+        """Where the capture can be read anew, as far as it has come."""
+        self.complete = False
+        """Whether the whole capture is indexed: no frame will come."""
+        self.live: Callable[[], None] | None = None
+        """Ends a capture of an interface; None for others."""
+        self.defect: Exception | None = None
+        """What ended the indexing that never should: a mistake of ours."""
+        self._reader = reader
+        self._origin = origin or reader
+        """Who read it first, and knows what was wrong."""
+        self._descriptor = descriptor
+        self._stream = stream
+        self._firsts = array("q")
+        self._offsets = array("q")
+        self._states: list[tuple[int, Hashable]] = []
+        self._ends = (0, 0)
+        """Where the last page ends, and how many frames there are."""
+        self._grew = threading.Condition()
+        self._stopping = False
+        self._cache: OrderedDict[tuple[int, int], tuple[tuple[Batch, ...], int]] = OrderedDict()
+        self._cached_octets = 0
+        self._batches = iter(reader)
+        self._thread = threading.Thread(target=self._index, name="index", daemon=True)
+
+    @property
+    def frames(self) -> int:
+        """How many frames are known so far."""
+        return self._ends[1]
+
+    @property
+    def count(self) -> int:
+        """How many pages there are so far; the last one may still grow."""
+        return len(self._firsts)
+
+    @property
+    def interfaces(self) -> Sequence[Interface]:
+        """The capture's interfaces so far."""
+        return self._reader.interfaces
+
+    @property
+    def warnings(self) -> list[str]:
+        """Unusual things in the capture so far."""
+        return list(self._origin.warnings)
+
+    @property
+    def problem(self) -> CaptureError | None:
+        """Why the capture ends before its end; known once it is complete."""
+        return self._origin.problem or self._reader.problem
+
+    @property
+    def progress(self) -> float:
+        """The part of the capture that is indexed, 0 to 1; 0 where its size is not known."""
+        size = self._origin.size_octets
+        return min(1.0, self._origin.octets_read / size) if size else 0.0
+
+    def start(self, *, first: bool = False) -> None:
+        """Begin to index; with ``first``, the first page is there when this returns."""
+        if first:
+            self._step()
+        self._thread.start()
+
+    def wait(self, frames: int, seconds: float | None = None) -> bool:
+        """Wait until more than ``frames`` frames are known; False when no more came, or not in time."""
+        with self._grew:
+            self._grew.wait_for(lambda: self.frames > frames or self.complete, seconds)
+            return self.frames > frames
+
+    def finish(self, seconds: float | None = None) -> bool:
+        """Wait until the capture is complete; return whether it is."""
+        with self._grew:
+            return self._grew.wait_for(lambda: self.complete, seconds)
+
+    def close(self) -> None:
+        """Stop indexing, and let go of the file."""
+        self._stopping = True
+        if self.live is not None:
+            self.live()
+        if self._thread.is_alive():
+            self._thread.join(2)
+        if self._thread.is_alive():
+            return  # it waits for a pipe, and ends with the process
+        self._reader.close()
+        if self._stream is not None:
+            self._stream.close()
+        with suppress(OSError):
+            os.close(self._descriptor)
+
+    # indexing
+
+    def _index(self) -> None:
+        try:
+            while not self._stopping and self._step():
+                pass
+        except Exception as error:
+            self.defect = error
+        finally:
+            with self._grew:
+                self.complete = True
+                self._grew.notify_all()
+
+    def _step(self) -> bool:
+        """Index one more batch; return whether there was one."""
+        place = self._reader.place
+        batch = next(self._batches, None)
+        self._reader.batch_frames = _INDEXED_FRAMES
+        if batch is None:
+            return False
+        with self._grew:
+            self._add(place, batch)
+            self._grew.notify_all()
+        return True
+
+    def _add(self, place: Place, batch: Batch) -> None:
+        after = self._reader.place
+        if self._fills_up(place, after):
+            self._ends = after.offset, after.frames
+            return
+        starts = [(place.frames, place.offset)]
+        if after.state == place.state:  # else only its beginning can be read alone
+            cuts = range(PAGE_FRAMES, len(batch), PAGE_FRAMES)
+            offsets = (batch.record_offset[PAGE_FRAMES::PAGE_FRAMES] + self._reader.base).tolist()
+            starts += zip((place.frames + cut for cut in cuts), offsets, strict=True)
+        if not self._states or self._states[-1][1] != place.state:
+            self._states.append((self.count, place.state))
+        for first, offset in starts:
+            self._offsets.append(offset)
+            self._firsts.append(first)
+        self._ends = after.offset, after.frames
+
+    def _fills_up(self, place: Place, after: Place) -> bool:
+        """Return whether what was read belongs to the last page."""
+        return (
+            self.count > 0
+            and self._states[-1][1] == place.state == after.state
+            and after.frames - self._firsts[-1] <= PAGE_FRAMES
+            and after.offset - self._offsets[-1] <= _PAGE_OCTETS
+        )
+
+    # reading
+
+    def page_of(self, frame: int) -> int:
+        """Return the page that has frame ``frame`` (from 0)."""
+        return bisect_right(self._firsts, frame) - 1
+
+    def first_of(self, page: int) -> int:
+        """Return the number of the first frame of a page; of the page behind the last, how many there are."""
+        return self._firsts[page] if page < self.count else self.frames
+
+    def batches(self, page: int, stop: int, *, compiled: bool = False) -> Iterator[Batch]:
+        """Yield the frames of the pages from ``page`` to ``stop`` (exclusive), read now.
+
+        ``compiled`` takes batches as long as can be, and may wait for a compiler.
+        """
+        # pages are read by the state of the first: not beyond where it changes
+        bounds = [at for at, _ in self._states if page < at < stop]
+        for first, last in zip([page, *bounds], [*bounds, stop], strict=True):
+            place, octets = self._read(first, last)
+            frames = _INDEXED_FRAMES if compiled else PAGE_FRAMES
+            yield from self._reader.parse(place, octets, frames=frames, compiled=compiled)
+
+    def page(self, page: int) -> tuple[Batch, ...]:
+        """Return the frames of a page, kept for those who look at it again."""
+        key = page, self.first_of(page + 1)
+        with self._grew:
+            found = self._cache.get(key)
+            if found is not None:
+                self._cache.move_to_end(key)
+                return found[0]
+        place, octets = self._read(page, page + 1)
+        frames = max(PAGE_FRAMES, key[1] - place.frames)
+        batches = tuple(self._reader.parse(place, octets, frames=frames, compiled=False))
+        with self._grew:
+            self._cache[key] = batches, len(octets)
+            self._cached_octets += len(octets)
+            while self._cached_octets > _CACHED_OCTETS and len(self._cache) > 1:
+                _, (_, size) = self._cache.popitem(last=False)
+                self._cached_octets -= size
+        return batches
+
+    def frame(self, frame: int) -> Batch | None:
+        """Return a batch of frame ``frame`` (from 0) alone; None where it is gone from the file."""
+        for batch in self.page(self.page_of(frame)):
+            if batch.first <= frame < batch.first + len(batch):
+                return batch.select([frame - batch.first])
+        return None
+
+    def _read(self, page: int, stop: int) -> tuple[Place, bytes]:
+        with self._grew:
+            end = self._offsets[stop] if stop < self.count else self._ends[0]
+            offset, frames = self._offsets[page], self._firsts[page]
+            state = self._states[bisect_right(self._states, page, key=lambda each: each[0]) - 1][1]
+        pieces = []
+        at = offset
+        while at < end:
+            piece = os.pread(self._descriptor, end - at, at)
+            if not piece:
+                break  # cut since
+            pieces.append(piece)
+            at += len(piece)
+        octets = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return Place(offset=offset, frames=frames, state=state), octets
+
+
+class _Tee:
+    """A stream that writes what is read of it into a spool."""
+
+    def __init__(self, stream: Any, spool: int, name: str) -> None:
+        self._stream = stream
+        self._spool = spool
+        self.name = name
+
+    @property
+    def octets_read(self) -> int:
+        """Octets of the compressed file used so far."""
+        return int(self._stream.octets_read)
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for; AttributeError for streams that are never waited for."""
+        return int(self._stream.fileno())
+
+    def readinto(self, target: memoryview) -> int:
+        """Read as the stream does."""
+        count = int(self._stream.readinto(target) or 0)
+        left = target[:count]
+        while left:
+            left = left[os.write(self._spool, left) :]
+        return count
+
+    def read(self, octets: int) -> bytes:
+        """Return the next octets, at most so many."""
+        held = bytearray(octets)
+        return bytes(held[: self.readinto(memoryview(held))])
+
+
+def open_pages(paths: Sequence[str], *, pipe: BinaryIO | None = None) -> Pages:
+    """Open captures, several as one in the order of time, to be read by number.
+
+    ``pipe`` is what a path ``-`` means.  CaptureError when one cannot be read or does not start like one.
+    """
+    path = paths[0]
+    if len(paths) > 1 or is_remote(path) or not is_single(path):
+        return _copied(open_captures(paths), names_shown(paths))
+    if path == "-":
+        assert pipe is not None
+        return _spooled(pipe, "-")
+    try:
+        file = open(path, "rb", buffering=0)  # noqa: SIM115 (who reads it closes it)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    try:
+        plain = regular_size(file) is not None
+        head = file.read(_HEAD_OCTETS) if plain else b""
+        if plain:
+            file.seek(0)
+        if plain and not is_compressed(head, path):
+            with file:
+                # as few frames at first as do not load the compiler
+                reader = open_capture(path, batch_frames=PAGE_FRAMES)
+                return Pages(reader, os.dup(file.fileno()), path, spooled=False)
+    except OSError as error:
+        file.close()
+        raise _unreadable(path, error) from error
+    except CaptureError:
+        file.close()
+        raise
+    return _spooled(file, path)
+
+
+def _unreadable(path: str, error: Exception) -> CaptureError:
+    got = getattr(error, "strerror", None) or str(error)
+    return CaptureError(path=path, offset=0, frame=0, needed="a readable capture file", got=got)
+
+
+def live_pages(reader: CaptureReader, stop: Callable[[], None], name: str) -> Pages:
+    """Capture what ``reader`` gives, that of an interface; ``stop`` ends it."""
+    pages = _copied(reader, name)
+    pages.live = stop
+    return pages
+
+
+def _spooled(file: BinaryIO, name: str, origin: CaptureReader | None = None) -> Pages:
+    """Return the pages of a stream, plain or compressed, which is closed with them."""
+    with ExitStack() as opened:
+        opened.callback(file.close)
+        head = b""
+        try:
+            while len(head) < _HEAD_OCTETS and (piece := file.read(_HEAD_OCTETS - len(head))):
+                head += piece
+        except OSError as error:
+            raise _unreadable(name, error) from error
+        kind = is_compressed(head, name)
+        spool = _spool()
+        opened.callback(os.close, spool)
+        stream = DecompressedStream(file, kind, head=head) if kind else _Headed(file, head)
+        reader = open_capture(_Tee(stream, spool, name), batch_frames=PAGE_FRAMES)  # type: ignore[arg-type]
+        opened.pop_all()
+    return Pages(reader, spool, name, spooled=True, origin=origin, stream=file)
+
+
+class _Headed:
+    """A stream of which the first octets were read."""
+
+    def __init__(self, file: BinaryIO, head: bytes) -> None:
+        self._file = file
+        self._head = head
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+        return self._file.fileno()
+
+    def readinto(self, target: memoryview) -> int:
+        """Read the first octets, then on."""
+        if self._head:
+            piece, self._head = self._head[: len(target)], self._head[len(target) :]
+        else:
+            piece = os.read(self._file.fileno(), len(target))
+        target[: len(piece)] = piece
+        return len(piece)
+
+
+def _copied(reader: CaptureReader, name: str) -> Pages:
+    """Return the pages of what a reader gives, which goes through a pipe as pcapng."""
+    read, write = os.pipe()
+    with suppress(ImportError, OSError):
+        import fcntl  # only Linux has the option
+
+        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_OCTETS)
+    threading.Thread(target=_copy, args=(reader, write), name="capture", daemon=True).start()
+    return _spooled(os.fdopen(read, "rb", buffering=0), name, reader)
+
+
+def _copy(reader: CaptureReader, descriptor: int) -> None:
+    """Write a capture into a pipe, as far as somebody reads it."""
+    with reader, suppress(BrokenPipeError, OutputError), os.fdopen(descriptor, "wb") as pipe:
+        writer = PcapngWriter(Sink("", pipe), interfaces=reader.interfaces, bare=True)
+        writer.interfaces = reader.interfaces
+        for item in reader.items():
+            if isinstance(item, Block):
+                writer.write_block(item.octets)
+            elif item.records is not None:
+                writer.write_records(item)
+            elif len(item):
+                writer.write_batch(item)
+            pipe.flush()
+
+
+def _spool() -> int:
+    """Return the descriptor of a new temporary file without a name."""
+    with tempfile.TemporaryFile(buffering=0) as file:
+        return os.dup(file.fileno())

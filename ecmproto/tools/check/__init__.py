@@ -1,0 +1,42 @@
+"""Rules that frames of congestion management keep to, and what in a capture does not.
+
+>>> checked = check_capture("in.pcapng", chosen(select=["QCN"]), {"qcn.w": "2"})
+>>> checked.wrong, checked.findings[0].frame, checked.findings[0].what
+
+`Checker` takes batches from anywhere; what it found in parts of a capture may be merged.  The names are
+loaded when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ecmproto.tools.check.checker import Checked, Checker, RuleResult, check_capture
+    from ecmproto.tools.check.registry import FAMILIES, chosen, find_rule
+    from ecmproto.tools.check.report import Case, Finding
+    from ecmproto.tools.check.rule import Family, Judged, Memory, Rows, Rule, Subject
+
+_MODULES = {
+    "checker": ("Checked", "Checker", "RuleResult", "check_capture"),
+    "registry": ("FAMILIES", "chosen", "find_rule"),
+    "report": ("Case", "Finding"),
+    "rule": ("Family", "Judged", "Memory", "Rows", "Rule", "Subject"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "FAMILIES", "Case", "Checked", "Checker", "Family", "Finding", "Judged", "Memory", "Rows", "Rule",
+    "RuleResult", "Subject", "check_capture", "chosen", "find_rule",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,357 @@
+"""Checking frames that come batch by batch: each batch becomes columns once, and every rule looks at those.
+
+Frames are sorted by what rules are on, so that a rule about CNMs costs nothing where there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO
+
+import numpy as np
+
+from ecmproto.errors import CaptureError, EcmprotoError, ParameterError, SpecError
+from ecmproto.frames.capture import Batch, CaptureReader, open_captures
+from ecmproto.frames.capture.batch import Interface
+from ecmproto.frames.columns import Texts, extract
+from ecmproto.frames.filter import Filter
+from ecmproto.frames.filter.fields import find
+from ecmproto.frames.stats.accumulator import add_all
+from ecmproto.frames.stats.plain_data import State, restore, state_of
+from ecmproto.frames.stats.tally import usable_times
+from ecmproto.tools.check.registry import FAMILIES, families_of, settings_of
+from ecmproto.tools.check.report import MOST_LISTED, Case, Finding, Report
+from ecmproto.tools.check.rule import ERROR, PORT, Family, Mask, Memory, Rows, Rule, Settings, Shift
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+_PROTOCOLS = "frame.protocols"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RuleResult:
+    """What came of a rule: a case for each subject, and the findings that are listed."""
+
+    rule: Rule
+    cases: tuple[Case, ...]
+    findings: tuple[Finding, ...]
+
+    known: int = 0
+    """Findings that a baseline knows, which are counted nowhere else."""
+
+    @property
+    def judged(self) -> int:
+        """How many frames, or whatever the rule counts, were looked at."""
+        return sum(case.judged for case in self.cases)
+
+    @property
+    def wrong(self) -> int:
+        """How many of these are findings, listed or not."""
+        return sum(case.wrong for case in self.cases)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What came of a capture."""
+
+    frames: int
+    first_ns: int | None
+    """The time of the first frame that has one."""
+    results: tuple[RuleResult, ...]
+    """A result for each rule that was looked at, in the order of the rules."""
+    interfaces: tuple[Interface, ...]
+    notes: tuple[str, ...]
+    """What was assumed, estimated or left out."""
+    problem: CaptureError | None
+    """What kept the capture from being read to its end."""
+
+    @property
+    def wrong(self) -> int:
+        """The number of findings, listed or not."""
+        return sum(result.wrong for result in self.results)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings that are listed, in the order of frames."""
+        every = [finding for result in self.results for finding in result.findings]
+        return tuple(sorted(every, key=lambda each: each.frame or 1 << 62))
+
+
+class _Group:
+    """The rules that are on the same fields: they see the same rows."""
+
+    def __init__(self, on: tuple[str, ...]) -> None:
+        self.on = on
+        self.layers = frozenset(layer for name in on for layer in _layers_of(name))
+        self.expressions: list[tuple[Rule, object]] = []
+        self.memories: list[tuple[Rule, Memory]] = []
+        self.fields: tuple[str, ...] = ()
+
+
+class Checker:
+    """Checks batches as they come; `result` may be asked for at any time, and again later.
+
+    What comes out does not depend on how frames are batched, and memory not on how many there are.
+    ``rules`` are those of ``families`` that are looked at (None: all), ``parameters`` texts by whole names,
+    as ``{"qcn.w": "2"}``, ``most`` is how many findings of a rule are kept, ``pool`` a thread that shares the
+    work.  ParameterError for a value that is none.
+    """
+
+    NOT_STATE = ("rules", "_settings", "_most", "_ethertypes", "_pool", "_groups")
+
+    def __init__(
+        self,
+        rules: Iterable[Rule] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        families: Sequence[Family] = FAMILIES,
+        most: int = MOST_LISTED,
+        ethertypes: EtherTypes = DEFAULT,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:
+        self.rules = (
+            tuple(rule for family in families for rule in family.rules) if rules is None else tuple(rules)
+        )
+        self._settings = settings_of(parameters or {}, self.rules, families)
+        self._most = most
+        self._ethertypes = ethertypes
+        self._pool = pool
+        self._report = Report(self.rules, most)
+        self._interfaces: Sequence[Interface] = ()
+        self._frames = self._before = 0
+        self._first_ns: int | None = None
+        self._memories: list[Memory] = []
+        self._groups = self._grouped(families_of(families))
+
+    @property
+    def frames(self) -> int:
+        """How many frames there were, those that were not selected too."""
+        return self._frames
+
+    def state(self) -> State:
+        """Return what was found so far as plain data, to be kept or sent; see `stats.plain_data`.
+
+        TypeError where a rule of the user's own has in its memory what is no such data.
+        """
+        return {"rules": [rule.id for rule in self.rules], "found": state_of(self, given=(Settings,))}
+
+    def restore(self, state: State) -> None:
+        """Take what another checker with the same rules and parameters found; here where nothing was yet.
+
+        ParameterError for what is no such state.
+        """
+        rules = state.get("rules")
+        if rules != [rule.id for rule in self.rules]:
+            raise ParameterError(name="state", needed="one of the same rules", got=str(rules))
+        restore(self, state["found"])
+
+    def _grouped(self, family_of: Mapping[str, Family]) -> list[_Group]:
+        groups: dict[tuple[str, ...], _Group] = {}
+        made: dict[type[Memory], Memory] = {}
+        fields: dict[tuple[str, ...], list[str]] = {}
+        for rule in self.rules:
+            group = groups.setdefault(rule.on, _Group(rule.on))
+            fields.setdefault(rule.on, []).extend(rule.columns)
+            if rule.expression is not None:
+                family = family_of.get(rule.id)
+                group.expressions.append(
+                    (rule, None if family is None else self._settings.of(family.parameters))
+                )
+            elif rule.memory is not None and rule.memory not in made:
+                made[rule.memory] = rule.memory(self._settings, self._report)
+                group.memories.append((rule, made[rule.memory]))
+        self._memories = list(made.values())
+        for on, group in groups.items():
+            group.fields = tuple(dict.fromkeys(fields[on]))
+        return list(groups.values())
+
+    def add(
+        self,
+        batch: Batch,
+        *,
+        interfaces: Sequence[Interface] = (),
+        selected: Mask | None = None,
+    ) -> None:
+        """Check a batch of ``interfaces`` (none: Ethernet), and only the frames ``selected`` (None: all)."""
+        self._interfaces = interfaces
+        if not self._frames and len(batch):
+            self._before = int(batch.numbers[0])
+        self._frames += len(batch)
+        if self._first_ns is None:
+            timed = batch.time_ns[usable_times(batch)]
+            self._first_ns = int(timed[0]) if len(timed) else None
+        if selected is not None:
+            batch = batch.select(selected)
+        if not len(batch):
+            return
+        columns = extract(
+            batch, (_PROTOCOLS, ERROR), interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool
+        )
+        protocols, malformed = columns[_PROTOCOLS].values, columns[ERROR].rows
+        assert isinstance(protocols, Texts)
+        layers = [frozenset(word.split(":")) for word in protocols.words]
+        for group in self._groups:
+            there = np.array([not group.layers.isdisjoint(each) for each in layers], np.bool_)
+            errors = malformed if ERROR in group.on else malformed[:0]
+            if not group.on or there.all():
+                self._look(group, batch, interfaces)
+            elif there.any() or len(errors):
+                rows = there[protocols.codes]
+                rows[errors] = True
+                if rows.any():
+                    self._look(group, batch.select(rows), interfaces)
+
+    def _look(self, group: _Group, batch: Batch, interfaces: Sequence[Interface]) -> None:
+        """Let the rules of a group look at the frames of a batch that have what they are on."""
+        names = group.fields or ("frame.len",)
+        columns = extract(batch, names, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool)
+        if group.on:
+            there = np.zeros(len(batch), np.bool_)
+            for name in group.on:
+                there |= columns[name].present
+            if not there.all():
+                if there.any():
+                    self._look(group, batch.select(there), interfaces)
+                return
+        rows = Rows(
+            batch, columns, interfaces=interfaces, usable=usable_times(batch), ethertypes=self._ethertypes
+        )
+        for rule, parameters in group.expressions:
+            assert rule.expression is not None
+            with _blamed_on(rule):
+                self._report.judge(rule.id, rows, rule.expression(rows, parameters))
+        for rule, memory in group.memories:
+            with _blamed_on(rule):
+                memory.add(rows)
+
+    def merge(self, later: Checker, *, other_interfaces: bool = False) -> None:
+        """Add what ``later`` found in the frames that follow: as if they had been added here.
+
+        ``later`` counts frames from 1 or as they are numbered in the whole, stays as it is, and may go on.
+        Its interfaces are those here, or
+        ``other_interfaces``, as of another capture: then they are numbered behind those here.  ParameterError
+        for one with other rules or parameters.
+        """
+        same = [rule.id for rule in later.rules] == [rule.id for rule in self.rules]
+        if not same or later._settings != self._settings or later._ethertypes != self._ethertypes:
+            raise ParameterError(
+                name="checks", needed="the same rules, parameters and EtherTypes", got="others"
+            )
+        if not self._frames:
+            self._before = later._before
+        frames = self._before + self._frames - later._before
+        shift = Shift(frames, len(self._interfaces) if other_interfaces else 0)
+        if other_interfaces:
+            moved = [
+                dataclasses.replace(each, index=each.index + shift.interfaces) for each in later._interfaces
+            ]
+            self._interfaces = [*self._interfaces, *moved]
+        elif len(later._interfaces) >= len(self._interfaces):
+            self._interfaces = later._interfaces
+        self._frames += later._frames
+        self._first_ns = later._first_ns if self._first_ns is None else self._first_ns
+        self._report.join(later._report, shift)
+        for here, there in zip(self._memories, later._memories, strict=True):
+            here.join(there, shift)
+
+    def result(
+        self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
+    ) -> Checked:
+        """Return the findings in the batches so far.
+
+        ``interfaces`` are those known by now (None: those of the last batch), ``problem`` is what kept there
+        from being more.
+        """
+        report = self._report.copy()
+        for memory in self._memories:
+            memory.end(report)
+        known = tuple(self._interfaces if interfaces is None else interfaces)
+        return Checked(
+            frames=self._frames,
+            first_ns=self._first_ns,
+            results=tuple(
+                _named(
+                    RuleResult(rule=rule, cases=report.cases(rule.id), findings=report.findings(rule.id)),
+                    known,
+                )
+                for rule in self.rules
+            ),
+            interfaces=known,
+            notes=tuple(report.notes.values()),
+            problem=problem,
+        )
+
+
+def _named(result: RuleResult, interfaces: Sequence[Interface]) -> RuleResult:
+    """Return a result whose subjects are called as their interfaces are, where these are the subjects."""
+    if result.rule.subject.name != PORT.name:
+        return result
+    names = {
+        PORT.text(index): f"{PORT.name} {each.name}" for index, each in enumerate(interfaces) if each.name
+    }
+    return dataclasses.replace(
+        result,
+        cases=tuple(
+            dataclasses.replace(each, subject=names.get(each.subject, each.subject)) for each in result.cases
+        ),
+        findings=tuple(
+            dataclasses.replace(each, subject=names.get(each.subject, each.subject))
+            for each in result.findings
+        ),
+    )
+
+
+@contextlib.contextmanager
+def _blamed_on(rule: Rule) -> Iterator[None]:
+    """Tell what a rule of the user's own raises as an error of its file."""
+    try:
+        yield
+    except Exception as error:
+        if not rule.source or isinstance(error, EcmprotoError):
+            raise
+        told = f"{type(error).__name__}: {error}"
+        if isinstance(error, KeyError):
+            told += ", which is not among its fields"
+        raise SpecError(
+            where=f"rules {rule.source}: {rule.id}", needed="a rule that works", got=told
+        ) from error
+
+
+def _layers_of(name: str) -> frozenset[str]:
+    """Return the layers of which one has a field, as ``frame.protocols`` calls them; none for the error's."""
+    if name == ERROR:
+        return frozenset()
+    field = find(name)
+    if field is None or not field.sources:
+        raise ParameterError(name="rule", needed="fields of layers to be on", got=name)
+    return frozenset(source.format.prefix for source in field.sources)
+
+
+def check_capture(
+    source: str | os.PathLike[str] | BinaryIO | CaptureReader,
+    rules: Iterable[Rule] | None = None,
+    parameters: Mapping[str, str] | None = None,
+    *,
+    filter: Filter | None = None,
+    most: int = MOST_LISTED,
+    ethertypes: EtherTypes = DEFAULT,
+    limit: int | None = None,
+    threads: int = 2,
+) -> Checked:
+    """Check a capture (a path, ``-``, a file object or a reader) against rules (None: all).
+
+    ``parameters`` are texts by whole names; ``filter`` selects frames, ``limit`` is how many are read,
+    ``threads`` 1 keeps to the calling thread.  What kept the capture from being read to its end is in
+    ``problem``.  Raises CaptureError for what is no capture, ParameterError for arguments.
+    """
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
+        checker = Checker(rules, parameters, most=most, ethertypes=ethertypes, pool=pool)
+        reader = (
+            source if isinstance(source, CaptureReader) else stack.enter_context(open_captures((source,)))
+        )
+        add_all(checker, reader, filter=filter, limit=limit, ethertypes=ethertypes, pool=pool)
+        return checker.result(interfaces=reader.interfaces, problem=reader.problem)

@@ -1,0 +1,245 @@
+"""What rules with a memory keep: for each key the event before, across batches and across parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ecmproto.tools.check.rule import NO_TIME, Int64, Mask, Rows, Shift
+
+if TYPE_CHECKING:
+    from ecmproto.frames.stats.tally import CountedBatch
+
+NO_NUMBER = -1
+"""As in `stats.tally`, which is imported when a chain is made, as listing rules needs no loops."""
+NUMBER, TIME, INTERFACE = range(3)
+"""The columns that every event has; those of its rule come behind."""
+
+
+class Pairs(NamedTuple):
+    """Events, each with the one before it of the same key, as rows of columns."""
+
+    low: Int64
+    """The key's halves."""
+    high: Int64
+    before: Int64
+    now: Int64
+
+    def select(self, picks: Any) -> Pairs:
+        """Return those at positions, or where a mask is True."""
+        return Pairs(*(array[picks] for array in self))
+
+
+class Chain:
+    """Follows the events of each of ``most`` keys; an event has ``width`` columns behind the common ones."""
+
+    def __init__(self, most: int, width: int) -> None:
+        from ecmproto.frames.stats.tally import Numbering
+
+        self.keys = Numbering(most)
+        self._first: Int64 = np.zeros((most, 3 + width), np.int64)
+        self._last: Int64 = np.zeros((most, 3 + width), np.int64)
+        self._seen: Mask = np.zeros(most, np.bool_)
+
+    def follow(self, low: Int64, high: Int64 | int, events: Int64) -> Pairs:
+        """Take events in their order, and return those that have one before them; keys beyond have none."""
+        if not len(low):
+            return self._none(events.shape[1])
+        upper = np.broadcast_to(np.asarray(high, np.int64), low.shape)
+        numbers = self.keys.numbers(low, upper)
+        order = np.argsort(numbers, kind="stable")
+        order = order[numbers[order] != NO_NUMBER]
+        sorted_numbers, sorted_events = numbers[order], events[order]
+        if not len(order):
+            return self._none(events.shape[1])
+        starts = np.flatnonzero(np.diff(sorted_numbers, prepend=-2))
+        ends = np.append(starts[1:], len(order)) - 1
+        before = np.empty_like(sorted_events)
+        before[1:] = sorted_events[:-1]
+        leading = sorted_numbers[starts]
+        before[starts] = self._last[leading]
+        has_before = np.ones(len(order), np.bool_)
+        has_before[starts] = self._seen[leading]
+        new = leading[~self._seen[leading]]
+        self._first[new] = sorted_events[starts[~self._seen[leading]]]
+        self._seen[new] = True
+        self._last[leading] = sorted_events[ends]
+        back = np.argsort(order[has_before], kind="stable")
+        picks = order[has_before][back]
+        return Pairs(low[picks], upper[picks], before[has_before][back], events[picks])
+
+    def join(
+        self,
+        later: Chain,
+        shift: Shift,
+        change: Callable[[Int64], Int64] = lambda rows: rows,
+        *,
+        keys_move: bool = True,
+    ) -> Pairs:
+        """Add the events of a later part, and return the pairs that lie across the seam.
+
+        ``change`` is applied to the events of the later part, which are shifted already; ``keys_move`` says
+        that the higher halves of keys are interfaces.
+        """
+        by = shift.interfaces if keys_move else 0
+        count = later.keys.count
+        numbers = self.keys.join(later.keys, np.ones(len(later._seen), np.int64), by)[:count]
+        known = np.flatnonzero(numbers != NO_NUMBER)
+        here = numbers[known]
+        first, last = (change(moved(rows[known], shift)) for rows in (later._first, later._last))
+        across = self._seen[here]
+        pairs = Pairs(
+            later.keys.low[known][across].astype(np.int64),
+            later.keys.high[known][across].astype(np.int64) + by,
+            self._last[here][across], first[across],
+        )  # fmt: skip
+        self._first[here[~across]] = first[~across]
+        self._last[here] = last
+        self._seen[here] = True
+        return pairs
+
+    @property
+    def ends(self) -> tuple[Int64, Int64]:
+        """The first and the last event of each key, in the order of the keys."""
+        return self._first[: self.keys.count], self._last[: self.keys.count]
+
+    @staticmethod
+    def _none(width: int) -> Pairs:
+        none = np.zeros(0, np.int64)
+        return Pairs(none, none, np.zeros((0, width), np.int64), np.zeros((0, width), np.int64))
+
+
+class CountedTimes:
+    """Frames as the accumulators of `stats` take them, with a timeline over all of their times."""
+
+    def __init__(self) -> None:
+        from ecmproto.frames.stats.tally import Timeline
+
+        self.timeline = Timeline()
+        self.last_ns = NO_TIME
+        """The latest time, NO_TIME without any."""
+
+    def counted(self, rows: Rows) -> CountedBatch:
+        """Return the rows of a batch, the timeline extended to their times."""
+        from ecmproto.frames.stats.tally import counted_batch
+
+        timed = rows.time_ns != NO_TIME
+        times_ns = rows.time_ns[timed]
+        if len(times_ns):
+            self.timeline.cover(int(times_ns.min()), int(times_ns.max()))
+            self.last_ns = max(self.last_ns, int(times_ns.max()))
+        return counted_batch(rows.batch, rows.columns, self.timeline.slots(times_ns), timed)
+
+    def join(self, later: CountedTimes) -> None:
+        """Extend the timeline to the times of a later part: before what it counted is joined."""
+        if later.last_ns != NO_TIME:
+            self.timeline.cover(later.timeline.start_ns, later.last_ns)
+            self.last_ns = max(self.last_ns, later.last_ns)
+
+
+def events(number: Int64, time_ns: Int64, interface: Int64, *values: Int64) -> Int64:
+    """Return events as rows of columns."""
+    return np.stack([number, time_ns, interface, *values], axis=1)
+
+
+def moved(rows: Int64, shift: Shift) -> Int64:
+    """Return events of a later part as they are numbered in the whole."""
+    shifted = rows.copy()
+    shifted[:, NUMBER] += shift.frames
+    shifted[:, INTERFACE] += shift.interfaces
+    return shifted
+
+
+def first_of(rows: Int64, more: Int64, most: int) -> Int64:
+    """Return the ``most`` events that stand first in the capture, of some and of more."""
+    every = np.concatenate([rows, more])
+    return every[np.argsort(every[:, NUMBER], kind="stable")][:most]
+
+
+class SeenKeys:
+    """Which keys of 64 bits there were, up to ``most`` of them."""
+
+    def __init__(self, most: int) -> None:
+        from ecmproto.frames.stats.tally import Numbering
+
+        self._keys = Numbering(most)
+        self._most = most
+
+    def add(self, keys: Int64) -> None:
+        """Note keys."""
+        if len(keys):
+            self._keys.numbers(keys, np.zeros_like(keys))
+
+    def join(self, later: SeenKeys) -> None:
+        """Note the keys of a later part."""
+        self._keys.join(later._keys, np.ones(self._most, np.int64))
+
+    def has(self, keys: Int64) -> Mask:
+        """Return which of some keys there were."""
+        return np.isin(keys, self.keys)
+
+    @property
+    def keys(self) -> Int64:
+        """The keys in the order in which they came."""
+        return self._keys.low.astype(np.int64)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there were more than there is room for."""
+        return self._keys.left_out > 0
+
+
+class FirstEvents:
+    """The first event of each key of 64 bits, up to ``most`` of them."""
+
+    def __init__(self, most: int, width: int) -> None:
+        from ecmproto.frames.stats.tally import Numbering
+
+        self._keys = Numbering(most)
+        self._events: Int64 = np.zeros((most, 3 + width), np.int64)
+
+    def __len__(self) -> int:
+        return self._keys.count
+
+    def add(self, keys: Int64, *columns: Int64) -> None:
+        """Take events, whose columns are those of `events`."""
+        if not len(keys):
+            return
+        before = self._keys.count
+        numbers = self._keys.numbers(keys, np.zeros_like(keys))
+        if self._keys.count > before:
+            # of several values for one place the last one stays: the first event, from behind
+            new = np.flatnonzero(numbers >= before)[::-1]
+            self._events[numbers[new]] = np.column_stack([column[new] for column in columns])
+
+    def join(self, later: FirstEvents, shift: Shift) -> None:
+        """Take the events of a later part."""
+        self.add(later.keys, *moved(later.events, shift).T)
+
+    @property
+    def keys(self) -> Int64:
+        """The keys in the order in which they came."""
+        return self._keys.low.astype(np.int64)
+
+    def of(self, keys: Int64, column: int, missing: int) -> Int64:
+        """Return a column of the first events of some keys, ``missing`` for keys without one."""
+        order = np.argsort(self.keys, kind="stable")
+        known = self.keys[order]
+        found = np.full(len(keys), missing, np.int64)
+        if len(known):
+            places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+            there = known[places] == keys
+            found[there] = self.events[order[places[there]], column]
+        return found
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there were more keys than there is room for."""
+        return self._keys.left_out > 0
+
+    @property
+    def events(self) -> Int64:
+        """The first event of each key, as rows of columns."""
+        return self._events[: len(self)]

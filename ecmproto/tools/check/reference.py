@@ -1,0 +1,51 @@
+"""Rules explained: as a page of the documentation, and as text for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+
+from ecmproto.tools.check.rule import Family, Rule
+
+
+def parameters_of(rule: Rule, family: Family | None) -> list[tuple[str, str, str, str]]:
+    """Return for each parameter of a rule its whole name, default, range and meaning."""
+    if family is None:
+        return []
+    defaults = family.parameters().as_text()
+    return [
+        (f"{family.name}.{each.name}", defaults[each.name], each.range_text, each.doc)
+        for each in family.parameters.describe()
+        if each.name in rule.parameters
+    ]
+
+
+def as_markdown(rule: Rule, family: Family | None) -> str:
+    """Return the page of a rule."""
+    lines = [f"# {rule.id}: {rule.name}", "", f"**{rule.sentence}**", ""]
+    lines += [*textwrap.wrap(rule.why, 110), ""] if rule.why else []
+    lines += [f"- {name}: {told}" for name, told in _facts(rule, markdown=True)]
+    parameters = parameters_of(rule, family)
+    if parameters:
+        lines += ["", "| parameter | default | range | meaning |", "|---|---|---|---|"]
+        lines += [f"| `{name}` | {default} | {within} | {doc} |" for name, default, within, doc in parameters]
+    return "\n".join([*lines, ""])
+
+
+def as_text(rule: Rule, family: Family | None, *, width: int = 80) -> str:
+    """Return the same for a terminal."""
+    lines = [f"{rule.id} {rule.name}", "", *textwrap.wrap(rule.sentence, width), ""]
+    lines += [*textwrap.wrap(rule.why, width), ""] if rule.why else []
+    for name, told in _facts(rule, markdown=False):
+        lines += textwrap.wrap(f"{name:<10} {told}", width, subsequent_indent=" " * 11)
+    for name, default, within, doc in parameters_of(rule, family):
+        told = f"--param {name}={default}  {doc} ({within})"
+        lines += textwrap.wrap(told, width, initial_indent="  ", subsequent_indent="      ")
+    return "\n".join(lines)
+
+
+def _facts(rule: Rule, *, markdown: bool) -> list[tuple[str, str]]:
+    reads = dict.fromkeys(rule.columns)
+    facts = [("severity", rule.severity), ("clause", rule.clause), ("case", f"each {rule.subject.name}")]
+    if reads:
+        facts.append(("reads", ", ".join(f"`{name}`" if markdown else name for name in reads)))
+    return facts

@@ -1,0 +1,265 @@
+"""Findings, and how many frames were looked at of each subject: bounded, and joined exactly.
+
+Of the findings of a rule those at the first frames are kept, in whatever order they are told: what is kept
+does not depend on how frames are batched, nor on the parts in which they were looked at.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ecmproto.frames.stats.plain_data import plain_value
+from ecmproto.tools.check.rule import (
+    NO_TIME,
+    Int64,
+    Judged,
+    Mask,
+    Rows,
+    Rule,
+    Shift,
+    Subject,
+    Told,
+    Value,
+    Where,
+)
+
+MOST_LISTED = 1000
+"""Findings of a rule that are kept; those beyond are counted."""
+_NO_FRAME = 1 << 62
+"""Findings about no one frame stand behind the others."""
+MOST_CASES = 4096
+"""Subjects of a rule that are told apart."""
+
+
+@plain_value
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A frame that breaks a rule; without a number it is about what is missing altogether."""
+
+    rule: str
+    frame: int | None
+    """From 1, as ``frame.number``."""
+    time_ns: int | None
+    interface: int | None
+    """The index of the interface in the capture."""
+    key: int
+    """The subject's, of which this is the text."""
+    subject: str
+    what: str
+    measured: Value = None
+    allowed: Value = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A subject that a rule has looked at; ``interface`` is the first that it was seen on."""
+
+    subject: str
+    interface: int | None
+    judged: int
+    """How many frames, or whatever the rule counts."""
+    wrong: int
+
+
+class _Counts:
+    """The cases of one rule."""
+
+    def __init__(self) -> None:
+        self.cases: dict[int, list[int]] = {}
+        """By key: judged, wrong, interface."""
+        self.others = [0, 0]
+
+    def add(self, keys: Int64, judged: Int64, wrong: Int64, interfaces: Int64) -> None:
+        cases = self.cases
+        for key, all_, bad, interface in zip(
+            keys.tolist(), judged.tolist(), wrong.tolist(), interfaces.tolist(), strict=True
+        ):
+            if not all_ and not bad:
+                continue
+            case = cases.get(key)
+            if case is None:
+                if len(cases) >= MOST_CASES:
+                    self.others[0] += all_
+                    self.others[1] += bad
+                    continue
+                case = cases[key] = [0, 0, interface]
+            case[0] += all_
+            case[1] += bad
+
+    def judge(
+        self, keys: Int64, which: Int64, about: Mask | None, wrong_rows: Int64, interface: Int64
+    ) -> None:
+        """Count rows by ``which`` of the keys they have; its interface is that of its first judged row."""
+        judged = which if about is None else which[about]
+        first = np.zeros(len(keys), np.int64)
+        first[judged[::-1]] = (interface if about is None else interface[about])[::-1]
+        judged_of, wrong_of = (np.bincount(rows, minlength=len(keys)) for rows in (judged, which[wrong_rows]))
+        self.add(keys, judged_of, wrong_of, first)
+
+    def join(self, later: _Counts, shift: Shift, subject: Subject) -> None:
+        keys = np.array([_moved_key(subject, key, shift) for key in later.cases], np.int64)
+        if len(keys):
+            judged, wrong, interfaces = np.array(list(later.cases.values()), np.int64).T
+            self.add(keys, judged, wrong, interfaces + shift.interfaces)
+        self.others = [here + there for here, there in zip(self.others, later.others, strict=True)]
+
+
+class Report:
+    """Takes what rules judge; ``most`` findings of each rule are kept."""
+
+    NOT_STATE = ("rules", "most")
+
+    def __init__(self, rules: Iterable[Rule], most: int = MOST_LISTED) -> None:
+        self.rules = {rule.id: rule for rule in rules}
+        self.most = most
+        self._findings: dict[str, list[Finding]] = {name: [] for name in self.rules}
+        self._counts: dict[str, _Counts] = {name: _Counts() for name in self.rules}
+        self._notes: dict[str, str] = {}
+
+    def judge(self, rule: str, rows: Rows, judged: Judged) -> None:
+        """Take what a rule says of the rows of a batch."""
+        if rule not in self.rules:
+            return
+        subject = self.rules[rule].subject
+        about = judged.about
+        needed = self.rules[rule].fields
+        if needed:
+            there = rows.have(needed)
+            about = there if about is None else about & there
+        wrong = judged.wrong if about is None else judged.wrong & about
+        keys, which = rows.subjects(subject)
+        wrong_rows = np.flatnonzero(wrong)
+        if about is None or about.all():
+            judged_of, first = rows.counts(subject)
+            self._counts[rule].add(
+                keys, judged_of, np.bincount(which[wrong_rows], minlength=len(keys)), first
+            )
+        else:
+            self._counts[rule].judge(keys, which, about, wrong_rows, rows.interface)
+        # rows are in the order of frames
+        listed = wrong_rows[: self.most][rows.number[wrong_rows[: self.most]] <= self._last_kept(rule)]
+        if len(listed):
+            at = Where(rows.number[listed], rows.time_ns[listed], rows.interface[listed], keys[which[listed]])
+            self._list(rule, at, listed.tolist(), judged)
+
+    def tell(self, rule: str, where: Where, judged: Judged) -> None:
+        """Take what a rule says of frames of any batch, or of no frame (number 0)."""
+        if rule not in self.rules or not len(where.number):
+            return
+        about = judged.about
+        wrong: Mask = judged.wrong if about is None else judged.wrong & about
+        keys, which = np.unique(where.subject, return_inverse=True)
+        wrong_rows = np.flatnonzero(wrong)
+        self._counts[rule].judge(keys, which.reshape(-1), about, wrong_rows, where.interface)
+        number = np.where(where.number > 0, where.number, _NO_FRAME)[wrong_rows]
+        first = np.argsort(number, kind="stable")[: self.most]
+        # as they are told: those of one frame stay in that order
+        listed = wrong_rows[np.sort(first[number[first] <= self._last_kept(rule)])]
+        self._list(rule, where.select(listed), listed.tolist(), judged)
+
+    def count(self, rule: str, where: Where) -> None:
+        """Take frames that a rule has looked at and not found wrong."""
+        self.tell(rule, where, Judged(np.zeros(len(where.number), np.bool_), ""))
+
+    def note(self, key: str, text: str) -> None:
+        """Take a sentence on what was assumed or estimated; one with the same key takes its place."""
+        self._notes[key] = text
+
+    def _last_kept(self, rule: str) -> int:
+        """Return behind which frame findings of a rule are kept no more."""
+        found = self._findings[rule]
+        if len(found) < self.most:
+            return _NO_FRAME
+        if len(found) > self.most:
+            found.sort(key=_place)
+            del found[self.most :]
+        return max(map(_place, found), default=0)
+
+    def _list(self, rule: str, at: Where, rows: list[int], judged: Judged) -> None:
+        text = self.rules[rule].subject.text
+        for place, row in enumerate(rows):
+            number, time_ns = int(at.number[place]), int(at.time_ns[place])
+            self._findings[rule].append(
+                Finding(
+                    rule=rule,
+                    frame=number or None,
+                    time_ns=None if time_ns == NO_TIME else time_ns,
+                    interface=int(at.interface[place]),
+                    key=int(at.subject[place]),
+                    subject=text(int(at.subject[place])),
+                    what=judged.what if isinstance(judged.what, str) else judged.what(row),
+                    measured=_told(judged.measured, row),
+                    allowed=_told(judged.allowed, row),
+                )
+            )
+
+    def copy(self) -> Report:
+        """Return a report that may be told more without this one knowing."""
+        copied = Report((), self.most)
+        copied.rules = self.rules
+        copied._findings = {name: list(found) for name, found in self._findings.items()}
+        copied._notes = dict(self._notes)
+        for name in self.rules:
+            copied._counts[name] = counts = _Counts()
+            counts.cases = {key: list(case) for key, case in self._counts[name].cases.items()}
+            counts.others = list(self._counts[name].others)
+        return copied
+
+    def join(self, later: Report, shift: Shift) -> None:
+        """Add what was found in a later part."""
+        for name, found in later._findings.items():
+            self._findings[name] += [_moved(each, shift, self.rules[name].subject) for each in found]
+            self._last_kept(name)
+            self._counts[name].join(later._counts[name], shift, self.rules[name].subject)
+        self._notes |= later._notes
+
+    def findings(self, rule: str) -> tuple[Finding, ...]:
+        """Return the findings of a rule that are kept, in the order of their frames."""
+        return tuple(sorted(self._findings[rule], key=_place)[: self.most])
+
+    def cases(self, rule: str) -> tuple[Case, ...]:
+        """Return the subjects that a rule has looked at; those without room of their own as one."""
+        text, counts = self.rules[rule].subject.text, self._counts[rule]
+        cases = [
+            Case(subject=text(key), interface=interface, judged=max(judged, wrong), wrong=wrong)
+            for key, (judged, wrong, interface) in sorted(counts.cases.items())
+        ]
+        if any(counts.others):
+            judged, wrong = counts.others
+            cases.append(Case(subject="others", interface=None, judged=judged, wrong=wrong))
+        return tuple(cases)
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """What was assumed or estimated, by its key."""
+        return self._notes
+
+
+def _place(finding: Finding) -> int:
+    return finding.frame or _NO_FRAME
+
+
+def _told(told: Told, row: int) -> Value:
+    """Return the value for one row."""
+    if isinstance(told, np.ndarray):
+        value: Value = told[row].item()
+        return value
+    return told(row) if callable(told) else told
+
+
+def _moved_key(subject: Subject, key: int, shift: Shift) -> int:
+    return key if subject.moved is None else subject.moved(key, shift.interfaces)
+
+
+def _moved(finding: Finding, shift: Shift, subject: Subject) -> Finding:
+    key = _moved_key(subject, finding.key, shift)
+    return dataclasses.replace(
+        finding,
+        frame=None if finding.frame is None else finding.frame + shift.frames,
+        interface=None if finding.interface is None else finding.interface + shift.interfaces,
+        key=key,
+        subject=subject.text(key),
+    )

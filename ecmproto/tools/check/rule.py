@@ -1,0 +1,360 @@
+"""What a rule is: an id, a sentence, where it comes from, and an expression over columns of many frames.
+
+A new rule takes four steps.
+
+1. Write an expression in the file of its family in `check/rules/`.  It gets a `Rows`, the frames of
+   a batch that have what the rule is `on`, and the family's parameters, and returns a `Judged`: which rows
+   are wrong, and what to say of them.  It works on whole arrays; only `what`, `measured` and `allowed` may
+   be functions of one row, which are called for the findings that are listed and for no others::
+
+       def _priority(cnms: Rows, parameters: QCNRules) -> Judged:
+           priority = cnms["vlan.priority"]
+           return Judged(priority != parameters.priority, "it has another priority", priority,
+                         parameters.priority)
+
+2. Describe it by a `Rule` in the family's `RULES`; each of its ``fields`` is there in every row that it
+   judges, those ``optional`` may be missing (`Rows.has`).
+3. A rule that needs to know earlier frames has a `Memory` in place of the expression: what it keeps is
+   bounded, and `Memory.join` adds what was kept of a later part of the capture, so that parts may be
+   checked apart, and by other processes: a checker is pickled, so that there are no lambdas in rules.
+   `ecmproto.tools.check.keyed` holds what most of them need: the frame before of the same key
+   (`Chain`), which keys there were (`Numbering` of `ecmproto.frames.stats.tally`).
+4. Plant the fault in `tests/check/test_FAMILY.py`, which `tests/check/test_registry.py` looks for, and run
+   ``python -m docs.rule_reference`` for the rule's page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.api.parameters import Parameters
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.text import cpid_text, mac_text
+
+if TYPE_CHECKING:
+    from ecmproto.frames.capture.batch import Batch, Interface
+    from ecmproto.frames.columns import Column, Columns
+    from ecmproto.tools.check.report import Report
+
+Int64 = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""An error breaks the clause; a warning goes against its defaults or advice; a note is worth a look."""
+
+PRIORITY_FIELDS = ("vlan.priority", "ieee8021ad.priority")
+"""What `Rows.priority` reads."""
+ERROR = "frame.error"
+"""The field that malformed frames have: rules may be on it."""
+NO_TIME = -(1 << 63)
+"""The time of a frame whose record has none."""
+
+Value: TypeAlias = "int | float | str | None"
+Told: TypeAlias = "Value | NDArray[Any] | Callable[[int], Value]"
+"""The same for all rows, or an entry a row, or a function of the row."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What a rule is about, which is a case in a report of tests: a congestion point, a port, a flow.
+
+    ``key`` gives a number for each row, ``text`` its text for people; ``fields`` are what it is read from.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    key: Callable[[Rows], Int64]
+    text: Callable[[int], str]
+    moved: Callable[[int, int], int] | None = None
+    """A key that holds the index of an interface, with that many added; None: it holds none."""
+
+
+class Judged(NamedTuple):
+    """Which rows are wrong, and what is said of those that are listed."""
+
+    wrong: Mask
+    what: str | Callable[[int], str]
+    """What is wrong, as a sentence without its end."""
+    measured: Told = None
+    allowed: Told = None
+    about: Mask | None = None
+    """The rows that were judged; None: all that have the rule's fields."""
+
+
+Expression: TypeAlias = "Callable[[Rows, Any], Judged]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rule:
+    """A rule, the same as another with its id; exactly one of ``expression`` and ``memory`` is given.
+
+    ``on`` are the fields of which a frame must have one to be looked at (none: every frame is), ``fields``
+    those that it must have to be judged, ``optional`` others that are read.  Rules with one ``memory`` share
+    a single object of it.
+    """
+
+    id: str
+    name: str
+    """Two to four words for lists."""
+    sentence: str
+    """What holds where all is well."""
+    why: str
+    """What it means when it does not hold, when the rule keeps silent, and where to look."""
+    clause: str
+    severity: Severity
+    subject: Subject
+    on: tuple[str, ...]
+    fields: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    """The short names of its family's parameters that it reads."""
+    expression: Expression | None = None
+    memory: type[Memory] | None = None
+    source: str = ""
+    """The file of a rule of the user's own."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that it reads."""
+        return (*self.on, *self.fields, *self.optional, *self.subject.fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rule) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Rules that share a file and parameters: ``name`` stands before a parameter, as in ``qcn.w``."""
+
+    name: str
+    title: str
+    parameters: type[Parameters]
+    rules: tuple[Rule, ...]
+
+
+class Shift(NamedTuple):
+    """By how much the frames and interfaces of a later part are numbered higher in the whole."""
+
+    frames: int
+    interfaces: int
+
+
+class Memory(Protocol):
+    """What rules know of earlier frames; bounded, whatever comes."""
+
+    def __init__(self, settings: Settings, report: Report) -> None: ...
+
+    def add(self, rows: Rows) -> None:
+        """Look at the rows of a batch, and tell the report what is certain by now."""
+
+    def join(self, later: Any, shift: Shift) -> None:
+        """Add what ``later`` knows of the frames behind; findings of its own are in the report already."""
+
+    def end(self, report: Report) -> None:
+        """Tell ``report`` what only the end shows; nothing here changes, as there may be more to come."""
+
+
+_Parameters = TypeVar("_Parameters", bound=Parameters)
+
+
+class Settings:
+    """The parameters of all families, which of them somebody gave, and which rules are looked at."""
+
+    def __init__(
+        self,
+        parameters: Mapping[type[Parameters], Parameters],
+        given: frozenset[str] = frozenset(),
+        active: frozenset[str] = frozenset(),
+    ) -> None:
+        self._parameters = parameters
+        self._given = given
+        self._active = active
+
+    def of(self, cls: type[_Parameters]) -> _Parameters:
+        """Return the parameters of a family."""
+        found = self._parameters.get(cls, None)
+        return cls() if found is None else found  # type: ignore[return-value]
+
+    def is_given(self, name: str) -> bool:
+        """Return whether somebody gave a parameter, by its whole name, as ``qcn.w``."""
+        return name in self._given
+
+    def is_active(self, rule: str) -> bool:
+        """Return whether a rule is looked at."""
+        return rule in self._active
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Settings) and (
+            (self._parameters, self._given, self._active) == (other._parameters, other._given, other._active)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._given, self._active))
+
+
+class Where(NamedTuple):
+    """Frames as findings name them, and the keys of what they are about: an entry a frame in each array."""
+
+    number: Int64
+    """From 1."""
+    time_ns: Int64
+    """NO_TIME where the record has none."""
+    interface: Int64
+    subject: Int64
+
+    def select(self, picks: Any) -> Where:
+        """Return those at positions, or where a mask is True."""
+        return Where(*(array[picks] for array in self))
+
+
+class Rows:
+    """Frames of one batch, in their order: ``rows["vlan.priority"]`` has an entry for each."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        columns: Columns,
+        *,
+        interfaces: Sequence[Interface] = (),
+        usable: Mask | None = None,
+        ethertypes: EtherTypes = DEFAULT,
+    ) -> None:
+        self.batch = batch
+        self.columns = columns
+        self.interfaces = interfaces
+        self.ethertypes = ethertypes
+        self.number: Int64 = batch.numbers + 1
+        timed = usable if usable is not None else np.ones(len(batch), np.bool_)
+        self.time_ns: Int64 = np.where(timed, batch.time_ns, NO_TIME)
+        """NO_TIME where there is none."""
+        self._values: dict[str, Int64] = {}
+        self._present: dict[str, Mask] = {}
+        self._subjects: dict[str, tuple[Int64, Int64]] = {}
+        self._counts: dict[str, tuple[Int64, Int64]] = {}
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    @property
+    def interface(self) -> Int64:
+        """The index of the interface of each."""
+        return self.batch.interface
+
+    @property
+    def octets(self) -> Int64:
+        """The length on the wire of each."""
+        return self.batch.original
+
+    @property
+    def is_cut(self) -> Mask:
+        """Whether the capture has less of it than there was."""
+        return self.batch.captured < self.batch.original
+
+    def __getitem__(self, name: str) -> Int64:
+        """Return the outermost value of a number or of an address; 0 for a row without the field."""
+        if name not in self._values:
+            self._values[name] = _int64(self.columns[name], len(self))
+        return self._values[name]
+
+    def has(self, name: str) -> Mask:
+        """Return which rows have a field."""
+        if name not in self._present:
+            self._present[name] = self.columns[name].present
+        return self._present[name]
+
+    def have(self, names: Sequence[str]) -> Mask:
+        """Return which rows have all of some fields."""
+        there = np.ones(len(self), np.bool_)
+        for name in names:
+            there &= self.has(name)
+        return there
+
+    @property
+    def is_tagged(self) -> Mask:
+        """Which rows have a VLAN tag; for rules with `PRIORITY_FIELDS` as optional ones."""
+        return self.has("vlan.priority") | self.has("ieee8021ad.priority")
+
+    @property
+    def priority(self) -> Int64:
+        """The priority of each row's S-TAG, or else of its C-TAG; 0 without either."""
+        return np.where(self.has("ieee8021ad.priority"), self["ieee8021ad.priority"], self["vlan.priority"])
+
+    def subjects(self, subject: Subject) -> tuple[Int64, Int64]:
+        """Return the keys of a subject that there are, and for each row which of these it has."""
+        if subject.name not in self._subjects:
+            keys, which = np.unique(subject.key(self), return_inverse=True)
+            self._subjects[subject.name] = keys, which.reshape(-1)
+        return self._subjects[subject.name]
+
+    def counts(self, subject: Subject) -> tuple[Int64, Int64]:
+        """Return for each key of `subjects` the number of its rows, and the interface of the first."""
+        if subject.name not in self._counts:
+            keys, which = self.subjects(subject)
+            first = np.zeros(len(keys), np.int64)
+            first[which[::-1]] = self.interface[::-1]
+            self._counts[subject.name] = np.bincount(which, minlength=len(keys)), first
+        return self._counts[subject.name]
+
+    def where(self, subject: Subject) -> Where:
+        """Return the rows as findings name them."""
+        keys, which = self.subjects(subject)
+        return Where(self.number, self.time_ns, self.interface, keys[which])
+
+
+def _int64(column: Column, rows: int) -> Int64:
+    """Return a column's outermost values, an entry a row; addresses and CPIDs as numbers."""
+    outer = column.outermost()
+    values = outer.values
+    assert isinstance(values, np.ndarray), column.name
+    if values.ndim == 2:
+        octets = np.zeros((len(values), 8), np.uint8)
+        octets[:, 8 - values.shape[1] :] = values
+        values = octets.view(">i8").reshape(-1)
+    if len(outer) == rows:
+        return values.astype(np.int64)
+    found = np.zeros(rows, np.int64)
+    found[outer.rows] = values.astype(np.int64)
+    return found
+
+
+def mac_of_key(key: int) -> str:
+    """Return a MAC address that is a key."""
+    return mac_text((key & (1 << 48) - 1).to_bytes(6, "big"))
+
+
+def cpid_of_key(key: int) -> str:
+    """Return a CPID that is a key, as ``02:00:00:00:cc:01/1``."""
+    return cpid_text(key & (1 << 64) - 1)
+
+
+def value_of(field: str, rows: Rows) -> Int64:
+    """Return the values of a field as keys; ``functools.partial(value_of, field)`` is a subject's ``key``."""
+    return rows[field]
+
+
+def congestion_point(field: str) -> Subject:
+    """Return the congestion points that a field names by their CPIDs."""
+    return Subject(name="CPID", fields=(field,), key=partial(value_of, field), text=cpid_of_key)
+
+
+def _interface(rows: Rows) -> Int64:
+    return rows.interface
+
+
+def _interface_text(key: int) -> str:
+    return f"interface {key}"
+
+
+SENDER = Subject(name="sender", fields=("eth.src",), key=partial(value_of, "eth.src"), text=mac_of_key)
+STATION = Subject(name="station", fields=("eth.dst",), key=partial(value_of, "eth.dst"), text=mac_of_key)
+PORT = Subject(name="interface", fields=(), key=_interface, text=_interface_text, moved=operator.add)

@@ -1,0 +1,117 @@
+"""Rules of enhanced BCN: what its messages say, and the RRT tags of limited flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.parameters import redeclared
+from ecmproto.control.mechanisms.bcn.parameters import BCNCongestionPointParameters
+from ecmproto.tools.check.keyed import Pairs
+from ecmproto.tools.check.rule import Family, Int64, Judged, Mask, Rows
+from ecmproto.tools.check.rules import drafts, intervals, reactions
+from ecmproto.tools.check.rules.malformed import malformed
+from ecmproto.units import QUEUE_UNIT_OCTETS
+
+_BCN = drafts.Draft(prefix="bcn", message="A BCN message", source="S004 IV B; wire-formats 1.2")
+_STOP = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BCNRules(intervals.Sampling):
+    """What the congestion points of a capture are set to."""
+
+    qeq_octets: int = drafts.qeq("S004 IV A")
+    weight: float = redeclared(BCNCongestionPointParameters, "weight")
+    message_priority: int = redeclared(BCNCongestionPointParameters, "message_priority")
+
+
+def _feedback(rows: Rows, parameters: BCNRules) -> Judged:
+    e, is_stop = rows["bcn.e"], rows["bcn.type"] == _STOP
+    most = int((1 + 2 * parameters.weight) * parameters.qeq_octets) // 64
+    beyond = (np.abs(e) > most) & (most > 0)
+
+    def what(row: int) -> str:
+        return f"e beyond ±(1 + 2w)·Qeq, {most}" if beyond[row] else "a message that says nothing, e = 0"
+
+    return Judged((e == 0) | beyond, what, e, about=~is_stop)
+
+
+def _capacity(rows: Rows, parameters: BCNRules) -> Judged:
+    return Judged(rows["bcn.capacity"] == 0, "a link of no capacity", 0, "kb/s above 0")
+
+
+class _Silence(reactions.Reactions):
+    """Holds what flows send behind messages that stop them against what they sent before."""
+
+    RULE, MESSAGE, PARAMETERS = "BCN007", "bcn.cpid", BCNRules
+
+    def strong(self, rows: Rows) -> Mask:
+        """Return the STOP messages."""
+        stop: Mask = rows["bcn.type"] == _STOP
+        return stop
+
+
+class _Intervals(intervals.DraftIntervals):
+    """Holds the octets between two messages of a congestion point against the sampling interval."""
+
+    RULE, PREFIX, FIELDS, PARAMETERS = "BCN009", "bcn", ("e", "type"), BCNRules
+    GROWN_BY = ("qeq", "w")
+    GROWTH = ", as far as e allows it with bcn.w and bcn.qeq (24 kB unless given)"
+
+    def grown(self, pairs: Pairs) -> Int64:
+        """Return the most that the queue grew by e, which is −Qoff − w·Qdelta: as from an empty queue."""
+        octets = (1 - pairs.now[:, 5]) * QUEUE_UNIT_OCTETS + self._qeq_octets
+        grown: Int64 = (octets / (1 + self._parameters.weight)).astype(np.int64)
+        return grown
+
+    def is_judged(self, pairs: Pairs) -> Mask:
+        """Return which messages are neither STOP nor saturated."""
+        most = int((1 + 2 * self._parameters.weight) * self._qeq_octets) // QUEUE_UNIT_OCTETS
+        judged: Mask = (pairs.now[:, 6] != _STOP) & (pairs.now[:, 5] > -most)
+        return judged
+
+    @property
+    def _qeq_octets(self) -> int:
+        return int(self._parameters.qeq_octets) or BCNCongestionPointParameters().qeq_octets
+
+
+RULES = (
+    malformed(
+        "BCN",
+        "a message or a tag of BCN",
+        ("bcn", "rrttag"),
+        right=("bcn.cpid",),
+        clause="S004 IV B, IV C; wire-formats 5",
+    ),
+    _BCN.reserved_bits(("version", "q", "reserved"), clause="S004 IV B (Figure 2); wire-formats 1.1, 5"),
+    _BCN.to_source(),
+    _BCN.sampled_frame(clause="S004 IV A; wire-formats 1.2"),
+    _BCN.rule(
+        4,
+        name="feedback",
+        sentence="A normal BCN message says something: e is not 0, and at most (1 + 2w)·Qeq.",
+        why="e = 0 is not sent, and both parts of e are clamped. The upper limit is judged with --param "
+        "bcn.qeq.",
+        clause="S004 IV D, IV E; algorithms 2",
+        fields=("bcn.e", "bcn.type"),
+        parameters=("qeq", "w"),
+        expression=_feedback,
+    ),
+    _BCN.rule(
+        5,
+        name="capacity",
+        sentence="A BCN message's capacity is that of a link: above 0.",
+        why="The source scales its increase with it: with 0 it never recovers.",
+        clause="S004 IV B; wire-formats 5",
+        fields=("bcn.capacity",),
+        expression=_capacity,
+    ),
+    _BCN.association(6, "An RRT tag", clause="S004 IV C, IV E; algorithms 2"),
+    reactions.silence("a STOP message", memory=_Silence, clause="S004 IV B; algorithms 2"),
+    _BCN.message_priority(8),
+    intervals.sampling_interval(_Intervals, clause="S004 IV A; S000 3.2; algorithms 1, 2"),
+)
+
+FAMILY = Family(name="bcn", title="Enhanced BCN", parameters=BCNRules, rules=RULES)

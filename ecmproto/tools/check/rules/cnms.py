@@ -1,0 +1,156 @@
+"""Rules of QCN: addresses and VLAN of CNMs, which are those of the sampled frame and of its switch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ecmproto.tools.check.keyed import FirstEvents
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import (
+    Judged,
+    Rows,
+    Rule,
+    Settings,
+    Shift,
+    Where,
+    congestion_point,
+    mac_of_key,
+)
+from ecmproto.tools.check.rules.drafts import GROUP, mixed
+
+_CNM = ("cnm.cpid",)
+_CPID = congestion_point("cnm.cpid")
+_LOCAL_BITS, _VLAN_BITS = 16, 12
+
+
+def _source(cnms: Rows, parameters: object) -> Judged:
+    src = cnms["eth.src"]
+    wrong = (src & GROUP != 0) | (src == 0)
+    return Judged(wrong, "a CNM of no switch", lambda row: mac_of_key(int(src[row])), "an individual address")
+
+
+def _own_cpid(cnms: Rows, parameters: object) -> Judged:
+    src, point = cnms["eth.src"], cnms["cnm.cpid"] >> _LOCAL_BITS & (1 << 48) - 1
+    return Judged(
+        src != point, "the CPID begins with another address than the CNM's source",
+        lambda row: mac_of_key(int(point[row])), lambda row: mac_of_key(int(src[row])),
+    )  # fmt: skip
+
+
+class Sampled:
+    """Frames that stations send, and those that CNMs tell them of: QCN014 and QCN015."""
+
+    _MOST = 1 << 15
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        from ecmproto.frames.stats.tally import Numbering
+
+        self._sent = Numbering(self._MOST)
+        """Source and VLAN (0: no tag) of data frames, and their destination."""
+        self._cnms = FirstEvents(self._MOST, 4)
+        """CNMs by all of this, with their CPIDs."""
+
+    def add(self, rows: Rows) -> None:
+        """Note what stations send, and the frames that CNMs tell them of."""
+        vlan = rows["vlan.id"]
+        if not len(rows.columns["cnm.cpid"]):
+            self._sent.numbers(rows["eth.src"] << _VLAN_BITS | vlan, rows["eth.dst"])
+            return
+        is_cnm = rows.has("cnm.cpid")
+        data, cnms = np.flatnonzero(~is_cnm), np.flatnonzero(is_cnm & rows.has("cnm.encap_dst"))
+        self._sent.numbers(rows["eth.src"][data] << _VLAN_BITS | vlan[data], rows["eth.dst"][data])
+        source, to = rows["eth.dst"][cnms] << _VLAN_BITS | vlan[cnms], rows["cnm.encap_dst"][cnms]
+        self._cnms.add(
+            mixed(source, to), rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms], source, to,
+            rows["cnm.cpid"][cnms], rows.has("vlan.id")[cnms].astype(np.int64),
+        )  # fmt: skip
+
+    def join(self, later: Sampled, shift: Shift) -> None:
+        """Add the frames of a later part."""
+        self._sent.join(later._sent, np.ones(self._MOST, np.int64))
+        self._cnms.join(later._cnms, shift)
+
+    def end(self, report: Report) -> None:
+        """Report CNMs of frames that their stations do not send."""
+        if not len(self._cnms) or self._sent.left_out:
+            return
+        sent, sent_to = self._sent.low.astype(np.int64), self._sent.high.astype(np.int64)
+        number, time_ns, interface, source, to, cpid, tagged = self._cnms.events.T
+        where = Where(number, time_ns, interface, cpid)
+        station, stations = source >> _VLAN_BITS, sent >> _VLAN_BITS
+        report.tell(
+            "QCN014", where,
+            Judged(
+                ~np.isin(mixed(station, to), mixed(stations, sent_to)),
+                "its station sends nothing to the encapsulated address",
+                lambda row: mac_of_key(int(to[row])), about=np.isin(station, stations),
+            ),
+        )  # fmt: skip
+
+        vlan = source & (1 << _VLAN_BITS) - 1
+        in_vlans = stations[sent & (1 << _VLAN_BITS) - 1 != 0]
+        report.tell(
+            "QCN015", where,
+            Judged(
+                ~np.isin(source, sent), "its station sends nothing in the CNM's VLAN", vlan,
+                about=(tagged != 0) & np.isin(station, in_vlans),
+            ),
+        )  # fmt: skip
+
+
+_FLOWS = ("eth.src", "eth.dst", "vlan.id", "cnm.cpid", "cnm.encap_dst")
+
+RULES = (
+    Rule(
+        id="QCN012",
+        name="source of CNMs",
+        sentence="A CNM comes from an individual address that is not zero.",
+        why="Bridges drop a frame from a group, and nobody can find out which switch sent it.",
+        clause="802.1Q 32; wire-formats 3",
+        severity="error",
+        subject=_CPID,
+        on=_CNM,
+        fields=("eth.src",),
+        expression=_source,
+    ),
+    Rule(
+        id="QCN013",
+        name="CPID and source",
+        sentence="A CNM's CPID begins with the address that it comes from.",
+        why="To sources a CPID is a number that has to differ from others. One with another switch's address "
+        "may be that of another congestion point, and whoever looks for the switch finds another.",
+        clause="wire-formats 3",
+        severity="note",
+        subject=_CPID,
+        on=_CNM,
+        fields=("eth.src",),
+        expression=_own_cpid,
+    ),
+    Rule(
+        id="QCN014",
+        name="encapsulated address",
+        sentence="A CNM's encapsulated address is one that its station sends to.",
+        why="It is the sampled frame's destination: with another one the CNM is about a frame that nobody "
+        "sent. Judged for stations of which the capture has frames; a finding for each address, at its "
+        "first CNM.",
+        clause="802.1Q 33; wire-formats 3",
+        severity="warning",
+        subject=_CPID,
+        on=(),
+        optional=_FLOWS,
+        memory=Sampled,
+    ),
+    Rule(
+        id="QCN015",
+        name="VLAN of CNMs",
+        sentence="A tagged CNM is in a VLAN that its station sends in.",
+        why="It has the sampled frame's tags: in another VLAN it may never come to the station. Judged for "
+        "stations of which the capture has tagged frames; a finding for each VLAN, at its first CNM.",
+        clause="802.1Q 32; wire-formats 1.2, 3",
+        severity="warning",
+        subject=_CPID,
+        on=(),
+        optional=_FLOWS,
+        memory=Sampled,
+    ),
+)

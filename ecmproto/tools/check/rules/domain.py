@@ -1,0 +1,321 @@
+"""Rules of congestion notification domains: CN-TAGs stay where they are understood (802.1Q 30 to 33).
+
+The ends of a link say by LLDP which priorities are CNPVs with them, and for which they are ready to take
+CN-TAGs.  A capture may have seen both ends; what each of them said at any time counts, as both begin not
+ready.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.parameters import Parameters, priority_set
+from ecmproto.tools.check.keyed import INTERFACE, FirstEvents, moved
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import (
+    PORT,
+    PRIORITY_FIELDS,
+    SENDER,
+    Family,
+    Judged,
+    Rows,
+    Rule,
+    Settings,
+    Shift,
+    Where,
+    mac_of_key,
+)
+from ecmproto.tools.check.rules.drafts import mixed
+from ecmproto.tools.check.rules.malformed import malformed
+
+_CNTAG = ("cntag.flow_id",)
+_TAGS_AND_LLDP = (*_CNTAG, "lldp.tlv.type")
+_CNM = "cnm.cpid"
+"""A CNM has the tag of the flow that it is about, in a priority of its own."""
+_CNPV, _READY = "lldp.ieee.802_1qau.cnpv", "lldp.ieee.802_1qau.ready"
+_INNER = "ieee8021ah.isid"
+"""A frame in a provider backbone has tags of its own, and those of the frame inside."""
+_MOST_SENT = 1 << 15
+_MOST_LINKS = 1024
+"""Interfaces with a priority, and speakers on an interface, that are told apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainRules(Parameters):
+    """What a domain is set to."""
+
+    cnpv: frozenset[int] = priority_set(
+        "cnpv", frozenset(range(8)), source="802.1Q 30; wire-formats 9",
+        doc="congestion notification priority values: the priorities whose frames may have a CN-TAG",
+    )  # fmt: skip
+
+
+def _priority(frames: Rows, parameters: DomainRules) -> Judged:
+    priority, tagged = frames.priority, frames.is_tagged
+    inside = np.isin(np.arange(8), list(parameters.cnpv))[priority]
+    allowed = ", ".join(str(each) for each in sorted(parameters.cnpv)) or "none"
+
+    def what(row: int) -> str:
+        untagged = "" if tagged[row] else ", as its frame is untagged"
+        return f"a CN-TAG in another priority than a CNPV{untagged}"
+
+    return Judged(~inside, what, priority, allowed, about=~frames.has(_CNM))
+
+
+def _two_tags(frames: Rows, parameters: DomainRules) -> Judged:
+    tags = np.bincount(frames.columns[_CNTAG[0]].rows, minlength=len(frames))
+    return Judged(tags > 1, "more than one CN-TAG", tags, 1, about=~frames.has(_INNER))
+
+
+def _all_cnpvs(frames: Rows, parameters: DomainRules) -> Judged:
+    return Judged(frames[_CNPV] == 0xFF, "all eight priorities are CNPVs")
+
+
+def _ready(frames: Rows, parameters: DomainRules) -> Judged:
+    cnpv, ready = frames[_CNPV], frames[_READY]
+    return Judged(
+        ready & ~cnpv != 0, "ready for CN-TAGs of a priority that is no CNPV",
+        lambda row: _priorities(int(ready[row])), lambda row: f"of {_priorities(int(cnpv[row]))}",
+    )  # fmt: skip
+
+
+def _priorities(vector: int) -> str:
+    return ", ".join(str(each) for each in range(8) if vector >> each & 1) or "none"
+
+
+class _Tags:
+    """Where CN-TAGs were seen, and what the ends of these links say of themselves by LLDP."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._tags: dict[tuple[int, int], tuple[int, int, int]] = {}
+        """By interface and priority: the number and the time of the first frame, and how many there are."""
+        self._speakers: dict[tuple[int, int], tuple[int, int]] = {}
+        """By interface and address: the CNPVs, and the priorities that it is ready for."""
+
+    def add(self, rows: Rows) -> None:
+        """Look at CN-TAGs and at LLDP."""
+        tagged = np.flatnonzero(rows.has(_CNTAG[0]) & ~rows.has(_CNM))
+        if len(tagged):
+            keys = rows.interface[tagged] << 3 | rows.priority[tagged]
+            found, first, count = np.unique(keys, return_index=True, return_counts=True)
+            for key, at, frames in zip(found.tolist(), tagged[first].tolist(), count.tolist(), strict=True):
+                self._tag((key >> 3, key & 7), (int(rows.number[at]), int(rows.time_ns[at]), frames))
+        for at in np.flatnonzero(rows.has("lldp.tlv.type")).tolist():
+            said = (int(rows[_CNPV][at]), int(rows[_READY][at]))
+            self._speak((int(rows.interface[at]), int(rows["eth.src"][at])), said)
+
+    def _tag(self, where: tuple[int, int], what: tuple[int, int, int]) -> None:
+        if where in self._tags:
+            number, time_ns, frames = self._tags[where]
+            self._tags[where] = (number, time_ns, frames + what[2])
+        elif len(self._tags) < _MOST_LINKS:
+            self._tags[where] = what
+
+    def _speak(self, who: tuple[int, int], said: tuple[int, int]) -> None:
+        if who in self._speakers or len(self._speakers) < _MOST_LINKS:
+            cnpv, ready = self._speakers.get(who, (0, 0))
+            self._speakers[who] = (cnpv | said[0], ready | said[1])
+
+    def join(self, later: _Tags, shift: Shift) -> None:
+        """Add the frames of a later part."""
+        for (interface, priority), (number, time_ns, frames) in later._tags.items():
+            self._tag((interface + shift.interfaces, priority), (number + shift.frames, time_ns, frames))
+        for (interface, address), said in later._speakers.items():
+            self._speak((interface + shift.interfaces, address), said)
+
+    def end(self, report: Report) -> None:
+        """Tell of CN-TAGs on links one of whose ends does not know them."""
+        for (interface, priority), (number, time_ns, frames) in sorted(self._tags.items()):
+            speakers = [
+                (address, said) for (where, address), said in self._speakers.items() if where == interface
+            ]
+            for rule, vector, lacks in (
+                ("DOM002", 0, "has it not among its CNPVs"),
+                ("DOM003", 1, "is not ready for CN-TAGs"),
+            ):
+                about = [
+                    (address, said) for address, said in speakers if not vector or said[0] >> priority & 1
+                ]
+                without = [address for address, said in about if not said[vector] >> priority & 1]
+                if about:
+                    what = f"CN-TAGs of priority {priority}, and {_listed(without)} {lacks}"
+                    one = np.array([number], np.int64)
+                    report.tell(
+                        rule,
+                        Where(one, np.array([time_ns]), np.array([interface]), np.array([interface])),
+                        Judged(np.array([bool(without)]), what, f"{frames:,} frames from this one on"),
+                    )
+
+
+def _listed(addresses: list[int]) -> str:
+    return ", ".join(mac_of_key(each) for each in addresses)
+
+
+class _Edges:
+    """Stations outside of the domain by their LLDP, and the priorities of their frames: DOM006."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._sent = FirstEvents(_MOST_SENT, 2)
+        """Tagged frames by source, priority and interface, with source and priority."""
+        self._speakers: dict[tuple[int, int], int] = {}
+        """The CNPVs of each speaker, by interface and address."""
+
+    def add(self, rows: Rows) -> None:
+        """Note LLDP, and in a capture of several interfaces the priorities that stations send in."""
+        if len(rows.columns["lldp.tlv.type"]):
+            for at in np.flatnonzero(rows.has("lldp.tlv.type")).tolist():
+                self._speak((int(rows.interface[at]), int(rows["eth.src"][at])), int(rows[_CNPV][at]))
+        if len(rows.interfaces) > 1:
+            tagged = np.flatnonzero(rows.is_tagged)
+            source, priority = rows["eth.src"][tagged], rows.priority[tagged]
+            interface = rows.interface[tagged]
+            self._sent.add(
+                mixed(source << 3 | priority, interface), rows.number[tagged], rows.time_ns[tagged],
+                interface, source, priority,
+            )  # fmt: skip
+
+    def _speak(self, who: tuple[int, int], cnpv: int) -> None:
+        if who in self._speakers or len(self._speakers) < _MOST_LINKS:
+            self._speakers[who] = self._speakers.get(who, 0) | cnpv
+
+    def join(self, later: _Edges, shift: Shift) -> None:
+        """Add the frames of a later part."""
+        events = moved(later._sent.events, shift)
+        self._sent.add(mixed(events[:, 3] << 3 | events[:, 4], events[:, INTERFACE]), *events.T)
+        for (interface, address), cnpv in later._speakers.items():
+            self._speak((interface + shift.interfaces, address), cnpv)
+
+    def end(self, report: Report) -> None:
+        """Report frames in a CNPV that came in from outside, seen behind the edge."""
+        foreign: dict[int, int] = {}
+        """By station outside the CNPVs of the port that it is at."""
+        for (link, address), own in self._speakers.items():
+            for (where, other), cnpv in self._speakers.items():
+                if where == link and other != address:
+                    foreign[address] = foreign.get(address, 0) | cnpv & ~own
+        table = [
+            event
+            for event in self._sent.events.tolist()
+            if foreign.get(event[3]) and (event[INTERFACE], event[3]) not in self._speakers
+        ]
+        number, time_ns, interface, source, priority = np.array(table, np.int64).reshape(-1, 5).T
+        cnpvs = np.array([foreign[each] for each in source.tolist()], np.int64)
+        report.tell(
+            "DOM006", Where(number, time_ns, interface, source),
+            Judged(
+                cnpvs >> priority & 1 != 0, "in a CNPV behind the edge, and its sender is outside",
+                priority, lambda row: f"none of {_priorities(int(cnpvs[row]))}",
+            ),
+        )  # fmt: skip
+
+
+RULES = (
+    malformed(
+        "DOM", "a CN-TAG or its LLDP TLV", ("cntag", "lldpcn"), clause="802.1Q 33, 33.5; wire-formats 2, 9"
+    ),
+    Rule(
+        id="DOM001",
+        name="priority of CN-TAGs",
+        sentence="Only frames of a congestion notification priority value have a CN-TAG.",
+        why="A reaction point tags what it limits, which is of a CNPV; a bridge of the domain takes the "
+        "CN-TAG off no other priority. Untagged frames count as priority 0. All priorities are CNPVs unless "
+        "domain.cnpv says which.",
+        clause="802.1Q 30; wire-formats 2, 9",
+        severity="error",
+        subject=SENDER,
+        # on the same fields as the rules below, so that frames are looked at once
+        on=_TAGS_AND_LLDP,
+        fields=_CNTAG,
+        optional=(*PRIORITY_FIELDS, _CNM),
+        parameters=("cnpv",),
+        expression=_priority,
+    ),
+    Rule(
+        id="DOM002",
+        name="CN-TAG outside of the domain",
+        sentence="CN-TAGs go over links both of whose ends have their priority as a CNPV.",
+        why="Whoever does not know CN-TAGs drops such a frame, or takes it for one of another protocol: the "
+        "port that sent it is no edge of the domain where it should be. Judged where LLDP of an end is in "
+        "the capture; an end without the congestion notification TLV has no CNPV.",
+        clause="802.1Q 32, 33.5; wire-formats 9",
+        severity="error",
+        subject=PORT,
+        on=_TAGS_AND_LLDP,
+        optional=(*PRIORITY_FIELDS, _CNPV, _READY, _CNM, "eth.src"),
+        memory=_Tags,
+    ),
+    Rule(
+        id="DOM003",
+        name="CN-TAG to an end not ready",
+        sentence="CN-TAGs go over links whose ends are ready for them.",
+        why="An end that is not ready takes CN-TAGs off, or has yet to set up its queues: its neighbour "
+        "sends none until it is told otherwise. Judged where LLDP of an end is in the capture and says that "
+        "the priority is a CNPV.",
+        clause="802.1Q 32, 33.5; wire-formats 9",
+        severity="warning",
+        subject=PORT,
+        on=_TAGS_AND_LLDP,
+        optional=(*PRIORITY_FIELDS, _CNPV, _READY, _CNM, "eth.src"),
+        memory=_Tags,
+    ),
+    Rule(
+        id="DOM004",
+        name="all priorities as CNPVs",
+        sentence="Not all eight priorities are CNPVs.",
+        why="An edge remaps frames from outside into a priority that is no CNPV: there is none left, and "
+        "such frames fill the queues whose sources are to be slowed down.",
+        clause="802.1Q 30; wire-formats 9",
+        severity="error",
+        subject=SENDER,
+        on=(_CNPV,),
+        fields=(_CNPV,),
+        expression=_all_cnpvs,
+    ),
+    Rule(
+        id="DOM005",
+        name="ready without CNPV",
+        sentence="An end is ready for CN-TAGs of its CNPVs alone.",
+        why="The neighbour takes the priority for none of the domain, and sends no CN-TAGs in it: one of the "
+        "two indicators is wrong.",
+        clause="802.1Q 33.5; wire-formats 9",
+        severity="warning",
+        subject=SENDER,
+        on=(_CNPV,),
+        fields=(_CNPV, _READY),
+        expression=_ready,
+    ),
+    Rule(
+        id="DOM006",
+        name="not remapped at the edge",
+        sentence="Frames from outside of the domain leave its edge in no CNPV.",
+        why="An edge port gives them the alternate priority. In a CNPV they take the room of flows that slow "
+        "down, and do not slow down themselves. Judged in captures of several interfaces: the sender is an "
+        "end of a link whose other end has the CNPV by LLDP, and it has not; its tagged frames on interfaces "
+        "without its LLDP came through the edge.",
+        clause="802.1Q 32; wire-formats 9",
+        severity="warning",
+        subject=SENDER,
+        on=(),
+        optional=(*PRIORITY_FIELDS, "lldp.tlv.type", _CNPV, "eth.src"),
+        memory=_Edges,
+    ),
+    Rule(
+        id="DOM007",
+        name="two CN-TAGs",
+        sentence="A frame has one CN-TAG at most.",
+        why="The second one is the payload's EtherType to whoever takes off the first, and an end station "
+        "drops the frame. Frames in a provider backbone (I-TAG) are not judged: they have tags inside and "
+        "outside.",
+        clause="802.1Q 33; wire-formats 1.2, 2",
+        severity="error",
+        subject=SENDER,
+        on=_TAGS_AND_LLDP,
+        fields=_CNTAG,
+        optional=(_INNER,),
+        expression=_two_tags,
+    ),
+)
+
+FAMILY = Family(name="domain", title="Congestion notification domains", parameters=DomainRules, rules=RULES)

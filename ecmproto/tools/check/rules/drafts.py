@@ -1,0 +1,404 @@
+"""What rules of the drafts' messages share: ECM, BCN and E²CM show the sampled frame, and tag their flows.
+
+Parameters and expressions are picked by the prefix of a format's fields, as ``ecm``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.parameters import octets
+from ecmproto.frames.columns.column import Stretches
+from ecmproto.tools.check.keyed import NUMBER, FirstEvents, SeenKeys
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import (
+    PRIORITY_FIELDS,
+    SENDER,
+    Int64,
+    Judged,
+    Mask,
+    Rows,
+    Rule,
+    Settings,
+    Shift,
+    Where,
+    congestion_point,
+    cpid_of_key,
+    mac_of_key,
+)
+
+GROUP = 1 << 40
+SHOWN = "encapsulated."
+TAGGED_WITHIN_OCTETS = 42
+"""So many octets of a frame show its CM-Tag behind QinQ and a CN-TAG."""
+_LARGEST_UNITS = 16383
+"""Qeq·Qscale is at most that many units of 64 octets (wire-formats 4)."""
+
+
+def qeq(source: str) -> int:
+    """Return the parameter for the queue length at equilibrium."""
+    return octets(
+        "qeq", 0, (0, 1 << 30), source=source,
+        doc="queue length that the congestion points steer to; 0: not known",
+    )  # fmt: skip
+
+
+def reserved_bits(prefix: str, names: tuple[str, ...], rows: Rows, parameters: object) -> Judged:
+    """Judge that bits without a meaning are 0."""
+    values = {name: rows[f"{prefix}.{name}"] for name in names}
+    wrong = np.zeros(len(rows), np.bool_)
+    for each in values.values():
+        wrong |= each != 0
+
+    def found(row: int) -> str:
+        return ", ".join(f"{name} {each[row]}" for name, each in values.items() if each[row])
+
+    return Judged(wrong, "Version and reserved bits are not 0", found, 0)
+
+
+def to_source(prefix: str, rows: Rows, parameters: object) -> Judged:
+    """Judge that a message goes to the source of the frame that it shows."""
+    dst, source = rows["eth.dst"], rows[f"{SHOWN}eth.src"]
+    return Judged(
+        (dst != source) | (dst & GROUP != 0), "it goes to another station than the sampled frame's source",
+        lambda row: mac_of_key(int(dst[row])), lambda row: mac_of_key(int(source[row])),
+        about=is_feedback(prefix, rows),
+    )  # fmt: skip
+
+
+def is_feedback(prefix: str, rows: Rows) -> Mask:
+    """Return which messages are feedback and no probes."""
+    if prefix != "e2cm":
+        return np.ones(len(rows), np.bool_)
+    feedback: Mask = rows["e2cm.type"] <= 2
+    return feedback
+
+
+def sampled_frame(prefix: str, rows: Rows, parameters: object) -> Judged:
+    """Judge that the frame which a message shows is one that is sampled."""
+    types, local = rows.ethertypes, rows[f"{SHOWN}eth.dst"] & ~0xF == 0x0180C2000000
+    etype = rows[f"{SHOWN}eth.type"]
+    tagged = rows.has(f"{SHOWN}vlan.etype")
+    etype = np.where(tagged, rows[f"{SHOWN}vlan.etype"], etype)
+    never = {types.cnm: "a CNM", types.message: "a message", types.mac_control: "MAC Control"}
+
+    def found(row: int) -> str:
+        return never.get(int(etype[row])) or mac_of_key(int(rows[f"{SHOWN}eth.dst"][row]))
+
+    return Judged(
+        np.isin(etype, list(never)) | local, "feedback on a frame that is never sampled", found,
+        "a data frame", about=is_feedback(prefix, rows),
+    )  # fmt: skip
+
+
+def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
+    """Judge that Qoff and Qdelta are clamped to Qeq and 2·Qeq: those given, or the largest that there are."""
+    scaled = parameters.qeq_octets * parameters.qscale or _LARGEST_UNITS * 64
+    most_off, most_delta = int(scaled) // 64, int(2 * scaled) // 64
+    q_off, q_delta = rows[f"{prefix}.q_off"], rows[f"{prefix}.q_delta"]
+    beyond, far = np.abs(q_off) > most_off, np.abs(q_delta) > most_delta
+    # a saturated Qdelta is 2·Qeq, and no offset is above Qeq
+    saturated = most_delta if parameters.qeq_octets else 2 * np.abs(q_off) - 1
+    claims = (rows[f"{prefix}.q"] != 0) & (np.abs(q_delta) < saturated)
+
+    def what(row: int) -> str:
+        if beyond[row]:
+            return f"Qoff beyond ±Qeq: {q_off[row]}, needed {most_off} at most"
+        if far[row]:
+            return f"Qdelta beyond ±2·Qeq: {q_delta[row]}, needed {most_delta} at most"
+        limit = f"2·Qeq, {most_delta}" if parameters.qeq_octets else f"twice Qoff {q_off[row]}"
+        return f"the Q bit with Qdelta {q_delta[row]}, which is less than {limit}"
+
+    return Judged(beyond | far | claims, what, about=is_feedback(prefix, rows))
+
+
+def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
+    """Judge that a Qoff below 0 is told to flows with a tag of this congestion point alone.
+
+    0 may be a Qoff of up to 63 octets above it.
+    """
+    cpid, shown = rows[f"{prefix}.cpid"], rows[f"{SHOWN}cmtag.cpid"]
+    tagged = rows.has(f"{SHOWN}cmtag.cpid")
+    told = is_feedback(prefix, rows) & (rows[f"{prefix}.q_off"] < 0)
+    about = told & (tagged | (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS))
+
+    def found(row: int) -> str:
+        return cpid_of_key(int(shown[row])) if tagged[row] else "no CM-Tag"
+
+    return Judged(
+        ~tagged | (shown != cpid), "Qoff below 0, told to a flow that is not limited for this point",
+        found, lambda row: f"CM-Tag {cpid_of_key(int(cpid[row]))}", about=about,
+    )  # fmt: skip
+
+
+def shown_octets(prefix: str, rows: Rows) -> Int64:
+    """Return how many octets of the sampled frame each message shows."""
+    column = rows.columns[f"{prefix}.payload"].outermost()
+    assert isinstance(column.values, Stretches)
+    octets = np.zeros(len(rows), np.int64)
+    octets[column.rows] = column.values.octets
+    return octets
+
+
+def message_priority(prefix: str, rows: Rows, parameters: Any) -> Judged:
+    """Judge that a tagged message has the priority of messages, or the sampled frame's."""
+    outer, inner = PRIORITY_FIELDS[1], PRIORITY_FIELDS[0]
+    shown = np.where(rows.has(f"{SHOWN}{outer}"), rows[f"{SHOWN}{outer}"], rows[f"{SHOWN}{inner}"])
+    return Judged(
+        (rows.priority != parameters.message_priority) & (rows.priority != shown), "another priority",
+        rows.priority, lambda row: f"{parameters.message_priority}, or the sampled frame's {shown[row]}",
+        about=rows.is_tagged,
+    )  # fmt: skip
+
+
+def copied_timestamp(prefix: str, rows: Rows, parameters: object) -> Judged:
+    """Judge that a message's timestamp is that of the CM-Tag which it shows, 0 without one."""
+    names = ("timestamp", "unit")
+    sent = [rows[f"{prefix}.{name}"] for name in names]
+    there = rows.has(f"{SHOWN}cmtag.cpid")
+    tag = [np.where(there, rows[f"{SHOWN}cmtag.{name}"], 0) for name in names]
+    about = there & rows.has(f"{SHOWN}cmtag.unit") | (
+        ~there & (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS)
+    )
+    return Judged(
+        (sent[0] != tag[0]) | (sent[1] != tag[1]), "another timestamp than the sampled frame's",
+        lambda row: f"{sent[0][row]}, unit {sent[1][row]}", lambda row: f"{tag[0][row]}, unit {tag[1][row]}",
+        about=about,
+    )  # fmt: skip
+
+
+_ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+
+
+def mixed(one: Int64, other: Int64) -> Int64:
+    """Return one key of 64 bits for two: the same for none others, but for chances of 1 in 2^64."""
+    high, low = (np.uint64(each) for each in _ODD)
+    mix = one.astype(np.uint64) * high
+    mix ^= mix >> np.uint64(29)
+    mix = (mix + other.astype(np.uint64)) * low
+    mix ^= mix >> np.uint64(32)
+    return mix.view(np.int64)
+
+
+class Associations:
+    """Holds the tags of limited flows against the messages that their senders got: ECM007, BCN006, E2CM007.
+
+    A flow that was seen without the tag got it since: so its sender had a message of that point before.
+    """
+
+    RULES = ("ECM007", "BCN006", "E2CM007")
+    _MOST = 1 << 15
+    _MESSAGES = ("ecm.cpid", "bcn.cpid", "e2cm.cpid")
+    _TAGS = (("cmtag.cpid", 0), ("rrttag.cpid", 1), ("cmtag.cpid", 2))
+    """The tag of each, and its protocol."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._flows = FirstEvents(self._MOST, 0)
+        self._tagged = FirstEvents(self._MOST, 4)
+        """Tags by flow, with sender, CPID, flow and which rule."""
+        self._told = FirstEvents(self._MOST, 0)
+        """Messages by station and CPID."""
+        self._stations = SeenKeys(self._MOST)
+
+    def add(self, rows: Rows) -> None:
+        """Note flows, their tags, and messages to their senders."""
+        is_message = np.zeros(len(rows), np.bool_)
+        for name in (*self._MESSAGES, "fecn.rate", "dbp.rate", "cnm.cpid"):
+            if len(rows.columns[name]):
+                is_message |= rows.has(name)
+        data = np.flatnonzero(~is_message)
+        source, dst = rows["eth.src"], rows["eth.dst"]
+        flow = mixed(source, dst << 3 | rows.priority)
+        self._flows.add(flow[data], rows.number[data], rows.time_ns[data], rows.interface[data])
+        for rule, ((tag, protocol), message) in enumerate(zip(self._TAGS, self._MESSAGES, strict=True)):
+            if len(rows.columns[message]):
+                told = np.flatnonzero(rows.has(message))
+                if message == "e2cm.cpid":
+                    told = told[rows["e2cm.type"][told] <= 2]
+                station = dst[told] << 2 | rule
+                self._stations.add(station)
+                key = mixed(station, rows[message][told])
+                self._told.add(key, rows.number[told], rows.time_ns[told], rows.interface[told])
+            if len(rows.columns[tag]):
+                tagged = np.flatnonzero(rows.has(tag) & ~is_message)
+                if tag == "cmtag.cpid":
+                    tagged = tagged[rows["cmtag.protocol"][tagged] == protocol]
+                cpid = rows[tag][tagged]
+                self._tagged.add(
+                    mixed(flow[tagged] ^ rule, cpid), rows.number[tagged], rows.time_ns[tagged],
+                    rows.interface[tagged], source[tagged], cpid, flow[tagged], np.full_like(cpid, rule),
+                )  # fmt: skip
+
+    def join(self, later: Associations, shift: Shift) -> None:
+        """Note those of a later part."""
+        self._flows.join(later._flows, shift)
+        self._tagged.join(later._tagged, shift)
+        self._told.join(later._told, shift)
+        self._stations.join(later._stations)
+
+    def end(self, report: Report) -> None:
+        """Tell of tags that no message called for."""
+        if not len(self._tagged):
+            return
+        for each in (self._flows, self._tagged, self._told):
+            if each.is_full:
+                report.note(
+                    "Associations", f"More than {self._MOST:,} flows: {', '.join(self.RULES)} are silent."
+                )
+                return
+        number, time_ns, interface, source, cpid, flow, which = self._tagged.events.T
+        began = self._flows.of(flow, NUMBER, _NEVER)
+        station = source << 2 | which
+        told = self._told.of(mixed(station, cpid), NUMBER, _NEVER)
+        about = (began < number) & self._stations.has(station)
+        for rule, name in enumerate(self.RULES):
+            mine = which == rule
+            where = Where(number[mine], time_ns[mine], interface[mine], source[mine])
+            points, first = cpid[mine], told[mine]
+
+            def what(row: int, points: Int64 = points, first: Int64 = first) -> str:
+                since = f"before its first message to this station, frame {first[row]}"
+                none = "of which no message to this station is in the capture"
+                return f"a tag of {cpid_of_key(int(points[row]))}, {none if first[row] == _NEVER else since}"
+
+            report.tell(name, where, Judged(first > number[mine], what, about=about[mine]))
+
+
+_NEVER = 1 << 62
+
+
+ASSOCIATION_FIELDS = (
+    "eth.src", "eth.dst", *PRIORITY_FIELDS, "cmtag.cpid", "cmtag.protocol", "rrttag.cpid", "ecm.cpid",
+    "bcn.cpid", "e2cm.cpid", "e2cm.type", "fecn.rate", "dbp.rate", "cnm.cpid",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Words in which the same rules of several drafts differ; each method returns one of these rules."""
+
+    prefix: str
+    """The prefix of its messages' fields."""
+    message: str
+    """Its messages with their article, as ``An ECM message``."""
+    source: str
+    """The clause of rules that give none."""
+
+    def rule(self, number: int, **words: Any) -> Rule:
+        """Return a rule on the draft's messages, about congestion points."""
+        on = (f"{self.prefix}.cpid",)
+        known: dict[str, Any] = {"severity": "error", "subject": congestion_point(*on), "on": on}
+        known["clause"] = self.source
+        return Rule(id=f"{self.prefix.upper()}{number:03}", **known | words)
+
+    def reserved_bits(self, names: tuple[str, ...], **words: str) -> Rule:
+        """Return the rule for bits without a meaning."""
+        called = "Version, Q and reserved bits" if "q" in names else "Version and reserved bits"
+        return self.rule(
+            1,
+            name="version and reserved bits",
+            sentence=f"{self.message}'s {called} are 0.",
+            why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+            fields=tuple(f"{self.prefix}.{name}" for name in names),
+            expression=partial(reserved_bits, self.prefix, names),
+            **words,
+        )
+
+    def to_source(self, **words: str) -> Rule:
+        """Return the rule for the destination address."""
+        return self.rule(
+            2,
+            name="to the source",
+            sentence=f"{self.message} goes to the source of the frame that it shows.",
+            why="Another station has no limiter for the flow, and a group is no source.",
+            fields=("eth.dst", *self._type, f"{SHOWN}eth.src"),
+            expression=partial(to_source, self.prefix),
+            **words,
+        )
+
+    def sampled_frame(self, **words: str) -> Rule:
+        """Return the rule for frames that cause no message."""
+        return self.rule(
+            3,
+            name="what is sampled",
+            sentence=f"{self.message} is never caused by a CNM, a message, MAC Control or a link-local "
+            "frame.",
+            why="Feedback on feedback slows nothing down and adds to the congestion that it reports.",
+            fields=(*self._type, f"{SHOWN}eth.dst", f"{SHOWN}eth.type"),
+            optional=(f"{SHOWN}vlan.etype",),
+            expression=partial(sampled_frame, self.prefix),
+            **words,
+        )
+
+    def within_limits(self, **words: str) -> Rule:
+        """Return the rule for the limits of Qoff and Qdelta."""
+        return self.rule(
+            4,
+            name="saturation",
+            sentence="Qoff is at most Qeq, Qdelta at most twice that, and the Q bit says that Qdelta is.",
+            why="Both are clamped before they are scaled, so that one message never slows a source down "
+            f"further than the gain allows for. With --param {self.prefix}.qeq the limits are exact, also "
+            "that of a Qdelta with the Q bit; without, they are those of the fields, and a Q bit whose "
+            "Qdelta is less than twice the offset is found all the same.",
+            fields=(*self._type, *(f"{self.prefix}.{name}" for name in ("q_off", "q_delta", "q"))),
+            parameters=("qeq", "qscale"),
+            expression=partial(within_limits, self.prefix),
+            **words,
+        )
+
+    def suppressed(self, **words: str) -> Rule:
+        """Return the rule for increase signals to flows without the tag."""
+        return self.rule(
+            5,
+            name="suppression",
+            sentence="A Qoff below 0 is told only to flows whose CM-Tag has this congestion point's CPID.",
+            why="Where the queue is short there is nothing to tell to a source that is not limited, or "
+            "limited for another congestion point. Judged where the message shows enough of the sampled "
+            "frame for its tag to be seen; an offset of 0 may be one of up to 63 octets, and is not "
+            "judged.",
+            fields=(*self._type, f"{self.prefix}.q_off", f"{SHOWN}eth.type"),
+            optional=(f"{self.prefix}.payload", f"{SHOWN}cmtag.cpid"),
+            expression=partial(suppressed, self.prefix),
+            **words,
+        )
+
+    def message_priority(self, number: int) -> Rule:
+        """Return the rule on the priority of messages."""
+        return self.rule(
+            number,
+            name="priority of messages",
+            sentence=f"{self.message} has the priority of messages, 7 unless configured, or the sampled "
+            "frame's.",
+            why="In another priority it may wait behind the frames that it is to slow down.",
+            severity="warning",
+            clause="S000 3.1; wire-formats 1.2",
+            fields=(f"{SHOWN}eth.type",),
+            optional=(*PRIORITY_FIELDS, *(f"{SHOWN}{name}" for name in PRIORITY_FIELDS)),
+            parameters=("message_priority",),
+            expression=partial(message_priority, self.prefix),
+        )
+
+    def association(self, number: int, tag: str, **words: str) -> Rule:
+        """Return the rule for the CPID in the tags of limited flows."""
+        return self.rule(
+            number,
+            name="association",
+            sentence=f"{tag}'s CPID is that of a congestion point that told the flow's source before.",
+            why="A limiter is associated with the congestion point whose message made it or last slowed it "
+            "down. Judged for flows that the capture shows without this tag "
+            "first, of stations that get messages in it.",
+            subject=SENDER,
+            on=(),
+            optional=ASSOCIATION_FIELDS,
+            memory=Associations,
+            **words,
+        )
+
+    @property
+    def _type(self) -> tuple[str, ...]:
+        """The field that tells feedback from probes, where there are any."""
+        return ("e2cm.type",) if self.prefix == "e2cm" else ()

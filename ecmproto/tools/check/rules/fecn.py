@@ -1,0 +1,652 @@
+"""Rules of FECN and DBP: advertised rates on their way, back again, and every 10 ms."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.parameters import Parameters, duration
+from ecmproto.frames.stats.plain_data import plain_value
+from ecmproto.tools.check.keyed import (
+    INTERFACE,
+    NUMBER,
+    TIME,
+    Chain,
+    FirstEvents,
+    Pairs,
+    events,
+    first_of,
+    moved,
+)
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import (
+    NO_TIME,
+    PRIORITY_FIELDS,
+    SENDER,
+    STATION,
+    Family,
+    Int64,
+    Judged,
+    Mask,
+    Rows,
+    Rule,
+    Settings,
+    Shift,
+    Subject,
+    Where,
+    mac_of_key,
+)
+from ecmproto.tools.check.rules import drafts
+from ecmproto.tools.check.rules.malformed import malformed
+from ecmproto.units import RATE_INFINITY, format_rate, format_time
+
+_MS, _SECOND = 10**6, 10**9
+_KBPS = 1000
+_LEAST_KBPS = 100
+_FORWARD, _RETURN = 0, 1
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FECNRules(Parameters):
+    """What the network of a capture is set to."""
+
+    interval_ns: int = duration(
+        "interval", _MS, (1000, _SECOND), source="S003; algorithms 5",
+        doc="time between two RD tags of a rate-limited queue (τ)",
+    )  # fmt: skip
+    report_ns: int = duration(
+        "report", 10 * _MS, (1000, 10 * _SECOND), source="S002 (DBP); algorithms 5",
+        doc="time between two rate reports to an active source",
+    )  # fmt: skip
+    jitter_ns: int = duration(
+        "jitter", _MS, (0, _SECOND), source="choice: a queue of 100 frames at 1 Gb/s",
+        doc="by how much a report may be early or late in the capture",
+    )  # fmt: skip
+
+
+def _bits(prefix: str, kind: int, rows: Rows, parameters: FECNRules) -> Judged:
+    judged = drafts.reserved_bits(prefix, ("version", "q", "reserved"), rows, parameters)
+    return judged._replace(about=rows[f"{prefix}.type"] == kind)
+
+
+def _rate(field: str, rows: Rows, parameters: FECNRules) -> Judged:
+    rate = rows[field]
+    return Judged(
+        rate < _LEAST_KBPS, "a rate below what a switch may advertise",
+        lambda row: _rate_text(int(rate[row])), _rate_text(_LEAST_KBPS) + " or more",
+    )  # fmt: skip
+
+
+def _rate_text(kbps: int) -> str:
+    return "no limit" if kbps == RATE_INFINITY else format_rate(kbps * _KBPS)
+
+
+def _queue_key(rows: Rows) -> Int64:
+    """Return the source and number of each frame's rate-limited queue."""
+    return rows["eth.src"] << 16 | rows["rdtag.rlq_id"]
+
+
+def _queue_text(key: int) -> str:
+    return f"{mac_of_key(key >> 16)} RLQ {key & 0xFFFF}"
+
+
+QUEUE = Subject(name="queue", fields=("eth.src", "rdtag.rlq_id"), key=_queue_key, text=_queue_text)
+
+
+class AlongPaths:
+    """Holds an RD tag against the same tag on another interface before: FECN003.
+
+    A source tags a frame every τ: what follows on another interface within half of that is the same frame,
+    some hops later.  Queues that are tagged more often are not judged.
+    """
+
+    _MOST = 1 << 13
+    _MOST_RAISED = 1000
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._within_ns = settings.of(FECNRules).interval_ns // 2
+        self._chain = Chain(self._MOST, 3)
+        self._same = Chain(self._MOST, 1)
+        self._often: set[int] = set()
+        """Queues that are tagged more often than every τ."""
+        self._lowered: dict[int, int] = {}
+        self._raised: Int64 = np.zeros((0, 7), np.int64)
+        """Tags that were raised, with the rate before."""
+
+    def add(self, rows: Rows) -> None:
+        """Follow the tags of each queue."""
+        tags = np.flatnonzero(rows.time_ns != NO_TIME)
+        key = _queue_key(rows)[tags]
+        place = drafts.mixed(key, rows["eth.dst"][tags] << 3 | rows.priority[tags])
+        number, time_ns, interface = rows.number[tags], rows.time_ns[tags], rows.interface[tags]
+        rate, octets = rows["rdtag.rate"][tags], rows.octets[tags]
+        self._take(self._chain.follow(place, 0, events(number, time_ns, interface, rate, octets, key)))
+        self._count(self._same.follow(place, interface, events(number, time_ns, interface, key)))
+
+    def _take(self, pairs: Pairs) -> None:
+        before, now = pairs.before, pairs.now
+        elsewhere = (now[:, INTERFACE] != before[:, INTERFACE]) & (now[:, 4] == before[:, 4])
+        near = np.flatnonzero(elsewhere & (now[:, TIME] - before[:, TIME] <= self._within_ns))
+        raised = near[now[near, 3] > before[near, 3]]
+        for key, many in zip(*np.unique(now[near, 5], return_counts=True), strict=True):
+            self._lowered[int(key)] = self._lowered.get(int(key), 0) + int(many)
+        if len(raised):
+            more = np.column_stack([now[raised], before[raised, 3]])
+            self._raised = first_of(self._raised, more, self._MOST_RAISED)
+
+    def _count(self, pairs: Pairs) -> None:
+        often = pairs.now[:, TIME] - pairs.before[:, TIME] <= self._within_ns
+        self._often |= set(np.unique(pairs.now[often, 3]).tolist())
+
+    def join(self, later: AlongPaths, shift: Shift) -> None:
+        """Go on with the queues of a later part."""
+        # its keys are places, and hold no interface
+        self._take(self._chain.join(later._chain, shift, keys_move=False))
+        self._count(self._same.join(later._same, shift))
+        self._often |= later._often
+        for key, many in later._lowered.items():
+            self._lowered[key] = self._lowered.get(key, 0) + many
+        self._raised = first_of(self._raised, moved(later._raised, shift), self._MOST_RAISED)
+
+    def end(self, report: Report) -> None:
+        """Tell of the queues that are tagged seldom enough."""
+        raised = self._raised[~np.isin(self._raised[:, 5], list(self._often))]
+        wrong = dict(zip(*np.unique(raised[:, 5], return_counts=True), strict=True))
+        passed = {
+            key: many - int(wrong.get(key, 0))
+            for key, many in self._lowered.items()
+            if key not in self._often
+        }
+        keys = np.repeat(np.array(list(passed), np.int64), np.array(list(passed.values()), np.int64))
+        zeros = np.zeros(len(keys), np.int64)
+        report.count("FECN003", Where(zeros, zeros, zeros, keys))
+        number, time_ns, interface, rate, _, key, before = raised.T
+        report.tell(
+            "FECN003", Where(number, time_ns, interface, key),
+            Judged(
+                np.ones(len(raised), np.bool_), "the rate was raised on its way",
+                lambda row: _rate_text(int(rate[row])), lambda row: f"{_rate_text(int(before[row]))} at most",
+            ),
+        )  # fmt: skip
+
+
+def _destined_key(rows: Rows) -> Int64:
+    return rows["eth.dst"] << 16 | rows["fecn.rlq_id"]
+
+
+DESTINED = Subject(name="queue", fields=("eth.dst", "fecn.rlq_id"), key=_destined_key, text=_queue_text)
+
+
+class Returns:
+    """Holds what comes back against the RD tags that went out: FECN004.
+
+    The rate is that of a tag that was seen on its way, or a lower one where a switch stands behind.  A tag
+    within half of τ on another interface is the same one, some hops later; the lowest of its rates counts.
+    """
+
+    _MOST = 1 << 13
+    _TAGS = 8
+    """The latest tags of a queue; a frame with one may be on its way while the one before comes back."""
+    _HEAD = 64
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._within_ns = settings.of(FECNRules).interval_ns // 2
+        self._report = report
+        self._queues: dict[int, _Queue] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Look at tags and returning frames one after the other: there are few."""
+        is_tag = rows.has("rdtag.rate")
+        keys = np.where(is_tag, _queue_key(rows), _destined_key(rows))
+        rates = np.where(is_tag, rows["rdtag.rate"], rows["fecn.rate"])
+        due: list[list[int]] = []
+        for key, tag, rate, *event in zip(
+            keys.tolist(), is_tag.tolist(), rates.tolist(), rows.number.tolist(), rows.time_ns.tolist(),
+            rows.interface.tolist(), strict=True,
+        ):  # fmt: skip
+            queue = self._queues.get(key)
+            if queue is None:
+                if len(self._queues) == self._MOST:
+                    continue
+                queue = self._queues[key] = _Queue(deque(maxlen=self._TAGS))
+            due += self._take(queue, key, tag, rate, event)
+        self._judge(self._report, due)
+
+    def _take(self, queue: _Queue, key: int, tag: bool, rate: int, event: list[int]) -> list[list[int]]:
+        """Add an event to the first ones of a queue, or return what is to be judged of it."""
+        if queue.is_full or len(queue.head) == self._HEAD:
+            return self._meet(queue, key, tag, rate, event)
+        queue.head.append((tag, rate, event))
+        if tag:
+            self._meet(queue, key, tag, rate, event)
+            queue.is_full = len(queue.tags) == self._TAGS
+        return []
+
+    def _meet(self, queue: _Queue, key: int, tag: bool, rate: int, event: list[int]) -> list[list[int]]:
+        """Note a tag, or return a returning frame with the highest rate of the latest tags."""
+        if not tag:
+            return [[*event, key, rate, max(each[1] for each in queue.tags)]] if queue.tags else []
+        latest = queue.tags[-1] if queue.tags else None
+        is_near = latest is not None and abs(event[TIME] - latest[0]) <= self._within_ns
+        if latest is not None and is_near:
+            # one interface sees a tag once: this queue is tagged more often than every τ
+            queue.often |= event[INTERFACE] in latest[2:]
+        if latest is None or not is_near or queue.often:
+            queue.tags.append([event[TIME], rate, event[INTERFACE]])
+        else:
+            latest[1] = min(latest[1], rate)
+            latest.append(event[INTERFACE])
+        return []
+
+    @staticmethod
+    def _judge(report: Report, due: list[list[int]]) -> None:
+        """Judge returning frames, with their queues, their rates and the highest of the latest tags."""
+        number, time_ns, interface, key, rate, most = np.array(due, np.int64).reshape(-1, 6).T
+        report.tell(
+            "FECN004", Where(number, time_ns, interface, key),
+            Judged(
+                rate > most, "a rate that no RD tag had", lambda row: _rate_text(int(rate[row])),
+                lambda row: f"{_rate_text(int(most[row]))} at most", about=most < RATE_INFINITY,
+            ),
+        )  # fmt: skip
+
+    def join(self, later: Returns, shift: Shift) -> None:
+        """Go on with the queues of a later part: their first events are looked at again."""
+        due: list[list[int]] = []
+        for key, there in later._queues.items():
+            here = self._queues.get(key)
+            if here is None:
+                if len(self._queues) == self._MOST:
+                    continue
+                here = self._queues[key] = _Queue(deque(maxlen=self._TAGS))
+            here.often |= there.often
+            for tag, rate, event in there.head:
+                place = [event[NUMBER] + shift.frames, event[TIME], event[INTERFACE] + shift.interfaces]
+                due += self._take(here, key, tag, rate, place)
+            if there.is_full or len(there.head) == self._HEAD:
+                here.tags.clear()
+                for time_ns, rate, *interfaces in there.tags:
+                    here.tags.append([time_ns, rate, *(each + shift.interfaces for each in interfaces)])
+        self._judge(self._report, due)
+
+    def end(self, report: Report) -> None:
+        """Judge the first events of each queue."""
+        due: list[list[int]] = []
+        for key, queue in self._queues.items():
+            first = _Queue(deque(maxlen=self._TAGS), often=queue.often)
+            for tag, rate, event in queue.head:
+                due += self._meet(first, key, tag, rate, event)
+        self._judge(report, due)
+
+
+class UnknownQueues:
+    """Holds what comes back against the queues that were tagged before: FECN006."""
+
+    _MOST = 1 << 13
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._interval_ns = settings.of(FECNRules).interval_ns
+        self._tagged, self._returned = FirstEvents(self._MOST, 0), FirstEvents(self._MOST, 0)
+        """The first tag of each queue, and the first frame that comes back for it."""
+
+    def add(self, rows: Rows) -> None:
+        """Note the queues of tags and of returning frames."""
+        for name, first, key in (
+            ("rdtag.rate", self._tagged, _queue_key), ("fecn.rate", self._returned, _destined_key)
+        ):  # fmt: skip
+            at = np.flatnonzero(rows.has(name) & (rows.time_ns != NO_TIME))
+            first.add(key(rows)[at], rows.number[at], rows.time_ns[at], rows.interface[at])
+
+    def join(self, later: UnknownQueues, shift: Shift) -> None:
+        """Add the queues of a later part."""
+        self._tagged.join(later._tagged, shift)
+        self._returned.join(later._returned, shift)
+
+    def end(self, report: Report) -> None:
+        """Report queues that get a rate back and were never tagged."""
+        if self._tagged.is_full:
+            return
+        tagged_ns = dict(zip(self._tagged.keys.tolist(), self._tagged.events[:, TIME].tolist(), strict=True))
+        since_ns: dict[int, int] = {}
+        for key, time_ns in tagged_ns.items():
+            since_ns[key >> 16] = min(time_ns, since_ns.get(key >> 16, time_ns))
+        keys = self._returned.keys
+        number, time_ns, interface = self._returned.events.T
+        # the tag that this one brings back may stand before the capture
+        begun = [since_ns.get(key >> 16, _NEVER_NS) + self._interval_ns for key in keys.tolist()]
+        report.tell(
+            "FECN006", Where(number, time_ns, interface, keys),
+            Judged(
+                np.array([tagged_ns.get(key, _NEVER_NS) for key in keys.tolist()], np.int64) > time_ns,
+                "no RD tag of this queue came before", about=np.array(begun, np.int64) <= time_ns,
+            ),
+        )  # fmt: skip
+
+
+_NEVER_NS = 1 << 62
+
+
+@plain_value
+@dataclass(slots=True)
+class _Queue:
+    """A queue's latest tags, and its first events until there are as many."""
+
+    tags: deque[list[int]]
+    """Of each when it was seen first, its lowest rate, and the interfaces that saw it."""
+    head: list[tuple[bool, int, list[int]]] = field(default_factory=list)
+    is_full: bool = False
+    often: bool = False
+    """Whether it is tagged more often than every τ, so that tags on other interfaces may be others."""
+
+
+@plain_value
+@dataclass(slots=True)
+class _Reported:
+    """Reports to a source by a destination on an interface; of data the times, NO_TIME without any."""
+
+    station: int
+    first: list[int]
+    """Number, time and interface of the first report."""
+    before_ns: int
+    """The first data in front of it."""
+    last: list[int]
+    behind_ns: int = NO_TIME
+    """The first data behind the last report."""
+
+
+class Reports:
+    """Holds rate reports against those before, and against the data that they are due for: DBP002."""
+
+    _MOST = 1 << 13
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        parameters = settings.of(FECNRules)
+        self._interval_ns, self._jitter_ns = parameters.report_ns, parameters.jitter_ns
+        self._report = report
+        self._data = FirstEvents(self._MOST, 0)
+        """The first data frame of each source and destination, behind any report or in two intervals: most
+        captures have no report."""
+        self._reported: dict[tuple[int, int], _Reported] = {}
+        """By source and destination, and interface."""
+        self._head_ns = self._last_ns = NO_TIME
+
+    def add(self, rows: Rows) -> None:
+        """Note data, and follow the reports to each source, from each destination, on each interface."""
+        timed = rows.time_ns != NO_TIME
+        if not timed.any():
+            return
+        if self._last_ns == NO_TIME:
+            self._head_ns = int(rows.time_ns[timed.argmax()]) + 2 * self._interval_ns
+        self._last_ns = max(self._last_ns, int(rows.time_ns[timed].max()))
+        reports = np.flatnonzero(timed & rows.has("dbp.rate")) if len(rows.columns["dbp.rate"]) else _NONE
+        is_data = timed & (bool(self._reported) | (rows.time_ns < self._head_ns))
+        if len(reports):
+            is_data[reports[0] :] = timed[reports[0] :]
+            is_data[reports] = False
+        data = np.flatnonzero(is_data)
+        source, dst = rows["eth.src"], rows["eth.dst"]
+        pair = drafts.mixed(dst[data], source[data])
+        self._data.add(pair, rows.number[data], rows.time_ns[data], rows.interface[data])
+        if not (len(reports) or self._reported):
+            return
+        keys = drafts.mixed(source[reports], dst[reports])
+        followed = [*keys.tolist(), *(key for key, _ in self._reported)]
+        known = np.isin(pair, np.array(followed, np.int64))
+        self._follow(rows, reports, keys, _Sent(pair[known], data[known], rows.time_ns))
+
+    def _follow(self, rows: Rows, reports: Int64, keys: Int64, sent: _Sent) -> None:
+        """Follow the reports of a batch, of which ``sent`` is the data."""
+        due: list[list[int]] = []
+        latest: dict[tuple[int, int], int] = {}
+        before = np.where(
+            self._data.of(keys, NUMBER, 0) < rows.number[reports], self._data.of(keys, TIME, NO_TIME), NO_TIME
+        )
+        for at, key, before_ns in zip(reports.tolist(), keys.tolist(), before.tolist(), strict=True):
+            event = [int(column[at]) for column in (rows.number, rows.time_ns, rows.interface)]
+            place = key, event[INTERFACE]
+            known = self._reported.get(place)
+            if known is None:
+                if len(self._reported) == self._MOST:
+                    continue
+                station = int(rows["eth.dst"][at])
+                known = self._reported[place] = _Reported(station, event, before_ns, event)
+            else:
+                if known.behind_ns == NO_TIME:
+                    known.behind_ns = sent.first_ns(key, latest.get(place, -1), at)
+                due.append([*event, known.station, known.last[TIME], known.behind_ns])
+            known.last, known.behind_ns = event, NO_TIME
+            latest[place] = at
+        for place, known in self._reported.items():
+            if known.behind_ns == NO_TIME:
+                known.behind_ns = sent.first_ns(place[0], latest.get(place, -1), len(rows))
+        self._judge(due)
+
+    def _judge(self, due: list[list[int]]) -> None:
+        """Judge reports by the times of the ones before and of the first data since."""
+        number, time_ns, interface, station, last_ns, data_ns = np.array(due, np.int64).reshape(-1, 6).T
+        passed = time_ns - last_ns
+        low, high = self._interval_ns - self._jitter_ns, self._interval_ns + self._jitter_ns
+        late = self._is_late(time_ns, last_ns, data_ns)
+        # where no data is seen, a source that was silent is reported to when it sends again
+        late |= (data_ns == NO_TIME) & (passed > high) & (passed < low + self._interval_ns)
+        self._report.tell(
+            "DBP002", Where(number, time_ns, interface, station),
+            Judged(
+                (passed < low) | late, "time since the report before",
+                lambda row: format_time(int(passed[row])), f"{format_time(low)} to {format_time(high)}",
+            ),
+        )  # fmt: skip
+
+    def _is_late(self, time_ns: Int64, last_ns: Int64, data_ns: Int64) -> Mask:
+        """Return which times lie too long behind the last report for the first data since."""
+        interval_ns, jitter_ns = self._interval_ns, self._jitter_ns
+        # a source that began again is due an interval later
+        began = data_ns > last_ns + interval_ns - jitter_ns
+        late: Mask = time_ns > np.where(began, data_ns, last_ns) + interval_ns + jitter_ns
+        late &= data_ns != NO_TIME
+        return late
+
+    def join(self, later: Reports, shift: Shift) -> None:
+        """Go on with the reports of a later part."""
+        due: list[list[int]] = []
+        moved_on = {
+            (key, interface + shift.interfaces): each for (key, interface), each in later._reported.items()
+        }
+        here_ns, there_ns = (_data_times(each._data, (*self._reported, *moved_on)) for each in (self, later))
+        for place, there in moved_on.items():
+            first, last = moved(np.array([there.first, there.last], np.int64), shift).tolist()
+            here = self._reported.get(place)
+            if here is None:
+                if len(self._reported) < self._MOST:
+                    before_ns = here_ns[place[0]] if here_ns[place[0]] != NO_TIME else there.before_ns
+                    self._reported[place] = _Reported(there.station, first, before_ns, last, there.behind_ns)
+                continue
+            data_ns = here.behind_ns if here.behind_ns != NO_TIME else there.before_ns
+            due.append([*first, here.station, here.last[TIME], data_ns])
+            here.last, here.behind_ns = last, there.behind_ns
+        for place, here in self._reported.items():
+            if here.behind_ns == NO_TIME and place not in moved_on:
+                here.behind_ns = there_ns[place[0]]
+        self._data.join(later._data, shift)
+        if self._last_ns == NO_TIME:
+            self._head_ns = later._head_ns
+        self._last_ns = max(self._last_ns, later._last_ns)
+        self._judge(due)
+
+    def end(self, report: Report) -> None:
+        """Report the sources that send on without a report."""
+        table = [[*each.last, each.station, each.behind_ns] for each in self._reported.values()]
+        number, time_ns, interface, station, data_ns = np.array(table, np.int64).reshape(-1, 5).T
+        late = self._is_late(np.full(len(table), self._last_ns), time_ns, data_ns)
+        report.tell(
+            "DBP002", Where(number, time_ns, interface, station),
+            Judged(
+                late, "the last report to a source that sends on",
+                lambda row: f"{format_time(self._last_ns - int(time_ns[row]))} before the end", about=late,
+            ),
+        )  # fmt: skip
+
+
+class _Sent:
+    """Data frames of a batch by source and destination."""
+
+    def __init__(self, keys: Int64, rows: Int64, time_ns: Int64) -> None:
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._rows, self._time_ns = keys[order], rows[order], time_ns
+
+    def first_ns(self, key: int, after: int, before: int) -> int:
+        """Return the time of the first one of a key between two rows, NO_TIME without one."""
+        start, end = np.searchsorted(self._keys, key, "left"), np.searchsorted(self._keys, key, "right")
+        place = start + np.searchsorted(self._rows[start:end], after, "right")
+        there = place < end and self._rows[place] < before
+        return int(self._time_ns[self._rows[place]]) if there else NO_TIME
+
+
+def _data_times(data: FirstEvents, places: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Return the time of the first data of each source and destination, NO_TIME without any."""
+    keys = np.array([key for key, _ in places], np.int64)
+    return dict(zip(keys.tolist(), data.of(keys, TIME, NO_TIME).tolist(), strict=True))
+
+
+_BITS = ("version", "q", "reserved", "type")
+
+RULES = (
+    malformed(
+        "FECN",
+        "a message or a tag of FECN or DBP",
+        ("fecn", "rdtag", "dbp"),
+        right=("fecn.rate", "dbp.rate"),
+        clause="S003; S002; wire-formats 7",
+    ),
+    Rule(
+        id="FECN001",
+        name="version and reserved bits",
+        sentence="A returning frame's Version, Q and reserved bits are 0.",
+        why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+        clause="S003; wire-formats 1.1, 7",
+        severity="error",
+        subject=STATION,
+        on=("fecn.rate",),
+        fields=tuple(f"fecn.{name}" for name in _BITS),
+        expression=partial(_bits, "fecn", _RETURN),
+    ),
+    Rule(
+        id="FECN002",
+        name="bits of the RD tag",
+        sentence="An RD tag's Version, Q and reserved bits are 0.",
+        why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+        clause="S003; wire-formats 1.1, 7",
+        severity="error",
+        subject=SENDER,
+        on=("rdtag.rate",),
+        fields=tuple(f"rdtag.{name}" for name in _BITS),
+        expression=partial(_bits, "rdtag", _FORWARD),
+    ),
+    Rule(
+        id="FECN003",
+        name="lowered along a path",
+        sentence="Switches only lower the rate in an RD tag.",
+        why="The tag is to bring back the least rate of its path: a switch that raises it lets a source "
+        "overload the switch before. Judged in captures of several interfaces: the same tag is one on "
+        "another interface within half of fecn.interval, in a frame as long, and queues that are "
+        "tagged more often are left out.",
+        clause="S003; algorithms 5",
+        severity="error",
+        subject=QUEUE,
+        on=("rdtag.rate",),
+        fields=("rdtag.rlq_id", "eth.src", "eth.dst"),
+        optional=PRIORITY_FIELDS,
+        parameters=("interval",),
+        memory=AlongPaths,
+    ),
+    Rule(
+        id="FECN004",
+        name="what comes back",
+        sentence="A returning frame brings back a rate that an RD tag of its queue had, or a lower one.",
+        why="The edge copies the tag, and switches behind the place of the capture only lower it. A "
+        "higher rate was made up. Judged for queues whose tags are in the capture, by their latest eight, "
+        "and of each the lowest rate on any interface, unless a queue is tagged more often than every "
+        "fecn.interval. Where the source's own link alone is captured its tags have no limit yet, and "
+        "nothing is judged.",
+        clause="S003; algorithms 5",
+        severity="error",
+        subject=DESTINED,
+        on=("fecn.rate", "rdtag.rate"),
+        optional=("rdtag.rlq_id", "fecn.rlq_id", "eth.src", "eth.dst"),
+        parameters=("interval",),
+        memory=Returns,
+    ),
+    Rule(
+        id="FECN005",
+        name="least rate",
+        sentence="A returned rate is 100 kb/s or more.",
+        why="Switches keep r above 0.1 Mb/s: with less, a source's next tag, which would bring more, is "
+        "far away.",
+        clause="S003; algorithms 5",
+        severity="warning",
+        subject=STATION,
+        on=("fecn.rate",),
+        expression=partial(_rate, "fecn.rate"),
+    ),
+    Rule(
+        id="FECN006",
+        name="queue of a returning frame",
+        sentence="A returning frame is for a queue that its station tagged before.",
+        why="The station has no such queue and ignores the rate: the queue that it is for keeps its own. "
+        "Judged for stations whose RD tags are in the capture, from fecn.interval after the first of them "
+        "on; a finding for each queue.",
+        clause="S003; algorithms 5",
+        severity="warning",
+        subject=DESTINED,
+        on=("fecn.rate", "rdtag.rate"),
+        optional=("rdtag.rlq_id", "fecn.rlq_id", "eth.src", "eth.dst"),
+        parameters=("interval",),
+        memory=UnknownQueues,
+    ),
+    Rule(
+        id="DBP001",
+        name="bits of the rate report",
+        sentence="A rate report's Version, Q, reserved bits and RLQ-ID are 0.",
+        why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+        clause="S002; wire-formats 1.1, 7",
+        severity="error",
+        subject=STATION,
+        on=("dbp.rate",),
+        fields=("dbp.version", "dbp.q", "dbp.reserved", "dbp.rlq_id"),
+        expression=partial(drafts.reserved_bits, "dbp", ("version", "q", "reserved", "rlq_id")),
+    ),
+    Rule(
+        id="DBP002",
+        name="every 10 ms",
+        sentence="A destination reports to an active source every 10 ms.",
+        why="More often, and reports crowd out data; less often, and the loop is slower than it is "
+        "reckoned to be. A source is active whose data to the destination is in the capture: a report that "
+        "does not come is found by the next one, or at the end. Where no data is seen between two reports, "
+        "after 19 ms nothing is said, as the source may have been silent.",
+        clause="S002; algorithms 5",
+        severity="warning",
+        subject=STATION,
+        on=(),
+        optional=("dbp.rate", "eth.src", "eth.dst"),
+        parameters=("report", "jitter"),
+        memory=Reports,
+    ),
+    Rule(
+        id="DBP003",
+        name="least rate",
+        sentence="A reported rate is 100 kb/s or more.",
+        why="Switches keep r above 0.1 Mb/s.",
+        clause="S002; algorithms 5",
+        severity="warning",
+        subject=STATION,
+        on=("dbp.rate",),
+        expression=partial(_rate, "dbp.rate"),
+    ),
+)
+
+FAMILY = Family(name="fecn", title="FECN and DBP", parameters=FECNRules, rules=RULES)

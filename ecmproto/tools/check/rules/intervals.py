@@ -1,0 +1,238 @@
+"""Sampling intervals: the octets that come between two messages of a congestion point, beside those needed.
+
+What stands in the capture are frames that came or frames that left: the growth of the queue, as messages
+report it, is allowed for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ecmproto.control.mechanisms.aimd.parameters import SamplingParameters
+from ecmproto.control.mechanisms.api.parameters import flag, ratio, redeclared
+from ecmproto.tools.check.keyed import Chain, Pairs, events, first_of, moved
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import (
+    PRIORITY_FIELDS,
+    Int64,
+    Judged,
+    Mask,
+    Rows,
+    Rule,
+    Settings,
+    Shift,
+    Where,
+    congestion_point,
+)
+from ecmproto.tools.check.rules.drafts import SHOWN
+from ecmproto.tools.check.rules.reactions import Closed
+from ecmproto.units import QUEUE_UNIT_OCTETS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted(Closed):
+    """Base of the parameters of families with such a rule."""
+
+    has_all: bool = flag(
+        "has_all", False, source="choice",
+        doc="whether every frame that comes to the congestion points is in the capture; else it is judged by "
+        "whether there are enough of them",
+    )  # fmt: skip
+    enough: float = ratio(
+        "enough", 0.85, (0, 1), source="choice",
+        doc="how much of what its messages ask for the capture must have of a congestion point's octets to "
+        "judge their intervals",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling(Counted):
+    """The sampling of ECM's and BCN's congestion points."""
+
+    fixed_octets: int = redeclared(SamplingParameters, "fixed_octets")
+    random_octets: int = redeclared(SamplingParameters, "random_octets")
+    oversampling_shift: int = redeclared(SamplingParameters, "oversampling_shift")
+
+    def __post_init__(self) -> None:
+        """Check the fields and their relations; raises ParameterError."""
+        sampling = SamplingParameters(
+            fixed_octets=self.fixed_octets,
+            random_octets=self.random_octets,
+            oversampling_shift=self.oversampling_shift,
+        )
+        object.__setattr__(self, "random_octets", sampling.random_octets)
+        Counted.__post_init__(self)
+
+
+class Intervals:
+    """Holds the octets between two messages of a congestion point against the least; one class a rule."""
+
+    RULE = ""
+    PREFIX = ""
+    """The prefix of the messages' fields."""
+    SHOWS = f"{SHOWN}eth.type"
+    """A field that messages have which show the sampled frame's priority."""
+    PRIORITIES: tuple[str, ...] = tuple(SHOWN + name for name in PRIORITY_FIELDS)
+    """The sampled frame's priority, the outermost last."""
+    FIELDS: tuple[str, str]
+    """Two fields of a message that its interval, or the next one, depends on."""
+    BY = ""
+    """The source of the least number of octets."""
+    PARAMETERS: type[Counted]
+    GIVEN = ""
+    """The parameter without which the rule is silent, if there is one."""
+
+    _MOST_POINTS = 1024
+    _MOST_SHORT = 1000
+    _FEW = 0.2
+    """Above this share of intervals that are too short it is the capture that has too little."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._parameters: Any = settings.of(self.PARAMETERS)
+        self._is_silent = bool(self.GIVEN) and not settings.is_given(f"{self.PREFIX}.{self.GIVEN}")
+        self._totals = np.zeros(8, np.int64)
+        self._largest = 0
+        self._chain = Chain(self._MOST_POINTS, 4)
+        self._points: dict[int, list[int]] = {}
+        """For each CPID octets counted and needed, and intervals."""
+        self._short: Int64 = np.zeros((0, 6), np.int64)
+
+    def needed(self, pairs: Pairs) -> Int64:
+        """Return the least number of octets in the interval of each pair; columns 5 and 6 are `FIELDS`."""
+        raise NotImplementedError
+
+    def grown(self, pairs: Pairs) -> Int64:
+        """Return the growth of the queue in the interval of each pair, in octets, or a bound of it."""
+        raise NotImplementedError
+
+    def is_judged(self, pairs: Pairs) -> Mask:
+        """Return which pairs report the growth of the queue."""
+        return np.ones(len(pairs.low), np.bool_)
+
+    def add(self, rows: Rows) -> None:
+        """Count octets by priority up to each message."""
+        if self._is_silent:
+            return
+        cpid = f"{self.PREFIX}.cpid"
+        priority, octets = rows.priority, rows.octets
+        if len(rows.columns[cpid]):
+            is_message = rows.has(cpid)
+            octets = np.where(is_message, 0, octets)
+            at = np.flatnonzero(is_message & rows.has(self.SHOWS))
+            self._take(self._followed(rows, at, priority, octets))
+        # sums of a batch are exact in floats: they are far below 2^53
+        self._totals += np.bincount(priority, weights=octets, minlength=8).astype(np.int64)
+        self._largest = max(self._largest, int(octets.max(initial=0)))
+
+    def _followed(self, rows: Rows, at: Int64, priority: Int64, octets: Int64) -> Pairs:
+        """Return the messages at some rows, each with the one before it."""
+        sampled = np.zeros(len(at), np.int64)
+        for name in self.PRIORITIES:
+            sampled = np.where(rows.has(name)[at], rows[name][at], sampled)
+        until = np.zeros(len(at), np.int64)
+        for each in np.unique(sampled).tolist():
+            summed = np.cumsum(np.where(priority == each, octets, 0))
+            mine = sampled == each
+            until[mine] = self._totals[each] + summed[at[mine]]
+        one, other = (rows[f"{self.PREFIX}.{name}"][at] for name in self.FIELDS)
+        columns = rows.number[at], rows.time_ns[at], rows.interface[at], until, sampled, one, other
+        return self._chain.follow(rows[f"{self.PREFIX}.cpid"][at], rows.interface[at], events(*columns))
+
+    def _take(self, pairs: Pairs) -> None:
+        pairs = pairs.select(self.is_judged(pairs))
+        if not len(pairs.low):
+            return
+        needed = self.needed(pairs)
+        counted_octets = pairs.now[:, 3] - pairs.before[:, 3] + np.maximum(self.grown(pairs), 0)
+        for cpid in np.unique(pairs.low).tolist():
+            mine = pairs.low == cpid
+            sums = self._points.setdefault(cpid, [0, 0, 0])
+            sums[0] += int(counted_octets[mine].sum())
+            sums[1] += int(needed[mine].sum())
+            sums[2] += int(mine.sum())
+        least = counted_octets + 2 * QUEUE_UNIT_OCTETS
+        short = np.flatnonzero(least < needed)
+        if len(short):
+            more = np.column_stack([pairs.now[short, :3], pairs.low[short], least[short], needed[short]])
+            self._short = first_of(self._short, more, self._MOST_SHORT)
+
+    def join(self, later: Intervals, shift: Shift) -> None:
+        """Add those of a later part, whose octets are counted from its beginning."""
+
+        def change(rows: Int64) -> Int64:
+            rows[:, 3] += self._totals[rows[:, 4]]
+            return rows
+
+        across = self._chain.join(later._chain, shift, change)
+        self._take(across)
+        for cpid, sums in later._points.items():
+            here = self._points.setdefault(cpid, [0, 0, 0])
+            here[:] = [one + other for one, other in zip(here, sums, strict=True)]
+        self._short = first_of(self._short, moved(later._short, shift), self._MOST_SHORT)
+        self._totals += later._totals
+        self._largest = max(self._largest, later._largest)
+
+    def end(self, report: Report) -> None:
+        """Tell of intervals that are too short where the capture has enough of a point's frames."""
+        # a frame may stand in the capture before or behind the message that it caused
+        short = self._short[self._short[:, 4] + 2 * self._largest < self._short[:, 5]]
+        for cpid, (have, need, intervals) in self._points.items():
+            rows = short[short[:, 3] == cpid]
+            enough = have >= self._parameters.enough * need and len(rows) <= self._FEW * intervals
+            if not enough and not self._parameters.has_all:
+                continue
+            number, time_ns, interface, subject, octets, needed = rows.T
+            passed = np.zeros(intervals - len(rows), np.int64)
+            report.count(self.RULE, Where(passed, passed, passed, passed + cpid))
+            every = np.ones(len(rows), np.bool_)
+
+            def allowed(row: int, needed: Int64 = needed) -> str:
+                return f"{needed[row]} or more by {self.BY}"
+
+            report.tell(
+                self.RULE, Where(number, time_ns, interface, subject),
+                Judged(every, "octets since the message before", octets, allowed),
+            )  # fmt: skip
+
+
+class DraftIntervals(Intervals):
+    """The intervals of ECM and BCN, whose samples are as many octets apart whatever a message contains."""
+
+    GIVEN, BY = "sf", "sf, sr and sscale"
+    GROWTH = ""
+    """The source of the queue's growth, where it is no field."""
+    GROWN_BY: tuple[str, ...]
+    """The parameters by which it is found."""
+
+    def needed(self, pairs: Pairs) -> Int64:
+        """Return Sf less Sr, over-sampled."""
+        sampling = self._parameters
+        least = max(0, sampling.fixed_octets - sampling.random_octets) >> sampling.oversampling_shift
+        return np.full(len(pairs.low), least, np.int64)
+
+
+def sampling_interval(memory: type[DraftIntervals], **words: Any) -> Rule:
+    """Return the rule for the octets between two messages of ECM or BCN."""
+    prefix = memory.PREFIX
+    fields = (memory.SHOWS, *memory.PRIORITIES, *(f"{prefix}.{name}" for name in ("cpid", *memory.FIELDS)))
+    return Rule(
+        id=memory.RULE,
+        name="sampling interval",
+        sentence="Between two messages of a congestion point at least (Sf − Sr) ÷ 2^Sscale octets come.",
+        why="A congestion point that samples more often slows its sources down too far. Judged where "
+        f"--param {prefix}.sf gives Sf, for which S000 has a range and no default, with {prefix}.sr and "
+        f"{prefix}.sscale. Counted are the frames of the sampled frame's priority in the capture, of any "
+        f"destination, and the growth of the queue{memory.GROWTH}. Messages that report a full queue are not "
+        "judged: dropped frames are sampled, and missing from captures behind the switch. Judged where the "
+        f"capture has enough frames for most intervals, or with --param {prefix}.has_all=yes.",
+        severity="warning",
+        subject=congestion_point(f"{prefix}.cpid"),
+        on=(),
+        optional=(*PRIORITY_FIELDS, *fields),
+        parameters=("sf", "sr", "sscale", "has_all", "enough", *memory.GROWN_BY),
+        memory=memory,
+        **words,
+    )

@@ -1,0 +1,63 @@
+"""Frames too short for the format that they announce: a rule a family, its number 0."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ecmproto.frames.columns import Texts
+from ecmproto.tools.check.rule import ERROR, SENDER, Judged, Rows, Rule
+
+_MESSAGES = (
+    "cnm.cpid", "ecm.cpid", "bcn.cpid", "e2cm.cpid", "fecn.rate", "dbp.rate", "macc.pause_time",
+    "macc.cbfc.enbv",
+)  # fmt: skip
+"""All of these rules are on the same fields, so that frames are looked at once."""
+
+
+def malformed(
+    family: str,
+    what: str,
+    layers: tuple[str, ...],
+    *,
+    clause: str,
+    right: tuple[str, ...] = (),
+    other: str = "",
+) -> Rule:
+    """Return the rule for frames that announce ``what``, whose layers an error names.
+
+    ``right`` are fields of frames that keep to it; frames with the field ``other`` are another rule's.
+    """
+    return Rule(
+        id=f"{family}000",
+        name="well-formed",
+        sentence=f"What announces {what} can be read as one.",
+        why="A receiver discards a frame that is too short for its format, or has a wrong length in it, and "
+        "its sender gets no answer. What the capture cut off is not missing.",
+        clause=clause,
+        severity="error",
+        subject=SENDER,
+        on=(ERROR, *_MESSAGES),
+        optional=(ERROR, *_MESSAGES),
+        expression=partial(_readable, frozenset(layers), right, other),
+    )
+
+
+def _readable(
+    layers: frozenset[str], right: tuple[str, ...], other: str, rows: Rows, parameters: object
+) -> Judged:
+    """Judge that the decoder reports no error in some layers."""
+    errors = rows.columns[ERROR]
+    texts = errors.values
+    assert isinstance(texts, Texts)
+    mine = np.array([word.partition(" ")[0] in layers for word in texts.words], np.bool_)
+    code = np.full(len(rows), -1, np.int64)
+    code[errors.rows] = np.where(mine[texts.codes], texts.codes, -1)
+    wrong = code >= 0
+    if other:
+        wrong &= ~rows.has(other)
+    about = wrong.copy()
+    for name in right:
+        about |= rows.has(name)
+    return Judged(wrong, lambda row: texts.words[code[row]], about=about)

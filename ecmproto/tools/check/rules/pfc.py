@@ -1,0 +1,437 @@
+"""Rules of PAUSE and PFC: frames that a receiver may refuse, pauses that run out, and storms (lossless 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.parameters import Parameters, duration, priority_set, rate
+from ecmproto.frames.stats.pauses import (
+    DETECT_NS,
+    LINK,
+    MOST_SENDERS,
+    PAUSE_FIELDS,
+    RESTORE_NS,
+    PauseCounts,
+    storm_rule,
+)
+from ecmproto.frames.stats.pfc_faults import CONTROL_FIELDS, PFC_FIELDS, control_faults, pfc_faults
+from ecmproto.frames.stats.statistics import PFC_FAULTS
+from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, Pairs, events
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import (
+    NO_TIME,
+    SENDER,
+    Family,
+    Judged,
+    Rows,
+    Rule,
+    Settings,
+    Severity,
+    Shift,
+    Told,
+    Where,
+    mac_of_key,
+)
+from ecmproto.tools.check.rules.malformed import malformed
+from ecmproto.units import NS_PER_S, QUANTUM_BITS, format_rate, format_time
+
+_PFC = ("macc.cbfc.enbv",)
+_ANY = ("macc.pause_time", "macc.cbfc.enbv")
+_TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(LINK))
+_CLASSES = LINK + 1
+_CLAUSE = "lossless 3; 802.1Q 36.1.3; 802.3 31D"
+_OTHERS = (*range(0x0002, 0x0007), 0xFFFE)
+"""Opcodes of MAC Control beside those of PAUSE and PFC: multipoint control, and the extension (802.3 31A)."""
+_SECOND, _MS, _US = NS_PER_S, 10**6, 10**3
+_FASTEST_BPS = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PFCRules(Parameters):
+    """What the links of a capture are set to."""
+
+    lossless: frozenset[int] = priority_set(
+        "lossless", frozenset(range(8)), source="802.1Q 36.1.2", doc="the priorities that may be paused"
+    )
+    rate_bps: int = rate(
+        "rate", 10 * 10**9, (1, 10**13), source="what most captures are of",
+        doc="the rate of links whose interface does not state it: a pause lasts quanta of 512 of its bits",
+    )  # fmt: skip
+    late_ns: int = duration(
+        "late", 50 * _US, (0, _SECOND), source="a few frames' time: the queue did not empty in between",
+        doc="a pause that begins so soon after the one before ran out was meant to go on",
+    )  # fmt: skip
+    detect_ns: int = duration(
+        "detect", DETECT_NS, (_MS, 100 * _SECOND), source="lossless 3",
+        doc="how long a priority is paused, 99 % of the time, in a storm",
+    )  # fmt: skip
+    restore_ns: int = duration(
+        "restore", RESTORE_NS, (_MS, 100 * _SECOND), source="lossless 3",
+        doc="how long no pause comes until a storm is over",
+    )  # fmt: skip
+
+
+class _Faults:
+    """Frames that a receiver may refuse: judged by themselves, for each of `PFC_FAULTS` but the last."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._report = report
+        self._lossless = settings.of(PFCRules).lossless if settings.is_given("pfc.lossless") else None
+        self._is_untold = False
+        """Whether priorities were paused of which nobody says that they are lossless."""
+        self._asks = settings.is_active("PFC004") and self._lossless is None
+
+    def add(self, rows: Rows) -> None:
+        """Judge the PFC frames of a batch."""
+        self._is_untold |= self._asks
+        found = pfc_faults(rows.batch, rows.columns, rows.interfaces, self._lossless)
+        enabled = rows["macc.cbfc.enbv"]
+
+        def stray(row: int) -> str:
+            return _listed(sum(1 << at for at, name in enumerate(_TIMES) if rows[name][row]) & ~enabled[row])
+
+        told: dict[str, tuple[Told, Told]] = {
+            "destination": (lambda row: mac_of_key(int(rows["eth.dst"][row])), "01:80:c2:00:00:01"),
+            "source": (lambda row: mac_of_key(int(rows["eth.src"][row])), "an individual address"),
+            "not_lossless": (lambda row: _listed(enabled[row]), _listed(_vector(self._lossless or ()))),
+            "upper_octet": (lambda row: int(enabled[row]) >> LINK, 0),
+            "timers": (stray, "0"),
+            "length": (rows.octets, "60 octets without FCS"),
+        }
+        # frames with the last fault have no fields: they are PFC000's
+        for (fault, what), wrong, rule in zip(PFC_FAULTS.items(), found, FAULT_RULES, strict=False):
+            if fault != "not_lossless" or self._lossless is not None:
+                self._report.judge(rule.id, rows, Judged(wrong, what, *told.get(fault, (None, None))))
+
+    def join(self, later: _Faults, shift: Shift) -> None:
+        """Add whether there were PFC frames; each is judged by itself."""
+        self._is_untold |= later._is_untold
+
+    def end(self, report: Report) -> None:
+        """Tell what was not judged, and why."""
+        if self._is_untold:
+            report.note(
+                "pfc.lossless",
+                "which priorities are lossless is not said (--param pfc.lossless=3,4): PFC004 judged none",
+            )
+
+
+class _PauseFaults:
+    """PAUSE frames that a receiver may refuse: judged by themselves, for all of `PAUSE_RULES` at once."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._report = report
+
+    def add(self, rows: Rows) -> None:
+        """Judge the PAUSE frames of a batch."""
+        faults = control_faults(rows.batch, rows.columns, rows.interfaces)
+        dst, src = rows["eth.dst"], rows["eth.src"]
+        said = (
+            Judged(
+                faults.destination, "a PAUSE to another address", lambda row: mac_of_key(int(dst[row])),
+                "01:80:c2:00:00:01",
+            ),
+            Judged(
+                faults.source, "a PAUSE of no single station", lambda row: mac_of_key(int(src[row])),
+                "an individual address",
+            ),
+            Judged(faults.tagged, "a PAUSE with a VLAN tag"),
+            Judged(faults.padding, "padding that is not all zeros"),
+        )  # fmt: skip
+        for rule, judged in zip(PAUSE_RULES, said, strict=True):
+            self._report.judge(rule.id, rows, judged)
+
+    def join(self, later: _PauseFaults, shift: Shift) -> None:
+        """Do nothing: each frame is judged by itself."""
+
+    def end(self, report: Report) -> None:
+        """Report nothing more."""
+
+
+def _opcode(frames: Rows, parameters: PFCRules) -> Judged:
+    opcode = frames["macc.opcode"]
+    unknown = ~np.isin(opcode, _OTHERS)
+    return Judged(unknown, "an opcode without a meaning", lambda row: f"0x{opcode[row]:04x}")
+
+
+def _vector(priorities: Collection[int]) -> int:
+    return sum(1 << priority for priority in priorities)
+
+
+def _listed(vector: int) -> str:
+    listed = [str(each) for each in range(LINK) if int(vector) >> each & 1]
+    return f"priority {', '.join(listed)}" if listed else "no priority"
+
+
+_UNTIL, _QUANTA = 3, 4
+"""Of a pause that a frame asks for: when it runs out, and what it asked for."""
+
+
+class _Renewals:
+    """Pauses that ran out a little before their sender asked for more."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._parameters = settings.of(PFCRules)
+        self._report = report
+        self._pauses = Chain(MOST_SENDERS * _CLASSES, 2)
+        self._assumed = False
+
+    def add(self, rows: Rows) -> None:
+        """Look at the pauses that frames ask for, class by class."""
+        speed_bps = np.array([each.speed_bps for each in rows.interfaces] or [0], np.int64)
+        rate_bps = speed_bps[np.minimum(rows.interface, len(speed_bps) - 1)]
+        stated = (rate_bps > 0) & (rate_bps < _FASTEST_BPS)
+        self._assumed |= not stated.all()
+        rate_bps = np.where(stated, rate_bps, self._parameters.rate_bps)
+        enabled = np.where(rows.has("macc.pause_time"), 1 << LINK, rows["macc.cbfc.enbv"] & 0xFF)
+        which, classes = np.nonzero(enabled[:, None] >> np.arange(_CLASSES) & 1)
+        timed = rows.time_ns[which] != NO_TIME
+        which, classes = which[timed], classes[timed]
+        times = np.stack([*(rows[name] for name in _TIMES), rows["macc.pause_time"]], axis=1)
+        quanta = times[which, classes]
+        ns_per_quantum = QUANTUM_BITS * NS_PER_S / rate_bps[which]
+        until_ns = rows.time_ns[which] + np.ceil(quanta * ns_per_quantum).astype(np.int64)
+        asked = events(rows.number[which], rows.time_ns[which], rows.interface[which], until_ns, quanta)
+        high = rows.interface[which] * _CLASSES + classes
+        self._judge(self._report, self._pauses.follow(rows["eth.src"][which], high, asked))
+
+    def _judge(self, report: Report, pauses: Pairs) -> None:
+        went_on = (pauses.before[:, _QUANTA] > 0) & (pauses.now[:, _QUANTA] > 0)
+        pauses = pauses.select(went_on)
+        gap_ns = pauses.now[:, TIME] - pauses.before[:, _UNTIL]
+
+        def what(row: int) -> str:
+            each = int(pauses.high[row] % _CLASSES)
+            paused = "PAUSE" if each == LINK else f"the pause of priority {each}"
+            return f"{paused} ran out before it was renewed"
+
+        now = pauses.now
+        report.tell(
+            "PFC009",
+            Where(now[:, NUMBER], now[:, TIME], now[:, INTERFACE], pauses.low),
+            Judged(
+                (gap_ns > 0) & (gap_ns <= self._parameters.late_ns),
+                what,
+                lambda row: f"{format_time(int(gap_ns[row]))} late",
+                "in time",
+            ),
+        )
+
+    def join(self, later: _Renewals, shift: Shift) -> None:
+        """Add the pauses of a later part."""
+        self._assumed |= later._assumed
+        self._judge(self._report, self._pauses.join(later._pauses, shift))
+
+    def end(self, report: Report) -> None:
+        """Tell what rate was assumed."""
+        if self._assumed:
+            report.note(
+                "pfc.rate",
+                f"the links' rate is not in the capture: taken for {format_rate(self._parameters.rate_bps)} "
+                "(--param pfc.rate=)",
+            )
+
+
+class _Storms:
+    """Classes that were paused nearly all of the time."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        parameters = settings.of(PFCRules)
+        self._times = CountedTimes()
+        rule = storm_rule(parameters.detect_ns, parameters.restore_ns)
+        self._pauses = PauseCounts(self._times.timeline, parameters.rate_bps, rule)
+
+    def add(self, rows: Rows) -> None:
+        """Count the pauses of a batch."""
+        self._pauses.add(self._times.counted(rows), rows.interfaces)
+
+    def join(self, later: _Storms, shift: Shift) -> None:
+        """Add the pauses of a later part."""
+        self._times.join(later._times)
+        self._pauses.join(later._pauses, shift.interfaces)
+
+    def end(self, report: Report) -> None:
+        """Tell of each storm, and of the senders without one."""
+        times = self._pauses.times(self._times.last_ns)
+        if times is None:
+            return
+        senders = times.senders
+        report.count("PFC010", _where([(NO_TIME, each.interface, each.source) for each in senders]))
+        storms = times.storms
+        told = [f"{'PAUSE' if each.priority is None else f'priority {each.priority}'}" for each in storms]
+        paused = [
+            "not over yet" if each.restored_ns is None else
+            f"over {format_time(each.restored_ns - each.begun_ns)} later" for each in storms
+        ]  # fmt: skip
+        report.tell(
+            "PFC010",
+            _where([(each.begun_ns, each.interface, each.source) for each in storms]),
+            Judged(
+                np.ones(len(storms), np.bool_),
+                lambda row: f"a storm of {told[row]}",
+                lambda row: f"paused 99 % of {format_time(times.detect_ns)}, {paused[row]}",
+            ),
+        )
+
+
+def _where(places: list[tuple[int, int, bytes | None]]) -> Where:
+    """Return times, interfaces and addresses as what is about no one frame."""
+    table = np.array(
+        [(0, time, interface, int.from_bytes(source or b"", "big")) for time, interface, source in places],
+        np.int64,
+    ).reshape(-1, 4)
+    return Where(*table.T)
+
+
+_FAULTS_SAID: tuple[tuple[str, str, str, Severity], ...] = (
+    (
+        "destination address", "A PFC frame goes to 01-80-C2-00-00-01.",
+        "A receiver takes no other destination for PFC: what the sender means to stop goes on.", "error",
+    ),
+    (
+        "source address", "A PFC frame comes from an individual address that is not zero.",
+        "Receivers may refuse it, and nobody can tell who pauses.", "error",
+    ),
+    (
+        "no VLAN tag", "A PFC frame has no VLAN tag.",
+        "Flow control is between the two ends of a link; behind a tag nobody looks for it.", "error",
+    ),
+    (
+        "lossless priorities", "PFC pauses none but the lossless priorities.",
+        "A pause of a lossy priority stops traffic that may be dropped, often because two ends number their "
+        "priorities differently. Judged where pfc.lossless is given.", "warning",
+    ),
+    (
+        "class-enable vector", "The upper octet of the class-enable vector is 0.",
+        "Receivers ignore it; whoever writes something there has the vector in the wrong order of octets.",
+        "error",
+    ),
+    (
+        "times of other priorities", "The time of a priority that is not enabled is 0.",
+        "It does nothing; a sender that fills it in may have enabled the wrong priority.", "warning",
+    ),
+    ("padding", "What follows the times is zeros.", "Old octets in it tell of a buffer used again.",
+     "note"),
+    (
+        "length", "A PFC frame is 64 octets long with its FCS.",
+        "Shorter ones are refused, longer ones tell of a sender that pads in a way of its own.", "warning",
+    ),
+)  # fmt: skip
+
+FAULT_RULES = tuple(
+    Rule(
+        id=f"PFC{number:03}",
+        name=name,
+        sentence=sentence,
+        why=why,
+        clause=_CLAUSE,
+        severity=severity,
+        subject=SENDER,
+        on=_PFC,
+        fields=("eth.dst",),
+        optional=PFC_FIELDS,
+        parameters=("lossless",) if name == "lossless priorities" else (),
+        memory=_Faults,
+    )
+    for number, (name, sentence, why, severity) in enumerate(_FAULTS_SAID, 1)
+)
+"""In the order of `PFC_FAULTS` but the last."""
+
+_PAUSE_SAID: tuple[tuple[str, str, str, Severity], ...] = (
+    (
+        "destination address", "A PAUSE frame goes to 01-80-C2-00-00-01.",
+        "A bridge forwards what goes to another address, and the next station pauses for nothing.", "error",
+    ),
+    (
+        "source address", "A PAUSE frame comes from an individual address that is not zero.",
+        "Receivers may refuse it, and nobody can find out which port pauses.", "error",
+    ),
+    (
+        "no VLAN tag", "A PAUSE frame has no VLAN tag.",
+        "Flow control is between the two ends of a link; behind a tag no receiver looks for it.", "error",
+    ),
+    (
+        "padding", "The time of a PAUSE frame is followed by zeros.",
+        "Old octets in it come from a buffer that was used before, or from PFC's times under PAUSE's opcode.",
+        "note",
+    ),
+)  # fmt: skip
+
+PAUSE_RULES = tuple(
+    Rule(
+        id=f"PAUSE{number:03}",
+        name=name,
+        sentence=sentence,
+        why=why,
+        clause="802.3 31B; wire-formats 8",
+        severity=severity,
+        subject=SENDER,
+        on=("macc.pause_time",),
+        fields=("eth.dst",),
+        optional=CONTROL_FIELDS,
+        memory=_PauseFaults,
+    )
+    for number, (name, sentence, why, severity) in enumerate(_PAUSE_SAID, 1)
+)
+
+RULES = (
+    malformed(
+        "PFC",
+        "PAUSE, PFC or other MAC Control",
+        ("macc", "pause", "pfc"),
+        right=_ANY,
+        clause="802.3 31, 31B, 31D; wire-formats 8",
+    ),
+    *FAULT_RULES,
+    Rule(
+        id="PFC009",
+        name="renewed too late",
+        sentence="A pause that is to go on is renewed before it runs out.",
+        why="In the gap the other end sends at full rate into a buffer that is full: frames are lost where "
+        "none may be. Senders renew after half the time. A pause that begins long after the one before is "
+        "another one: pfc.late says how long.",
+        clause=_CLAUSE,
+        severity="warning",
+        subject=SENDER,
+        on=_ANY,
+        fields=("eth.src",),
+        optional=_TIMES,
+        parameters=("late", "rate"),
+        memory=_Renewals,
+    ),
+    Rule(
+        id="PFC010",
+        name="storm",
+        sentence="No priority is paused nearly all of the time.",
+        why="A host or a switch that pauses for 99 % of the detection time is stuck, and what it stops fills "
+        "the buffers of all switches before it. `ecmproto stats` has the history of each port.",
+        clause="lossless 3",
+        severity="error",
+        subject=SENDER,
+        on=_ANY,
+        fields=("eth.src",),
+        optional=PAUSE_FIELDS,
+        parameters=("detect", "restore", "rate"),
+        memory=_Storms,
+    ),
+    *PAUSE_RULES,
+    Rule(
+        id="MACC001",
+        name="opcode of MAC Control",
+        sentence="A MAC Control frame has an opcode with a meaning.",
+        why="Receivers drop a frame of another opcode: a sender that means PAUSE (0x0001) or PFC (0x0101) "
+        "stops nothing. Those of multipoint control (0x0002 to 0x0006) and of the extension (0xFFFE) "
+        "are known too.",
+        clause="802.3 31.4.1.3, 31A; wire-formats 8",
+        severity="warning",
+        subject=SENDER,
+        on=("macc.body",),
+        fields=("macc.opcode",),
+        expression=_opcode,
+    ),
+)
+
+FAMILY = Family(name="pfc", title="PAUSE and PFC", parameters=PFCRules, rules=RULES)

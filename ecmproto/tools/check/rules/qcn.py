@@ -1,0 +1,679 @@
+"""Rules of QCN: what a CNM says, to whom it goes, and when the next one comes.
+
+Numbers in a CNM are cut to 64 octets, each by itself, so every comparison allows what that may hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.parameters import redeclared
+from ecmproto.control.mechanisms.qcn.parameters import (
+    SAMPLE_OCTETS,
+    QCNCongestionPointParameters,
+)
+from ecmproto.errors import counted
+from ecmproto.frames.columns.column import Stretches
+from ecmproto.tools.check.keyed import FirstEvents, Pairs, SeenKeys, events, moved
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import (
+    PRIORITY_FIELDS,
+    STATION,
+    Family,
+    Int64,
+    Judged,
+    Mask,
+    Rows,
+    Rule,
+    Settings,
+    Shift,
+    Subject,
+    Where,
+    congestion_point,
+    cpid_of_key,
+    mac_of_key,
+)
+from ecmproto.tools.check.rules import cnms, intervals, reactions
+from ecmproto.tools.check.rules.malformed import malformed
+from ecmproto.units import QUEUE_UNIT_OCTETS, exact_octets
+
+_CNM = ("cnm.cpid",)
+_LEAST_SAMPLE, _LEAST, _MOST = 150_000, -(1 << 15), (1 << 15) - 1
+_MOST_FB, _MOST_MSDU = 63, 64
+_GROUP = 1 << 40
+_LINK_LOCAL = 0x0180C2000000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QCNRules(intervals.Counted):
+    """What the congestion points of a capture are set to."""
+
+    qeq_octets: int = redeclared(QCNCongestionPointParameters, "qeq_octets")
+    weight: float = redeclared(QCNCongestionPointParameters, "weight")
+    cnm_priority: int = redeclared(QCNCongestionPointParameters, "cnm_priority")
+    sample_base_octets: int = redeclared(QCNCongestionPointParameters, "sample_base_octets")
+    jitter: float = redeclared(QCNCongestionPointParameters, "jitter")
+
+
+_CPID = congestion_point("cnm.cpid")
+
+
+def _version(cnms: Rows, parameters: QCNRules) -> Judged:
+    version, reserved, low = cnms["cnm.version"], cnms["cnm.reserved"], cnms["cnm.encap_reserved"]
+
+    def found(row: int) -> str:
+        return f"Version {version[row]}, ReservedV {reserved[row]}, encapsulated reserved {low[row]}"
+
+    wrong = (version != 0) | (reserved != 0) | (low != 0)
+    return Judged(wrong, "Version and reserved bits are not 0", found, 0)
+
+
+def _priority(cnms: Rows, parameters: QCNRules) -> Judged:
+    wrong = cnms.priority != parameters.cnm_priority
+    return Judged(wrong, "another priority", cnms.priority, parameters.cnm_priority, about=cnms.is_tagged)
+
+
+def _some_feedback(cnms: Rows, parameters: QCNRules) -> Judged:
+    return Judged(cnms["cnm.qntz_fb"] == 0, "feedback of nothing", 0, "1 to 63")
+
+
+def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
+    length, present = cnms["cnm.msdu_length"], np.zeros(len(cnms), np.int64)
+    column = cnms.columns["cnm.msdu"].outermost()
+    assert isinstance(column.values, Stretches)
+    present[column.rows] = column.values.octets
+    is_long, is_short = length > _MOST_MSDU, (present < length) & ~cnms.is_cut
+
+    def what(row: int) -> str:
+        if is_long[row]:
+            return "an MSDU length beyond 64"
+        return "an MSDU length beyond the octets that are there"
+
+    return Judged(is_long | is_short, what, length, "0 to 64, and as many octets")
+
+
+def _individual(cnms: Rows, parameters: QCNRules) -> Judged:
+    dst = cnms["eth.dst"]
+    return Judged((dst & _GROUP) != 0, "a CNM to a group", lambda row: mac_of_key(int(dst[row])), "a station")
+
+
+def _sampled(cnms: Rows, parameters: QCNRules) -> Judged:
+    column = cnms.columns["cnm.msdu"].outermost()
+    values = column.values
+    assert isinstance(values, Stretches)
+    etype = np.full(len(cnms), -1, np.int64)
+    whole = values.octets >= 2
+    at = values.start[whole]
+    etype[column.rows[whole]] = values.buffer[at].astype(np.int64) << 8 | values.buffer[at + 1]
+    types = cnms.ethertypes
+    never = {types.cnm: "a CNM", types.message: "a message", types.mac_control: "MAC Control"}
+    local = cnms["cnm.encap_dst"] & ~0xF == _LINK_LOCAL
+
+    def found(row: int) -> str:
+        return never.get(int(etype[row])) or mac_of_key(int(cnms["cnm.encap_dst"][row]))
+
+    wrong = np.isin(etype, list(never)) | local
+    return Judged(wrong, "feedback on a frame that is never sampled", found, "a data frame")
+
+
+_WEIGHTS = (2.0, *(2.0**power for power in range(-10, 11) if power != 1))
+
+
+class _Reading(NamedTuple):
+    """A reading of CNMs: 802.1Q's, or that of a mistake, by which numbers are put right."""
+
+    mistake: str = ""
+    added: int = 0
+    """How much is in the feedback that does not belong there."""
+    sign: int = 1
+    """Of the offset."""
+    unit: int = QUEUE_UNIT_OCTETS
+    """Octets in which offset and delta count."""
+    weights: Sequence[float] = _WEIGHTS
+
+
+_AS_WRITTEN = _Reading()
+_OCTETS = _Reading("offset and delta are in octets, not in units of 64", unit=1)
+_OTHERS = (
+    _Reading("the sign of the offset is inverted", sign=-1),
+    _Reading("the feedback is one too high", added=1), _Reading("the feedback is one too low", added=-1),
+    _Reading(weights=[quarters / 4 for quarters in range(1, 41)]),
+)  # fmt: skip
+"""What is tried where CNMs do not fit; the last is no mistake, but a weight that is no power of 2."""
+
+
+class _Fit(NamedTuple):
+    """The parameters that explain the most CNMs of a point by a reading, and which share these are."""
+
+    reading: _Reading
+    w: float = 0.0
+    qeq: int = 0
+    share: float = 0.0
+
+
+class FeedbackAgainstQueue:
+    """Holds the quantized feedback of CNMs against their offset and delta: QCN003.
+
+    Where w or Qeq is not given, each congestion point's are estimated, from its CNMs among the first
+    `_KEPT`, which are kept for that.  Parts checked apart are estimated apart where they have more.  A point
+    whose CNMs fit no parameters is a finding itself, with the mistake that explains them.
+    """
+
+    _KEPT = 1 << 16
+    _MOST_POINTS = 256
+    _ESTIMATED_FROM = 1 << 12
+    _LEAST_CNMS = 8
+    _LEAST_SHARE, _CLEAR_SHARE = 2 / 3, 0.95
+    """What a fit explains at least, and one above which no other is tried."""
+    _LARGEST_FRAME = 1 << 14
+    _MOST_GROWN = 0.1
+    """The share of CNMs whose queue may have grown by more than a sampling interval lets in."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._parameters = settings.of(QCNRules)
+        self._w = self._parameters.weight if settings.is_given("qcn.w") else None
+        self._qeq = self._parameters.qeq_octets if settings.is_given("qcn.qeq") else None
+        self._report = report
+        self._kept: list[Int64] = []
+        self._kept_rows = 0
+        self._followed: set[int] = set()
+        self._estimates: dict[int, tuple[float, int] | None] = {}
+
+    def add(self, cnms: Rows) -> None:
+        """Keep CNMs, and judge them once there are enough."""
+        seen = events(
+            cnms.number, cnms.time_ns, cnms.interface, cnms["cnm.cpid"], cnms["cnm.qntz_fb"],
+            cnms["cnm.q_offset"], cnms["cnm.q_delta"],
+        )  # fmt: skip
+        usable = (cnms["cnm.q_offset"] > _LEAST) & cnms.have(("cnm.qntz_fb", "cnm.q_delta"))
+        self._take(self._of_followed(seen[usable]))
+
+    def _of_followed(self, seen: Int64) -> Int64:
+        """Return the CNMs of the congestion points that came first, up to `_MOST_POINTS`."""
+        if len(self._followed) < self._MOST_POINTS:
+            points, first = np.unique(seen[:, 3], return_index=True)
+            for point in points[np.argsort(first)].tolist():
+                if len(self._followed) < self._MOST_POINTS:
+                    self._followed.add(point)
+        return seen[np.isin(seen[:, 3], list(self._followed))]
+
+    def _take(self, seen: Int64) -> None:
+        known = np.isin(seen[:, 3], list(self._estimates))
+        self._judge(self._report, seen[known], self._estimates)
+        seen = seen[~known]
+        room = self._KEPT - self._kept_rows
+        self._kept.append(seen[:room])
+        self._kept_rows += len(seen[:room])
+        if self._kept_rows == self._KEPT:
+            kept = np.concatenate(self._kept)
+            self._kept, self._kept_rows = [], 0
+            self._estimates |= self._estimated(kept, self._report)
+            self._judge(self._report, kept, self._estimates)
+            self._take(seen[room:])
+
+    def join(self, later: FeedbackAgainstQueue, shift: Shift) -> None:
+        """Keep what a later part has kept."""
+        for part in later._kept:
+            self._take(self._of_followed(moved(part, shift)))
+        for cpid, estimate in later._estimates.items():
+            if self._estimates.get(cpid, estimate) != estimate:
+                self._report.note(
+                    f"QCN003 {cpid} apart",
+                    f"qcn.w and qcn.qeq of {cpid_of_key(cpid)} were estimated in parts of the capture, and "
+                    "differ: its CNMs are held against those of their part.",
+                )
+            if cpid in self._followed or len(self._followed) < self._MOST_POINTS:
+                self._followed.add(cpid)
+                self._estimates.setdefault(cpid, estimate)
+
+    def end(self, report: Report) -> None:
+        """Judge what is kept."""
+        if self._kept:
+            kept = np.concatenate(self._kept)
+            self._judge(report, kept, self._estimates | self._estimated(kept, report))
+
+    def _estimated(self, kept: Int64, report: Report) -> dict[int, tuple[float, int] | None]:
+        """Return w and Qeq of each congestion point, None where none fit."""
+        found: dict[int, tuple[float, int] | None] = {}
+        for cpid in np.unique(kept[:, 3]).tolist():
+            if self._w is not None and self._qeq is not None:
+                found[cpid] = self._w, self._qeq
+            else:
+                found[cpid] = self._estimate(kept[kept[:, 3] == cpid], report)
+        return found
+
+    def _estimate(self, rows: Int64, report: Report) -> tuple[float, int] | None:
+        """Return w and Qeq of a congestion point, None where none fit, which the report gets to know."""
+        used, written = self._fit(rows[: self._ESTIMATED_FROM], _AS_WRITTEN)
+        is_enough, is_given = used >= self._LEAST_CNMS, self._w is not None or self._qeq is not None
+        fit = written
+        if is_enough and self._qeq is None:
+            fit = self._best(rows[: self._ESTIMATED_FROM], written)
+        usual, cnms = self._parameters, f"{counted(used, 'CNM')} of {cpid_of_key(int(rows[0, 3]))}"
+        if fit.reading.mistake or (is_enough and not is_given and fit.share < self._LEAST_SHARE):
+            self._tell(report, rows, written, fit)
+            return None
+        if fit.share >= self._LEAST_SHARE:
+            told = f"qcn.w = {fit.w:g} and qcn.qeq = {exact_octets(fit.qeq)} estimated from {cnms}."
+        elif is_given:
+            fit = _Fit(_AS_WRITTEN, usual.weight, usual.qeq_octets)
+            told = (
+                f"What is not given of qcn.w and qcn.qeq cannot be estimated from {cnms}: "
+                f"taken as {usual.weight:g} and {exact_octets(usual.qeq_octets)}."
+            )
+        else:
+            told = f"Too few CNMs to estimate qcn.w and qcn.qeq from: {cnms}. QCN003 is silent."
+        report.note(f"QCN003 {rows[0, 3]}", told)
+        return (fit.w, fit.qeq) if fit.qeq else None
+
+    def _best(self, rows: Int64, written: _Fit) -> _Fit:
+        """Return the fit that explains the most CNMs, 802.1Q's where no other is clearly better."""
+        if self._grown(rows) > self._MOST_GROWN:
+            octets = self._fit(rows, _OCTETS)[1]
+            if octets.share >= self._LEAST_SHARE:
+                return octets
+        if written.share >= self._CLEAR_SHARE:
+            return written
+        best = max((self._fit(rows, reading)[1] for reading in _OTHERS), key=lambda each: each.share)
+        needed = self._LEAST_SHARE if written.share < self._LEAST_SHARE else self._CLEAR_SHARE
+        return best if best.share >= needed else written
+
+    def _grown(self, rows: Int64) -> float:
+        """Return the share of CNMs whose queue grew by more than came in a sampling interval."""
+        most = self._parameters.sample_base_octets * (1 + self._parameters.jitter) + self._LARGEST_FRAME
+        return float((rows[:, 6] * QUEUE_UNIT_OCTETS > most).mean())
+
+    def _tell(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
+        """Report a congestion point whose CNMs fit no parameters, at the first of them."""
+        told = f"{fit.share:.0%} of its CNMs at most by any w and Qeq"
+        if best.reading is _OCTETS:
+            most = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
+            told = f"a queue that grew by {exact_octets(most)} between two samples"
+        needed = f"{self._LEAST_SHARE:.0%} or more; no mistake that is known explains as many"
+        if best.reading.mistake:
+            needed = (
+                f"what explains {best.share:.0%}: {best.reading.mistake}, w {best.w:g} and Qeq "
+                f"{exact_octets(best.qeq)}"
+            )
+        number, time_ns, interface, cpid = rows[:1, :4].T
+        judged = Judged(np.ones(1, np.bool_), "feedback, offset and delta do not agree", told, needed)
+        report.tell("QCN003", Where(number, time_ns, interface, cpid), judged)
+
+    def _fit(self, rows: Int64, reading: _Reading) -> tuple[int, _Fit]:
+        """Return how many CNMs can be looked at, and the w and Qeq that explain the most by a reading."""
+        fb, offset, delta = rows[:, 4:].T
+        whole = (fb > 0) & (fb < _MOST_FB) & (delta < _MOST) & (delta > _LEAST)
+        fb, offset, delta = fb - reading.added, reading.sign * offset, delta
+        usable = whole & (fb > 0) & (fb < _MOST_FB)
+        fb, offset, delta = fb[usable], offset[usable], delta[usable]
+        if len(fb) < self._LEAST_CNMS:
+            return len(fb), _Fit(reading)
+        best: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
+        for w in reading.weights if self._w is None else [self._w]:
+            low, high = _pushed(offset, delta, w, reading.unit)
+            # the divisor Qeq·(2w + 1) lies between these
+            least, most = np.maximum(low, 0) * _MOST_FB / (fb + 1), high * _MOST_FB / fb
+            if self._qeq is not None:
+                divisor = self._qeq * (2 * w + 1)
+                count, span = int(((least < divisor) & (divisor <= most)).sum()), (divisor, divisor)
+            else:
+                count, span = _most_covered(least, most)
+            if count > best[0]:
+                best = count, w, *span
+        count, w, low_end, high_end = best
+        factor = 2 * w + 1
+        qeq = self._qeq or _roundest(
+            low_end / factor, high_end / factor, QCNCongestionPointParameters().qeq_octets
+        )
+        return len(fb), _Fit(reading, w, qeq, count / len(fb))
+
+    def _judge(self, report: Report, rows: Int64, estimates: dict[int, tuple[float, int] | None]) -> None:
+        for cpid in np.unique(rows[:, 3]).tolist():
+            estimate = estimates.get(cpid)
+            if estimate is not None:
+                self._judge_point(report, rows[rows[:, 3] == cpid], *estimate)
+
+    @staticmethod
+    def _judge_point(report: Report, rows: Int64, w: float, qeq: int) -> None:
+        number, time_ns, interface, cpid, fb, offset, delta = rows.T
+        low, high = _pushed(offset, delta, w, QUEUE_UNIT_OCTETS)
+        factor = _MOST_FB / (qeq * (2 * w + 1))
+        # a number at the border of one more may be either for how it was divided
+        least = np.clip(np.floor(low * factor - 1e-6), 0, _MOST_FB).astype(np.int64)
+        most = np.clip(np.floor(high * factor + 1e-6), 0, _MOST_FB).astype(np.int64)
+        wrong = (fb < least) | (fb > most)
+
+        def allowed(row: int) -> str:
+            either = f"{least[row]}" if least[row] == most[row] else f"{least[row]} to {most[row]}"
+            return (
+                f"{either} by offset {offset[row]} and delta {delta[row]} with w {w:g} and Qeq "
+                f"{exact_octets(qeq)}"
+            )
+
+        is_whole = (delta < _MOST) & (delta > _LEAST) & (offset < _MOST)
+        report.tell(
+            "QCN003", Where(number, time_ns, interface, cpid),
+            Judged(wrong, "quantized feedback", fb, allowed, about=is_whole),
+        )  # fmt: skip
+
+
+def _pushed(offset: Int64, delta: Int64, w: float, unit: int) -> tuple[Any, Any]:
+    """Return between which numbers −Fb lies in octets: fields are cut to their unit."""
+    middle = unit * (w * delta - offset)
+    hidden = (unit - 1) * (1 + w)
+    return middle - hidden, middle + hidden
+
+
+def _most_covered(least: Any, most: Any) -> tuple[int, tuple[float, float]]:
+    """Return by how many intervals a point is covered at most, and from where to where that is so."""
+    whole = least < most
+    starts, ends = np.sort(least[whole]), np.sort(most[whole])
+    if not len(starts):
+        return 0, (0.0, 0.0)
+    # behind each start: the intervals that have begun, less those that ended before
+    covered = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, "right")
+    place = int(covered.argmax())
+    start = float(starts[place])
+    return int(covered[place]), (start, float(ends[np.searchsorted(ends, start, "right")]))
+
+
+def _roundest(low: float, high: float, usual: int) -> int:
+    """Return the number between two that has the fewest digits, the usual one if it is there."""
+    if low <= usual <= high:
+        return usual
+    step = 10 ** int(np.log10(max(high, 1)))
+    while step > 1:
+        for part in (step, step // 2):
+            rounded = int(high // part * part)
+            if part and rounded >= max(low, 1):
+                return rounded
+        step //= 10
+    return max(1, int(high))
+
+
+class Flows:
+    """Holds the stations and flows that CNMs go to against those that send: QCN008 and QCN009."""
+
+    _MOST = 1 << 16
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._sent = SeenKeys(self._MOST)
+        """Sources and flows, 0 for frames without CN-TAG."""
+        self._edges = SeenKeys(self._MOST)
+        """Backbone edge bridges: the flows behind them are those of others."""
+        self._told = FirstEvents(self._MOST, 2)
+        """CNMs by station and flow, with the station and the CPID."""
+
+    def add(self, rows: Rows) -> None:
+        """Note who sends what, and who is told."""
+        source, flow = rows["eth.src"], rows["cntag.flow_id"]
+        is_cnm = rows.has("cnm.cpid")
+        has_cnms = len(rows.columns["cnm.cpid"]) > 0
+        data = np.flatnonzero(~is_cnm) if has_cnms else slice(None)
+        self._sent.add(source[data] << 16 | flow[data])
+        if len(rows.columns["ieee8021ah.csrc"]):
+            behind = np.flatnonzero(rows.has("ieee8021ah.csrc"))
+            self._edges.add(source[behind])
+            self._sent.add(rows["ieee8021ah.csrc"][behind] << 16 | flow[behind])
+        if has_cnms:
+            cnms = np.flatnonzero(is_cnm)
+            station = rows["eth.dst"][cnms]
+            self._told.add(
+                station << 16 | flow[cnms], rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms],
+                station, flow[cnms],
+            )  # fmt: skip
+
+    def join(self, later: Flows, shift: Shift) -> None:
+        """Note those of a later part."""
+        self._edges.join(later._edges)
+        self._sent.join(later._sent)
+        self._told.join(later._told, shift)
+
+    def end(self, report: Report) -> None:
+        """Tell of stations and flows that send nothing."""
+        if not len(self._told):
+            return
+        number, time_ns, interface, station, flow = self._told.events.T
+        if self._sent.is_full:
+            report.note("QCN008", f"More than {self._MOST:,} flows: QCN008 and QCN009 are silent.")
+            return
+        where = Where(number, time_ns, interface, station)
+        is_source = np.isin(station, np.unique(self._sent.keys >> 16))
+        if is_source.any():
+            report.tell("QCN008", where, Judged(~is_source, "this station sends nothing in the capture"))
+
+        def what(row: int) -> str:
+            sent = (flow[row] and f"a frame with CN-TAG {flow[row]}") or "a frame without CN-TAG"
+            return f"this station sends no such flow: needed {sent}"
+
+        wrong = ~self._sent.has(self._told.keys)
+        report.tell("QCN009", where, Judged(wrong, what, about=is_source & ~self._edges.has(station)))
+
+
+class SamplingIntervals(intervals.Intervals):
+    """Holds the octets between two CNMs of a congestion point against the table: QCN010."""
+
+    RULE, PREFIX, PARAMETERS = "QCN010", "cnm", QCNRules
+    SHOWS, PRIORITIES = "cnm.encap_prio", ("cnm.encap_prio",)
+    FIELDS, BY = ("qntz_fb", "q_offset"), "the feedback of the one before"
+
+    def needed(self, pairs: Pairs) -> Int64:
+        """Return the table's octets for the feedback of the CNM before, less the jitter."""
+        parameters = self._parameters
+        table = np.array(SAMPLE_OCTETS, np.int64) * parameters.sample_base_octets // _LEAST_SAMPLE
+        needed: Int64 = (table[pairs.before[:, 5] // 8] * (1 - parameters.jitter)).astype(np.int64)
+        return needed
+
+    def grown(self, pairs: Pairs) -> Int64:
+        """Return the change of the offset."""
+        return (pairs.before[:, 6] - pairs.now[:, 6]) * QUEUE_UNIT_OCTETS
+
+
+_STRONG_FB = 32
+"""Takes a quarter of the rate."""
+
+
+def _told_flow(rows: Rows) -> Int64:
+    return rows["eth.dst"] << 16 | rows["cntag.flow_id"]
+
+
+def _flow_text(key: int) -> str:
+    return f"{mac_of_key(key >> 16)} flow {key & 0xFFFF}"
+
+
+_FLOW = Subject(name="flow", fields=("eth.dst", "cntag.flow_id"), key=_told_flow, text=_flow_text)
+
+
+class Reactions(reactions.Reactions):
+    """Holds what flows send behind strong CNMs against what they sent before: QCN011."""
+
+    RULE, MESSAGE, LEAST, PARAMETERS = "QCN011", "cnm.qntz_fb", 10, QCNRules
+
+    def strong(self, rows: Rows) -> Mask:
+        """Return the CNMs that take a quarter of the rate or more."""
+        strong: Mask = rows["cnm.qntz_fb"] >= _STRONG_FB
+        return strong
+
+    def told(self, rows: Rows) -> tuple[Int64, Int64]:
+        """Return the station and flow that each CNM goes to, which are the subject too."""
+        flow = _told_flow(rows)
+        return flow, flow
+
+    def sent(self, rows: Rows, at: Int64) -> Int64:
+        """Return the sources and flows of the data frames at some rows."""
+        return rows["eth.src"][at] << 16 | rows["cntag.flow_id"][at]
+
+
+_FLOWS = ("eth.src", "cntag.flow_id", "cnm.cpid", "eth.dst", "ieee8021ah.csrc")
+
+RULES = (
+    malformed("QCN", "a CNM", ("cnm",), right=_CNM, other="cnm.cpid", clause="802.1Q 33; wire-formats 3"),
+    Rule(
+        id="QCN001",
+        name="version and reserved bits",
+        sentence="A CNM's Version and reserved bits are 0.",
+        why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+        clause="802.1Q 33; wire-formats 3",
+        severity="error",
+        subject=_CPID,
+        on=_CNM,
+        fields=("cnm.version", "cnm.reserved", "cnm.encap_reserved"),
+        expression=_version,
+    ),
+    Rule(
+        id="QCN002",
+        name="priority of CNMs",
+        sentence="A tagged CNM has the priority of CNMs, 6 unless configured.",
+        why="A CNM in a congested priority waits behind the frames that it is to slow down.",
+        clause="802.1Q 32; wire-formats 1.2",
+        severity="warning",
+        subject=_CPID,
+        on=_CNM,
+        optional=PRIORITY_FIELDS,
+        parameters=("cnm_priority",),
+        expression=_priority,
+    ),
+    Rule(
+        id="QCN003",
+        name="feedback against queue",
+        sentence="A CNM's quantized feedback follows from its offset and delta.",
+        why="The feedback is −Fb·63 ÷ (Qeq·(2w + 1)), rounded down and at most 63, where −Fb is w·delta − "
+        "offset. Offset and delta are cut to 64 octets, which is allowed for. What is not given of w "
+        "and Qeq is estimated for each congestion point as what explains most of its CNMs, which the "
+        "output says; where fewer than two thirds agree, or fewer than 8 can be looked at, it is taken at "
+        "its default if the other was given. Without either the rule is silent with fewer than 8, and where "
+        "fewer than two thirds agree that is a finding itself, at the congestion point's first CNM, with the "
+        "mistake that explains them: an inverted sign of the offset, octets in place of 64, feedback that is "
+        "one too high or too low. A queue that grew by more than a sampling interval lets in "
+        "(qcn.sample_base, and a frame) is counted in octets, too. A finding means a congestion point that "
+        "computes wrongly, or one whose parameters changed.",
+        clause="802.1Q 30, 32; S001; algorithms 3",
+        severity="error",
+        subject=_CPID,
+        on=_CNM,
+        fields=("cnm.qntz_fb", "cnm.q_offset", "cnm.q_delta"),
+        parameters=("qeq", "w", "sample_base", "jitter"),
+        memory=FeedbackAgainstQueue,
+    ),
+    Rule(
+        id="QCN004",
+        name="some feedback",
+        sentence="A CNM's quantized feedback is 1 to 63.",
+        why="A congestion point sends a CNM only for feedback above 0; one with 0 changes nothing at the "
+        "reaction point and costs a frame.",
+        clause="802.1Q 32; algorithms 3",
+        severity="warning",
+        subject=_CPID,
+        on=_CNM,
+        fields=("cnm.qntz_fb",),
+        expression=_some_feedback,
+    ),
+    Rule(
+        id="QCN005",
+        name="MSDU length",
+        sentence="A CNM's Encapsulated MSDU length is at most 64, and that many octets follow.",
+        why="A receiver discards any other CNM, so that the reaction point never hears of it.",
+        clause="802.1Q 33; wire-formats 3",
+        severity="error",
+        subject=_CPID,
+        on=_CNM,
+        fields=("cnm.msdu_length",),
+        optional=("cnm.msdu",),
+        expression=_msdu_length,
+    ),
+    Rule(
+        id="QCN006",
+        name="to one station",
+        sentence="A CNM goes to a single station.",
+        why="It is addressed to the source of the sampled frame, which is never a group.",
+        clause="802.1Q 32; wire-formats 1.2, 3",
+        severity="error",
+        subject=_CPID,
+        on=_CNM,
+        fields=("eth.dst",),
+        expression=_individual,
+    ),
+    Rule(
+        id="QCN007",
+        name="what is sampled",
+        sentence="A CNM is never caused by a CNM, a message, MAC Control or a link-local frame.",
+        why="Feedback on feedback slows nothing down and adds to the congestion that it reports.",
+        clause="802.1Q 32; wire-formats 1.2",
+        severity="error",
+        subject=_CPID,
+        on=_CNM,
+        fields=("cnm.encap_dst",),
+        optional=("cnm.msdu",),
+        expression=_sampled,
+    ),
+    Rule(
+        id="QCN008",
+        name="to a source",
+        sentence="A CNM goes to a station that sends.",
+        why="A CNM to another address slows nobody down. Judged where the capture shows frames of at "
+        "least one of the stations that CNMs go to; a finding for each station and flow, at its first "
+        "CNM.",
+        clause="802.1Q 32; wire-formats 3",
+        severity="warning",
+        subject=STATION,
+        on=(),
+        optional=_FLOWS,
+        memory=Flows,
+    ),
+    Rule(
+        id="QCN009",
+        name="flow of the CN-TAG",
+        sentence="A CNM's CN-TAG is one that the station it goes to sends; none or 0 stands for frames "
+        "without.",
+        why="The reaction point finds its limiter by this number: with another one the CNM is counted and "
+        "changes nothing. Judged for stations of which the capture has frames.",
+        clause="802.1Q 32, 33; wire-formats 2, 3",
+        severity="error",
+        subject=STATION,
+        on=(),
+        optional=_FLOWS,
+        memory=Flows,
+    ),
+    Rule(
+        id="QCN010",
+        name="sampling interval",
+        sentence="Between two CNMs of a congestion point at least the octets come that its table asks for.",
+        why="The countdown reloads with the base for the feedback, 150 kB without and 18.5 kB for the "
+        "strongest, times 0.85 to 1.15; a congestion point that samples more often slows its sources "
+        "down too far. Counted are the frames of the CNM's encapsulated priority in the capture, of "
+        "any destination. Judged where the capture has enough of them for most intervals, or with "
+        "--param qcn.has_all=yes.",
+        clause="802.1Q 32; S001; algorithms 3",
+        severity="warning",
+        subject=_CPID,
+        on=(),
+        optional=(*_CNM, "cnm.encap_prio", "cnm.qntz_fb", "cnm.q_offset", *PRIORITY_FIELDS),
+        parameters=("sample_base", "jitter", "has_all", "enough"),
+        memory=SamplingIntervals,
+    ),
+    Rule(
+        id="QCN011",
+        name="reaction",
+        sentence="A flow that gets strong CNMs sends less behind them than before.",
+        why="Feedback of 32 takes a quarter of the rate, and 63 half of it. Compared are the octets that "
+        "the flow sends in the 0.2 ms before such a CNM with those of the 0.2 ms that begin 0.1 ms "
+        "behind it, summed over all of them; judged are flows with ten or more, in captures in which "
+        "another flow reacts (an open loop has none), or with --param qcn.closed=yes. A finding, at "
+        "the flow's first such CNM, is a source without a reaction point, or one that does not find "
+        "its limiter.",
+        clause="802.1Q 30, 32; S001; algorithms 3",
+        severity="warning",
+        subject=_FLOW,
+        on=(),
+        optional=reactions.FIELDS,
+        parameters=("closed",),
+        memory=Reactions,
+    ),
+    *cnms.RULES,
+)
+
+FAMILY = Family(name="qcn", title="QCN", parameters=QCNRules, rules=RULES)

@@ -1,0 +1,238 @@
+"""Whether sources slow down: what a flow sends behind strong feedback, beside what it sent before.
+
+The round trip and what stands in queues pass between the two; behind them a source that was told to stop, or
+to send a quarter less, is seen to.  A single message proves little: what is judged are the sums over all
+strong messages to a flow, of flows that got several, in captures in which another flow does react.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.parameters import Parameters, flag
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import NO_TIME, SENDER, Int64, Judged, Mask, Rows, Rule, Settings, Shift, Where
+from ecmproto.tools.check.rules.drafts import SHOWN, mixed
+
+WINDOW_NS, DELAY_NS = 200_000, 100_000
+_MOST_ROWS = 1 << 16
+"""Data frames of the latest window that are kept."""
+_MOST_WAITING = 1 << 12
+"""Messages whose window is not over."""
+_MOST_FLOWS = 1 << 12
+_REACTS, _IGNORES = 0.8, 0.9
+"""What is sent behind, as a share of what was sent before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed(Parameters):
+    """Base of the parameters of families with such a rule."""
+
+    closed: bool = flag(
+        "closed", False, source="choice",
+        doc="whether sources are known to react, so that each is judged; else where another one does",
+    )  # fmt: skip
+
+
+FIELDS = (
+    "eth.src", "eth.dst", "cntag.flow_id", "cnm.qntz_fb", "ecm.cpid", "ecm.q_off", "ecm.q_delta", "bcn.cpid",
+    "bcn.type", "e2cm.cpid", f"{SHOWN}eth.src", f"{SHOWN}eth.dst",
+)  # fmt: skip
+_MESSAGES = ("cnm.qntz_fb", "ecm.cpid", "bcn.cpid", "e2cm.cpid")
+
+
+_Data = tuple[Int64, Int64, Int64]
+_NO_DATA: _Data = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+_NO_MESSAGES: Int64 = np.zeros((0, 5), np.int64)
+_HEAD_NS = 2 * WINDOW_NS + DELAY_NS
+"""What messages before a part, and in its first window, are held against lies within so much of its begin."""
+
+
+class Reactions:
+    """Sums what each flow sends before and behind strong messages to it; a class of its own for each rule."""
+
+    RULE = ""
+    MESSAGE = ""
+    """The field that its messages have."""
+    LEAST = 3
+    """How many strong messages a flow got that is judged."""
+    PARAMETERS: type[Closed] = Closed
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._closed = settings.of(self.PARAMETERS).closed
+        self._first_ns = self._last_ns = NO_TIME
+        self._data = _NO_DATA
+        """Of the latest data frames the times, their flows and their octets."""
+        self._waiting: Int64 = _NO_MESSAGES
+        """Strong messages whose window is not over: time, flow, subject, number and interface."""
+        self._flows: dict[int, list[int]] = {}
+        """By flow: messages, octets before and behind; subject; number, time and interface of the first."""
+        self._first_data = _NO_DATA
+        """The data frames of the first `_HEAD_NS`."""
+        self._first_messages: Int64 = _NO_MESSAGES
+        """Strong messages of the first window, which may begin in a part before this one: see `join`."""
+
+    def strong(self, rows: Rows) -> Mask:
+        """Return which rows are messages that ask for much: those with the field alone are asked about."""
+        raise NotImplementedError
+
+    def told(self, rows: Rows) -> tuple[Int64, Int64]:
+        """Return the flow that each message is about, and the subject of the rule."""
+        source = rows[f"{SHOWN}eth.src"]
+        return mixed(source, rows[f"{SHOWN}eth.dst"]), source
+
+    def sent(self, rows: Rows, at: Int64) -> Int64:
+        """Return the flows of the data frames at some rows."""
+        return mixed(rows["eth.src"][at], rows["eth.dst"][at])
+
+    def add(self, rows: Rows) -> None:
+        """Take data frames, and judge the messages whose windows are over."""
+        timed = rows.time_ns != NO_TIME
+        if not timed.any():
+            return
+        if self._first_ns == NO_TIME:
+            self._first_ns = int(rows.time_ns[timed.argmax()])
+        last_ns = max(self._last_ns, int(rows.time_ns[timed].max()))
+        messages = self._messages(rows, timed)
+        is_data = timed
+        for name in _MESSAGES:
+            if len(rows.columns[name]):
+                is_data = is_data & ~rows.has(name)
+        if not len(self._waiting) and not len(messages):
+            # most captures have no such message: only the latest window may be asked for, and the first
+            latest = rows.time_ns >= last_ns - WINDOW_NS
+            is_data = is_data & (latest | (rows.time_ns < self._first_ns + _HEAD_NS))
+        new = np.flatnonzero(is_data)
+        self._take((rows.time_ns[new], self.sent(rows, new), rows.octets[new]), messages, last_ns)
+
+    def _messages(self, rows: Rows, timed: Mask) -> Int64:
+        """Return the strong messages of a batch."""
+        if not len(rows.columns[self.MESSAGE]):
+            return _NO_MESSAGES
+        at = np.flatnonzero(timed & rows.has(self.MESSAGE) & self.strong(rows))
+        flow, subject = (key[at] for key in self.told(rows))
+        return np.column_stack([rows.time_ns[at], flow, subject, rows.number[at], rows.interface[at]])
+
+    def _take(self, data: _Data, messages: Int64, last_ns: int) -> None:
+        """Take data frames and messages up to a time."""
+        is_first = data[0] < self._first_ns + _HEAD_NS
+        if is_first.any():
+            room = max(0, _MOST_ROWS - len(self._first_data[0]))
+            self._first_data = _joined(self._first_data, _some(data, np.flatnonzero(is_first)[:room]))
+        is_first = messages[:, 0] < self._first_ns + WINDOW_NS
+        self._first_messages = np.concatenate([self._first_messages, messages[is_first]])[:_MOST_WAITING]
+        waiting = np.concatenate([self._waiting, messages[~is_first]])[:_MOST_WAITING]
+        found = _joined(self._data, data)
+        over = waiting[:, 0] + DELAY_NS + WINDOW_NS < last_ns
+        if over.any():
+            _sum(waiting[over], found, self._flows)
+        self._waiting, self._last_ns = waiting[~over], last_ns
+        since = min([last_ns, *self._waiting[:, 0].tolist()]) - WINDOW_NS
+        self._data = _some(found, np.flatnonzero(found[0] >= since)[-_MOST_ROWS:])
+
+    def join(self, later: Reactions, shift: Shift) -> None:
+        """Add a later part: its first frames are taken again, behind those here."""
+        if later._first_ns == NO_TIME:
+            return
+        if self._first_ns == NO_TIME:
+            self._first_ns = later._first_ns
+        messages = np.concatenate([later._first_messages, later._waiting])
+        messages[:, 3] += shift.frames
+        messages[:, 4] += shift.interfaces
+        self._take(later._first_data, messages, max(self._last_ns, later._last_ns))
+        if later._last_ns >= later._first_ns + _HEAD_NS:
+            # whatever waits came behind the first frames, so that it is the latest which are needed
+            self._data = later._data
+        for flow, (count, before, behind, subject, number, time_ns, interface) in later._flows.items():
+            place = [number + shift.frames, time_ns, interface + shift.interfaces]
+            _count(self._flows, flow, [count, before, behind, subject, *place])
+
+    def _summed(self) -> dict[int, list[int]]:
+        """Return what came of all messages whose windows are over, the first ones too."""
+        flows: dict[int, list[int]] = {}
+        over = self._first_messages[:, 0] + DELAY_NS + WINDOW_NS < self._last_ns
+        _sum(self._first_messages[over], self._first_data, flows)
+        for flow, sums in self._flows.items():
+            _count(flows, flow, list(sums))
+        return flows
+
+    def end(self, report: Report) -> None:
+        """Tell of flows that send on, where others do not."""
+        flows = self._summed()
+        if not flows:
+            return
+        counts, before, behind, subject, number, time_ns, interface = np.array(
+            list(flows.values()), np.int64
+        ).T
+        share = behind / before
+        if not (self._closed or (share <= _REACTS).any()):
+            return
+        report.tell(
+            self.RULE, Where(number, time_ns, interface, subject),
+            Judged(
+                share >= _IGNORES, "it sends on", lambda row: f"{share[row]:.0%} of before",
+                lambda row: f"less than {_IGNORES:.0%}, over {counts[row]} messages",
+                about=counts >= self.LEAST,
+            ),
+        )  # fmt: skip
+
+
+def _some(data: _Data, picks: Int64) -> _Data:
+    times, keys, octets = data
+    return times[picks], keys[picks], octets[picks]
+
+
+def _joined(one: _Data, other: _Data) -> _Data:
+    (a, b, c), (d, e, f) = one, other
+    return np.concatenate([a, d]), np.concatenate([b, e]), np.concatenate([c, f])
+
+
+def _sum(messages: Int64, data: _Data, flows: dict[int, list[int]]) -> None:
+    """Sum the windows of messages, which are over."""
+    times, keys, octets = data
+    asked = np.flatnonzero(np.isin(keys, messages[:, 1]))
+    order = asked[np.lexsort((times[asked], keys[asked]))]
+    times, keys = times[order], keys[order]
+    until = np.concatenate([[0], np.cumsum(octets[order])])
+    for flow in np.unique(messages[:, 1]).tolist():
+        first, end = np.searchsorted(keys, flow, "left"), np.searchsorted(keys, flow, "right")
+        mine = messages[messages[:, 1] == flow]
+        at = mine[:, 0]
+        edges = (at - WINDOW_NS, at, at + DELAY_NS, at + DELAY_NS + WINDOW_NS)
+        sums = [until[first + np.searchsorted(times[first:end], edge, "left")] for edge in edges]
+        sent = np.flatnonzero(sums[1] > sums[0])
+        if len(sent):
+            before, behind = (int((sums[edge + 1] - sums[edge])[sent].sum()) for edge in (0, 2))
+            time_ns, _, subject, number, interface = mine[sent[0]].tolist()
+            _count(flows, flow, [len(sent), before, behind, subject, number, time_ns, interface])
+
+
+def _count(flows: dict[int, list[int]], flow: int, more: list[int]) -> None:
+    sums = flows.get(flow)
+    if sums is not None:
+        sums[:3] = [one + other for one, other in zip(sums, more[:3], strict=False)]
+    elif len(flows) < _MOST_FLOWS:
+        flows[flow] = more
+
+
+def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
+    """Return the rule for flows behind messages that stop them."""
+    return Rule(
+        id=memory.RULE,
+        name="silence",
+        sentence=f"A flow is silent behind {stop}.",
+        why="The source stops for a drawn time and restarts at a hundredth of its rate or so. Compared "
+        "are the octets that the flow sends in the 0.2 ms before such a message with those of the 0.2 "
+        "ms that begin 0.1 ms behind it, summed over all of them: it is not even a tenth less in a "
+        "finding. Judged are flows with three or more, in captures in which another flow stops (an "
+        f"open loop has none), or with --param {memory.MESSAGE.split('.')[0]}.closed=yes.",
+        clause=clause,
+        severity="error",
+        subject=SENDER,
+        on=(),
+        optional=FIELDS,
+        parameters=("closed",),
+        memory=memory,
+    )

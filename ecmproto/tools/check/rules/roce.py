@@ -1,0 +1,481 @@
+"""Rules of RoCEv2 and DCQCN: CNPs and the marks that they answer, lengths, checksums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.api.parameters import duration, flag, redeclared
+from ecmproto.control.mechanisms.dcqcn.parameters import DCQCNEdgeParameters
+from ecmproto.frames.columns import Stretches, Texts
+from ecmproto.frames.columns.layers import find_layers, frames_of
+from ecmproto.frames.stats.roce import (
+    MOST_QUEUE_PAIRS,
+    ROCE_FIELDS,
+    RoceCounts,
+    address_of_halves,
+)
+from ecmproto.frames.stats.statistics import QueuePair
+from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, Pairs, events
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import (
+    NO_TIME,
+    SENDER,
+    Family,
+    Int64,
+    Judged,
+    Rows,
+    Rule,
+    Settings,
+    Shift,
+    Subject,
+    Where,
+    value_of,
+)
+from ecmproto.tools.check.rules.malformed import malformed
+from ecmproto.tools.check.rules.reactions import Closed
+from ecmproto.units import format_time
+from ecmproto.wire.formats.infiniband import BAD, BTH, CNP_OPCODE, CRC_STATUS, GOOD
+from ecmproto.wire.formats.ip import CE, ECT1, PROTO_UDP, IPv4
+from ecmproto.wire.formats.registry import FORMATS
+
+_CNP = ("infiniband.cnp.reserved",)
+_BTH = ("infiniband.bth.opcode",)
+_QP = "infiniband.bth.destqp"
+_MIX = np.array(
+    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F],
+    np.uint64,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DCQCNRules(Closed):
+    """What the notification points of a capture are set to."""
+
+    interval_ns: int = redeclared(DCQCNEdgeParameters, "interval_ns")
+    behind: bool = flag(
+        "behind", False, source="choice",
+        doc="whether frames come to the capture behind all that marks them; else judged is where it "
+        "has marked frames to the same receiver",
+    )  # fmt: skip
+    answer_ns: int = duration(
+        "answer", 10**6, (0, 10**10), source="twenty intervals",
+        doc="how long after the first CE-marked frame the capture must go on before a CNP is missed",
+    )  # fmt: skip
+
+
+def _qp_text(key: int) -> str:
+    return f"QP 0x{key:06x}"
+
+
+_QUEUE_PAIR = Subject(name="queue pair", fields=(_QP,), key=partial(value_of, _QP), text=_qp_text)
+
+
+def _contents(cnps: Rows, parameters: DCQCNRules) -> Judged:
+    reserved = cnps.columns["infiniband.cnp.reserved"].outermost()
+    assert isinstance(reserved.values, Stretches)
+    filled = np.zeros(len(cnps), np.bool_)
+    filled[reserved.rows] = reserved.values.any_bits()
+    becn, psn = cnps["infiniband.bth.becn"], cnps["infiniband.bth.psn"]
+
+    def found(row: int) -> str:
+        octets = "not 0" if filled[row] else "0"
+        return f"BECN {becn[row]}, PSN {psn[row]}, reserved octets {octets}"
+
+    wrong = (becn != 1) | (psn != 0) | filled
+    return Judged(wrong, "it is not what a CNP is", found, "BECN 1, PSN 0, reserved octets 0")
+
+
+def _unmarked(cnps: Rows, parameters: DCQCNRules) -> Judged:
+    ecn = np.where(cnps.has("ip.dsfield"), cnps["ip.dsfield"], cnps["ipv6.tclass"]) & CE
+    about = cnps.has("ip.dsfield") | cnps.has("ipv6.tclass")
+    return Judged(ecn == CE, "the CNP itself is marked CE", about=about)
+
+
+def _invariant_crc(packets: Rows, parameters: DCQCNRules) -> Judged:
+    status = packets.columns[CRC_STATUS].outermost()
+    assert isinstance(status.values, Texts)
+    codes = np.full(len(packets), len(status.values.words), np.int64)
+    codes[status.rows] = status.values.codes
+    is_bad, is_good = (
+        np.array([word == each for word in (*status.values.words, "")]) for each in (BAD, GOOD)
+    )
+    return Judged(is_bad[codes], "the invariant CRC does not hold", about=(is_bad | is_good)[codes])
+
+
+def _mixed(halves: Sequence[Int64]) -> Int64:
+    mixed = np.zeros(len(halves[0]), np.uint64)
+    for half, factor in zip(halves, _MIX, strict=True):
+        part = (half.view(np.uint64) + mixed) * factor
+        mixed = part ^ part >> np.uint64(29)
+    return mixed.view(np.int64)
+
+
+class _Answers:
+    """Flows with marks, and the CNPs that go against them: CNP003 to CNP006."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._parameters = settings.of(DCQCNRules)
+        self._report = report
+        self._times = CountedTimes()
+        self._counts = RoceCounts(self._times.timeline)
+        self._cnps = Chain(MOST_QUEUE_PAIRS, 5)
+        """CNPs by addresses, queue pair and interface, with the halves of both addresses, and queue pairs."""
+        self._first_ns = _NEVER_NS
+
+    def add(self, rows: Rows) -> None:
+        """Count the RoCE frames of a batch."""
+        ends = self._counts.add(self._times.counted(rows))
+        timed = rows.time_ns != NO_TIME
+        if timed.any():
+            self._first_ns = min(self._first_ns, int(rows.time_ns[timed].min()))
+        cnps = np.flatnonzero((rows[_BTH[0]] == CNP_OPCODE) & timed)
+        if len(cnps):
+            columns = *(half[cnps] for half in ends), rows[_QP][cnps]
+            seen = events(rows.number[cnps], rows.time_ns[cnps], rows.interface[cnps], *columns)
+            self._too_often(self._cnps.follow(_mixed(columns), rows.interface[cnps], seen))
+
+    def _too_often(self, cnps: Pairs) -> None:
+        """Report CNPs that come too soon behind the one before to their queue pair."""
+        interval_ns, now = self._parameters.interval_ns, cnps.now
+        apart_ns = now[:, TIME] - cnps.before[:, TIME]
+        self._report.tell(
+            "CNP003",
+            Where(now[:, NUMBER], now[:, TIME], now[:, INTERFACE], now[:, -1]),
+            Judged(
+                apart_ns < interval_ns * 4 // 5,
+                "it comes too soon after the one before",
+                lambda row: format_time(int(apart_ns[row])),
+                f"{format_time(interval_ns)} apart, less a fifth",
+            ),
+        )
+
+    def join(self, later: _Answers, shift: Shift) -> None:
+        """Add the frames of a later part."""
+        self._times.join(later._times)
+        self._counts.join(later._counts)
+        self._too_often(self._cnps.join(later._cnps, shift))
+        self._first_ns = min(self._first_ns, later._first_ns)
+
+    def end(self, report: Report) -> None:
+        """Report marks without an answer, and answers to nothing, as far as the capture has both ways."""
+        traffic = self._counts.traffic
+        if traffic is None:
+            return
+        self._unanswered(report, traffic.queue_pairs)
+        if self._cnps.keys.count:
+            self._answered(report, traffic.queue_pairs)
+
+    def _answered(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
+        """Report CNPs that answer no mark, and those to queue pairs that the sender does not have."""
+        first, last = (
+            # of those on several interfaces
+            np.array(
+                [pick(each, key=lambda event: event[TIME]) for each in _by_flow(rows).values()], np.int64
+            )
+            for rows, pick in zip(self._cnps.ends, (min, max), strict=True)
+        )
+        since_ns = self._first_ns + self._parameters.answer_ns
+        # what the first one answers may have come before the capture began
+        judged = np.where(first[:, [TIME]] < since_ns, last, first)
+        number, time_ns, interface, *halves, queue_pair = judged.T
+        ends = [
+            (address_of_halves(*each[:2]), address_of_halves(*each[2:]))
+            for each in np.array(halves, np.int64).T.view(np.uint64).tolist()
+        ]
+        flows = [(sender, receiver) for receiver, sender in ends]
+        data = {_ends_of(each) for each in queue_pairs if each.data_frames}
+        marks_ns: dict[tuple[str, str], int] = {}
+        named: dict[tuple[str, str], set[int]] = {}
+        for each in queue_pairs:
+            between = _ends_of(each)
+            if each.first_ce_ns is not None:
+                marks_ns[between] = min(marks_ns.get(between, _NEVER_NS), each.first_ce_ns)
+            if each.frames > each.cnps:
+                named.setdefault(between, set()).add(each.queue_pair)
+        receivers = {receiver for _, receiver in marks_ns}
+        shows = [flow in data and (self._parameters.behind or flow[1] in receivers) for flow in flows]
+        report.tell(
+            "CNP005", Where(number, time_ns, interface, queue_pair),
+            Judged(
+                np.array([marks_ns.get(flow, _NEVER_NS) for flow in flows]) > time_ns,
+                "a CNP, and no frame of its flow was marked before",
+                about=np.array(shows) & (time_ns >= since_ns),
+            ),
+        )  # fmt: skip
+        # each queue pair of a reliable connection has one at the other end: with as many none is missing
+        there, here = ([named.get(each, set()) for each in every] for every in (flows, ends))
+        known = [0 < len(one) <= len(other) for one, other in zip(there, here, strict=True)]
+        mine = [at in each for at, each in zip(queue_pair.tolist(), here, strict=True)]
+        report.tell(
+            "CNP006", Where(first[:, NUMBER], first[:, TIME], first[:, INTERFACE], queue_pair),
+            Judged(
+                ~np.array(mine), "no other frame goes to this queue pair of the sender",
+                about=np.array(known) & (queue_pair > 0),
+            ),
+        )  # fmt: skip
+
+    def _unanswered(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
+        """Report flows with marks that nobody answered, though the way back is in the capture."""
+        answered = {(each.destination, each.source) for each in queue_pairs if each.cnps}
+        if not answered and not self._parameters.closed:
+            return
+        marked = [
+            each
+            for each in queue_pairs
+            if each.first_ce_ns is not None
+            and each.other_direction
+            and self._times.last_ns - each.first_ce_ns >= self._parameters.answer_ns
+        ]
+        table = np.array([(0, each.first_ce_ns, 0, each.queue_pair) for each in marked], np.int64)
+        report.tell(
+            "CNP004",
+            Where(*table.reshape(-1, 4).T),
+            Judged(
+                np.array([(each.source, each.destination) not in answered for each in marked], np.bool_),
+                lambda row: f"no CNP goes from {marked[row].destination} to {marked[row].source}",
+                lambda row: f"{marked[row].ce_frames:,} CE-marked frames",
+                "a CNP",
+            ),
+        )
+
+
+_NEVER_NS = 1 << 62
+
+
+def _by_flow(cnps: Int64) -> dict[tuple[int, ...], list[list[int]]]:
+    """Return CNPs by their addresses and queue pairs."""
+    found: dict[tuple[int, ...], list[list[int]]] = {}
+    for each in cnps.tolist():
+        found.setdefault(tuple(each[INTERFACE + 1 :]), []).append(each)
+    return found
+
+
+def _ends_of(row: QueuePair) -> tuple[str, str]:
+    return row.source, row.destination
+
+
+def _transport_version(packets: Rows, parameters: DCQCNRules) -> Judged:
+    version = packets["infiniband.bth.tver"]
+    return Judged(version != 0, "a transport header of another version", version, 0)
+
+
+def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
+    udp, is_ip4, is_ip6 = packets["udp.length"], packets.has("ip.len"), packets.has("ipv6.plen")
+    # a length of 0 is left to be filled in by the network card, and a fragment has less than its datagram
+    payload = packets["ip.len"] - 4 * packets["ip.ihl"]
+    about = (packets["ip.len"] > 0) & (packets["ip.proto"] == PROTO_UDP) & (packets["ip.flags"] & 1 == 0)
+    if is_ip6.any():
+        payload = np.where(is_ip4, payload, packets["ipv6.plen"])
+        is_udp = (packets["ipv6.plen"] > 0) & (packets["ipv6.nxt"] == PROTO_UDP)
+        about = np.where(is_ip4, about, is_udp) & (is_ip4 ^ is_ip6)
+    return Judged(udp != payload, "another length of UDP than IP leaves", udp, payload, about)
+
+
+class _MarkedChecksums:
+    """Header checksums of marked IPv4 packets: ECN001."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._report = report
+
+    def add(self, rows: Rows) -> None:
+        """Judge the marked packets of a batch."""
+        services = rows.columns["ip.dsfield"].outermost()
+        marked = services.rows[np.asarray(services.values) & CE == CE]
+        if not len(marked):
+            return
+        frames = frames_of(rows.batch.select(marked), rows.interfaces)
+        header = find_layers(frames, (IPv4,), rows.ethertypes, None).entries[IPv4]
+        header = header.select(header.octets >= 4 * (frames.buffer[header.start] & 15))  # whole ones
+        # the outermost of several stands first
+        at, first = np.unique(header.row, return_index=True)
+        there, needed = _checksums(frames.buffer, header.start[first])
+        # CE is 1 more than ECT(0) and 2 more than ECT(1); the checksum is so much less
+        off = (there - needed) % 0xFFFF
+        picks = marked[at]
+        self._report.tell(
+            "ECN001",
+            Where(rows.number[picks], rows.time_ns[picks], rows.interface[picks], rows["eth.src"][picks]),
+            Judged(
+                off != 0, "the header checksum is that before the mark", lambda row: f"0x{there[row]:04x}",
+                lambda row: f"0x{needed[row]:04x}", about=off <= CE - ECT1,
+            ),
+        )  # fmt: skip
+
+    def join(self, later: _MarkedChecksums, shift: Shift) -> None:
+        """Do nothing: each packet is judged by itself."""
+
+    def end(self, report: Report) -> None:
+        """Report nothing more."""
+
+
+def _checksums(buffer: NDArray[np.uint8], start: Int64) -> tuple[Int64, Int64]:
+    """Return the checksums that IPv4 headers have, and those that they should have (RFC 1071)."""
+    octets = 4 * (buffer[start].astype(np.int64) & 15)
+    total, there = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
+    for length in np.unique(octets).tolist():
+        mine = np.flatnonzero(octets == length)
+        words = sliding_window_view(buffer, length)[start[mine]].view(">u2")
+        there[mine] = words[:, _CHECKSUM_WORD]
+        # a header has few words and a batch many headers: column by column
+        total[mine] = sum(words[:, at].astype(np.int64) for at in range(length // 2)) - there[mine]
+    total = (total & 0xFFFF) + (total >> 16)
+    return there, ~(total + (total >> 16)) & 0xFFFF
+
+
+_CHECKSUM_WORD = 5
+_CLAUSE = "lossless 1 (IBTA vol. 1, annex A17)"
+
+RULES = (
+    malformed(
+        "ROCE", "a RoCE packet", tuple(each.prefix for each in FORMATS if each.__module__ == BTH.__module__),
+        clause=_CLAUSE,
+    ),
+    Rule(
+        id="CNP001",
+        name="contents of a CNP",
+        sentence="A CNP has BECN 1, PSN 0 and 16 reserved octets of 0.",
+        why="A network card that looks at BECN does not slow down for it.",
+        clause=_CLAUSE,
+        severity="error",
+        subject=_QUEUE_PAIR,
+        on=_CNP,
+        fields=_CNP,
+        optional=("infiniband.bth.becn", "infiniband.bth.psn"),
+        expression=_contents,
+    ),
+    Rule(
+        id="CNP002",
+        name="CNPs that are marked",
+        sentence="A CNP is not CE-marked itself.",
+        why="It came through a congested queue, behind the frames that it is to slow down: CNPs belong "
+        "into a priority of their own, and are not of an ECN-capable transport.",
+        clause=_CLAUSE,
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_CNP,
+        optional=("ip.dsfield", "ipv6.tclass"),
+        expression=_unmarked,
+    ),
+    Rule(
+        id="CNP003",
+        name="CNPs too often",
+        sentence="To one queue pair at most one CNP goes in an interval, 50 µs unless configured.",
+        why="Each cuts the sender's rate: more of them cut it deeper than the algorithm means to. Some "
+        "network cards keep a shorter interval (dcqcn.interval). A fifth less is let through for "
+        "queues on the way.",
+        clause="lossless 2; Zhu et al., SIGCOMM 2015 (N)",
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=ROCE_FIELDS,
+        parameters=("interval",),
+        memory=_Answers,
+    ),
+    Rule(
+        id="CNP004",
+        name="marks without a CNP",
+        sentence="A queue pair whose frames are CE-marked is answered by CNPs.",
+        why="The receiver does not notify, or CNPs are lost or dropped on the way: the sender goes on at "
+        "full rate, and PFC has to stop it. Judged where the capture has frames of the way back and "
+        "goes on for dcqcn.answer after the first mark, and has CNPs of other addresses (an open loop "
+        "has none), or with --param dcqcn.closed=yes; between two addresses any CNP counts.",
+        clause="lossless 2",
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=ROCE_FIELDS,
+        parameters=("answer", "closed"),
+        memory=_Answers,
+    ),
+    Rule(
+        id="ROCE001",
+        name="invariant CRC",
+        sentence="The invariant CRC of a RoCE packet holds.",
+        why="Some device changed what it must not change, and did not say so in the Ethernet FCS: "
+        "receivers drop the packet. Packets that are cut are not judged.",
+        clause="lossless 1",
+        severity="error",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=(CRC_STATUS,),
+        expression=_invariant_crc,
+    ),
+    Rule(
+        id="CNP005",
+        name="a CNP for nothing",
+        sentence="A CNP answers a CE-marked frame of its flow.",
+        why="The receiver slows down a sender whose frames met no congestion. Judged where data of the flow, "
+        "between the same two addresses, is in the capture, from dcqcn.answer after its beginning on, and "
+        "where it has marks of frames to the same receiver: in front of the congested switch no frame is "
+        "marked yet. With --param dcqcn.behind=yes such marks are not asked for.",
+        clause="lossless 2; Zhu et al., SIGCOMM 2015",
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=ROCE_FIELDS,
+        parameters=("answer", "behind"),
+        memory=_Answers,
+    ),
+    Rule(
+        id="CNP006",
+        name="CNP to an unknown queue pair",
+        sentence="A CNP names a queue pair of the sender.",
+        why="The sender has no such flow: its rate stays as it is. Judged between two addresses where frames "
+        "back to the sender, such as acknowledges, name at least as many queue pairs as the sender's own: "
+        "then each is known. Queue pair 0, which `ecmproto replay` names where it knows none, is not judged.",
+        clause="lossless 1, 2 (IBTA vol. 1, annex A17)",
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=ROCE_FIELDS,
+        memory=_Answers,
+    ),
+    Rule(
+        id="ROCE002",
+        name="transport version",
+        sentence="A base transport header is of version 0.",
+        why="Receivers drop a packet of another version without an answer.",
+        clause="lossless 1 (IBTA vol. 1, 9.2.6)",
+        severity="error",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        fields=("infiniband.bth.tver",),
+        expression=_transport_version,
+    ),
+    Rule(
+        id="ROCE003",
+        name="UDP length",
+        sentence="UDP's length of a RoCE packet is what IP's length leaves for it.",
+        why="Network cards find the invariant CRC by either of the two: with different ones it does not "
+        "hold, or part of the payload is lost. Fragments and packets behind extension headers are not "
+        "judged.",
+        clause="RFC 768; lossless 1 (IBTA vol. 1, annex A17)",
+        severity="error",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        fields=("udp.length",),
+        optional=("ip.len", "ip.ihl", "ip.proto", "ip.flags", "ipv6.plen", "ipv6.nxt"),
+        expression=_udp_length,
+    ),
+    Rule(
+        id="ECN001",
+        name="checksum of marked packets",
+        sentence="Where a packet of IPv4 is marked, its header checksum is brought up to date.",
+        why="The next router or the receiver drops a packet whose checksum is that before the mark, and its "
+        "sender never slows down. Checksums that are wrong otherwise are not judged.",
+        clause="lossless 1; RFC 3168 5; RFC 1624",
+        severity="error",
+        subject=SENDER,
+        on=(),
+        optional=("ip.dsfield", "eth.src"),
+        memory=_MarkedChecksums,
+    ),
+)  # fmt: skip
+
+FAMILY = Family(name="dcqcn", title="RoCEv2 and DCQCN", parameters=DCQCNRules, rules=RULES)

@@ -1,0 +1,509 @@
+"""Frames from files of columns, a row a frame: Parquet, Arrow's IPC formats, CSV with a line of names.
+
+A template gets its fields from the columns, or frames are rebuilt from all of them.  Names of columns are
+those of ``--sweep``: of a field of the template or of a layer it implies (``flow_id`` of a CNM: a CN-TAG),
+``vlan.id[1]`` of the second layer that has it; also ``eth.padding`` and its like and
+``encapsulated.NAME``.  What a default is derived from is the first row's.
+
+Files are read a batch of rows at a time: a few octets of a compressed file may stand for gigabytes, so a
+batch grows only while what it holds is small, and a value longer than any frame is refused.  CSV cells are
+text; large CSV files are read by pyarrow where it is installed, all others by Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import importlib.util
+import io
+import itertools
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import ColumnError, EncodeError, MissingDependencyError, SpecError, escaped, shown
+from ecmproto.frames.capture.batch import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
+from ecmproto.frames.columns.building.frames import batch_of, cast, times_of, values_for
+from ecmproto.frames.columns.building.template import Finish
+from ecmproto.frames.columns.building.values import (
+    INNER,
+    TAILS,
+    Coded,
+    Strings,
+    Target,
+    check_once,
+    column_error,
+    each,
+    octets_target,
+    plain,
+    targets_of,
+)
+from ecmproto.tools.craft.builders import finish
+from ecmproto.tools.craft.recipe import MAX_TIME_NS, CaptureInfo, Chunk
+from ecmproto.tools.craft.spec import located
+from ecmproto.tools.craft.stack import Part, Stack
+from ecmproto.units import NS_PER_S
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.registry import FORMATS
+from ecmproto.wire.formats.schema import Field
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 1 << 16
+BATCH_OCTETS = 64 << 20
+"""A batch of Parquet or CSV ends with the rows that bring it to so many octets."""
+MAX_VALUE_OCTETS = 1 << 20
+"""In one value; four times what a capture cuts frames to."""
+_MAX_LISTED = 1 << 17
+"""Values in one row of a list: layers of two octets in the longest frame."""
+_ROWS_AT_ONCE = 1 << 11
+"""Rows of Parquet that are read before their values' lengths are known."""
+LARGE_OCTETS = 4 << 20
+"""From this size on a CSV file is worth the import of pyarrow."""
+
+_BLOCK_OCTETS = 4 << 20
+
+SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv"}
+
+Rows = Mapping[str, Any]
+"""Columns by name, each an Arrow array or a list of texts."""
+
+
+def column_batches(path: str) -> Iterator[tuple[int, Rows]]:
+    """Yield how many rows, and their columns, batch by batch; ``-`` is CSV from stdin.
+
+    SpecError, with the row, for a file that is not what its name says; MissingDependencyError without pyarrow
+    for what only that reads.  A file without rows has one batch of none.
+    """
+    form = form_of(path)
+    if form == "csv":
+        is_large = path != "-" and os.path.getsize(path) >= LARGE_OCTETS
+        return _large_csv(path) if is_large and importlib.util.find_spec("pyarrow") else _csv(path)
+    return _parquet(path) if form == "parquet" else _arrow(path)
+
+
+def form_of(path: str) -> str:
+    """Return the file format of a path by its suffix: "parquet", "arrow" or "csv"; SpecError for others."""
+    form = "csv" if path == "-" else next((SUFFIXES[end] for end in SUFFIXES if path.endswith(end)), None)
+    if form is None:
+        raise SpecError(where=path, needed=f"a name that ends in {', '.join(SUFFIXES)}", got="another")
+    return form
+
+
+def _pyarrow(path: str) -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingDependencyError(
+            package="pyarrow", extra="arrow", purpose=f"columns from {path}"
+        ) from error
+    return pyarrow
+
+
+@contextlib.contextmanager
+def _refusing(path: str, needed: str) -> Iterator[None]:
+    """Raise errors of pyarrow as a SpecError of one sentence."""
+    pa = _pyarrow(path)
+    try:
+        yield
+    except MemoryError:  # of pyarrow's own kind too, which says nothing of the file
+        raise
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter for names
+        raise SpecError(where=path, needed=needed, got=shown(str(error).splitlines()[0])) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise SpecError(where=path, needed=needed, got=shown(str(error).splitlines()[0])) from None
+
+
+def _parquet(path: str) -> Iterator[tuple[int, Rows]]:
+    pa = _pyarrow(path)
+    with open(path, "rb") as file, _refusing(path, "a Parquet file"):
+        import pyarrow.parquet
+
+        texts = [field.name for field in pyarrow.parquet.read_schema(file) if pa.types.is_string(field.type)]
+        file.seek(0)
+        # of text, which is addresses mostly, each different one is read once
+        source = pyarrow.parquet.ParquetFile(file, read_dictionary=texts)
+        _check_row_groups(path, source.metadata)
+        pieces = source.iter_batches(min(_ROWS_AT_ONCE, BATCH_ROWS))
+        yield from _named(path, source.schema_arrow, _gathered(path, pieces, pa), pa)
+
+
+def _check_row_groups(path: str, metadata: Any) -> None:
+    """Refuse columns whose values are too long, or too many in a row, by the file's own metadata."""
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            where = f"{path}: column {escaped(column.path_in_schema)}"
+            values = max(1, column.num_values)
+            if column.total_uncompressed_size > values * MAX_VALUE_OCTETS:
+                raise _too_long(where, column.total_uncompressed_size // values)
+            if values > max(1, group.num_rows) * _MAX_LISTED:
+                needed = f"lists of at most {_MAX_LISTED} values"
+                raise SpecError(where=where, needed=needed, got=f"{values} in {group.num_rows} rows")
+
+
+def _gathered(path: str, pieces: Iterable[pa.RecordBatch], pa: Any) -> Iterator[pa.RecordBatch]:
+    """Put pieces together to batches of at most `BATCH_ROWS` rows, and of few more than `BATCH_OCTETS`."""
+    held: list[pa.RecordBatch] = []
+    rows = octets = 0
+    for piece in pieces:
+        size = piece.nbytes
+        if size > MAX_VALUE_OCTETS:
+            _check_lengths(path, piece, pa)
+        if held and (rows + piece.num_rows > BATCH_ROWS or octets >= BATCH_OCTETS):
+            yield _joined(held, pa)
+            held, rows, octets = [], 0, 0
+        held.append(piece)
+        rows += piece.num_rows
+        octets += size
+    if held:
+        yield _joined(held, pa)
+
+
+def _joined(pieces: list[pa.RecordBatch], pa: Any) -> pa.RecordBatch:
+    batch = pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
+    batch.validate(full=True)
+    return batch
+
+
+def _check_lengths(path: str, batch: pa.RecordBatch, pa: Any) -> None:
+    """Refuse values that are longer than those of any frame."""
+    import pyarrow.compute
+
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        column = column.dictionary if pa.types.is_dictionary(column.type) else column
+        kind = column.type
+        if (pa.types.is_binary(kind) or pa.types.is_string(kind)) and column.nbytes > MAX_VALUE_OCTETS:
+            longest = pyarrow.compute.max(pyarrow.compute.binary_length(column)).as_py() or 0
+            if longest > MAX_VALUE_OCTETS:
+                raise _too_long(f"{path}: column {escaped(name)}", longest)
+
+
+def _too_long(where: str, octets: int) -> SpecError:
+    needed = f"values of at most {MAX_VALUE_OCTETS} octets, which no frame holds more than"
+    return SpecError(where=where, needed=needed, got=f"one of {octets}")
+
+
+def _arrow(path: str) -> Iterator[tuple[int, Rows]]:
+    pa = _pyarrow(path)
+    with open(path, "rb") as file, _refusing(path, "an Arrow IPC file or stream"):
+        is_file = file.read(6) == b"ARROW1"
+        file.seek(0)
+        if is_file:
+            source = pa.ipc.open_file(file)
+            batches = (source.get_batch(index) for index in range(source.num_record_batches))
+        else:
+            source = batches = pa.ipc.open_stream(file)
+        yield from _named(path, source.schema, _sliced(batches), pa)
+
+
+def _sliced(batches: Any) -> Iterator[Any]:
+    for batch in batches:
+        # offsets that a hostile file has are not to be followed
+        batch.validate(full=True)
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            yield batch.slice(start, BATCH_ROWS)
+
+
+def _named(path: str, schema: pa.Schema, batches: Any, pa: Any) -> Iterator[tuple[int, Rows]]:
+    _check_names(path, schema.names)
+    first = pa.RecordBatch.from_pylist([], schema=schema)
+    some = False
+    for batch in batches:
+        some = some or batch.num_rows > 0
+        yield batch.num_rows, dict(zip(schema.names, batch.columns, strict=True))
+    if not some:
+        yield 0, dict(zip(schema.names, first.columns, strict=True))
+
+
+def _check_names(path: str, names: Sequence[str]) -> None:
+    for name in names:
+        if not name:
+            raise SpecError(where=f"{path}: names", needed="a name for each column", got="an empty one")
+        if names.count(name) > 1:
+            raise SpecError(where=f"{path}: names", needed="each column once", got=f"{name!r} twice")
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[IO[str]]:
+    if path == "-":
+        yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+        return
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        yield file
+
+
+def _csv(path: str) -> Iterator[tuple[int, Rows]]:
+    with _opened(path) as file:
+        lines = _lines(path, file)
+        names = next(lines, None)
+        if names is None:
+            raise SpecError(where=path, needed="a line with the names of the columns", got="an empty file")
+        _check_names(path, names)
+        done = 0
+        while True:
+            rows = list(_some_rows(lines))
+            for row, cells in enumerate(rows, done + 1):
+                if len(cells) != len(names):
+                    raise _ragged(path, row, len(names), len(cells))
+            if rows or not done:
+                yield (
+                    len(rows),
+                    dict(
+                        zip(
+                            names,
+                            map(list, zip(*rows, strict=True)) if rows else [[]] * len(names),
+                            strict=True,
+                        )
+                    ),
+                )
+            if not rows:
+                return
+            done += len(rows)
+
+
+def _some_rows(lines: Iterator[list[str]]) -> Iterator[list[str]]:
+    characters = 0
+    for cells in itertools.islice(lines, BATCH_ROWS):
+        yield cells
+        characters += sum(map(len, cells))
+        if characters >= BATCH_OCTETS:
+            return
+
+
+def _lines(path: str, file: IO[str]) -> Iterator[list[str]]:
+    """Yield the cells of each line that is not empty."""
+    reader = csv.reader(file, strict=True)
+    try:
+        yield from (cells for cells in reader if cells)
+    except csv.Error as error:
+        raise SpecError(where=f"{path}: line {reader.line_num}", needed="CSV", got=str(error)) from None
+    except UnicodeDecodeError as error:
+        got = f"octet {error.object[error.start]:#04x}"
+        raise SpecError(
+            where=f"{path}: behind line {reader.line_num}", needed="text in UTF-8", got=got
+        ) from None
+
+
+def _ragged(path: str, row: int, needed: int, got: int) -> SpecError:
+    return SpecError(where=f"{path}: row {row}", needed=f"{needed} cells", got=str(got))
+
+
+def _large_csv(path: str) -> Iterator[tuple[int, Rows]]:
+    """Read by pyarrow, all cells as text."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    with _opened(path) as file:
+        names = next(_lines(path, file), [])
+    _check_names(path, names)
+    ragged: list[SpecError] = []
+
+    def refuse(row: Any) -> str:
+        # its numbers count the line of names
+        ragged.append(_ragged(path, (row.number or 1) - 1, row.expected_columns, row.actual_columns))
+        return "error"
+
+    with open(path, "rb") as binary, _refusing(path, "CSV"):
+        try:
+            reader = pyarrow.csv.open_csv(
+                binary,
+                read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_OCTETS, use_threads=False),
+                parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=refuse),
+                convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+            )
+            yield from _named(path, reader.schema, _sliced(reader), pa)
+        except pa.ArrowInvalid:
+            if ragged:
+                raise ragged[0] from None
+            raise
+
+
+TIME = "frame.time_epoch"
+_NUMBERED = re.compile(r"(.+)\[(0|[1-9][0-9]{0,3})\]")
+_FLAGS = frozenset(part.name for cls in FORMATS for field in cls.layout for part in field.meta.parts)
+_BEHIND = tuple(f"eth.{key}" for key in TAILS)
+
+
+_SECONDS = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,9}))?")
+
+_LINKTYPES = {"sll": LINUX_SLL, "sll2": LINUX_SLL2, "ip": RAW_IP, "ipv6": RAW_IP}
+"""What link a capture is of whose frames start with these; with any other, Ethernet."""
+
+
+def frames_of_template(
+    path: str, stack: Stack, *, ethertypes: EtherTypes = DEFAULT, raw: bool = False, timed: bool = False
+) -> Iterator[Chunk]:
+    """Yield the frames of a settled ``stack``, one for each row of the file at ``path``.
+
+    ``timed`` says that their times come from elsewhere.  SpecError with the file, row and column of what is
+    wrong; rows count from 1, the line of names is none.
+    """
+    done, template = 0, None
+    for count, rows in column_batches(path):
+        with _placed(path, done):
+            _check_timed(rows, timed)
+            if template is None:
+                template = _Template(stack, rows, count, ethertypes, raw)
+            if count:
+                yield template.chunk(rows, count)
+        done += count
+
+
+def rebuilt_frames(
+    path: str,
+    *,
+    capture: CaptureInfo,
+    ethertypes: EtherTypes = DEFAULT,
+    fix: bool = False,
+    timed: bool = False,
+) -> Iterator[Chunk]:
+    """Yield the frames that the file at ``path`` has all columns of, as ``dissect -T parquet`` writes them.
+
+    Their interfaces are described in ``capture``.  Errors as in `frames_of_template`.
+    """
+    from ecmproto.frames.columns.building.rebuilding import batch_from
+
+    if form_of(path) == "csv":
+        got = "CSV without a layer to craft"
+        raise SpecError(where=path, needed="a LAYER, or Parquet or Arrow with all columns of frames", got=got)
+    done = 0
+    for count, rows in column_batches(path):
+        with _placed(path, done):
+            _check_timed(rows, timed)
+            batch = batch_from(_table(rows), ethertypes=ethertypes, fix=fix)
+            linktype = _linktype(rows)
+        if count:
+            capture.describe(int(batch.interface.max()), linktype)
+            times = batch.time_ns if TIME in rows else None
+            yield Chunk(
+                frames=batch,
+                time_ns=times,
+                original=batch.original,
+                interface=batch.interface,
+                linktype=linktype,
+            )
+        done += count
+
+
+def _check_timed(rows: Rows, timed: bool) -> None:
+    if timed and TIME in rows:
+        raise SpecError(where=f"column {TIME}", needed="times from one place", got="a time or rate as well")
+
+
+class _Template:
+    """A template whose fields the columns of a file set."""
+
+    def __init__(self, stack: Stack, rows: Rows, count: int, ethertypes: EtherTypes, raw: bool) -> None:
+        named: list[tuple[str, Part, Field]] = []
+        for name, cells in rows.items():
+            if name == TIME or name in _BEHIND or name in _FLAGS or name.startswith(INNER):
+                continue
+            numbered = _NUMBERED.fullmatch(name)
+            # what sweeps count from 1
+            other = f"{numbered[1]}#{int(numbered[2]) + 1}" if numbered else name
+            try:
+                part, field = located(stack, other, raw=raw)
+                part.give(field, _first(Target(name=name, layer=0, field=field), cells, count))
+            except SpecError as error:
+                where = f"column {escaped(name)}"
+                raise SpecError(where=where, needed=error.needed, got=error.got, hint=error.hint) from None
+            named.append((name, part, field))
+        made = finish(stack, ethertypes=ethertypes, raw=raw)
+        # padded anew as each row needs it
+        self._frame = dataclasses.replace(made.frame, padding=b"")
+        self._finish = Finish(fix=not raw, transport=True, keep=made.given)
+        targets = [
+            Target(name=name, layer=made.parts.index(part), field=field) for name, part, field in named
+        ]
+        places = {name for name, _, _ in named} | {TIME}
+        self._targets = [*targets, *targets_of(made.frame, [name for name in rows if name not in places])]
+        check_once(made.frame, self._targets)
+
+    def chunk(self, rows: Rows, count: int) -> Chunk:
+        """Return a frame for each row."""
+        columns = [
+            (target, values_for(self._frame, target, rows[target.name], count)) for target in self._targets
+        ]
+        made = cast(self._frame, columns, count, self._finish)
+        times = _times(rows[TIME], count) if TIME in rows else None
+        matrix = made.matrix()
+        if matrix is not None:
+            return Chunk(frames=matrix, time_ns=times)
+        return Chunk(frames=batch_of(made, np.zeros(count, np.int64)), time_ns=times)
+
+
+def _first(target: Target, cells: Any, count: int) -> int | bytes:
+    """Return a column's first value, which the template has; without rows the field's default."""
+    if not count:
+        return target.field.meta.default
+    value = each(target, cells[:1], 1)
+    if isinstance(value, Strings):
+        return value.matrix(slice(None), int(value.octets[0])).tobytes()
+    return int(value[0]) if target.field.is_number else bytes(value[0])
+
+
+def _times(cells: Any, count: int) -> NDArray[np.int64]:
+    """Return times: timestamps and integers are in ns, text is in seconds."""
+    plain_cells = plain(octets_target(TIME), cells)
+    if isinstance(plain_cells, Coded):
+        plain_cells = [plain_cells.words[code] for code in plain_cells.codes.tolist()]
+    if isinstance(plain_cells, list):
+        return np.array([_seconds(cell, row) for row, cell in enumerate(plain_cells)], np.int64)
+    if isinstance(plain_cells, Strings):
+        raise column_error(TIME, "timestamps, ns or seconds in text", "octets")
+    return times_of(plain_cells, count)
+
+
+def _seconds(text: Any, row: int | None) -> int:
+    found = _SECONDS.fullmatch(text) if isinstance(text, str) else None
+    time_ns = int(found[1]) * NS_PER_S + int((found[2] or "").ljust(9, "0")) if found else MAX_TIME_NS + 1
+    if time_ns > MAX_TIME_NS:
+        raise column_error(TIME, "seconds since 1970 such as 1.000000001", shown(text), row)
+    return time_ns
+
+
+def _table(rows: Rows) -> Any:
+    """Return columns as an Arrow table; texts as they are."""
+    import pyarrow as pa
+
+    return pa.table(dict(rows))
+
+
+def _linktype(rows: Rows) -> int:
+    """Return the link type of frames, from the layer that they start with."""
+    protocols = rows["frame.protocols"].unique().to_pylist() if "frame.protocols" in rows else []
+    starts = {str(each).partition(":")[0] for each in protocols}
+    found = {_LINKTYPES.get(start, ETHERNET) for start in starts - {"data", ""}} or {ETHERNET}
+    if len(found) > 1:
+        got = " and ".join(sorted(starts))
+        raise column_error("frame.protocols", "frames of one link type", f"some that start with {got}")
+    return found.pop()
+
+
+@contextlib.contextmanager
+def _placed(path: str, done: int) -> Iterator[None]:
+    """Put the file, and the row in it, in front of the text of an error raised inside."""
+    try:
+        yield
+    except ColumnError as error:
+        row = "" if error.row is None else f"row {done + error.row + 1}, "
+        column = ".".join(filter(None, (error.layer, error.field)))
+        raise SpecError(where=f"{path}: {row}column {column}", needed=error.needed, got=error.got) from None
+    except SpecError as error:
+        raise SpecError(
+            where=f"{path}: {error.where}", needed=error.needed, got=error.got, hint=error.hint
+        ) from None
+    except EncodeError as error:
+        where = f"{path}: {error.layer}.{error.field}"
+        raise SpecError(where=where, needed=error.needed, got=error.got) from None

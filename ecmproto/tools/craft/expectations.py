@@ -1,0 +1,529 @@
+"""Expectations of a test recipe: data that prose is made of, and verdicts over the frames that came back.
+
+A recipe's frames leave by one interface, the near side, and its returning traffic by another, the far side;
+what the device under test sends is captured on both.  An expectation is about the frames that a display
+filter selects on one side, or those of exactly some octets: how many there are, in a span of time from the
+recipe's first frame on, at which rate, in which order, how late, and whether they changed on the way.
+
+Frames that a recipe wants to find again carry `MARK` and a number in their payload.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from ecmproto.errors import ParameterError, SpecError, counted, shown
+from ecmproto.frames.capture.batch import Batch, Interface
+from ecmproto.frames.dissect.form import Record, records
+from ecmproto.frames.dissect.lines import describe
+from ecmproto.units import NS_PER_S, exact_time, format_time, parse_time
+from ecmproto.wire.codec.document import nearest
+from ecmproto.wire.codec.frame import decode_lax
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.mac_control import PFC
+
+if TYPE_CHECKING:
+    from ecmproto.frames.filter import Filter
+
+Side: TypeAlias = Literal["near", "far"]
+Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
+
+SCHEMA = "ecmproto/expectation/1"
+MARK = b"ecmp"
+"""In front of a frame's number, four octets, in its payload."""
+MOST_FRAMES = 1_000_000
+"""More frames are not judged: each is remembered."""
+_TAIL_OCTETS = 32
+_EXCUSED_NS = 5_000_000
+"""How long frames that a lapse let go may still be on their way."""
+_UNEXPECTED = 10_000
+"""How many frames that nobody expects are kept, to be shown beside one that did not come."""
+
+
+def marked_payload(number: int, octets: int = _TAIL_OCTETS) -> str:
+    """Return a payload that carries a number, in hex."""
+    return (MARK + number.to_bytes(4, "big")).hex().ljust(2 * octets, "0")
+
+
+def number_in(octets: bytes) -> int | None:
+    """Return the number that a frame carries behind `MARK`; None where it carries none."""
+    at = octets.find(MARK, 14)
+    if at < 0 or len(octets) < at + 8:
+        return None
+    return int.from_bytes(octets[at + 4 : at + 8], "big")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What is expected of the frames that ``filter`` selects on a side, or that are exactly ``octets``.
+
+    ``frames`` and ``rate_fps`` are the least and the most, None for no bound; ``during_ns`` is a span from
+    the first frame on, with None for no end.  ``latency_ns`` is the longest that a marked frame may take
+    from one side to the other, ``in_order`` says that their numbers rise, ``unchanged`` that they are octet
+    for octet what was sent.  With ``after_others`` nothing is known unless such a frame came before, with
+    ``pause_ns`` nothing where the tester's own pauses, which last so long, were not refreshed in time.
+    """
+
+    name: str
+    side: Side
+    filter: str = ""
+    octets: str = ""
+    frames: tuple[int, int | None] = (0, None)
+    rate_fps: tuple[float, float | None] | None = None
+    during_ns: tuple[int, int | None] | None = None
+    latency_ns: int | None = None
+    in_order: bool = False
+    unchanged: bool = False
+    after_others: bool = False
+    pause_ns: int | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        said = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
+        }
+        return {"schema": SCHEMA, "kind": "frames", "expected": self.sentence(), **said}
+
+    def sentence(self) -> str:
+        """Return it in words."""
+        parts = [_bounds_text(self.frames)]
+        if self.during_ns is not None:
+            parts.append(span_text(self.during_ns))
+        if self.rate_fps is not None:
+            parts.append(f"{_range_text(self.rate_fps)} frames/s")
+        parts += ["in order"] * self.in_order + ["unchanged"] * self.unchanged
+        if self.latency_ns is not None:
+            parts.append(f"at most {format_time(self.latency_ns)} late")
+        return f"{self.name}: {', '.join(parts)}"
+
+    def item(self) -> dict[str, Any]:
+        """Return it as an ``[[expect]]`` of a specification, which `expectations_from` reads."""
+        found: dict[str, Any] = {"name": self.name, "side": self.side}
+        found |= {key: getattr(self, key) for key in ("filter", "octets") if getattr(self, key)}
+        found["frames"] = _written(self.frames, str)
+        if self.rate_fps is not None:
+            found["rate"] = _written(self.rate_fps, lambda fps: f"{fps:g}pps")
+        if self.during_ns is not None:
+            found["during"] = _written(self.during_ns, _time_text)
+        for key, ns in (("latency", self.latency_ns), ("pause", self.pause_ns)):
+            if ns is not None:
+                found[key] = _time_text(ns)
+        return found | {key: True for key in _FLAGS if getattr(self, key)}
+
+
+_FLAGS = ("in_order", "unchanged", "after_others")
+_ITEM_KEYS = ("name", "side", "filter", "octets", "frames", "rate", "during", "latency", "pause", *_FLAGS)
+_MOST_EXPECTATIONS = 10_000
+_MOST_COUNT = 1 << 53
+_T = TypeVar("_T", int, float)
+
+
+def _time_text(ns: int) -> str:
+    return exact_time(ns).replace(" ", "")
+
+
+def _written(bounds: tuple[_T, _T | None], text: Callable[[_T], str]) -> str:
+    least, most = bounds
+    return text(least) if least == most else f"{text(least)}..{'' if most is None else text(most)}"
+
+
+def _bounds(given: str, read: Callable[[str], _T]) -> tuple[_T, _T | None]:
+    """Parse ``a``, ``a..`` or ``a..b``, each end by ``read``; ValueError or ParameterError for others."""
+    first, dots, last = given.partition("..")
+    least = read(first.strip())
+    most = (read(last.strip()) if last.strip() else None) if dots else least
+    if most is not None and most < least:
+        raise ValueError
+    return least, most
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and int(text) <= _MOST_COUNT):
+        raise ValueError
+    return int(text)
+
+
+def _fps(text: str) -> float:
+    number = text.removesuffix("pps")
+    if number == text or len(number) > 16 or not number.replace(".", "", 1).isdigit() or not number.isascii():
+        raise ValueError
+    return float(number)
+
+
+def expectations_from(items: object, name: str) -> list[Expectation]:
+    """Return the expectations of a specification's ``[[expect]]``; SpecError or FilterError for others."""
+    if not isinstance(items, list) or len(items) > _MOST_EXPECTATIONS:
+        needed = f"[[expect]], one for each, at most {_MOST_EXPECTATIONS:,}"
+        raise SpecError(where=name, needed=needed, got=shown(items))
+    return [_expectation(item, f"{name}: expect[{place}]") for place, item in enumerate(items)]
+
+
+def _expectation(item: object, where: str) -> Expectation:
+    if not isinstance(item, Mapping):
+        raise SpecError(where=where, needed="a table that says what is expected", got=shown(item))
+    for key in item:
+        if key not in _ITEM_KEYS:
+            hint = nearest(str(key), _ITEM_KEYS)
+            raise SpecError(where=where, needed="a key of an expectation", got=repr(key), hint=hint)
+    given: dict[str, Any] = {}
+    for key, field, needed, read in _READ:
+        if key in item:
+            try:
+                given[field] = read(item[key])
+            except (ValueError, TypeError, AttributeError, ParameterError):
+                raise SpecError(where=f"{where}.{key}", needed=needed, got=shown(item[key])) from None
+    if not given.get("name"):
+        raise SpecError(where=where, needed="a name", got="none")
+    if bool(given.get("filter")) == bool(given.get("octets")):
+        got = "both" if given.get("filter") else "none"
+        raise SpecError(where=where, needed="a filter, or octets of a frame", got=got)
+    if "filter" in given:
+        from ecmproto.frames.filter import compile_filter  # takes a grammar with it
+
+        compile_filter(given["filter"])
+    return Expectation(**{"side": "far"} | given)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > 1000:
+        raise ValueError
+    return value
+
+
+def _side(value: object) -> str:
+    if value not in ("near", "far"):
+        raise ValueError
+    return str(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+_READ: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
+    ("name", "name", "text of at most 1,000 characters", _text),
+    ("side", "side", "near or far", _side),
+    ("filter", "filter", "a display filter", _text),
+    ("octets", "octets", "octets in hex", lambda value: bytes.fromhex(_text_of_octets(value)).hex()),
+    ("frames", "frames", "how many: 3, 1.. or 0..5", lambda value: _bounds(_text(value), _count)),
+    ("rate", "rate_fps", "a rate such as 100pps, 100pps.. or 0pps..5pps", lambda value: _bounds(value, _fps)),
+    ("during", "during_ns", "a span such as 1ms..5ms or 1ms..", lambda value: _bounds(value, parse_time)),
+    ("latency", "latency_ns", "a time such as 1ms", parse_time),
+    ("pause", "pause_ns", "a time such as 1ms", parse_time),
+    *((key, key, "true or false", _flag) for key in _FLAGS),
+)
+
+
+def _text_of_octets(value: object) -> str:
+    if not isinstance(value, str) or len(value) > 1 << 17:
+        raise ValueError
+    return value
+
+
+def _range_text(bounds: tuple[float, float | None]) -> str:
+    least, most = bounds
+    if most is None:
+        return f"at least {least:,g}"
+    return (
+        f"{least:,g}" if least == most else f"at most {most:,g}" if not least else f"{least:,g} to {most:,g}"
+    )
+
+
+def _bounds_text(bounds: tuple[int, int | None]) -> str:
+    if bounds == (0, 0):
+        return "no frame"
+    if bounds == (0, None):
+        return "any number of frames"
+    return f"{_range_text(bounds)} frame{'s' if bounds != (1, 1) and bounds != (1, None) else ''}"
+
+
+def span_text(during_ns: tuple[int, int | None]) -> str:
+    """Return a span of time in words."""
+    first, last = during_ns
+    return (
+        f"from {format_time(first)} on"
+        if last is None
+        else f"from {format_time(first)} to {format_time(last)}"
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The outcome of an expectation, and in words what was found."""
+
+    expectation: Expectation
+    outcome: Outcome
+    found: str
+
+    def document(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "name": self.expectation.name,
+            "outcome": self.outcome,
+            "expected": self.expectation.sentence(),
+            "found": self.found,
+            "expectation": self.expectation.document(),
+        }
+
+
+@dataclasses.dataclass(slots=True)
+class _Found:
+    """The frames that an expectation is about, as they came."""
+
+    times: list[int] = dataclasses.field(default_factory=list)
+    numbers: list[int] = dataclasses.field(default_factory=list)
+    """−1 for a frame without one."""
+    changed: list[bool] = dataclasses.field(default_factory=list)
+    first_changed: bytes = b""
+
+
+class Judge:
+    """Takes the frames of both sides and judges expectations.
+
+    ``sent`` has the frames that leave by each side with the times when they are due, from the recipe's
+    beginning.  They are left out where they are seen on their own side, and tell when the recipe began.
+    """
+
+    def __init__(
+        self,
+        expectations: Sequence[Expectation],
+        sent: Mapping[Side, Sequence[tuple[int, bytes]]],
+        *,
+        ethertypes: EtherTypes = DEFAULT,
+    ) -> None:
+        if sum(map(len, sent.values())) > MOST_FRAMES:
+            got = f"{sum(map(len, sent.values())):,}"
+            raise ParameterError(name="expect", needed=f"a recipe of at most {MOST_FRAMES:,} frames", got=got)
+        from ecmproto.frames.filter import compile_filter
+
+        self._expectations = tuple(expectations)
+        self._filters: list[Filter | None] = [
+            compile_filter(each.filter) if each.filter else None for each in expectations
+        ]
+        self._ethertypes = ethertypes
+        self._own: dict[Side, dict[bytes, int]] = {"near": {}, "far": {}}
+        self._octets: dict[int, bytes] = {}
+        self._due_ns: dict[int, int] = {}
+        for side, frames in sent.items():
+            for due_ns, octets in reversed(frames):
+                self._own[side][octets] = due_ns  # the first of several
+                number = number_in(octets)
+                if number is not None:
+                    self._octets[number] = octets
+                    self._due_ns[number] = due_ns
+        self._exact: dict[tuple[Side, bytes], list[int]] = {}
+        for place, each in enumerate(expectations):
+            if each.octets:
+                self._exact.setdefault((each.side, bytes.fromhex(each.octets)), []).append(place)
+        self._found = [_Found() for _ in expectations]
+        self._left_ns: dict[int, int] = {}
+        self._pauses: list[tuple[int, bool]] = []
+        self._unexpected: dict[bytes, bytes] = {}
+        self._began_ns: int | None = None
+        self._came_ns: int | None = None
+        self.frames: dict[Side, int] = {"near": 0, "far": 0}
+        """Frames that the device sent, by side."""
+        self.seen: set[Side] = set()
+        """Sides that were captured."""
+
+    def take(self, side: Side, batch: Batch, interfaces: Sequence[Interface]) -> None:
+        """Take frames that were captured on a side, in the order in which they came."""
+        self.seen.add(side)
+        for record in records(batch, interfaces, ethertypes=self._ethertypes):
+            if record.time_ns is None or not record.is_ethernet:
+                continue
+            due_ns = self._own[side].get(record.octets)
+            if due_ns is not None:
+                self._leaves(record, record.time_ns, due_ns)
+            else:
+                self._comes(side, record, record.time_ns)
+
+    def _leaves(self, record: Record, time_ns: int, due_ns: int) -> None:
+        number = number_in(record.octets)
+        if self._began_ns is None:
+            self._began_ns = time_ns - due_ns
+        if number is not None:
+            self._left_ns.setdefault(number, time_ns)
+        elif PFC in record.frame:
+            self._pauses.append((time_ns, any(record.frame[PFC].times)))
+
+    def _comes(self, side: Side, record: Record, time_ns: int) -> None:
+        self.frames[side] += 1
+        if sum(self.frames.values()) > MOST_FRAMES:
+            needed = f"at most {MOST_FRAMES:,} captured frames to judge"
+            raise ParameterError(name="expect", needed=needed, got="more")
+        number = number_in(record.octets)
+        sent = self._octets.get(number) if number is not None else None
+        if self._came_ns is None:
+            # at the latest: without the capture of the side that it left by
+            due_ns = self._sent_octets(side).get(record.octets if sent is None else sent)
+            self._came_ns = None if due_ns is None else time_ns - due_ns
+        exact = self._exact.get((side, record.octets), ())
+        if not exact and len(self._unexpected) < _UNEXPECTED:
+            self._unexpected.setdefault(record.octets[-_TAIL_OCTETS:], record.octets)
+        places = set(exact)
+        for place, filter in enumerate(self._filters):
+            if filter is not None and self._expectations[place].side == side and filter.matches(record):
+                places.add(place)
+        for place in places:
+            found = self._found[place]
+            found.times.append(time_ns)
+            found.numbers.append(-1 if number is None else number)
+            known = record.octets == sent if number is not None else record.octets in self._sent_octets(side)
+            found.changed.append(not known)
+            if not known and not found.first_changed:
+                found.first_changed = record.octets
+
+    def _sent_octets(self, side: Side) -> Mapping[bytes, int]:
+        return self._own["far" if side == "near" else "near"]
+
+    @property
+    def anchored(self) -> bool:
+        """Whether it is known when the recipe began: a frame of it was seen."""
+        return self._began_ns is not None or self._came_ns is not None
+
+    def verdicts(self) -> list[Verdict]:
+        """Return the verdict of each expectation."""
+        return [self._verdict(place) for place in range(len(self._expectations))]
+
+    def _verdict(self, place: int) -> Verdict:
+        expectation, found = self._expectations[place], self._found[place]
+
+        def verdict(outcome: Outcome, text: str) -> Verdict:
+            return Verdict(expectation=expectation, outcome=outcome, found=text)
+
+        if expectation.side not in self.seen:
+            return verdict("unknown", f"the {expectation.side} side was not captured")
+        if not self.anchored and (expectation.during_ns is not None or expectation.frames[1] == 0):
+            return verdict("unknown", "no frame of the recipe was seen on either side")
+        began_ns = (self._began_ns if self._began_ns is not None else self._came_ns) or 0
+        times = [time - began_ns for time in found.times]
+        rows = list(range(len(times)))
+        if expectation.during_ns is not None:
+            first, last = expectation.during_ns
+            rows = [row for row in rows if times[row] >= first and (last is None or times[row] <= last)]
+            if expectation.after_others and not any(time < first for time in times):
+                return verdict("unknown", "no such frame came before, so that nothing was there to stop")
+        problems = self._problems(expectation, found, times, rows)
+        told = self._told(expectation, found, times, rows)
+        if problems and expectation.pause_ns is not None:
+            lapses = self._lapses(expectation.pause_ns, began_ns)
+            # what comes outside of them came although it was paused
+            excused = [row for row in rows if any(a <= times[row] <= b + _EXCUSED_NS for a, b in lapses)]
+            if lapses and (expectation.frames != (0, 0) or len(excused) == len(rows)):
+                late = f"{len(lapses):,} refresh{'es' if len(lapses) > 1 else ''}"
+                return verdict("unknown", f"{told}, but {late} of the tester's own left too late to hold")
+        if problems:
+            return verdict("failed", "; ".join([told, *problems]))
+        return verdict("passed", told)
+
+    def _lapses(self, pause_ns: int, began_ns: int) -> list[tuple[int, int]]:
+        """Return when pauses of the tester's were over before the next one left."""
+        return [
+            (before_ns + pause_ns - began_ns, next_ns - began_ns)
+            for (before_ns, holds), (next_ns, _) in pairwise(self._pauses)
+            if holds and next_ns - before_ns > pause_ns
+        ]
+
+    def _latencies(self, found: _Found, rows: Sequence[int]) -> list[int]:
+        """Return how long marked frames took since they left, or were due where that was not captured."""
+        began_ns = self._came_ns if self._began_ns is None else self._began_ns
+        late = []
+        for row in rows:
+            number = found.numbers[row]
+            if number in self._left_ns:
+                late.append(found.times[row] - self._left_ns[number])
+            elif number in self._due_ns and began_ns is not None:
+                late.append(found.times[row] - began_ns - self._due_ns[number])
+        return late
+
+    def _problems(
+        self, expectation: Expectation, found: _Found, times: Sequence[int], rows: Sequence[int]
+    ) -> list[str]:
+        problems = []
+        least, most = expectation.frames
+        if len(rows) < least or (most is not None and len(rows) > most):
+            problems.append(f"expected {_bounds_text(expectation.frames)}")
+            if expectation.octets and not rows:
+                like = self._unexpected.get(bytes.fromhex(expectation.octets)[-_TAIL_OCTETS:])
+                if like is not None:
+                    problems.append(f"this came instead: {self._line(like)}")
+        if expectation.rate_fps is not None:
+            fps = _rate_of([times[row] for row in rows])
+            low, high = expectation.rate_fps
+            if fps is None or fps < low or (high is not None and fps > high):
+                problems.append(f"expected {_range_text(expectation.rate_fps)} frames/s")
+        numbers = [found.numbers[row] for row in rows if found.numbers[row] >= 0]
+        if expectation.in_order:
+            backwards = [b for a, b in pairwise(numbers) if b < a]
+            if backwards:
+                problems.append(
+                    f"{counted(len(backwards), 'frame')} out of order, first number {backwards[0]}"
+                )
+            if len(set(numbers)) < len(numbers):
+                problems.append(f"{counted(len(numbers) - len(set(numbers)), 'frame')} twice")
+        if expectation.unchanged:
+            changed = sum(found.changed[row] for row in rows)
+            if changed:
+                line = self._line(found.first_changed)
+                problems.append(f"{counted(changed, 'frame')} changed on the way, such as {line}")
+        if expectation.latency_ns is not None:
+            late = [each for each in self._latencies(found, rows) if each > expectation.latency_ns]
+            if late:
+                problems.append(
+                    f"{counted(len(late), 'frame')} later than {format_time(expectation.latency_ns)}"
+                )
+        return problems
+
+    def _told(
+        self, expectation: Expectation, found: _Found, times: Sequence[int], rows: Sequence[int]
+    ) -> str:
+        parts = [f"got {counted(len(rows), 'frame')}"]
+        if rows and expectation.frames == (0, 0):
+            parts.append(f"the first at {format_time(times[rows[0]])}")
+        fps = _rate_of([times[row] for row in rows])
+        if expectation.rate_fps is not None and fps is not None:
+            parts.append(f"{fps:,.4g} frames/s")
+        latencies = self._latencies(found, rows)
+        if expectation.latency_ns is not None and latencies:
+            parts.append(f"at most {format_time(max(latencies))} late")
+        return ", ".join(parts)
+
+    def _line(self, octets: bytes) -> str:
+        kind, text = describe(decode_lax(octets, ethertypes=self._ethertypes))
+        return f"{kind} {text}"
+
+
+def _rate_of(times: Sequence[int]) -> float | None:
+    """Return the frames a second of frames that came at these times; None where that is not known."""
+    if len(times) < 2 or times[-1] <= times[0]:
+        return None
+    return (len(times) - 1) * NS_PER_S / (times[-1] - times[0])
+
+
+def of_frames(expected: Iterable[Mapping[str, Any]]) -> list[Expectation]:
+    """Return expectations of a recipe that says for each data frame what becomes of it (``received``)."""
+    wanted = [
+        Expectation(
+            name=f"frame {each['frame']}: {_kind_text(each)}",
+            side="far",
+            octets=each["received"]["octets"],
+            frames=(1, 1),
+        )
+        for each in expected
+        if each["kind"] == "data"
+    ]
+    return [*wanted, Expectation(name="LLDP is not forwarded", side="far", filter="lldp", frames=(0, 0))]
+
+
+def _kind_text(each: Mapping[str, Any]) -> str:
+    given = "untagged" if each["priority"] is None else f"priority {each['priority']}"
+    tag = "CN-TAG" if each["cn_tag"] else "no CN-TAG"
+    return f"{given}, {tag}, port {each['mode']}, becomes priority {each['received']['priority']}"

@@ -1,0 +1,390 @@
+"""Recipes: the frames of a line, a specification or a document, with their number and times.
+
+Also the numbers, times and rates that these give, checked, and the capture that a document says its frames
+came from, so that it can be written again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import EncodeError, ParameterError, SpecError, shown
+from ecmproto.frames.capture.batch import ETHERNET, Batch, ByteOrder, Format, Interface
+from ecmproto.frames.capture.linux.schedule import BitRate
+from ecmproto.frames.capture.linux.schedule import rate_of as scheduled_rate
+from ecmproto.frames.capture.pcap import HEADER_OCTETS, PcapHeader, byte_order_of, parse_header
+from ecmproto.frames.capture.writer import Resolution
+from ecmproto.tools.craft.sweep import Plan, Sweep
+from ecmproto.units import NO_UNIT, NS_PER_S, parse_time
+
+UNASKED_FRAMES = 100_000_000
+"""More frames than this are built only when their number is asked for."""
+
+MAX_TIME_NS = (1 << 63) - 1
+_IN_TIME = "times of less than 2^63 ns"
+
+
+class WireRate(NamedTuple):
+    """Frames one behind the other on a wire of this rate, with FCS, preamble and gap."""
+
+    rate_bps: int
+
+
+Spacing: TypeAlias = "Fraction | WireRate"
+"""How far frames are apart: so many ns from one to the next, exactly, or as a wire of a rate takes them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chunk:
+    """Some frames in order: a matrix with a frame a row, a list of frames, or a batch of them.
+
+    The rest is what their records say: ``time_ns`` is None for times that follow from the frames before,
+    ``original`` each frame's length on the wire where it differs from what is there, ``interface`` one for
+    all or one each; ``linktype`` is the frames', ``comments`` are for a chunk of one frame.
+    """
+
+    frames: NDArray[np.uint8] | list[bytes] | Batch
+    time_ns: NDArray[np.int64] | None
+    original: NDArray[np.int64] | None = None
+    interface: int | NDArray[np.int64] = 0
+    linktype: int = 1
+    comments: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def times(self) -> NDArray[np.int64]:
+        """Return each frame's time; 0 if it depends on frames that are not known yet."""
+        return np.zeros(len(self), np.int64) if self.time_ns is None else self.time_ns
+
+    def batch(self, *, first: int = 0) -> Batch:
+        """Return the frames with their records' data; ``first`` is the number of the first one, from 0."""
+        if isinstance(self.frames, Batch):
+            captured = self.frames.captured
+            return dataclasses.replace(
+                self.frames,
+                time_ns=self.times(),
+                original=captured if self.original is None else self.original,
+                interface=np.broadcast_to(np.asarray(self.interface, np.int64), len(self)),
+                first=first,
+            )
+        said: dict[str, Any] = {
+            "time_ns": self.times(),
+            "original": self.original,
+            "interface": self.interface,
+        }
+        if isinstance(self.frames, list):
+            return Batch.from_frames(self.frames, first=first, **said)
+        return Batch.from_matrix(self.frames, first=first, **said)
+
+    def octets(self) -> Iterator[bytes]:
+        """Yield each frame's octets."""
+        if not isinstance(self.frames, np.ndarray):
+            yield from self.frames if isinstance(self.frames, list) else self.frames.frames()
+            return
+        length = self.frames.shape[1]
+        joined = self.frames.tobytes()
+        for start in range(0, length * len(self.frames), length):
+            yield joined[start : start + length]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recipe:
+    """One kind of frame, swept or not.
+
+    ``count`` frames are built (None: every combination once); a sweep starts over or ends early to make
+    that many.  ``spacing`` says how far they are apart; ``time_ns`` is the first one's time, None for
+    what follows from the frames before.  ``where`` is the recipe's place in its specification.
+    """
+
+    plan: Plan
+    count: int | None = None
+    spacing: Spacing | None = None
+    time_ns: int | None = None
+    comments: tuple[str, ...] = ()
+    where: str = "sweep"
+
+
+def chunks(
+    recipes: Iterable[Recipe | Chunk], *, start_ns: int = 0, spacing: Spacing = Fraction(0)
+) -> Iterator[Chunk]:
+    """Yield the frames of every recipe in order; ready-made chunks pass through.
+
+    Those that have no times get them as recipes do.
+
+    ``spacing`` is for recipes without one of their own.  SpecError for a sweep of more than
+    ``UNASKED_FRAMES`` without a count, and for times that no capture can hold.
+    """
+    clock = _Clock(Fraction(start_ns), spacing)
+    for item in recipes:
+        if isinstance(item, Chunk):
+            if item.time_ns is None:
+                clock.check(len(item), "frames")
+                item = dataclasses.replace(item, time_ns=clock.times(item))
+            yield item
+            continue
+        start = clock.now if item.time_ns is None else Fraction(item.time_ns)
+        own = _Clock(start, spacing if item.spacing is None else item.spacing)
+        count = count_of(item)
+        own.check(count, item.where)
+        for frames in Sweep(item.plan).chunks(count):
+            times = own.times(Chunk(frames=frames, time_ns=None))
+            yield from _labelled(frames, times, item.comments)
+        clock = _Clock(own.now, spacing)
+
+
+class _Clock:
+    """Gives frames their times, of one spacing from a first time on."""
+
+    def __init__(self, first: Fraction, spacing: Spacing) -> None:
+        self._first = first
+        self._spacing = spacing
+        self._frames = 0
+        self._wire = BitRate(spacing.rate_bps) if isinstance(spacing, WireRate) else None
+
+    @property
+    def now(self) -> Fraction:
+        """The time of the next frame."""
+        if isinstance(self._spacing, Fraction):
+            return self._first + self._spacing * self._frames
+        assert self._wire is not None
+        return self._first + self._wire.end_ns
+
+    def times(self, chunk: Chunk) -> NDArray[np.int64]:
+        """Return the times of the next frames, in whole ns."""
+        if isinstance(self._spacing, Fraction):
+            times = _times(self.now, self._spacing, len(chunk))
+            self._frames += len(chunk)
+            return times
+        assert self._wire is not None
+        due = self._wire.due(chunk.batch())
+        if self.now > MAX_TIME_NS:
+            raise SpecError(where="rate", needed=_IN_TIME, got=f"{float(self.now):g} ns")
+        return int(self._first) + due
+
+    def check(self, count: int, where: str) -> None:
+        """Raise SpecError if so many frames more would come later than any time that a capture holds."""
+        if isinstance(self._spacing, Fraction) and self.now + self._spacing * count > MAX_TIME_NS:
+            got = f"{count:,} frames {float(self._spacing):g} ns apart"
+            raise SpecError(where=where, needed=_IN_TIME, got=got)
+
+
+def _labelled(
+    frames: NDArray[np.uint8] | list[bytes], times: NDArray[np.int64], comments: tuple[str, ...]
+) -> Iterator[Chunk]:
+    if not comments:
+        yield Chunk(frames=frames, time_ns=times)
+        return
+    for row in range(len(frames)):
+        yield Chunk(frames=frames[row : row + 1], time_ns=times[row : row + 1], comments=comments)
+
+
+def count_of(recipe: Recipe) -> int:
+    """Return how many frames a recipe makes; SpecError with the arithmetic when nobody asked for so many."""
+    if recipe.count is not None:
+        return recipe.count
+    total = recipe.plan.combinations
+    if total > UNASKED_FRAMES:
+        counts = [f"{axis.count:,}" for axis in recipe.plan.axes]
+        product = f"{' × '.join(counts)} = " if len(counts) > 1 else ""
+        raise SpecError(
+            where=recipe.where,
+            needed=f"at most {UNASKED_FRAMES:,} frames, or a count",
+            got=f"{product}{total:,} frames",
+            hint="a count of N builds the first N of them",
+        )
+    return total
+
+
+def _times(first: Fraction, interval: Fraction, count: int) -> NDArray[np.int64]:
+    """Return ⌊first + i·interval⌋ for i from 0 on, exactly."""
+    denominator = interval.denominator * first.denominator
+    start, step = int(first * denominator), int(interval * denominator)
+    if start + step * count > MAX_TIME_NS:
+        return np.array([(start + step * i) // denominator for i in range(count)], dtype=np.int64)
+    result: NDArray[np.int64] = (start + step * np.arange(count, dtype=np.int64)) // denominator
+    return result
+
+
+def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where: str) -> int:
+    """Return an integer of a document, or its default; SpecError when it is none in 0..highest."""
+    value = item.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
+        raise SpecError(where=f"{where}.{key}", needed=f"an integer in 0..{highest}", got=shown(value))
+    return value
+
+
+_RATE_CHARACTERS = 24
+MAX_TEXT_OCTETS = 65_535
+"""The longest comment or name that pcapng has room for."""
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is text that a capture can hold: UTF-8, and not too long for an option."""
+    try:
+        return isinstance(value, str) and len(value.encode()) <= MAX_TEXT_OCTETS
+    except UnicodeEncodeError:  # JSON can write halves of characters
+        return False
+
+
+def time_of(given: object, where: str) -> int:
+    """Parse a time such as ``"1us"`` into ns; SpecError otherwise, also for a number without its unit."""
+    needed = "a time such as 15ms, 500us or 1s, in whole ns"
+    if isinstance(given, bool) or not isinstance(given, int | str):
+        raise SpecError(where=where, needed=needed, got=shown(given))
+    try:
+        value = parse_time(str(given))
+    except ParameterError as error:
+        needed = error.needed if error.needed.startswith(NO_UNIT) else needed
+        raise SpecError(where=where, needed=needed, got=shown(given)) from None
+    if value > MAX_TIME_NS:
+        raise SpecError(where=where, needed="less than 2^63 ns", got=shown(given))
+    return value
+
+
+def time_text(ns: int) -> str:
+    """Return a time exactly, as `time_of` reads it."""
+    for factor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
+        if ns % factor == 0:
+            return f"{ns // factor}{unit}"
+    return f"{ns}ns"
+
+
+def rate_of(given: object) -> Spacing:
+    """Return the spacing of frames at a rate: ``"1000pps"`` frames, ``"1G"`` bits a second."""
+    needed = "frames a second such as 1000pps or 1.5Mpps, or bits a second on the wire such as 1G"
+    refusal = SpecError(where="rate", needed=needed, got=shown(given))
+    text = given.strip() if isinstance(given, str) else str(given)
+    if isinstance(given, bool) or not isinstance(given, int | str) or len(text) > _RATE_CHARACTERS:
+        raise refusal
+    try:
+        asked = scheduled_rate(text)
+    except ParameterError:
+        raise refusal from None
+    return WireRate(asked.rate_bps) if isinstance(asked, BitRate) else NS_PER_S / asked.frames_per_s
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Put the place in the specification in front of the text of an error raised inside."""
+    try:
+        yield
+    except SpecError as error:
+        raise SpecError(
+            where=f"{where}: {error.where}", needed=error.needed, got=error.got, hint=error.hint
+        ) from None
+    except EncodeError as error:
+        raise SpecError(
+            where=f"{where}: {error.layer}.{error.field}", needed=error.needed, got=error.got
+        ) from None
+
+
+MAX_INTERFACES = 65_536
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class CaptureInfo:
+    """A capture's form: ``header`` is a pcap file's own, where its records can follow it.
+
+    ``interfaces`` grows as frames name interfaces that were not described.
+    """
+
+    format: Format = "pcap"
+    byte_order: ByteOrder = "little"
+    resolution: Resolution = "ns"
+    header: PcapHeader | None = None
+    interfaces: list[Interface] = dataclasses.field(default_factory=list)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    """What of the frames read so far is written otherwise."""
+
+    def describe(self, index: int, linktype: int) -> None:
+        """Make sure that interface ``index`` is described."""
+        while len(self.interfaces) <= index:
+            fresh = Interface(index=len(self.interfaces), linktype=linktype, ticks_per_second=NS_PER_S)
+            self.interfaces.append(fresh)
+
+
+def capture_info(document: object, *, where: str) -> CaptureInfo:
+    """Return the capture that a ``capture`` object describes; SpecError when it describes none."""
+    if not isinstance(document, Mapping):
+        raise SpecError(where=where, needed="an object", got=_short(document))
+    format = _choice(document, "format", ("pcap", "pcapng"), where)
+    byte_order = _choice(document, "byte_order", ("little", "big"), where)
+    given = document.get("interfaces", [])
+    if not isinstance(given, list) or len(given) > MAX_INTERFACES:
+        raise SpecError(where=f"{where}.interfaces", needed="a list of interfaces", got=_short(given))
+    interfaces = [_interface(item, i, f"{where}.interfaces[{i}]") for i, item in enumerate(given)]
+    ticks = {interface.ticks_per_second for interface in interfaces}
+    ticks |= {_number(document, "ticks_per_second", NS_PER_S, where)} if not interfaces else set()
+    info = CaptureInfo(
+        format="pcapng" if format == "pcapng" else "pcap",
+        byte_order="big" if byte_order == "big" else "little",
+        resolution="us" if ticks == {1_000_000} else "ns",
+        header=_header(document.get("header"), f"{where}.header"),
+    )
+    info.interfaces = interfaces
+    return info
+
+
+def _interface(document: object, index: int, where: str) -> Interface:
+    if not isinstance(document, Mapping):
+        raise SpecError(where=where, needed="an object", got=_short(document))
+    name, description = document.get("name", ""), document.get("description", "")
+    if not is_text(name) or not is_text(description):
+        raise SpecError(
+            where=where, needed="a name and a description in text", got=_short([name, description])
+        )
+    return Interface(
+        index=index,
+        linktype=_number(document, "linktype", ETHERNET, where, 0xFFFF),
+        snaplen=_number(document, "snaplen", 0, where),
+        name=str(name),
+        description=str(description),
+        ticks_per_second=_number(document, "ticks_per_second", NS_PER_S, where, 1 << 128),
+        fcs_octets=_number(document, "fcs_octets", 0, where, 255),
+    )
+
+
+def _header(given: object, where: str) -> PcapHeader | None:
+    if given is None:
+        return None
+    try:
+        octets = bytes.fromhex(given) if isinstance(given, str) else b""
+    except ValueError:
+        octets = b""
+    if len(octets) != HEADER_OCTETS or byte_order_of(octets) is None:
+        raise SpecError(
+            where=where, needed=f"the {HEADER_OCTETS} octets of a pcap header in hex", got=_short(given)
+        )
+    header = parse_header(octets, where)
+    # the records of old and modified variants look different from those written here
+    is_plain = header.record_header_octets == 16 and header.lengths == 0
+    return header if is_plain else None
+
+
+def _number(
+    document: Mapping[str, object], key: str, default: int, where: str, highest: int = 0xFFFFFFFF
+) -> int:
+    value = document.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
+        raise SpecError(where=f"{where}.{key}", needed=f"an integer in 0..{highest}", got=_short(value))
+    return value
+
+
+def _choice(document: Mapping[str, object], key: str, choices: tuple[str, ...], where: str) -> str:
+    value = document.get(key, choices[0])
+    if value not in choices:
+        raise SpecError(where=f"{where}.{key}", needed=" or ".join(choices), got=_short(value))
+    return str(value)
+
+
+def _short(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,378 @@
+"""The layers of one frame while it is being put together, with the fields given for each.
+
+A field that the layer at hand does not have may belong to a layer that the kind of frame implies: ``cnm
+flow_id=7`` means a CN-TAG in front of the CNM.  `Stack.locate` finds it, or says what is nearest.  The
+one-line form of a frame, ``cnm qntz_fb=40 flow_id=7`` or ``vlan id=5 cntag flow_id=7 ip … udp …``, is read
+here too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from ecmproto.errors import EncodeError, SpecError, shown
+from ecmproto.wire.codec.document import format_named, nearest
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.cn import CNM, CNTag
+from ecmproto.wire.formats.ethernet import VLAN, Ethernet, ITag, STag
+from ecmproto.wire.formats.ip import IPv4, IPv6
+from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS
+from ecmproto.wire.formats.schema import BitPart, Field
+from ecmproto.wire.formats.text import value_of
+
+VLAN_TAGS = (VLAN, STag)
+_FRONT = (Ethernet, VLAN, STag, ITag)
+
+ALIASES: dict[str, dict[str, str]] = {
+    "pfc": {f"prio{priority}": f"time{priority}" for priority in range(8)}
+    | {"enable": "class_enable_vector"},
+    "pause": {"quanta": "pause_time", "time": "pause_time"},
+}
+"""What people call some fields, per format."""
+
+SHORTHANDS = {"dst": "eth.dst", "src": "eth.src"}
+"""Names that mean a field of the frame whatever its kind, beside ``vlan``, ``prio`` and ``flow``."""
+
+_NUMBERED = re.compile(r"(.+)#([1-9][0-9]{0,3})")
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Part:
+    """One layer to be: its format and the values given for its fields."""
+
+    cls: type[Layer]
+    values: dict[str, int | bytes] = dataclasses.field(default_factory=dict)
+    bits: dict[str, dict[BitPart, int]] = dataclasses.field(default_factory=dict)
+    """Of fields that are given in part, those bits."""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The keys of the fields that were given, if only in part."""
+        return frozenset(self.values) | frozenset(self.bits)
+
+    def made(self, filled: Mapping[str, int | bytes]) -> Layer:
+        """Return the layer, with ``filled`` where nothing was given."""
+        values = {**filled, **self.values}
+        for key, bits in self.bits.items():
+            number = values.get(key, _field(self.cls, key).meta.default)
+            for part, value in bits.items():
+                assert isinstance(number, int)
+                number = number & ~part.mask | value << part.low
+            values[key] = number
+        return self.cls(**values)
+
+    @property
+    def is_tlv(self) -> bool:
+        """Whether it is a TLV of LLDP."""
+        return self.cls in (TLV, CongestionNotificationTLV)
+
+    def give(self, field: Field, value: int | bytes) -> None:
+        """Take a field's value; SpecError when it has one already."""
+        bits = self.bits.get(field.key, {})
+        if field.key in self.values or field.part in bits or (bits and field.part is None):
+            raise SpecError(
+                where=f"{self.cls.prefix}.{field.key}", needed="each field once", got="the same field twice"
+            )
+        self.set(field, value)
+
+    def set(self, field: Field, value: int | bytes) -> None:
+        """Take a field's value in place of the one it has; EncodeError for bits that cannot hold it."""
+        if field.part is None:
+            self.values[field.key] = value
+            return
+        assert isinstance(value, int)
+        if not 0 <= value <= field.maximum:
+            needed = f"an integer in 0..{field.maximum}"
+            raise EncodeError(layer=self.cls.prefix, field=field.name, needed=needed, got=str(value))
+        self.bits.setdefault(field.key, {})[field.part] = value
+
+    def own(self, name: str) -> Field | None:
+        """Return the field of this layer that goes by ``name``, with or without its prefix."""
+        prefix = self.cls.prefix
+        key = ALIASES.get(prefix, {}).get(name.removeprefix(f"{prefix}."), name)
+        for field in self.cls.layout:
+            if key in (field.key, field.name, field.meta.length_name, f"{prefix}.{field.key}"):
+                return field
+        for field in self.cls.layout:
+            for part in field.parts():
+                # single bits go by their whole names alone
+                short = part.name.rpartition(".")[2] if part.maximum > 1 else part.name
+                if name in (part.name, short, f"{prefix}.{short}"):
+                    return part
+        return None
+
+
+class Stack:
+    """The parts of one frame, outermost first."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.vlan_ids: list[int] | None = None
+        self.ip_ends: tuple[bytes, bytes] | None = None
+        self.priority: int | None = None
+
+    def add(self, name: str, *, where: str) -> Part:
+        """Append a layer by its format's name; SpecError with the nearest name otherwise."""
+        part = Part(format_named(name, where=where))
+        self.parts.append(part)
+        return part
+
+    def get(self, cls: type[Layer]) -> Part | None:
+        """Return the outermost layer of a format."""
+        return next((part for part in self.parts if part.cls is cls), None)
+
+    @property
+    def is_mac_control(self) -> bool:
+        """Whether this is a PAUSE, a PFC or another MAC Control frame."""
+        return any(part.cls.role == "flow control" for part in self.parts)
+
+    @property
+    def is_lldp(self) -> bool:
+        """Whether this is an LLDPDU: every TLV of it is a layer."""
+        return any(part.is_tlv for part in self.parts)
+
+    def tags(self) -> Iterator[Part]:
+        """Yield the VLAN tags, outermost first."""
+        return (part for part in self.parts if part.cls in VLAN_TAGS)
+
+    def give(self, name: str, given: object, part: Part | None) -> None:
+        """Set the field ``name``, written after ``part`` or for the frame; SpecError if there is none."""
+        own = part.own(name) if part else None
+        if own is None and name == "vlan":
+            self.give_vlans(given)
+        elif own is None and name == "prio":
+            self.give_priority(given)
+        elif own is None and name == "ip":
+            self.give_ip(given)
+        else:
+            owner, field = self.locate(name, part)
+            owner.give(field, value_of(field, given))
+
+    def give_vlans(self, given: object) -> None:
+        """Take the VLAN ids of the tags, outermost first: a number or ``"100,5"``."""
+        if self.vlan_ids is not None:
+            raise SpecError(where="vlan", needed="VLAN ids once", got="them twice")
+        field = _field(VLAN, "id")
+        items = given.split(",") if isinstance(given, str) else given if isinstance(given, list) else [given]
+        self.vlan_ids = [_number(field, item) for item in items]
+
+    def give_priority(self, given: object) -> None:
+        """Take the outermost tag's priority."""
+        if self.priority is not None:
+            raise SpecError(where="prio", needed="the priority once", got="it twice")
+        self.priority = _number(_field(VLAN, "priority"), given)
+
+    def give_ip(self, given: object) -> None:
+        """Take the IP addresses of source and destination: ``"10.0.0.1,10.0.0.2"``, or two of IPv6."""
+        if self.ip_ends is not None:
+            raise SpecError(where="ip", needed="IP addresses once", got="them twice")
+        items = given.split(",") if isinstance(given, str) else given
+        try:
+            source, destination = (ipaddress.ip_address(str(item).strip()) for item in items)  # type: ignore[attr-defined]
+        except (ValueError, TypeError):
+            needed = "two addresses such as 192.0.2.1,192.0.2.2"
+            raise SpecError(where="ip", needed=needed, got=shown(given)) from None
+        if source.version != destination.version:
+            raise SpecError(where="ip", needed="two addresses of one version", got=shown(given))
+        self.ip_ends = source.packed, destination.packed
+
+    def settle(self) -> None:
+        """Put in the tags that ``vlan`` and ``prio`` ask for, and the addresses and header that ``ip`` does.
+
+        Of several VLAN ids all but the last are S-TAGs'; a priority without a tag makes a priority tag.
+        """
+        self._settle_ip()
+        ids, priority = self.vlan_ids, self.priority
+        self.vlan_ids = self.priority = None
+        if ids is None and priority is None:
+            return
+        self._refuse_tags("vlan" if ids is not None else "prio")
+        for index, number in enumerate(reversed(ids or ())):
+            tag = Part(STag if index else VLAN, {"id": number})
+            self.parts.insert(self._ethernet_end(), tag)
+        if priority is not None:
+            tag = self._outermost_tag()
+            tag.give(_field(tag.cls, "priority"), priority)
+
+    def _settle_ip(self) -> None:
+        ends, self.ip_ends = self.ip_ends, None
+        if ends is None:
+            return
+        version = IPv4 if len(ends[0]) == 4 else IPv6
+        part = self.get(version)
+        if part is None:
+            at = next((at for at, part in enumerate(self.parts) if _is_carried(part.cls)), None)
+            if at is None or self.get(IPv4) or self.get(IPv6):
+                got = " ".join(part.cls.prefix for part in self.parts)
+                raise SpecError(where="ip", needed=f"a frame with {version.title}", got=got)
+            part = Part(version)
+            self.parts.insert(at, part)
+        for key, octets in zip(("src", "dst"), ends, strict=True):
+            part.give(_field(version, key), octets)
+
+    def locate(self, name: str, part: Part | None) -> tuple[Part, Field]:
+        """Return the layer and field that ``name`` means after ``part``; add the layer if it is implied.
+
+        ``vlan.id#2`` is the field of the second layer that has it.  SpecError with the nearest name.
+        """
+        numbered = _NUMBERED.fullmatch(name)
+        if numbered:
+            return self._nth(numbered[1], int(numbered[2]))
+        field = part.own(name) if part else None
+        if part and field:
+            return part, field
+        if name in ("vlan", "prio"):
+            self._refuse_tags(name)
+            tag = self._outermost_tag()
+            return tag, _field(tag.cls, "id" if name == "vlan" else "priority")
+        if name == "flow":
+            # asked for by its own name, a CN-TAG goes into any frame that may be tagged
+            self._refuse_tags(name)
+            tag = self.get(CNTag) or self._insert(CNTag)
+            return tag, _field(CNTag, "flow_id")
+        name = SHORTHANDS.get(name, name)
+        for other in reversed(self.parts) if part is None else self.parts:
+            field = other.own(name)
+            if field and (part is None or "." in name or other.cls in (*_FRONT, CNTag)):
+                return other, field
+        for cls in self._implied():
+            field = Part(cls).own(name)
+            if field:
+                return self._insert(cls), field
+        raise self._unknown(name, part)
+
+    def _nth(self, name: str, number: int) -> tuple[Part, Field]:
+        found = [(part, field) for part in self.parts if (field := part.own(name))]
+        if len(found) < number:
+            raise SpecError(
+                where=f"{name}#{number}", needed=f"{number} layers with {name}", got=f"{len(found)} of them"
+            )
+        return found[number - 1]
+
+    def _implied(self) -> tuple[type[Layer], ...]:
+        """Which formats this kind of frame implies when one of their fields is given."""
+        outside: tuple[type[Layer], ...] = (Ethernet,)
+        if self.is_mac_control or self.is_lldp:
+            return outside
+        # of the messages, only a CNM carries a CN-TAG (wire-formats 3 to 7)
+        message = any(part.cls.role == "message" for part in self.parts)
+        return (Ethernet, VLAN) if message and not self.get(CNM) else (Ethernet, VLAN, CNTag)
+
+    def _insert(self, cls: type[Layer]) -> Part:
+        if cls is Ethernet:
+            place = 0
+        elif cls is VLAN:
+            place = self._ethernet_end()
+        else:
+            place = next((i for i, part in enumerate(self.parts) if part.cls not in _FRONT), len(self.parts))
+        part = Part(cls)
+        self.parts.insert(place, part)
+        return part
+
+    def _ethernet_end(self) -> int:
+        return 1 if self.parts and self.parts[0].cls is Ethernet else 0
+
+    def _outermost_tag(self) -> Part:
+        return next(self.tags(), None) or self._insert(VLAN)
+
+    def _refuse_tags(self, name: str) -> None:
+        if self.is_mac_control:
+            raise SpecError(
+                where=name,
+                needed="a frame that may have a tag",
+                got="a MAC Control frame, which never has one",
+                hint="to send one on purpose name the tag itself: vlan id=5 pfc …",
+            )
+
+    def _unknown(self, name: str, part: Part | None) -> SpecError:
+        near = [part] if part else self.parts
+        known = [field.key for each in near for field in each.cls.layout]
+        for each in near:
+            known += ALIASES.get(each.cls.prefix, {})
+        for cls in self._implied():
+            known += [field.name if "." in name else field.key for field in cls.layout]
+        what = " or ".join(dict.fromkeys(each.cls.prefix for each in near))
+        short = name if not part else name.removeprefix(f"{part.cls.prefix}.")
+        if "." in short:
+            known += [f"{each.cls.prefix}.{field.key}" for each in near for field in each.cls.layout]
+        return SpecError(
+            where=part.cls.prefix if part else "sweep",
+            needed=f"a field of {what} or of a layer it implies",
+            got=repr(name),
+            hint=nearest(short, dict.fromkeys(known)),
+        )
+
+
+def _is_carried(cls: type[Layer]) -> bool:
+    """Return whether a format comes behind an IP header."""
+    return bool(cls.udp_ports or cls in LEADERS) or (cls.ip_protocol is not None and cls.role != "header")
+
+
+def _leaders() -> dict[type[Layer], tuple[type[Layer], str, int]]:
+    """Return for each format of sequences the format, its field and value that it comes behind by default.
+
+    It is the sequence of the fewest formats, and of these the last one.
+    """
+    leaders: dict[type[Layer], tuple[type[Layer], str, int]] = {}
+    for leader in FORMATS:
+        for value in sorted(leader.sequences, key=lambda value: -len(leader.sequences[value])):
+            leaders |= dict.fromkeys(leader.sequences[value], (leader, leader.sequence_key, value))
+    return leaders
+
+
+LEADERS = _leaders()
+
+
+def _field(cls: type[Layer], key: str) -> Field:
+    return next(field for field in cls.layout if field.key == key)
+
+
+def _number(field: Field, given: object) -> int:
+    value = value_of(field, given.strip() if isinstance(given, str) else given)
+    assert isinstance(value, int)
+    return value
+
+
+def stack_from_words(words: Sequence[str], *, where: str = "frame") -> Stack:
+    """Return the layers that words such as ``["cnm", "qntz_fb=40"]`` name; SpecError otherwise."""
+    stack = Stack()
+    part = None
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            part = stack.add(word, where=where)
+        elif part is None:
+            raise SpecError(
+                where=where,
+                needed="the name of a layer in front of its fields",
+                got=repr(word),
+                hint=f"one of {', '.join(BY_PREFIX)}",
+            )
+        else:
+            stack.give(name, value, part)
+    if part is None:
+        raise SpecError(
+            where=where, needed="the name of a layer", got="nothing", hint=f"one of {', '.join(BY_PREFIX)}"
+        )
+    return stack
+
+
+def stack_from_line(line: str, *, where: str = "frame") -> Stack:
+    """Return the layers of a line; words are split as a shell would."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise SpecError(where=where, needed="a line with its quotes closed", got=repr(line)) from error
+    return stack_from_words(words, where=where)
+
+
+def give_fields(stack: Stack, fields: Mapping[str, object]) -> None:
+    """Give the last layer of ``stack``, and the layers it implies, some fields by name."""
+    part = stack.parts[-1]
+    for name, value in fields.items():
+        stack.give(name, value, part)

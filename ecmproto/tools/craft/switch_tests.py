@@ -1,0 +1,491 @@
+"""Recipes for tests of switches: pause storms, late refreshes, CNP floods, ECN sweeps; all sequences by name.
+
+The tester sends by one interface (the near side) and listens on another (the far side); data frames of every
+priority go both ways, each with its number.  PFC comes from the near side, so that what it may stop is what
+the switch sends there: the returning traffic.  What has to become of it follows from the pauses' timetable
+and from a watchdog's, if the switch has one; the expectations (`ecmproto.tools.craft.expectations`) are data.
+
+A watchdog acts on a priority that is paused for its detection time, drops or forwards its frames, and lets go
+once no pause has come for its restoration time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from ecmproto.control.mechanisms.lossless import MOST_QUANTA, PAUSE_OCTETS, Renewal, check_rate
+from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.tools.craft.expectations import Expectation, marked_payload
+from ecmproto.tools.craft.recipe import time_text
+from ecmproto.tools.craft.sequences import (
+    CN_TAG_SWEEP,
+    CND_BOUNDARY,
+    CNM_FLOOD,
+    Parameter,
+    Step,
+    Values,
+    frames_per_s_of,
+    interval_ns_of,
+    number_of,
+)
+from ecmproto.tools.craft.sequences import Sequence as Recipe
+from ecmproto.units import NS_PER_S, format_time, parse_rate, parse_time
+from ecmproto.wire.codec.document import nearest
+from ecmproto.wire.formats.ethertypes import EtherTypes
+
+PRIORITIES = 8
+NEAR_ADDRESS, FAR_ADDRESS = "02:00:00:00:00:02", "02:00:00:00:00:01"
+PAUSING_ADDRESS = "02:00:00:00:00:c1"
+_FIRST_PORT = 49152
+_LEAD_NS, _TAIL_NS = 200_000_000, 300_000_000
+"""Data alone before the first pause and after the last."""
+_LONGEST_NS = 3600 * NS_PER_S
+MOST_STEPS = 100_000
+WATCHDOGS = ("none", "drop", "forward")
+
+Span = tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _PauseTest:
+    """A test by PFC: pauses, their timetable, and the data frames around them."""
+
+    priorities: frozenset[int]
+    """Paused ones."""
+    enabled: bool
+    """Whether the switch obeys pauses of these."""
+    bursts: tuple[Span, ...]
+    """From the first frame that pauses until the end of the last pause."""
+    pauses: tuple[tuple[int, int], ...]
+    """The time of each PFC frame, and its quanta."""
+    pause_ns: int
+    held: bool
+    """Whether each frame comes before the pause of the one before it is over."""
+    watchdog: str
+    detect_ns: int
+    restore_ns: int
+    interval_ns: int
+    latency_ns: int
+    margin_ns: int
+    vlan: int
+
+    @property
+    def end_ns(self) -> int:
+        """When the last data frames leave."""
+        silence = self.restore_ns if self.watchdog != "none" else 0
+        return self.bursts[-1][1] + silence + _TAIL_NS
+
+    @property
+    def rounds(self) -> int:
+        """How many data frames of each priority go each way."""
+        return 1 + (self.end_ns - 1) // self.interval_ns
+
+    @property
+    def mitigated(self) -> tuple[Span, ...]:
+        """When the watchdog has hold of the priorities."""
+        found: list[Span] = []
+        for first, last in self.bursts:
+            if found and first < found[-1][1]:
+                found[-1] = (found[-1][0], last + self.restore_ns)
+            elif self.watchdog != "none" and last - first >= self.detect_ns:
+                found.append((first + self.detect_ns, last + self.restore_ns))
+        return tuple(found)
+
+
+def _steps(test: _PauseTest) -> Iterator[Step]:
+    """Yield the frames of a test in the order of their times."""
+    frames: list[tuple[int, int, Step]] = []
+    words = " ".join(f"prio{priority}={{quanta}}" for priority in sorted(test.priorities))
+    named = _named(test.priorities)
+    for number, (time_ns, quanta) in enumerate(test.pauses):
+        told = f"pauses {named} for {format_time(test.pause_ns)}" if quanta else f"releases {named}"
+        line = f"eth src={PAUSING_ADDRESS} pfc {words.format(quanta=quanta)}"
+        item = {"frame": line, "time": time_text(time_ns), "comment": told}
+        frames.append((time_ns, number, Step(item=item)))
+    for number, (time_ns, priority, reverse) in enumerate(_data_frames(test), 1):
+        frames.append((time_ns, number, _data(test.vlan, priority, number, time_ns, reverse=reverse)))
+    if len(frames) > MOST_STEPS:
+        needed = f"at most {MOST_STEPS:,} frames: a shorter duration, a lower rate, a slower link"
+        raise ParameterError(name="duration", needed=needed, got=f"{len(frames):,} frames")
+    yield from (step for _, _, step in sorted(frames, key=lambda each: each[:2]))
+
+
+def _data_frames(test: _PauseTest) -> Iterator[tuple[int, int, bool]]:
+    for turn in range(test.rounds):
+        for priority in range(PRIORITIES):
+            for reverse in (False, True):
+                yield turn * test.interval_ns, priority, reverse
+
+
+def _data(vlan: int, priority: int, number: int, time_ns: int, *, reverse: bool) -> Step:
+    src, dst = (FAR_ADDRESS, NEAR_ADDRESS) if reverse else (NEAR_ADDRESS, FAR_ADDRESS)
+    line = (
+        f"eth dst={dst} src={src} vlan id={vlan} priority={priority} ip dsfield={priority << 5} "
+        f"udp srcport={_FIRST_PORT + priority} dstport=9 data data={marked_payload(number)}"
+    )
+    comment = f"priority {priority}, number {number}"
+    return Step(item={"frame": line, "time": time_text(time_ns), "comment": comment}, reverse=reverse)
+
+
+def _named(priorities: frozenset[int]) -> str:
+    listed = ", ".join(map(str, sorted(priorities)))
+    return f"priorit{'y' if len(priorities) == 1 else 'ies'} {listed}"
+
+
+def _flow(priority: int, *, reverse: bool) -> str:
+    src = FAR_ADDRESS if reverse else NEAR_ADDRESS
+    return f"eth.src == {src} and udp.srcport == {_FIRST_PORT + priority}"
+
+
+def _expectations(test: _PauseTest) -> list[Expectation]:
+    every = (test.rounds, test.rounds)
+    wanted = [
+        Expectation(
+            name="pause frames are not forwarded", side="far",
+            filter=f"macc and eth.src == {PAUSING_ADDRESS}", frames=(0, 0),
+        )
+    ]  # fmt: skip
+    wanted += [
+        Expectation(
+            name=f"priority {priority} comes through from the side that pauses", side="far",
+            filter=_flow(priority, reverse=False), frames=every, in_order=True, unchanged=True,
+            latency_ns=test.latency_ns,
+        )
+        for priority in range(PRIORITIES)
+    ]  # fmt: skip
+    for priority in range(PRIORITIES):
+        filter = _flow(priority, reverse=True)
+        if priority in test.priorities and test.enabled:
+            wanted += _paused(test, priority, filter)
+            continue
+        why = "which no pause is for" if priority not in test.priorities else "though paused, as it is lossy"
+        wanted.append(
+            Expectation(
+                name=f"priority {priority} is not stopped, {why}", side="near", filter=filter, frames=every,
+                in_order=True, unchanged=True, latency_ns=test.latency_ns,
+            )
+        )  # fmt: skip
+    return wanted
+
+
+def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectation]:
+    """Yield what is expected of the returning frames of a paused priority."""
+    every = (test.rounds, test.rounds)
+
+    def during(name: str, span: tuple[int, int | None], *, stopped: bool) -> Expectation:
+        first, last = span[0] + test.margin_ns, None if span[1] is None else span[1] - test.margin_ns
+        if last is not None and last - first < 2 * test.interval_ns:
+            # or nothing would come of itself
+            needed = f"two data frames of each priority within {format_time(max(0, last - first))}"
+            got = f"one in {format_time(test.interval_ns)}"
+            raise ParameterError(name="rate", needed=needed, got=got)
+        return Expectation(
+            name=f"priority {priority} {name}", side="near", filter=filter, during_ns=(first, last),
+            frames=(0, 0) if stopped else (1, None), after_others=stopped, pause_ns=test.pause_ns,
+        )  # fmt: skip
+
+    if not test.held:
+        yield Expectation(
+            name=f"priority {priority} starts again whenever a refresh is late", side="near", filter=filter,
+            frames=every, in_order=True, unchanged=True, latency_ns=test.pause_ns + test.latency_ns,
+        )  # fmt: skip
+        return
+    mitigated = test.mitigated
+    for number, (first, last) in enumerate(test.bursts, 1):
+        which = f" in storm {number}" if len(test.bursts) > 1 else ""
+        taken = next((span for span in mitigated if span[0] < last and first < span[1]), None)
+        if taken is None or taken[0] > first:
+            yield during(f"is stopped{which}", (first, last if taken is None else taken[0]), stopped=True)
+    for span in mitigated:
+        if test.watchdog == "drop":
+            yield during("is dropped by the watchdog", span, stopped=True)
+            continue
+        # between the storms it would run without one, too
+        for number, (first, last) in enumerate(test.bursts, 1):
+            which = f" in storm {number}" if len(test.bursts) > 1 else ""
+            yield during(f"is let go by the watchdog{which}", (max(first, span[0]), last), stopped=False)
+    last = max(test.bursts[-1][1], mitigated[-1][1] if mitigated else 0)
+    for (_, end), (again, _) in zip(test.bursts, test.bursts[1:], strict=False):
+        if not any(first <= end < until for first, until in mitigated):
+            yield during("runs between the pauses", (end, again), stopped=False)
+    yield during("runs again behind the last pause", (last, None), stopped=False)
+    if not mitigated or test.watchdog == "forward":
+        yield Expectation(
+            name=f"priority {priority} loses nothing", side="near", filter=filter, frames=every,
+            in_order=True, unchanged=True,
+        )  # fmt: skip
+
+
+# -- the recipes and their parameters ---------------------------------------------------------------------
+
+
+def _priorities(text: str, name: str) -> frozenset[int]:
+    if text == "all":
+        return frozenset(range(PRIORITIES))
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dots, last = part.strip().partition("..")
+        low = number_of(first, name, PRIORITIES - 1)
+        found |= set(range(low, number_of(last, name, PRIORITIES - 1, lowest=low) + 1)) if dots else {low}
+    return frozenset(found)
+
+
+def _time(values: Values, name: str, *, least_ns: int = 0) -> int:
+    found = parse_time(values[name])
+    if not least_ns <= found <= _LONGEST_NS:
+        needed = f"a time of {format_time(least_ns)} to an hour"
+        raise ParameterError(name=name, needed=needed, got=shown(values[name]))
+    return found
+
+
+def _pause_test(
+    values: Values, bursts: Callable[[_Timing], Sequence[Span]], *, late: bool = False, enabled: bool = True
+) -> _PauseTest:
+    rate_bps = check_rate(parse_rate(values["speed"]))
+    quanta = number_of(values["quanta"], "quanta", MOST_QUANTA, lowest=1)
+    renewal = Renewal(quanta=quanta, rate_bps=rate_bps, octets=PAUSE_OCTETS, share=Fraction(1, 2))
+    watchdog = values.get("watchdog", "none")
+    if watchdog not in WATCHDOGS:
+        raise ParameterError(name="watchdog", needed=f"one of {', '.join(WATCHDOGS)}", got=shown(watchdog))
+    timing = _Timing(
+        duration_ns=_time(values, "duration", least_ns=1) if "duration" in values else 0,
+        detect_ns=_time(values, "detect", least_ns=1) if "detect" in values else _LONGEST_NS,
+        restore_ns=_time(values, "restore", least_ns=1) if "restore" in values else 0,
+        interval_ns=renewal.pause_ns * 5 // 4 if late else renewal.interval_ns,
+    )
+    spans = tuple(bursts(timing))
+    if sum(last - first for first, last in spans) // timing.interval_ns > MOST_STEPS:
+        needed = f"at most {MOST_STEPS:,} pause frames: a shorter duration, or a slower link"
+        raise ParameterError(name="duration", needed=needed, got=format_time(timing.duration_ns))
+    pauses: list[tuple[int, int]] = []
+    for first, last in spans:
+        pauses += [(time_ns, quanta) for time_ns in range(first, last, timing.interval_ns)]
+        pauses.append((last, 0))
+    return _PauseTest(
+        priorities=_priorities(values["prio"], "prio"),
+        enabled=enabled,
+        bursts=spans,
+        pauses=tuple(pauses),
+        pause_ns=renewal.pause_ns,
+        held=not late,
+        watchdog=watchdog,
+        detect_ns=timing.detect_ns,
+        restore_ns=timing.restore_ns,
+        interval_ns=interval_ns_of(values["rate"]),
+        latency_ns=_time(values, "latency"),
+        margin_ns=_time(values, "margin"),
+        vlan=number_of(values["vlan"], "vlan", 4095),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Timing:
+    """The times that bursts are made of."""
+
+    duration_ns: int
+    detect_ns: int
+    restore_ns: int
+    interval_ns: int
+
+
+def _one_burst(timing: _Timing) -> Sequence[Span]:
+    return [(_LEAD_NS, _LEAD_NS + timing.duration_ns)]
+
+
+def _two_bursts(timing: _Timing) -> Sequence[Span]:
+    """Return two storms that a watchdog takes for one: the second comes before restoration."""
+    length = 2 * timing.detect_ns
+    second = _LEAD_NS + length + timing.restore_ns // 2
+    return [(_LEAD_NS, _LEAD_NS + length), (second, second + length)]
+
+
+def _pause_recipe(
+    name: str,
+    doc: str,
+    parameters: dict[str, Parameter],
+    bursts: Callable[[_Timing], Sequence[Span]] = _one_burst,
+    **how: bool,
+) -> Recipe:
+    def make(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
+        return _steps(_pause_test(values, bursts, **how))
+
+    def expected(values: Values, ethertypes: EtherTypes) -> list[Expectation]:
+        return _expectations(_pause_test(values, bursts, **how))
+
+    return Recipe(
+        name=name, doc=doc, parameters=parameters | _PAUSE, make=make, expects=True, expectations=expected
+    )
+
+
+_PAUSE = {
+    "quanta": Parameter(default="65535", doc="quanta that each frame asks for"),
+    "speed": Parameter(default="10G", doc="the link's rate, by which quanta are times"),
+    "rate": Parameter(default="50pps", doc="data frames a second of each priority, each way"),
+    "vlan": Parameter(default="1", doc="VLAN id of data frames"),
+    "latency": Parameter(default="100ms", doc="longest way of a frame that nothing stops"),
+    "margin": Parameter(default="20ms", doc="time around each change in which nothing is expected"),
+}
+_WATCHDOG = {
+    "detect": Parameter(default="200ms", doc="detection time of the switch's watchdog"),
+    "restore": Parameter(default="400ms", doc="its restoration time"),
+}
+
+PFC_STORM = _pause_recipe(
+    "pfc-storm",
+    "PFC so often that its priorities never run, then their release, amid data of all priorities",
+    {
+        "prio": Parameter(default="3", doc="priorities that it pauses: 3, or 3,4, or 0..7, or all"),
+        "duration": Parameter(default="150ms", doc="how long it holds"),
+        "watchdog": Parameter(default="none", doc=f"what the switch's does, one of {', '.join(WATCHDOGS)}"),
+        **_WATCHDOG,
+    },
+)
+
+PFC_STORM_RETURN = _pause_recipe(
+    "pfc-storm-return",
+    "a storm of two detection times that comes back after half of the restoration time",
+    {
+        "prio": Parameter(default="3", doc="priorities that it pauses: 3, or 3,4, or 0..7, or all"),
+        "watchdog": Parameter(default="drop", doc=f"what the switch's does, one of {', '.join(WATCHDOGS)}"),
+        **_WATCHDOG,
+    },
+    _two_bursts,
+)
+
+PFC_LOSSY = _pause_recipe(
+    "pfc-lossy",
+    "a storm on priorities for which PFC is not enabled: nothing stops",
+    {
+        "prio": Parameter(default="0", doc="priorities that are lossy"),
+        "duration": Parameter(default="150ms", doc="how long it holds"),
+    },
+    enabled=False,
+)
+
+PFC_LATE = _pause_recipe(
+    "pfc-late",
+    "pauses that are refreshed a quarter of a pause too late: what they stop runs in between",
+    {
+        "prio": Parameter(default="3", doc="priorities that it pauses: 3, or 3,4, or 0..7, or all"),
+        "duration": Parameter(default="150ms", doc="how long it goes on"),
+    },
+    late=True,
+)
+
+
+def _cnps(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
+    item: dict[str, Any] = {
+        "frame": f"eth dst={FAR_ADDRESS} src={NEAR_ADDRESS} cnp",
+        "count": _cnp_count(values),
+        "rate": f"{frames_per_s_of(values['rate'])}pps",
+        "sweep": {"infiniband.bth.destqp": values["qps"]},
+        "comment": _cnp_expectations(values, ethertypes)[0].sentence(),
+    }
+    if values["vlan"]:
+        item["vlan"] = values["vlan"]
+        item["prio"] = values["prio"]
+    if item["count"] > 1:
+        del item["comment"]  # comments are for a lone frame
+    yield Step(item=item)
+
+
+def _cnp_count(values: Values) -> int:
+    return number_of(values["count"], "count", MOST_STEPS, lowest=1)
+
+
+def _cnp_expectations(values: Values, ethertypes: EtherTypes) -> list[Expectation]:
+    count, fps = _cnp_count(values), frames_per_s_of(values["rate"])
+    return [
+        Expectation(
+            name="every CNP comes through as it is, its ECN bits too", side="far", filter="cnp",
+            frames=(count, count), unchanged=True, rate_fps=(0.8 * fps, None) if count > 1 else None,
+        ),
+        Expectation(name="CNPs do not come back", side="near", filter="cnp", frames=(0, 0)),
+    ]  # fmt: skip
+
+
+CNP_FLOOD = Recipe(
+    name="cnp-flood",
+    doc="congestion notification packets for many queue pairs",
+    parameters={
+        "qps": Parameter(default="0..1023", doc="destination queue pairs; they change from frame to frame"),
+        "count": Parameter(default="10000", doc="how many frames, starting over"),
+        "rate": Parameter(default="10000pps", doc="frames a second"),
+        "vlan": Parameter(default="", doc="VLAN id (none given: untagged)"),
+        "prio": Parameter(default="6", doc="priority of the VLAN tag, where there is one"),
+    },
+    make=_cnps,
+    expects=True,
+    expectations=_cnp_expectations,
+)
+
+_ECN = {"0": "not ECT", "1": "ECT(1)", "2": "ECT(0)", "3": "CE"}
+_DSCPS = 64
+
+
+def _ecn_codes(values: Values) -> list[str]:
+    codes = [code.strip() for code in values["ecn"].split(",")]
+    if not set(codes) <= set(_ECN) or len(set(codes)) < len(codes):
+        raise ParameterError(name="ecn", needed="some of 0,1,2,3, each once", got=shown(values["ecn"]))
+    return codes
+
+
+def _ecn_steps(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
+    interval_ns = interval_ns_of(values["rate"])
+    vlan = f"vlan id={number_of(values['vlan'], 'vlan', 4095)} " if values["vlan"] else ""
+    number = 0
+    for dscp in range(_DSCPS):
+        for code in _ecn_codes(values):
+            line = (
+                f"eth dst={FAR_ADDRESS} src={NEAR_ADDRESS} {vlan}ip dsfield={dscp << 2 | int(code)} "
+                f"udp srcport={_FIRST_PORT + int(code)} dstport=9 data data={marked_payload(number + 1)}"
+            )
+            comment = f"DSCP {dscp}, {_ECN[code]}: unchanged where nothing is congested"
+            yield Step(item={"frame": line, "time": time_text(number * interval_ns), "comment": comment})
+            number += 1
+
+
+def _ecn_expectations(values: Values, ethertypes: EtherTypes) -> list[Expectation]:
+    return [
+        Expectation(
+            name=f"{_ECN[code]} of every DSCP comes through with both unchanged", side="far",
+            filter=f"eth.src == {NEAR_ADDRESS} and udp.srcport == {_FIRST_PORT + int(code)}",
+            frames=(_DSCPS, _DSCPS), in_order=False, unchanged=True,
+        )
+        for code in _ecn_codes(values)
+    ]  # fmt: skip
+
+
+ECN_SWEEP = Recipe(
+    name="ecn-sweep",
+    doc="data frames of every DSCP with each ECN codepoint, through a device without congestion",
+    parameters={
+        "ecn": Parameter(default="0,1,2,3", doc="ECN codepoints"),
+        "rate": Parameter(default="1000pps", doc="frames a second"),
+        "vlan": Parameter(default="", doc="VLAN id (none given: untagged)"),
+    },
+    make=_ecn_steps,
+    expects=True,
+    expectations=_ecn_expectations,
+)
+
+SEQUENCES: dict[str, Recipe] = {
+    each.name: each
+    for each in (
+        CNM_FLOOD, CN_TAG_SWEEP, CND_BOUNDARY, PFC_STORM, PFC_STORM_RETURN, PFC_LOSSY, PFC_LATE, CNP_FLOOD,
+        ECN_SWEEP,
+    )
+}  # fmt: skip
+
+
+def sequence_named(name: str) -> Recipe:
+    """Return the sequence of this name; SpecError with the nearest otherwise."""
+    if name not in SEQUENCES:
+        raise SpecError(
+            where="frame", needed="the name of a layer or of a sequence", got=repr(name),
+            hint=nearest(name, SEQUENCES),
+        )  # fmt: skip
+    return SEQUENCES[name]

@@ -1,0 +1,243 @@
+"""Captures as a Dask DataFrame: partitions with known divisions by time, read where they are worked on.
+
+>>> import ecmproto.tools.dask
+>>> frames = ecmproto.tools.dask.read_captures("/captures", ["frame.len", "cnm.qntz_fb"], filter="cnm")
+>>> frames["cnm.qntz_fb"].mean().compute()
+
+It needs the extra ``dataframe``, which brings Dask's DataFrame; with the extra ``cluster`` a
+`distributed.Client` has the work done on other machines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import MissingDependencyError, ParameterError
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.capture.parts import Part, Place, Reached, linked, open_part, split_capture
+from ecmproto.frames.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of
+from ecmproto.frames.columns.column import asked
+from ecmproto.frames.columns.extraction import extract
+from ecmproto.frames.columns.selection import selected
+from ecmproto.frames.filter import compile_filter
+from ecmproto.frames.filter.fields import DISPLAYED
+from ecmproto.tools.fleet.jobs import Count
+from ecmproto.tools.fleet.names import captures_named
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+TIME = "time"
+"""What the index is called."""
+PART_OCTETS = 64_000_000
+"""How much of a capture is read at a time."""
+_END_NS = (1 << 63) - 1
+
+
+def read_captures(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    fields: Iterable[str] | None = None,
+    filter: str | None = None,
+    *,
+    repeated: Repeated = "first",
+    addresses: Addresses = "text",
+    part_octets: int = PART_OCTETS,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Any:
+    """Return captures as a Dask DataFrame of the columns ``fields`` (None: all), in the order of time.
+
+    ``paths`` are captures, folders, patterns and URLs; ``filter`` leaves frames out; ``repeated`` and
+    ``addresses`` are as in `columns.read_table`.  ``frame.time_delta_displayed``, for which all
+    frames have to be read in turn, is none of the columns.  The index is the time of each frame in UTC; a
+    frame without one, or stamped before an earlier one of its capture, has that of the frame before it.
+    Divisions are known: Dask looks through all captures once, for how many frames there are and when.  A
+    partition is about ``part_octets`` of a capture.  Where captures overlap in time, it is a span of time
+    with the frames of all that do, each of which is read by the few partitions that it reaches into.  A
+    capture that breaks off is read as far as it goes.
+
+    MissingDependencyError without Dask's DataFrame; CaptureError for what is no capture, FilterError and
+    ParameterError for arguments.
+    """
+    dask, dataframe = _dask()
+    names = tuple(field.name for field in asked(fields) if fields is not None or field.name != DISPLAYED)
+    made = _Made(
+        fields=names, filter=filter, repeated=repeated,
+        addresses=addresses, ethertypes=ethertypes,
+    )  # fmt: skip
+    if DISPLAYED in (*made.fields, *(() if filter is None else compile_filter(filter).fields)):
+        raise ParameterError(name="fields", needed=f"any but {DISPLAYED}", got=DISPLAYED)
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    captures = [
+        split_capture(path, part_octets) for path in captures_named([os.fspath(path) for path in given])
+    ]
+    pieces = _pieces(captures, dask)
+    spans = _spans(pieces)
+    of = [
+        [piece for piece in pieces if piece.first_ns < high and low <= piece.last_ns] for low, high in spans
+    ]
+    bounds = [low for low, _ in spans] + [max((piece.last_ns for piece in pieces), default=0)]
+    return dataframe.from_map(
+        made.partition,
+        of,
+        spans,
+        meta=made.empty(),
+        divisions=tuple(_index(np.array(bounds, np.int64))),
+        label="read-captures",
+        enforce_metadata=False,
+    )
+
+
+def _dask() -> tuple[Any, Any]:
+    try:
+        import dask
+        import dask.dataframe
+    except ImportError as error:
+        raise MissingDependencyError(
+            package="dask.dataframe", extra="dataframe", purpose="captures as a Dask DataFrame"
+        ) from error
+    return dask, dask.dataframe
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """A part of a capture; ``first_ns`` and ``last_ns`` are of the index, ``before_ns`` in front of it."""
+
+    part: Part
+    before_ns: int
+    first_ns: int
+    last_ns: int
+
+
+def _pieces(captures: Sequence[Sequence[Part]], dask: Any) -> list[_Piece]:
+    """Return the parts that have frames, in the order of their times."""
+    reached: list[dict[Place, tuple[Reached, int | None]]] = [{} for _ in captures]
+    while True:
+        links = [
+            linked(parts, {place: each for place, (each, _) in found.items()})
+            for parts, found in zip(captures, reached, strict=True)
+        ]
+        missing = [(found, part) for each, found in zip(links, reached, strict=True) for part in each.missing]
+        if not missing:
+            break
+        seen = dask.compute(*(dask.delayed(_looked_through)(part) for _, part in missing))
+        for (found, part), each in zip(missing, seen, strict=True):
+            found[part.place] = each
+    pieces = []
+    for each, found in zip(links, reached, strict=True):
+        times = (end.first_ns for _, end in each.parts if end.first_ns is not None)
+        latest_ns = next(times, 0)
+        for part, end in each.parts:
+            _, most_ns = found[part.place]
+            before_ns = latest_ns
+            latest_ns = before_ns if most_ns is None else max(before_ns, most_ns)
+            if end.frames:
+                first_ns = before_ns if end.first_ns is None else max(before_ns, end.first_ns)
+                first_ns = first_ns if part.before == 0 else before_ns
+                pieces.append(_Piece(part=part, before_ns=before_ns, first_ns=first_ns, last_ns=latest_ns))
+    return sorted(pieces, key=lambda piece: piece.first_ns)
+
+
+def _looked_through(part: Part) -> tuple[Reached, int | None]:
+    """Return what comes of reading a part to its end, and its latest time."""
+    count = Count()
+    with open_part(part) as reader:
+        for batch in reader:
+            count.add(batch)
+        return reader.reached, count.last_ns
+
+
+def _spans(pieces: Sequence[_Piece]) -> list[tuple[int, int]]:
+    """Return spans of time, each from a beginning of a piece on, to the next; as many fit as pieces overlap.
+
+    So a piece reaches into a few of them, however many captures there are of the same time.
+    """
+    depth, open_until = 1, list[int]()
+    for piece in pieces:
+        open_until = [last_ns for last_ns in open_until if last_ns > piece.first_ns] + [piece.last_ns]
+        depth = max(depth, len(open_until))
+    bounds = sorted({piece.first_ns for piece in pieces})[::depth] or [0]
+    return list(itertools.pairwise([*bounds, _END_NS]))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """How partitions are made."""
+
+    fields: tuple[str, ...]
+    filter: str | None
+    repeated: Repeated
+    addresses: Addresses
+    ethertypes: EtherTypes
+
+    def partition(
+        self, pieces: Sequence[_Piece], span: tuple[int, int], *, columns: Sequence[str] | None = None
+    ) -> Any:
+        """Return the frames of a span of time; ``columns`` are those that are asked for."""
+        pa = arrow()
+        names = self.fields if columns is None else tuple(columns)
+        wanted = None if self.filter is None else compile_filter(self.filter)
+        schema = self._schema(names)
+        tables, times = [schema.empty_table()], [np.empty(0, np.int64)]
+        for piece in pieces:
+            with open_part(piece.part) as reader:
+                for batch, time_ns in _within(reader, piece.before_ns, span):
+                    kept = batch
+                    if wanted is not None:
+                        mask = selected(
+                            batch, wanted, interfaces=reader.interfaces, ethertypes=self.ethertypes
+                        )
+                        kept, time_ns = batch.select(mask), time_ns[mask]
+                    found = extract(kept, names, interfaces=reader.interfaces, ethertypes=self.ethertypes)
+                    tables.append(pa.Table.from_batches([record_batch_of(found, schema)], schema))
+                    times.append(time_ns)
+        time_ns = np.concatenate(times)
+        order = np.argsort(time_ns, kind="stable")
+        return _as_frame(pa.concat_tables(tables).take(pa.array(order)), time_ns[order])
+
+    def empty(self) -> Any:
+        """Return a partition without frames."""
+        return _as_frame(self._schema(self.fields).empty_table(), np.empty(0, np.int64))
+
+    def _schema(self, names: Sequence[str]) -> Any:
+        return schema_of(names, repeated=self.repeated, addresses=self.addresses, ethertypes=self.ethertypes)
+
+
+def _within(
+    reader: Iterable[Batch], before_ns: int, span: tuple[int, int]
+) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
+    """Yield the frames within a span of the index, and their times there."""
+    low, high = span
+    for batch in reader:
+        times = batch.time_ns if batch.timed is None else np.where(batch.timed, batch.time_ns, before_ns)
+        times = np.maximum.accumulate(np.maximum(times, before_ns))
+        before_ns = int(times[-1]) if len(times) else before_ns
+        first, last = np.searchsorted(times, [low, high]).tolist()
+        if first < last:
+            yield batch.select(np.arange(first, last)), times[first:last]
+        if last < len(times):
+            return
+
+
+def _as_frame(table: Any, time_ns: NDArray[np.int64]) -> Any:
+    """Return columns as pandas has them, with Arrow's types: whole numbers stay so where some are none."""
+    import pandas
+
+    pa = arrow()
+    text = [
+        field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    frame = table.cast(pa.schema(text)).to_pandas(types_mapper=pandas.ArrowDtype)
+    frame.index = _index(time_ns)
+    return frame
+
+
+def _index(time_ns: NDArray[np.int64]) -> Any:
+    import pandas
+
+    return pandas.DatetimeIndex(time_ns.view("datetime64[ns]"), name=TIME)

@@ -1,0 +1,564 @@
+"""Which frame of one capture is which of the other, by their digests: kept, moved, changed, missing, added.
+
+Frames that are the same are paired first, those that are there once on either side and those at the same time
+as guides; the most pairs that are in order are *kept* (a longest increasing subsequence, found over runs of
+neighbours), and then again between each two of them, where more is unique, what stands next to them is the
+same, or a run of frames is.  The same frame elsewhere has *moved*.  Of what is left, frames between the same
+kept ones that share payload, addresses, or time and length have *changed*; the rest is *missing* or *added*.
+
+All of this is arrays: a step treats all places where the captures differ at once.  Memory is a few times the
+digests'.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.tools.diff.digests import NO_TIME, Digests
+
+Int64 = NDArray[np.int64]
+Rows = NDArray[np.int32]
+Uint64 = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+MOST_FRAMES = 1 << 30
+"""Rows are of 32 bits: more frames of one capture are not aligned at a time."""
+
+ALONE = -1
+"""In place of the partner of a frame that has none."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Alignment:
+    """The pairs of frames: rows of one capture's frames and of the other's, ascending but for ``moved``."""
+
+    kept: Pairs
+    moved: Pairs
+    changed: Pairs
+    missing: Rows
+    added: Rows
+    ordered: Pairs
+    """Those kept and those changed."""
+    end_a: int
+    """How many frames are settled."""
+    end_b: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pairs:
+    """Rows in one capture, and those of their partners in the other."""
+
+    a: Rows
+    b: Rows
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def select(self, picks: Any) -> Pairs:
+        """Return some pairs."""
+        return Pairs(a=self.a[picks], b=self.b[picks])
+
+
+_NO_ROWS = np.empty(0, np.int32)
+_NO_PAIRS = Pairs(a=_NO_ROWS, b=_NO_ROWS)
+
+
+def rows_where(mask: Mask) -> Rows:
+    """Return the rows where a mask is True."""
+    return np.flatnonzero(mask).astype(np.int32)
+
+
+class Parts(NamedTuple):
+    """The first rows of parts, in the same order in both captures; each part is aligned by itself."""
+
+    a: Rows
+    b: Rows
+
+
+WHOLE = Parts(np.zeros(1, np.int32), np.zeros(1, np.int32))
+"""All of both captures as one part."""
+
+
+def align(
+    a: Digests, b: Digests, *, reach: int | None = None, moves: bool = True, parts: Parts = WHOLE
+) -> Alignment:
+    """Align frames.
+
+    With a ``reach`` more frames follow: those behind the last that is in both are left out, unless they are
+    more than that.  With ``moves`` False the same frame elsewhere is missing and added.  No frame of one of
+    the ``parts`` has the digest of one in another.
+    """
+    if len(a) == len(b) and bool((a.digest == b.digest).all()):
+        rows = np.arange(len(a), dtype=np.int32)
+        both = Pairs(a=rows, b=rows)
+        return Alignment(
+            kept=both, moved=_NO_PAIRS, changed=_NO_PAIRS, missing=_NO_ROWS, added=_NO_ROWS, ordered=both,
+            end_a=len(a), end_b=len(b),
+        )  # fmt: skip
+    work = _Work(a, b, parts)
+    work.keep_ends()
+    elsewhere = work.guide()
+    work.extend()
+    kept = work.pairs()
+    moved = work.moved(elsewhere) if moves else _NO_PAIRS
+    likeness = (work.payload, work.inside, work.header)
+    for key in (*likeness, work.length):
+        work.liken_by(work.timed(key))
+    end_a, end_b = len(a), len(b)
+    if reach is not None:
+        end_a, end_b = _ends(work.pairs(), end_a, end_b, reach)
+        moved = work.leave_out(end_a, end_b, moved)
+    found = [moved]
+    if moves:
+        found += [work.moved_by(work.timed(work.digest)), work.moved_by(work.digest)]
+    for key in likeness:
+        work.liken_by(key)
+    ordered = work.pairs()
+    is_kept = np.zeros(len(a), np.bool_)
+    is_kept[kept.a] = True
+    missing, added = work.left()
+    return Alignment(
+        kept=kept, moved=_by_rows(found, len(a)), changed=ordered.select(~is_kept[ordered.a]),
+        missing=missing, added=added, ordered=ordered, end_a=end_a, end_b=end_b,
+    )  # fmt: skip
+
+
+def _ends(ordered: Pairs, frames_a: int, frames_b: int, reach: int) -> tuple[int, int]:
+    """Return how many frames of each capture are settled where more follow."""
+    if not len(ordered):
+        return frames_a, frames_b
+    end_a, end_b = int(ordered.a[-1]) + 1, int(ordered.b[-1]) + 1
+    return (frames_a, frames_b) if max(frames_a - end_a, frames_b - end_b) > reach else (end_a, end_b)
+
+
+def _same_ends(a: Digests, b: Digests) -> tuple[int, int]:
+    """Return how many frames at the start, and at the end, are the same at the same time."""
+    shorter = min(len(a), len(b))
+    same = (a.digest[:shorter] == b.digest[:shorter]) & (a.time_ns[:shorter] == b.time_ns[:shorter])
+    first = shorter if same.all() else int(np.argmin(same))
+    left = shorter - first
+    same = a.digest[len(a) - left :] == b.digest[len(b) - left :]
+    same &= a.time_ns[len(a) - left :] == b.time_ns[len(b) - left :]
+    last = left if same.all() else int(np.argmin(same[::-1]))
+    return first, last
+
+
+def median_offset(times_a: Int64, times_b: Int64) -> int | None:
+    """Return the median of the differences of times in ns; None without any."""
+    timed = (times_a != NO_TIME) & (times_b != NO_TIME)
+    apart = times_b[timed] - times_a[timed]
+    if not len(apart):
+        return None
+    middle = len(apart) // 2
+    return int(np.partition(apart, middle)[middle])
+
+
+def matched(keys_a: Uint64, keys_b: Uint64, *, unique: bool) -> Pairs:
+    """Return pairs of equal keys: of those that are there once on either side, or the n-th of each.
+
+    The pairs are in no order.
+    """
+    runs_a, runs_b = _Runs(keys_a, unique=unique), _Runs(keys_b, unique=unique)
+    if not len(runs_a.key) or not len(runs_b.key):
+        return _NO_PAIRS
+    at = np.searchsorted(runs_b.key, runs_a.key).astype(np.int32)
+    at[at == len(runs_b.key)] = 0
+    hit = np.flatnonzero(runs_b.key[at] == runs_a.key)
+    at = at[hit]
+    if unique:
+        return Pairs(a=runs_a.row[hit], b=runs_b.row[at])
+    first_a, first_b = runs_a.start[hit], runs_b.start[at]
+    count = np.minimum(runs_a.count[hit], runs_b.count[at])
+    if not len(count) or count.max() == 1:
+        return Pairs(a=runs_a.row[first_a], b=runs_b.row[first_b])
+    nth = np.arange(int(count.sum()), dtype=np.int32)
+    nth -= np.repeat((np.cumsum(count) - count).astype(np.int32), count)
+    return Pairs(
+        a=runs_a.row[np.repeat(first_a, count) + nth],
+        b=runs_b.row[np.repeat(first_b, count) + nth],
+    )
+
+
+class _Runs:
+    """The rows of keys, and those keys once each, in their order; of the same key, rows ascend.
+
+    With ``unique`` only the keys that are there once, and ``start`` and ``count`` are not.
+    """
+
+    def __init__(self, keys: Uint64, *, unique: bool) -> None:
+        self.row: Rows = np.argsort(keys, kind="stable").astype(np.int32)
+        ordered = keys[self.row]
+        heads = np.ones(len(keys) + 1, np.bool_)
+        np.not_equal(ordered[1:], ordered[:-1], out=heads[1:-1])
+        if unique:
+            once = heads[:-1] & heads[1:]
+            if not once.all():
+                self.row, ordered = self.row[once], ordered[once]
+            self.key = ordered
+            return
+        self.start = rows_where(heads[:-1])
+        self.key = ordered[self.start]
+        self.count = np.diff(self.start, append=np.int32(len(keys)))
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_OTHER = np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+def mixed(one: NDArray[Any], other: NDArray[Any]) -> Uint64:
+    """Return numbers that tell pairs of numbers apart."""
+    numbers = one.astype(np.uint64)
+    numbers *= _GOLDEN
+    numbers ^= numbers >> np.uint64(29)
+    numbers += other.astype(np.uint64)
+    numbers *= _OTHER
+    numbers ^= numbers >> np.uint64(32)
+    return numbers
+
+
+Key = Callable[[bool, Rows], "tuple[Uint64, Rows]"]
+"""Gives, of one capture (True: the second) and rows of it, the keys of those that have one, and these."""
+
+_ROUNDS = 64
+_FIRST_A, _FIRST_B = 512, 4096
+"""Among how many of the first frames that differ it is looked for how far times are apart."""
+_CONTEXT = 8
+"""How many frames in a row tell places apart where each of them is there many times."""
+
+
+class _Work:
+    """An alignment on its way: for each frame of the first capture its partner so far."""
+
+    def __init__(self, a: Digests, b: Digests, parts: Parts) -> None:
+        self._a, self._b = a, b
+        self._parts = parts
+        self._partner = np.full(len(a), ALONE, np.int32)
+        """Of the first one's frames that are in order with the others: these ascend."""
+        self._free_a = np.ones(len(a), np.bool_)
+        self._free_b = np.ones(len(b), np.bool_)
+        self._offset_ns = 0
+
+    def keep(self, pairs: Pairs) -> None:
+        """Take pairs, in order with those that are there."""
+        self._partner[pairs.a] = pairs.b
+        self._use(pairs)
+
+    def _use(self, pairs: Pairs) -> None:
+        self._free_a[pairs.a] = False
+        self._free_b[pairs.b] = False
+
+    def left(self) -> tuple[Rows, Rows]:
+        """Return the frames without a partner."""
+        return rows_where(self._free_a), rows_where(self._free_b)
+
+    def pairs(self) -> Pairs:
+        """Return the pairs that are in order."""
+        rows = rows_where(self._partner != ALONE)
+        return Pairs(a=rows, b=self._partner[rows])
+
+    def gaps(self, rows_a: Rows, rows_b: Rows) -> tuple[Rows, Rows]:
+        """Return numbers of the gaps, between pairs that are in order and within a part, of some frames."""
+        ordered = self.pairs()
+        # a pair is of one part, so that the same sum is the same gap of the same part
+        gaps = (
+            np.searchsorted(pairs, rows) + np.searchsorted(starts, rows, side="right")
+            for pairs, starts, rows in zip((ordered.a, ordered.b), self._parts, (rows_a, rows_b), strict=True)
+        )
+        of_a, of_b = (each.astype(np.int32) for each in gaps)
+        return of_a, of_b
+
+    # What frames are known by.
+
+    def digest(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
+        """The whole frame."""
+        return (self._b if second else self._a).digest[rows], rows
+
+    def context(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
+        """The whole frame and some behind it."""
+        digests = (self._b if second else self._a).digest
+        keys = digests[rows]
+        for step in range(1, _CONTEXT):
+            keys = mixed(keys, digests[np.minimum(rows + step, len(digests) - 1)])
+        return keys, rows
+
+    def payload(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
+        """The MSDU."""
+        return (self._b if second else self._a).payload[rows].astype(np.uint64), rows
+
+    def inside(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
+        """What is deep in the MSDU, if it is anything."""
+        keys = (self._b if second else self._a).inside[rows].astype(np.uint64)
+        some = keys != 0
+        return keys[some], rows[some]
+
+    def header(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
+        """Addresses, and the EtherType behind all tags."""
+        return (self._b if second else self._a).header[rows].astype(np.uint64) >> np.uint64(16), rows
+
+    def length(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
+        """How long the frame is."""
+        return (self._b if second else self._a).header[rows].astype(np.uint64) & np.uint64(0xFFFF), rows
+
+    def timed(self, key: Key) -> Key:
+        """Return a key with the time of a frame, for those that have one."""
+
+        def with_time(second: bool, rows: Rows) -> tuple[Uint64, Rows]:
+            keys, rows = key(second, rows)
+            times = (self._b if second else self._a).time_ns[rows]
+            some = times != NO_TIME
+            if not some.all():
+                keys, rows, times = keys[some], rows[some], times[some]
+            times -= self._offset_ns if second else 0
+            return mixed(keys, times.view(np.uint64)), rows
+
+        return with_time
+
+    # Steps.
+
+    def keep_ends(self) -> None:
+        """Keep the same frames at the same times at the start and at the end."""
+        first, last = _same_ends(self._a, self._b)
+        rows = np.arange(first, dtype=np.int32)
+        self.keep(Pairs(a=rows, b=rows))
+        rows = np.arange(-last, 0, dtype=np.int32)
+        self.keep(Pairs(a=rows + np.int32(len(self._a)), b=rows + np.int32(len(self._b))))
+
+    def guide(self) -> Pairs:
+        """Keep frames that are there once, and others at the same time, as far as they are in order.
+
+        Return the pairs of frames that are there once and in another order.
+        """
+        rest_a, rest_b = self.left()
+        unique = matched(self._a.digest[rest_a], self._b.digest[rest_b], unique=True)
+        unique = Pairs(a=rest_a[unique.a], b=rest_b[unique.b])
+        offset_ns = self._usual_offset(rest_a[:_FIRST_A], rest_b[:_FIRST_B])
+        if offset_ns is None:
+            offset_ns = median_offset(self._a.time_ns[unique.a], self._b.time_ns[unique.b])
+        self._offset_ns = offset_ns or 0
+        found = [unique]
+        others = np.ones(len(self._a), np.bool_), np.ones(len(self._b), np.bool_)
+        others[0][unique.a] = False
+        others[1][unique.b] = False
+        rest_a, rest_b = rest_a[others[0][rest_a]], rest_b[others[1][rest_b]]
+        if len(rest_a) and len(rest_b):
+            found.append(self._matched(self.timed(self.digest), rest_a, rest_b))
+        self.keep(in_order(found, len(self._a)))
+        return unique.select(self._free_a[unique.a])
+
+    def leave_out(self, end_a: int, end_b: int, moved: Pairs) -> Pairs:
+        """Leave out the frames from two rows on; return those of ``moved`` that are not left out."""
+        inside = (moved.a < end_a) & (moved.b < end_b)
+        self._free_a[moved.a[~inside]] = True
+        self._free_b[moved.b[~inside]] = True
+        self._free_a[end_a:] = False
+        self._free_b[end_b:] = False
+        return moved.select(inside)
+
+    def _usual_offset(self, rows_a: Rows, rows_b: Rows) -> int | None:
+        """Return by how much the same frames are apart, if more than half of some are so by exactly that."""
+        one, other = np.nonzero(self._a.digest[rows_a][:, None] == self._b.digest[rows_b])
+        times_a, times_b = self._a.time_ns[rows_a[one]], self._b.time_ns[rows_b[other]]
+        timed = (times_a != NO_TIME) & (times_b != NO_TIME)
+        apart, frames = np.unique(times_b[timed] - times_a[timed], return_counts=True)
+        if not len(apart) or 2 * frames.max() <= len(rows_a):
+            return None
+        return int(apart[np.argmax(frames)])
+
+    def _matched(self, key: Key, rest_a: Rows, rest_b: Rows) -> Pairs:
+        """Return pairs of frames with the same key, the n-th of each."""
+        keys_a, rest_a = key(False, rest_a)
+        keys_b, rest_b = key(True, rest_b)
+        pairs = matched(keys_a, keys_b, unique=False)
+        return Pairs(a=rest_a[pairs.a], b=rest_b[pairs.b])
+
+    def extend(self) -> None:
+        """Keep more of the same frames between those kept: neighbours, unique ones, one by one."""
+        for _ in range(_ROUNDS):
+            rest = self._open(self.digest)
+            if rest is None:
+                return
+            neighbours = self._neighbours(rest.a)
+            if len(neighbours):
+                self.keep(neighbours)
+                continue
+            steps = (
+                (self.digest, True), (self.context, True), (self.context, False), (self.digest, False)
+            )  # fmt: skip
+            if not any(self._pair(key, rest, unique=unique) for key, unique in steps):
+                return
+
+    def liken_by(self, key: Key) -> None:
+        """Pair frames that share a key between the same others."""
+        for unique in (True, False):
+            rest = self._open(key)
+            if rest is None:
+                return
+            self._pair(key, rest, unique=unique)
+
+    def _open(self, key: Key) -> _Rest | None:
+        """Return the frames left that may have a key in common with one in the same place; None for none.
+
+        A hash tells most of those that have not.
+        """
+        rest_a, rest_b = self.left()
+        if not len(rest_a) or not len(rest_b):
+            return None
+        keys_a, rest_a = key(False, rest_a)
+        keys_b, rest_b = key(True, rest_b)
+        gap_a, gap_b = self.gaps(rest_a, rest_b)
+        hash_a, hash_b = mixed(gap_a, keys_a), mixed(gap_b, keys_b)
+        slots = 1 << min(_MOST_SLOTS, (8 * max(len(hash_a), len(hash_b))).bit_length())
+        hash_a &= np.uint64(slots - 1)
+        hash_b &= np.uint64(slots - 1)
+        there_a, there_b = np.zeros(slots, np.bool_), np.zeros(slots, np.bool_)
+        there_a[hash_a] = True
+        there_b[hash_b] = True
+        in_a, in_b = there_b[hash_a], there_a[hash_b]
+        rest = _Rest(rest_a[in_a], rest_b[in_b], gap_a[in_a], gap_b[in_b])
+        return rest if len(rest.a) and len(rest.b) else None
+
+    def _pair(self, key: Key, rest: _Rest, *, unique: bool) -> bool:
+        """Keep pairs of a key in the same place that are in order; return whether there are any."""
+        keys_a, keys_b = key(False, rest.a)[0], key(True, rest.b)[0]
+        pairs = matched(mixed(rest.gap_a, keys_a), mixed(rest.gap_b, keys_b), unique=unique)
+        found = in_order([Pairs(a=rest.a[pairs.a], b=rest.b[pairs.b])], len(self._a))
+        self.keep(found)
+        return bool(len(found))
+
+    def _neighbours(self, rows_a: Rows) -> Pairs:
+        """Return pairs of the same frames that follow the pair in front of some, or lead to the next."""
+        ordered = self.pairs()
+        gaps = np.unique(np.searchsorted(ordered.a, rows_a))
+        first_a, last_a = _bounds(ordered.a, len(self._a), gaps)
+        first_b, last_b = _bounds(ordered.b, len(self._b), gaps)
+        common = np.minimum(last_a - first_a, last_b - first_b)
+        gap, step = _steps(common)
+        leading = self._unbroken(gap, first_a[gap] + step, first_b[gap] + step)
+        found = np.bincount(gap[leading], minlength=len(gaps))
+        left = common - found
+        end, back = _steps(left)
+        ending = self._unbroken(end, last_a[end] - 1 - back, last_b[end] - 1 - back)
+        same_a = (first_a[gap] + step)[leading], (last_a[end] - 1 - back)[ending]
+        same_b = (first_b[gap] + step)[leading], (last_b[end] - 1 - back)[ending]
+        return Pairs(a=np.concatenate(same_a).astype(np.int32), b=np.concatenate(same_b).astype(np.int32))
+
+    def _unbroken(self, gap: Int64, rows_a: Int64, rows_b: Int64) -> Mask:
+        """Whether frames, and all in front of them in the same gap, are the same."""
+        other = self._a.digest[rows_a] != self._b.digest[rows_b]
+        broken = np.cumsum(other)
+        heads = np.flatnonzero(np.diff(gap, prepend=-1))
+        base = (broken - other)[heads]
+        unbroken: Mask = broken == np.repeat(base, np.diff(heads, append=len(gap)))
+        return unbroken
+
+    def moved(self, pairs: Pairs) -> Pairs:
+        """Take pairs that are in another order, if they are still left; return those."""
+        taken = pairs.select(self._free_a[pairs.a] & self._free_b[pairs.b])
+        self._use(taken)
+        return taken
+
+    def moved_by(self, key: Key) -> Pairs:
+        """Pair frames left that share a key, wherever they are."""
+        rest_a, rest_b = self.left()
+        if not len(rest_a) or not len(rest_b):
+            return _NO_PAIRS
+        return self.moved(self._matched(key, rest_a, rest_b))
+
+
+class _Rest(NamedTuple):
+    """Frames left on both sides, and the gap of each."""
+
+    a: Rows
+    b: Rows
+    gap_a: Rows
+    gap_b: Rows
+
+
+_MOST_SLOTS = 26
+"""Bits of a hash by which frames are told to have no partner."""
+
+
+def _bounds(ordered: Rows, frames: int, gaps: NDArray[Any]) -> tuple[Int64, Int64]:
+    """Return where gaps between rows that are in order start, and stop."""
+    ends = np.concatenate([np.array([-1], np.int32), ordered, np.array([frames], np.int32)])
+    return ends[gaps].astype(np.int64) + 1, ends[gaps + 1].astype(np.int64)
+
+
+def _steps(counts: Int64) -> tuple[Int64, Int64]:
+    """Return, for each of so many steps, which count it is of, and which step of that it is."""
+    of = np.repeat(np.arange(len(counts)), counts)
+    return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+_INTERPRETED_RUNS = 4096
+"""Up to so many runs take less time than loading what is compiled."""
+
+
+def in_order(parts: Sequence[Pairs], frames: int) -> Pairs:
+    """Return the most of some pairs that ascend on both sides; each row, of ``a`` < frames, is there once."""
+    pairs = _by_rows(parts, frames)
+    if len(pairs) < 2 or bool((pairs.b[1:] > pairs.b[:-1]).all()):
+        return pairs
+    rank = np.empty(len(pairs), np.int32)
+    rank[np.argsort(pairs.b, kind="stable")] = np.arange(len(pairs), dtype=np.int32)
+    # rows that are next to each other on both sides stay together in some longest subsequence
+    heads = np.flatnonzero(np.diff(rank, prepend=np.int32(-2)) != 1)
+    weight = np.diff(heads, append=len(pairs))
+    place = np.empty(len(heads), np.int64)
+    place[np.argsort(rank[heads], kind="stable")] = np.arange(len(heads))
+    return pairs.select(np.repeat(_heaviest(place, weight), weight))
+
+
+def _by_rows(parts: Sequence[Pairs], frames: int) -> Pairs:
+    """Return pairs in the order of their rows in the first capture, which are less than ``frames``."""
+    partner = np.full(frames, ALONE, np.int32)
+    for part in parts:
+        partner[part.a] = part.b
+    rows = rows_where(partner != ALONE)
+    return Pairs(a=rows, b=partner[rows])
+
+
+def _heaviest(place: Int64, weight: Int64) -> Mask:
+    """Return which runs are in the heaviest subsequence whose places, each there once, ascend."""
+    count = len(place)
+    if count <= _INTERPRETED_RUNS:
+        chosen = [False] * count
+        _choose(place.tolist(), weight.tolist(), [0] * count, [0] * count, [0] * (count + 1), chosen)
+        return np.array(chosen)
+    from ecmproto.kernels.kernel import released
+
+    mask = np.zeros(count, np.bool_)
+    best, before, tree = (np.zeros(count + 1, np.int64) for _ in range(3))
+    released(_choose)(place, weight, best, before, tree, mask)
+    return mask
+
+
+def _choose(place: Any, weight: Any, best: Any, before: Any, tree: Any, chosen: Any) -> None:
+    """Choose runs: ``tree``, a Fenwick tree over places, has the best run so far, from 1; 0 without."""
+    count = len(place)
+    last, most = 0, 0
+    for run in range(count):
+        node, top, total = place[run], 0, 0
+        while node > 0:
+            other = tree[node]
+            if other > 0 and best[other - 1] > total:
+                total, top = best[other - 1], other
+            node -= node & -node
+        total += weight[run]
+        best[run], before[run] = total, top
+        if total > most:
+            last, most = run + 1, total
+        node = place[run] + 1
+        while node <= count:
+            other = tree[node]
+            if other == 0 or best[other - 1] < total:
+                tree[node] = run + 1
+            node += node & -node
+    while last > 0:
+        chosen[last - 1] = True
+        last = before[last - 1]

@@ -1,0 +1,156 @@
+"""How the times of the same frames differ in two captures: offset, drift, and what is left of it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.tools.diff.digests import NO_TIME
+from ecmproto.tools.diff.rules import Alignment
+
+Int64 = NDArray[np.int64]
+
+_SAMPLE = 1 << 17
+"""Pairs that medians are taken of: of more, some at equal distances."""
+_MOST_PPM = 500
+_LEAST_PAIRS = 8
+"""From how many pairs on a drift is told."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TimeDifference:
+    """The times of the second capture against those of the first, of frames that are in both, in ns."""
+
+    pairs: int
+    """How many frames were compared that have a time in both."""
+    differing: int
+    """How many times differ, as the capture has them."""
+    beyond: int
+    """How many differ by more than the tolerance, after what was to be taken off."""
+    offset_ns: int
+    """The median."""
+    least_ns: int
+    most_ns: int
+    drift_ppm: float
+    """How much faster the second clock goes, in millionths; NaN of too few pairs or no time."""
+    has_drift: bool
+    """Whether times drift as those of two clocks do, and not as those of frames that are held up."""
+    low_ns: int
+    """Of 100 frames 5 are further back than that around the median, and around the drift if there is one."""
+    high_ns: int
+    """And 5 further ahead."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """What the second capture's times are ahead of the first's: an offset, and a share of the time passed."""
+
+    offset_ns: int = 0
+    drift: float = 0.0
+    origin_ns: int = 0
+
+    def ahead_ns(self, times_ns: Int64) -> Int64:
+        """Return by how much, at times of the first capture."""
+        if not self.drift:
+            return np.full(len(times_ns), self.offset_ns)
+        passed = (times_ns - self.origin_ns).astype(np.float64)
+        return self.offset_ns + np.rint(passed * self.drift).astype(np.int64)
+
+
+class TimeSample:
+    """The times of pairs of frames, as far as medians need them, and how far they are apart at most."""
+
+    def __init__(self) -> None:
+        self.pairs = self.differing = self.beyond = 0
+        self._least = self._most = 0
+        self._times: list[Int64] = []
+        self._apart: list[Int64] = []
+
+    def add(self, times_a: Int64, times_b: Int64) -> None:
+        """Add pairs, both of which have a time."""
+        if not len(times_a):
+            return
+        apart = times_b - times_a
+        self._least = int(min(apart.min(), self._least if self.pairs else apart.min()))
+        self._most = int(max(apart.max(), self._most if self.pairs else apart.max()))
+        self.pairs += len(apart)
+        self.differing += int(np.count_nonzero(apart))
+        step = -(-len(apart) // _SAMPLE)
+        self._times.append(times_a[::step])
+        self._apart.append(apart[::step])
+
+    def clock(self, align_time: Alignment) -> Clock:
+        """Return the offset and drift to take off the second capture's times."""
+        if align_time == "none" or not self.pairs:
+            return Clock()
+        times, apart = np.concatenate(self._times), np.concatenate(self._apart)
+        if align_time == "offset":
+            return Clock(offset_ns=_median(apart))
+        drift, origin, offset = _line(times, apart)
+        return Clock(offset_ns=offset, drift=0.0 if np.isnan(drift) else drift, origin_ns=origin)
+
+    def difference(self) -> TimeDifference | None:
+        """Return how the times of the pairs so far differ; None without any pair."""
+        if not self.pairs:
+            return None
+        times, apart = np.concatenate(self._times), np.concatenate(self._apart)
+        drift, origin, offset = _line(times, apart)
+        median = _median(apart)
+        low, high = _most(apart - median)
+        has_drift = 0 < abs(drift) * 1e6 <= _MOST_PPM  # not for NaN
+        if has_drift:
+            clock = Clock(offset_ns=offset, drift=drift, origin_ns=origin)
+            least, most = _most(apart - clock.ahead_ns(times))
+            has_drift = abs(drift) * int(times.max() - times.min()) > most - least
+            low, high = (least, most) if has_drift else (low, high)
+        return TimeDifference(
+            pairs=self.pairs,
+            differing=self.differing,
+            beyond=self.beyond,
+            offset_ns=median,
+            least_ns=self._least,
+            most_ns=self._most,
+            drift_ppm=drift * 1e6,
+            has_drift=has_drift,
+            low_ns=low,
+            high_ns=high,
+        )
+
+
+def _most(values: Int64) -> tuple[int, int]:
+    """Return between which values 90 of 100 are."""
+    ordered = np.sort(values)
+    return int(ordered[len(ordered) * 5 // 100]), int(ordered[-1 - len(ordered) * 5 // 100])
+
+
+def _median(values: Int64) -> int:
+    middle = len(values) // 2
+    return int(np.partition(values, middle)[middle])
+
+
+def _line(times: Int64, apart: Int64) -> tuple[float, int, int]:
+    """Return slope, origin and offset of a line through differences of times, by medians of two halves.
+
+    The slope is NaN of too few pairs, or where no time passes; the offset is the median then.
+    """
+    if len(times) < _LEAST_PAIRS:
+        return float("nan"), 0, _median(apart)
+    order = np.argsort(times, kind="stable")
+    times, apart = times[order], apart[order]
+    half = len(times) // 2
+    early, late = _median(times[:half]), _median(times[half:])
+    if late <= early:
+        return float("nan"), 0, _median(apart)
+    first, second = _median(apart[:half]), _median(apart[half:])
+    slope = (second - first) / (late - early)
+    middle = early + (late - early) // 2
+    expected = np.rint((times - middle).astype(np.float64) * slope).astype(np.int64)
+    return slope, middle, _median(apart - expected)
+
+
+def timed_pairs(times_a: Int64, times_b: Int64) -> NDArray[np.bool_]:
+    """Return which pairs have a time on both sides."""
+    mask: NDArray[np.bool_] = (times_a != NO_TIME) & (times_b != NO_TIME)
+    return mask

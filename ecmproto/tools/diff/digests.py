@@ -1,0 +1,463 @@
+"""Frames as digests: what two captures are aligned by, some forty octets a frame, whatever frames hold.
+
+`Reduction` takes out of a batch's frames what the rules leave out: the bits of fields become zero, and
+octets that may be more or fewer, as whole layers, go.  Of what is left a kernel makes four hashes a frame: of
+all of it, and of parts, by which a frame that was changed is recognised.  They are keyed anew in each
+process, so that nobody can make frames that are told to be the same and are not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.batch.classes import classify
+from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.capture.batch import ETHERNET
+from ecmproto.frames.columns.extraction import SHARED_FRAMES, extract
+from ecmproto.frames.columns.gathering import Want, kind_of
+from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layout_cache import FCS, PADDING, TRAILER
+from ecmproto.frames.columns.octets import eight_octets
+from ecmproto.frames.columns.parse_tables import NUMBER_OF
+from ecmproto.frames.filter.fields import FilterField
+from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.tools.diff.rules import LENGTH, TIME, Rules
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethertypes import EtherTypes
+from ecmproto.wire.formats.registry import field_of
+from ecmproto.wire.formats.schema import bit_field
+
+Int64 = NDArray[np.int64]
+Uint32 = NDArray[np.uint32]
+Uint64 = NDArray[np.uint64]
+Octets = NDArray[np.uint8]
+
+_TYPE_OCTETS = 2
+_BEHIND = {"eth.padding": PADDING, "eth.trailer": TRAILER, "eth.fcs": FCS}
+
+
+class Reduced(NamedTuple):
+    """The frames of a batch as they are compared: where they lie, and where each one's MSDU starts in it."""
+
+    buffer: Octets
+    offset: Int64
+    captured: Int64
+    original: Int64
+    msdu: Int64
+
+
+class _Cut(NamedTuple):
+    """Octets of frames: the row of each frame, and where they start and stop in the buffer."""
+
+    row: NDArray[np.int32]
+    start: Int64
+    stop: Int64
+
+
+class Reduction:
+    """Takes out of frames what rules leave out.
+
+    With ``parsed`` frames stay such that they can be decoded: only bits of fields and tags are taken out, the
+    rest is for whoever reads the fields to ignore.
+    """
+
+    def __init__(self, rules: Rules, ethertypes: EtherTypes, *, parsed: bool = False) -> None:
+        self._ethertypes = ethertypes
+        self._masks: dict[tuple[int, bool], list[tuple[int, bytes]]] = {}
+        """For each kind of layers, of frames or those they show: octets of it and their bits to be kept."""
+        self._cuts: dict[tuple[int, bool], bool] = {}
+        """For each kind to be taken out: whether it is a tag, which goes with the EtherType in front."""
+        for cls, inner in rules.layers:
+            if not parsed or _is_tag(cls):
+                self._cuts[NUMBER_OF[cls], inner] = _is_tag(cls)
+        for field in rules.fields:
+            self._leave_out(field, parsed, follows=field.name not in rules.ignored)
+
+    def _leave_out(self, field: FilterField, parsed: bool, *, follows: bool) -> None:
+        name = field.name.removeprefix("encapsulated.")
+        if name in _BEHIND:
+            if not parsed:
+                self._cuts[_BEHIND[name], field.inner] = False
+            return
+        for source in field.sources:
+            whole = field_of(source.format, source.key)
+            kind = kind_of(source.format, whole)
+            if parsed and source.part != "bits":
+                continue
+            if whole.bits is None or whole in source.format.moving:
+                self._cuts[kind, field.inner] = False
+                continue
+            place = bit_field(whole)
+            bits = place.mask << place.shift
+            if source.part == "bits":
+                bits = ((1 << source.bits) - 1) << (source.low + place.shift)
+            if not whole.is_number:
+                bits = (1 << 8 * place.octets) - 1
+            kept = bits ^ ((1 << 8 * place.octets) - 1)
+            self._masks.setdefault((kind, field.inner), []).append(
+                (place.at, kept.to_bytes(place.octets, "big"))
+            )
+
+    def __bool__(self) -> bool:
+        return bool(self._masks or self._cuts)
+
+    def reduced(
+        self, batch: Batch, interfaces: Sequence[Interface], pool: ThreadPoolExecutor | None
+    ) -> Reduced:
+        """Return the frames of a batch without what is left out."""
+        msdu = _msdu_offset(batch, interfaces, self._ethertypes)
+        if not self or not len(batch):
+            return Reduced(batch.buffer, batch.offset, batch.captured, batch.original, msdu)
+        low, high = int(batch.offset.min()), int((batch.offset + batch.captured).max())
+        buffer = batch.buffer[low:high].copy()
+        shared = pool if len(batch) >= SHARED_FRAMES else None
+        cuts = list(self._places(batch, interfaces, buffer, low, shared))
+        offset = batch.offset - low
+        if not cuts:
+            return Reduced(buffer, offset, batch.captured, batch.original, msdu)
+        return _without(buffer, offset, batch, msdu, cuts)
+
+    def _places(
+        self,
+        batch: Batch,
+        interfaces: Sequence[Interface],
+        buffer: Octets,
+        low: int,
+        pool: ThreadPoolExecutor | None,
+    ) -> Iterator[_Cut]:
+        """Mask what is to be masked in ``buffer``, the batch's from ``low`` on; yield what is to be cut."""
+        inner = any(of_shown for _, of_shown in (*self._masks, *self._cuts))
+        found = find_layers(frames_of(batch, interfaces), SHOWN_AS if inner else (), self._ethertypes, pool)
+        every = np.arange(len(batch), dtype=np.int32)
+        yield from self._of(found, every, buffer, low, inner=False)
+        if inner:
+            rows, frames = sampled_frames(found)
+            if len(rows):
+                shown = find_layers(frames, (), self._ethertypes, pool)
+                yield from self._of(shown, rows, buffer, low, inner=True)
+
+    def _of(
+        self, found: LayersFound, rows: NDArray[np.int32], buffer: Octets, low: int, *, inner: bool
+    ) -> Iterator[_Cut]:
+        count = found.count
+        masks = {kind: masks for (kind, of), masks in self._masks.items() if of == inner and count[kind]}
+        cuts = {kind: tag for (kind, of), tag in self._cuts.items() if of == inner and count[kind]}
+        collected = found.collect({kind: Want(places=True) for kind in masks | cuts})
+        for kind, each in masks.items():
+            start = collected[kind].start - low
+            for at, kept in each:
+                for octet, bits in enumerate(kept):
+                    if bits != 0xFF:
+                        buffer[start + (at + octet)] &= np.uint8(bits)
+        for kind, tag in cuts.items():
+            there = collected[kind]
+            start = there.start - low - (_TYPE_OCTETS if tag else 0)
+            yield _Cut(rows[there.row], start, start + there.octets)
+
+
+def _is_tag(cls: type[Layer]) -> bool:
+    """Whether the EtherType in front of a layer announces it, and that of what follows is its last field."""
+    last = cls.layout[-1]
+    return bool(cls.announced_by) and cls.next_key == last.key and last.bits == 8 * _TYPE_OCTETS
+
+
+def _msdu_offset(batch: Batch, interfaces: Sequence[Interface], ethertypes: EtherTypes) -> Int64:
+    """Return how many octets stand in front of each frame's MSDU: addresses, tags and EtherType."""
+    links, used = batch.links(interfaces)
+    ethernet = np.array([each.linktype == ETHERNET for each in links] or [True])[used if links else 0]
+    classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=ethertypes)
+    return np.where(ethernet, classes.msdu_offset, 0).astype(np.int64)
+
+
+def _without(buffer: Octets, offset: Int64, batch: Batch, msdu: Int64, cuts: Sequence[_Cut]) -> Reduced:
+    """Return frames, now at ``offset`` in ``buffer``, without octets, which may overlap."""
+    row = np.concatenate([cut.row for cut in cuts])
+    start = np.concatenate([cut.start for cut in cuts])
+    stop = np.concatenate([cut.stop for cut in cuts])
+    order = np.argsort(start, kind="stable")
+    row, start, stop = row[order], start[order], stop[order]
+    # what an earlier one has taken is not taken again
+    start = np.maximum(start, np.concatenate([[0], np.maximum.accumulate(stop)[:-1]]))
+    stop = np.maximum(start, stop)
+    gone = np.concatenate([[0], np.cumsum(stop - start)])
+
+    def before(place: Int64) -> Int64:
+        """Return the octets that go in front of places in the buffer."""
+        index = np.searchsorted(start, place, side="left")
+        inside = np.maximum(0, np.concatenate([[0], stop])[index] - place)
+        kept: Int64 = gone[index] - inside
+        return kept
+
+    stays = np.zeros(len(buffer) + 1, np.int8)
+    np.add.at(stays, start, np.int8(1))
+    np.add.at(stays, stop, np.int8(-1))
+    removed = np.zeros(len(batch), np.int64)
+    np.add.at(removed, row, stop - start)
+    split = offset + msdu
+    return Reduced(
+        buffer=buffer[np.cumsum(stays[:-1], dtype=np.int8) == 0],
+        offset=offset - before(offset),
+        captured=batch.captured - removed,
+        original=batch.original - removed,
+        msdu=(split - before(split)) - (offset - before(offset)),
+    )
+
+
+_PARTS = 4
+_SECRET = np.array(
+    [*(secrets.randbits(64) for _ in range(_PARTS)), *(secrets.randbits(64) | 1 for _ in range(_PARTS))],
+    np.uint64,
+)
+_DEEP_OCTETS = 22
+"""Behind so many octets of the MSDU, EtherType and IPv4 header, all else is looked at by itself."""
+_LEAST_OCTETS = 8
+_ADDRESSES_OCTETS = 12
+
+
+@inlined
+def _mixed(state: np.uint64, word: np.uint64, factor: np.uint64) -> np.uint64:
+    product = (state ^ word) * factor
+    return product ^ (product >> np.uint64(32))
+
+
+@inlined
+def _hashed(buffer: Octets, start: int, stop: int, state: np.uint64, factor: np.uint64) -> np.uint64:
+    at = start
+    while at + 8 <= stop:
+        state = _mixed(state, eight_octets(buffer, at), factor)
+        at += 8
+    word = np.uint64(0)
+    while at < stop:
+        word = (word << np.uint64(8)) | np.uint64(buffer[np.uint64(at)])
+        at += 1
+    return _mixed(_mixed(state, word, factor), np.uint64(stop - start), factor)
+
+
+@over_batches
+def _digest(
+    buffer: Octets,
+    offset: Int64,
+    captured: Int64,
+    msdu: Int64,
+    more: Uint64,
+    secret: Uint64,
+    digest: Uint64,
+    header: Uint32,
+    payload: Uint32,
+    inside: Uint32,
+) -> None:
+    """Hash each frame, with its length and link type ``more``; then parts of it, as `Digests` has them."""
+    high = np.uint64(32)
+    last = secret[7]
+    for i in range(len(offset)):
+        start = offset[i]
+        stop = start + captured[i]
+        split = min(start + msdu[i], stop)
+        deep = min(split + _DEEP_OCTETS, stop)
+        one = _hashed(buffer, start, split, secret[0], secret[4])
+        two = _hashed(buffer, split, deep, secret[1], secret[5])
+        three = _hashed(buffer, deep, stop, secret[2], secret[6])
+        behind = _mixed(two, three, last)
+        digest[i] = _mixed(_mixed(_mixed(secret[3], more[i], last), one, last), behind, last)
+        flow = _hashed(buffer, start, min(start + _ADDRESSES_OCTETS, split), secret[0], last)
+        flow = _hashed(buffer, split, min(split + _TYPE_OCTETS, stop), flow, last)
+        header[i] = (flow >> high) & np.uint64(0xFFFF0000) | (more[i] >> np.uint64(16)) & np.uint64(0xFFFF)
+        payload[i] = behind >> high
+        inside[i] = three >> high if stop - deep >= _LEAST_OCTETS else np.uint64(0)
+
+
+NO_TIME = np.iinfo(np.int64).min
+"""In place of the time of a frame whose record has none."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Numbers:
+    """The values of a field with a tolerance: the frame of each, ascending, and the value."""
+
+    row: Int64
+    value: Int64
+
+    def part(self, start: int, stop: int) -> Numbers:
+        """Return those of the frames from ``start`` to before ``stop``, counted from there."""
+        first, last = np.searchsorted(self.row, (start, stop))
+        return Numbers(row=self.row[first:last] - start, value=self.value[first:last])
+
+    def at(self, rows: NDArray[Any]) -> Numbers:
+        """Return those of the frames at ``rows``, counted among these."""
+        place = np.full(int(max(self.row.max(initial=-1), rows.max(initial=-1))) + 1, -1)
+        place[rows] = np.arange(len(rows))
+        moved = place[self.row]
+        picks = np.flatnonzero(moved >= 0)
+        picks = picks[np.argsort(moved[picks], kind="stable")]
+        return Numbers(row=moved[picks], value=self.value[picks])
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Digests:
+    """Frames of a capture as they are aligned; an entry a frame in all arrays."""
+
+    first: int
+    """The 0-based number of the first frame in its capture."""
+    picked: Int64 | None
+    """The numbers of all frames where they do not follow one another."""
+    time_ns: Int64
+    """`NO_TIME` where there is none."""
+    interface: NDArray[np.uint16] | NDArray[np.int32]
+    """Index among all of the capture's interfaces."""
+    digest: Uint64
+    """Of the whole frame, its lengths and its link type."""
+    header: Uint32
+    """Of its addresses and the EtherType of its MSDU, 16 bits; then the lowest 16 of its length."""
+    payload: Uint32
+    """Of its MSDU, whatever is in front."""
+    inside: Uint32
+    """Of what is deep in that; 0 where there is little."""
+    values: Mapping[str, Numbers]
+    """The values of fields with a tolerance."""
+
+    def __len__(self) -> int:
+        return len(self.digest)
+
+    def part(self, start: int, stop: int) -> Digests:
+        """Return the frames from ``start`` to before ``stop``, copied."""
+        arrays = {name: getattr(self, name)[start:stop].copy() for name in _ARRAYS}
+        return Digests(
+            first=self.first + start,
+            picked=None if self.picked is None else self.picked[start:stop].copy(),
+            values={name: each.part(start, stop) for name, each in self.values.items()},
+            **arrays,
+        )
+
+    def at(self, rows: NDArray[Any]) -> Digests:
+        """Return the frames at ``rows``."""
+        arrays = {name: getattr(self, name)[rows] for name in _ARRAYS}
+        values = {name: each.at(rows) for name, each in self.values.items()}
+        return Digests(first=0, picked=self.numbers(rows), values=values, **arrays)
+
+    def numbers(self, rows: NDArray[Any]) -> Int64:
+        """Return the 0-based numbers of the frames at ``rows`` in their capture."""
+        return rows.astype(np.int64) + self.first if self.picked is None else self.picked[rows]
+
+
+_ARRAYS: dict[str, type[np.generic]] = {
+    "time_ns": np.int64, "interface": np.uint16, "digest": np.uint64, "header": np.uint32,
+    "payload": np.uint32, "inside": np.uint32,
+}  # fmt: skip
+
+
+class Gatherer:
+    """Puts digests of batches one behind the other."""
+
+    def __init__(self) -> None:
+        self._parts: list[Digests] = []
+        self.frames = 0
+        """How many are here."""
+
+    def add(self, digests: Digests) -> None:
+        """Add some frames."""
+        self._parts.append(digests)
+        self.frames += len(digests)
+
+    def taken(self) -> Digests:
+        """Return all frames, which are here no longer; an array at a time, so that little is there twice."""
+        parts, self._parts, self.frames = self._parts, [], 0
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0].first if parts else 0
+        firsts = first + np.cumsum([0, *(len(part) for part in parts)])
+        picked = None
+        if any(
+            part.picked is not None or part.first != at
+            for part, at in zip(parts, firsts.tolist(), strict=False)
+        ):
+            picked = np.concatenate([part.numbers(np.arange(len(part))) for part in parts])
+        values = {}
+        for name in parts[0].values if parts else ():
+            each = [part.values[name] for part in parts]
+            rows = [numbers.row + at for numbers, at in zip(each, firsts - first, strict=False)]
+            values[name] = Numbers(
+                row=np.concatenate(rows), value=np.concatenate([numbers.value for numbers in each])
+            )
+        lists = {name: [getattr(part, name) for part in parts] for name in _ARRAYS}
+        parts.clear()
+        arrays: dict[str, Any] = {}
+        for name, dtype in _ARRAYS.items():
+            some = lists.pop(name)
+            arrays[name] = np.concatenate(some) if some else np.empty(0, dtype)
+        return Digests(first=first, picked=picked, values=values, **arrays)
+
+
+class Digester:
+    """Makes digests of batches by rules."""
+
+    def __init__(self, rules: Rules, ethertypes: EtherTypes) -> None:
+        self._reduction = Reduction(rules, ethertypes)
+        self._ethertypes = ethertypes
+        self._without_length = LENGTH in rules.names
+        self._snap_octets = rules.snap_octets
+        self.names = tuple(name for name in rules.tolerances if name != TIME)
+        """The fields with a tolerance, whose values are kept."""
+
+    def cut(self, batch: Batch) -> Batch:
+        """Return the frames of a batch, as many octets of each as are compared."""
+        if self._snap_octets is None:
+            return batch
+        return dataclasses.replace(batch, captured=np.minimum(batch.captured, self._snap_octets))
+
+    def digests(
+        self, batch: Batch, interfaces: Sequence[Interface], pool: ThreadPoolExecutor | None
+    ) -> Digests:
+        """Return the digests of a batch's frames."""
+        count = len(batch)
+        reduced = self._reduction.reduced(batch, interfaces, pool)
+        links, used = batch.links(interfaces)
+        linktypes = np.array([each.linktype for each in links] or [ETHERNET], np.int64)
+        linktype = linktypes[used if links else np.zeros(count, np.int64)]
+        length = np.zeros(count, np.int64) if self._without_length else reduced.original
+        digest = np.empty(count, np.uint64)
+        header, payload, inside = (np.empty(count, np.uint32) for _ in range(3))
+        with np.errstate(over="ignore"):  # as plain Python: products of 64 bits are meant to be cut
+            _digest(
+                fixed(reduced.buffer), fixed(reduced.offset), fixed(reduced.captured), fixed(reduced.msdu),
+                fixed((length << 16 | linktype).astype(np.uint64)), fixed(_SECRET),
+                digest, header, payload, inside,
+            )  # fmt: skip
+        time_ns = batch.time_ns.copy()
+        if batch.timed is not None:
+            time_ns[~batch.timed] = NO_TIME
+        return Digests(
+            first=batch.first,
+            picked=None if batch.picked is None else batch.numbers,
+            time_ns=time_ns,
+            interface=(
+                batch.interface.astype(np.uint16)
+                if batch.interface.max() <= 0xFFFF
+                else batch.interface.astype(np.int32)
+            ),
+            digest=digest,
+            header=header,
+            payload=payload,
+            inside=inside,
+            values=self._values(batch, interfaces, pool),
+        )
+
+    def _values(
+        self, batch: Batch, interfaces: Sequence[Interface], pool: ThreadPoolExecutor | None
+    ) -> dict[str, Numbers]:
+        if not self.names:
+            return {}
+        columns = extract(batch, self.names, interfaces=interfaces, ethertypes=self._ethertypes, pool=pool)
+        values = {}
+        for name in self.names:
+            column = columns[name]
+            assert isinstance(column.values, np.ndarray)
+            values[name] = Numbers(row=column.rows.astype(np.int64), value=column.values.astype(np.int64))
+        return values

@@ -1,0 +1,30 @@
+"""Captures edited: fields set, frames dropped and cut, tags changed, times moved, checksums fixed.
+
+>>> edit = Edit(assignments=assignments_from(["vlan.id=7"]), filter=compile_filter("vlan"))
+>>> report = edit_capture(["in.pcapng"], "out.pcapng", edit)
+>>> report.assigned[0].frames
+
+What is not edited is written as it stands, octet for octet.
+"""
+
+from __future__ import annotations
+
+from ecmproto.tools.edit.assignments import Assignment, assignments_from
+from ecmproto.tools.edit.editor import Assigned, Edit, Editor, Report, Tagged, edit_capture
+from ecmproto.tools.edit.selection import Frames, Span, frames_from, span_from, tag_from
+
+__all__ = [
+    "Assigned",
+    "Assignment",
+    "Edit",
+    "Editor",
+    "Frames",
+    "Report",
+    "Span",
+    "Tagged",
+    "assignments_from",
+    "edit_capture",
+    "frames_from",
+    "span_from",
+    "tag_from",
+]

@@ -1,0 +1,303 @@
+"""Fields set in frames: ``vlan.id=7`` understood, found in the frames of a batch, and written there.
+
+All places are found in the frames as they came, before anything is written: an EtherType that is set changes
+what the frame is read as afterwards, and not what else is set in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import SpecError, shown
+from ecmproto.frames.columns.gathering import Want, kind_of
+from ecmproto.frames.columns.layers import LayersFound
+from ecmproto.frames.columns.parse_tables import NUMBER_OF
+from ecmproto.frames.filter.fields import BOTH_ENDS, FieldSource, FilterField, find, hint
+from ecmproto.wire.formats.ethertypes import MAX_LENGTH
+from ecmproto.wire.formats.registry import field_of
+from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.formats.text import value_of
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+
+EVERY = -1
+"""In place of a number: every one of a frame's fields of the name."""
+_NUMBERED = re.compile(r"(.+)\[(\*|0|[1-9][0-9]{0,3})\]")
+_OF_CAPTURE = {
+    "frame.time_epoch": "--shift and --scale-time move times",
+    "frame.time_relative": "--shift and --scale-time move times",
+    "frame.len": "--snaplen cuts frames",
+    "frame.cap_len": "--snaplen cuts frames",
+    "eth.fcs": "one that was right is kept right",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """The octets that are written of a field in one format: ``octets``, as far as ``mask`` has ones.
+
+    ``at`` counts from the layer's first octet, or of a field of variable length from its own.
+    """
+
+    source: FieldSource
+    field: Field
+    kind: int
+    at: int
+    octets: bytes
+    mask: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Assignment:
+    """A field set to a value wherever frames have it: the ``number``-th of a frame's, from 0, or `EVERY` one.
+
+    ``text`` is how it was given; made by `assignments_from`.
+    """
+
+    text: str
+    field: FilterField
+    number: int
+    writings: tuple[Writing, ...]
+
+    @property
+    def name(self) -> str:
+        """The field's name, with its number where that was given."""
+        return self.text.partition("=")[0].strip()
+
+
+def assignments_from(texts: Iterable[str]) -> tuple[Assignment, ...]:
+    """Return the assignments that texts such as ``vlan.id=7`` or ``vlan.id[1]=7`` mean.
+
+    The first of a frame's fields of that name is meant; ``[n]``: the n-th from 0, ``[*]``: each.  SpecError
+    for a name that is none, or no field that stands in frames; for a value that it cannot have; and for bits
+    that are set twice.
+    """
+    found = tuple(map(_assignment, texts))
+    for index, each in enumerate(found):
+        for other in found[:index]:
+            if _overlap(each, other):
+                raise SpecError(where=f"--set {each.text}", needed="each field once", got=f"{other.text} too")
+    return found
+
+
+def _assignment(text: str) -> Assignment:
+    name, equals, value = text.partition("=")
+    name, value = name.strip(), value.strip()
+    if not equals or not name:
+        raise SpecError(where="--set", needed="FIELD=VALUE such as vlan.id=7", got=shown(text))
+    numbered = _NUMBERED.fullmatch(name)
+    plain, number = (numbered[1], numbered[2]) if numbered else (name, "0")
+    field = find(plain)
+    if field is None:
+        raise SpecError(where="--set", needed="the name of a field", got=shown(plain), hint=hint(plain))
+    needed = ""
+    if plain.removeprefix("encapsulated.") in BOTH_ENDS:
+        needed = f"one of {' and '.join(BOTH_ENDS[plain.removeprefix('encapsulated.')])}"
+    elif field.kind == "layer":
+        needed = "the name of a field, not a layer's"
+    elif not field.sources:
+        needed = "a field that stands in frames"
+    if needed:
+        advice = _OF_CAPTURE.get(plain, "")
+        raise SpecError(where="--set", needed=needed, got=shown(plain), hint=advice)
+    writings = _writings(field, value, f"--set {name}")
+    return Assignment(
+        text=text, field=field, number=EVERY if number == "*" else int(number), writings=writings
+    )
+
+
+def _writings(field: FilterField, text: str, where: str) -> tuple[Writing, ...]:
+    """Return one writing for each format whose field can hold the value."""
+    writings, errors = [], []
+    for source in field.sources:
+        try:
+            writings.append(_writing(source, text, where))
+        except SpecError as error:
+            errors.append(error)
+    if not writings:
+        # the one of most bits takes most values
+        raise errors[max(range(len(errors)), key=lambda index: _width(field.sources[index]))]
+    return tuple(writings)
+
+
+def _width(source: FieldSource) -> int:
+    return field_of(source.format, source.key).bits or 0
+
+
+def _writing(source: FieldSource, text: str, where: str) -> Writing:
+    whole = field_of(source.format, source.key)
+    kind = kind_of(source.format, whole)
+    field = whole
+    if source.part == "bits":
+        field = next(
+            part
+            for part in whole.parts()
+            if part.part is not None and (part.part.low, part.part.bits) == (source.low, source.bits)
+        )
+    try:
+        value = value_of(field, text)
+    except SpecError as error:
+        raise SpecError(where=where, needed=error.needed, got=error.got) from None
+    if isinstance(value, bytes):
+        if field.bits is None and not value:
+            raise SpecError(where=where, needed="octets in hex, one or more", got="none")
+        if field.bits is not None and len(value) != field.bits // 8:
+            raise SpecError(where=where, needed=f"{field.bits // 8} octets", got=f"{len(value)}")
+        at = field.bit_offset // 8 if kind == NUMBER_OF[source.format] else 0
+        return Writing(source=source, field=whole, kind=kind, at=at, octets=value, mask=b"\xff" * len(value))
+    low, high = field.minimum, field.maximum
+    if source.part == "length":
+        high = MAX_LENGTH
+    elif source.part == "type":
+        low = MAX_LENGTH + 1
+    if not low <= value <= high:
+        raise SpecError(where=where, needed=f"an integer in {low}..{high}", got=text)
+    assert field.bits is not None
+    first, last = field.bit_offset // 8, -(-(field.bit_offset + field.bits) // 8)
+    shift = 8 * last - field.bit_offset - field.bits
+    ones = (1 << field.bits) - 1
+    return Writing(
+        source=source, field=whole, kind=kind, at=first,
+        octets=((value & ones) << shift).to_bytes(last - first), mask=(ones << shift).to_bytes(last - first),
+    )  # fmt: skip
+
+
+def _overlap(one: Assignment, other: Assignment) -> bool:
+    """Return whether two assignments may write the same bits."""
+    if one.field.inner != other.field.inner or (
+        one.number != other.number and EVERY not in (one.number, other.number)
+    ):
+        return False
+    if one.field.name == other.field.name:
+        return True
+    return any(
+        a.kind == b.kind and {a.source.part, b.source.part} != {"type", "length"} and _bits(a) & _bits(b)
+        for a in one.writings
+        for b in other.writings
+    )
+
+
+def _bits(writing: Writing) -> int:
+    return int.from_bytes(writing.mask, "little") << 8 * writing.at
+
+
+class Places(NamedTuple):
+    """Where an assignment writes: the frames, one an entry, and the first octet of each in the buffer."""
+
+    assignment: Assignment
+    writing: Writing
+    row: NDArray[np.int32]
+    start: Int64
+
+
+class Written(NamedTuple):
+    """What was written: the frames, the first octet of each, and the octets before and after, a row each."""
+
+    row: NDArray[np.int32]
+    start: Int64
+    before: Octets
+    after: Octets
+
+    @property
+    def differs(self) -> NDArray[np.bool_]:
+        """For each whether the octets are others now."""
+        differs = np.zeros(len(self.row), np.bool_)
+        # a row is short: column by column is quicker
+        for column in range(self.before.shape[1]):
+            differs |= self.before[:, column] != self.after[:, column]
+        return differs
+
+
+def kinds_wanted(assignments: Iterable[Assignment]) -> dict[int, Want]:
+    """Return the kinds of layers whose places `places_of` needs."""
+    return {writing.kind: Want(places=True) for each in assignments for writing in each.writings}
+
+
+def places_of(
+    assignments: Sequence[Assignment], found: LayersFound, frame_of: NDArray[np.int32] | None = None
+) -> list[Places]:
+    """Return where assignments write in frames, those of their fields that there are.
+
+    ``frame_of`` says which frames of a batch these are, where messages show them; None: the batch's own.
+    """
+    there = {kind: want for kind, want in kinds_wanted(assignments).items() if found.count[kind]}
+    collected = found.collect(there)
+    buffer = found.frames.buffer
+    places = []
+    for each in assignments:
+        mine = []
+        for writing in each.writings:
+            if writing.kind not in collected:
+                continue
+            kind = collected[writing.kind]
+            row, start, octets = kind.row, kind.start + writing.at, kind.octets
+            if writing.source.part in ("type", "length"):
+                number = buffer[start].astype(np.int64) << 8 | buffer[start + 1]
+                named = (number <= MAX_LENGTH) == (writing.source.part == "length")
+                row, start, octets = row[named], start[named], octets[named]
+            mine.append((writing, row, start, octets))
+        places += [
+            Places(each, writing, row if frame_of is None else frame_of[row], start.copy())
+            for writing, row, start in _numbered(each, mine)
+        ]
+    return places
+
+
+def _numbered(
+    assignment: Assignment, found: list[tuple[Writing, NDArray[np.int32], Int64, Int64]]
+) -> list[tuple[Writing, NDArray[np.int32], Int64]]:
+    """Return those fields of each frame that an assignment means, as far as it fits into them."""
+    picks: list[NDArray[np.bool_] | None] = [None] * len(found)
+    once = len(found) == 1 and bool((found[0][1][1:] > found[0][1][:-1]).all())
+    if assignment.number != EVERY and not (once and assignment.number == 0) and found:
+        rows = np.concatenate([row for _, row, _, _ in found])
+        starts = np.concatenate([start for _, _, start, _ in found])
+        order = np.lexsort((starts, rows))
+        ordered = rows[order]
+        heads = np.flatnonzero(np.diff(ordered, prepend=-1))
+        nth = np.empty(len(rows), np.int64)
+        nth[order] = np.arange(len(rows)) - np.repeat(heads, np.diff(heads, append=len(rows)))
+        bounds = np.cumsum([len(row) for _, row, _, _ in found])[:-1]
+        picks = list(np.split(nth == assignment.number, bounds))
+    meant = []
+    for (writing, row, start, octets), pick in zip(found, picks, strict=True):
+        fits = octets == len(writing.octets) if writing.field.bits is None else None
+        mask = pick if fits is None else fits if pick is None else pick & fits
+        meant.append((writing, row, start) if mask is None else (writing, row[mask], start[mask]))
+    return meant
+
+
+def write(buffer: Octets, places: Places) -> Written:
+    """Write an assignment's octets into a buffer."""
+    octets = np.frombuffer(places.writing.octets, np.uint8)
+    mask = np.frombuffer(places.writing.mask, np.uint8)
+    before = rows_at(buffer, places.start, len(octets))
+    after = np.bitwise_and(before, ~mask)
+    after |= octets
+    put_rows(buffer, places.start, after)
+    return Written(places.row, places.start, before, after)
+
+
+def rows_at(buffer: Octets, start: Int64, width: int) -> Octets:
+    """Return ``width`` octets from each place on, a row each."""
+    if not len(start):
+        return np.empty((0, width), np.uint8)
+    # an item at every octet lets numpy copy whole rows
+    items = np.ndarray((len(buffer) - width + 1,), f"V{width}", buffer, strides=(1,))
+    rows: Octets = items[start].view(np.uint8).reshape(-1, width)
+    return rows
+
+
+def put_rows(buffer: Octets, start: Int64, rows: Octets) -> None:
+    """Write a row of octets to each place."""
+    width = rows.shape[1]
+    if len(start) and width:
+        items = np.ndarray((len(buffer) - width + 1,), f"V{width}", buffer, strides=(1,))
+        items[start] = np.ascontiguousarray(rows).view(f"V{width}")[:, 0]

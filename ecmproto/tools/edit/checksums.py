@@ -1,0 +1,515 @@
+"""Checksums of edited frames: those over what is written brought up to date, or all computed anew.
+
+`keep_right` does what a router does (RFC 1624): the difference that the written octets make is taken off the
+checksum.  What was right stays right, of a frame that a snap length has cut and of a first fragment too, and
+what was wrong stays wrong.  An invariant CRC (RoCE) or an FCS is computed anew where it was right before.
+A TCP header that the capture cuts behind its checksum counts; a checksum that is cut itself is counted.
+
+`put_right` computes all of a frame's lengths and checksums, right or wrong before, as far as its octets were
+captured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns.layers import Entries, LayersFound
+from ecmproto.frames.columns.walk import Frames
+from ecmproto.tools.edit.assignments import Written, put_rows, rows_at
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import VLAN, Data, Ethernet, ITag, STag
+from ecmproto.wire.formats.ethertypes import MAX_LENGTH
+from ecmproto.wire.formats.infiniband import BTH, CHANGING, GRH, ICRC
+from ecmproto.wire.formats.ip import TCP, UDP, Extension, FragmentHeader, IPv4, IPv6, Routing
+from ecmproto.wire.formats.registry import FORMATS
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+
+NOWHERE = -1
+_BTHS = tuple(cls for cls in FORMATS if issubclass(cls, BTH))
+_LENGTHS = (Ethernet, VLAN, STag, ITag)
+_EXTENSIONS = tuple(cls for cls in FORMATS if issubclass(cls, Extension))
+COVERED = (IPv4, IPv6, GRH, UDP, TCP, ICRC, *_BTHS, *_EXTENSIONS)
+"""The formats to be found for `keep_right`."""
+FIXED = (*COVERED, *_LENGTHS)
+"""Those for `put_right`."""
+
+EXTENTS = frozenset(
+    {
+        (IPv4, "ihl"), (IPv4, "len"), (IPv4, "proto"), (IPv4, "flags"), (IPv4, "frag_offset"), (IPv6, "plen"),
+        (IPv6, "nxt"), (UDP, "length"),
+    }
+)  # fmt: skip
+"""Fields that say which octets a checksum behind them covers, or what kind of checksum there is."""
+
+_IPV4_SUM, _UDP_SUM, _TCP_SUM = 10, 6, 16
+_IPV4_LEN, _IPV6_LEN, _UDP_LEN = 2, 4, 4
+_IPV4_OCTETS, _IPV6_OCTETS = IPv4.fixed_octets, IPv6.fixed_octets
+_UDP, _TCP = 17, 6
+_FRAGMENT_OFFSET = {IPv4: (6, 0x1FFF), FragmentHeader: (2, 0xFFF8)}
+_FCS_OCTETS = 4
+_CRC = "infiniband.invariant.crc"
+_LINK_HEADER_CRC = zlib.crc32(b"\xff" * 8)
+_ALL = 0xFFFF
+
+
+def _behind_ip() -> frozenset[type[Layer]]:
+    """Return the formats that stand in IP packets."""
+    found: set[type[Layer]] = {IPv4, IPv6, GRH, Data}
+    for cls in FORMATS:
+        if cls.ip_protocol is not None or cls.next_header is not None or cls.udp_ports:
+            found |= {cls, *(each for several in cls.sequences.values() for each in several)}
+            found |= {cls.closed_by} - {None}  # type: ignore[arg-type]
+    return frozenset(found)
+
+
+BEHIND_IP = _behind_ip()
+"""Formats whose fields a checksum may cover."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Packets:
+    """The network and transport headers of frames, an entry a frame: places in a buffer, NOWHERE without."""
+
+    network: Int64
+    is_ip4: NDArray[np.bool_]
+    header_end: Int64
+    transport: Int64
+    """The TCP or UDP header, whether it is whole or not."""
+    is_udp: NDArray[np.bool_]
+    bth: Int64
+    crc: Int64
+    """The invariant CRC, whether it was captured or not."""
+    end: Int64
+    """The end of what was captured, without the FCS."""
+
+    @property
+    def sum_at(self) -> Int64:
+        """The transport's checksum."""
+        return self.transport + np.where(self.is_udp, _UDP_SUM, _TCP_SUM)
+
+    def captured(self, rows: NDArray[np.intp], at: Int64, octets: int) -> tuple[NDArray[np.intp], int]:
+        """Return those of ``rows`` whose ``octets`` from ``at`` on are captured, and the number cut there."""
+        start, end = at[rows], self.end[rows]
+        return rows[start + octets <= end], int(((start < end) & (end < start + octets)).sum())
+
+
+def frame_ends(frames: Frames) -> tuple[Int64, Int64]:
+    """Return the ends of frames without their FCS: of what was captured, and on the wire."""
+    # the FCS is last on the wire, so a cut frame loses its FCS first
+    lacks = np.maximum(frames.original - frames.captured, 0)
+    end = frames.offset + frames.captured - np.maximum(frames.fcs - lacks, 0)
+    return end, end + np.maximum(lacks - frames.fcs, 0)
+
+
+def packets_in(found: LayersFound, shift: int = 0) -> Packets:
+    """Return the packets of frames as they came; a place is ``shift`` octets in front of where it was."""
+    buffer, count = found.frames.buffer, len(found.frames.offset)
+
+    def first_of(*kinds: type[Layer]) -> Int64:
+        place = np.full(count, NOWHERE, np.int64)
+        for kind in kinds:
+            entries = found.entries.get(kind)
+            if entries is not None:
+                # the last one written is the outermost
+                place[entries.row[::-1]] = entries.start[::-1]
+        return place
+
+    ip4, ip6, grh, udp, tcp = (first_of(kind) for kind in (IPv4, IPv6, GRH, UDP, TCP))
+    network = np.where(ip4 >= 0, ip4, np.where(ip6 >= 0, ip6, grh))
+    header = np.where(ip4 >= 0, 4 * (buffer[np.maximum(ip4, 0)] & 15).astype(np.int64), _IPV6_OCTETS)
+    transport, is_udp = np.where(udp >= 0, udp, tcp), udp >= 0
+    if ((network >= 0) & (transport < 0)).any():
+        behind, protocol = _behind_ip_headers(found)
+        cut = (transport < 0) & np.isin(protocol, (_UDP, _TCP))
+        transport[cut], is_udp[cut] = behind[cut], protocol[cut] == _UDP
+    bth, crc = first_of(*_BTHS), first_of(ICRC)
+    end, reach = frame_ends(found.frames)
+    rows = np.flatnonzero((bth >= 0) & (crc < 0) & (network >= 0))
+    if len(rows):
+        # an extended header is not whole; the CRC is last all the same
+        stop = np.minimum(reach[rows], _packet_end(buffer, network[rows], (ip4 >= 0)[rows]))
+        crc[rows] = np.where(stop - bth[rows] >= BTH.least_octets, stop - ICRC.fixed_octets, NOWHERE)
+
+    def moved(place: Int64) -> Int64:
+        return np.where(place >= 0, place - shift, NOWHERE)
+
+    return Packets(
+        network=moved(network), is_ip4=ip4 >= 0, header_end=moved(network + header),
+        transport=moved(transport), is_udp=is_udp, bth=moved(bth), crc=moved(crc), end=moved(end),
+    )  # fmt: skip
+
+
+def _behind_ip_headers(found: LayersFound) -> tuple[Int64, Int64]:
+    """Return the ends of the IP headers and extensions of frames, and the protocols that follow.
+
+    Both are NOWHERE without any; so is the protocol of a fragment that is not the first.
+    """
+    buffer, count = found.frames.buffer, len(found.frames.offset)
+    end, protocol = np.full(count, NOWHERE, np.int64), np.full(count, NOWHERE, np.int64)
+    for kind in (IPv4, IPv6, *_EXTENSIONS):
+        if kind in found.entries:
+            entries = found.entries[kind]
+            entries = entries.select(entries.start >= end[entries.row])
+            end[entries.row] = entries.start + entries.octets
+            protocol[entries.row] = buffer[entries.start + {IPv4: 9, IPv6: 6}.get(kind, 0)]
+            if kind in _FRAGMENT_OFFSET:
+                at, mask = _FRAGMENT_OFFSET[kind]
+                protocol[entries.row[_number(buffer, entries.start + at) & mask != 0]] = NOWHERE
+    return end, protocol
+
+
+def keep_right(
+    packets: Packets,
+    buffer: Octets,
+    before: Octets,
+    shift: int,
+    written: list[Written],
+    set_fields: Collection[tuple[type[Layer], str]],
+) -> tuple[Counter[str], Counter[str]]:
+    """Bring checksums up to date with what was ``written`` to ``buffer``.
+
+    Return the number of frames whose checksums changed, by field, and of those whose checksum was left since
+    the capture cuts it.  ``before`` is the buffer as it was, ``shift`` octets further; ``set_fields`` are the
+    fields that were set.
+    """
+    told: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    if (ICRC, "crc") not in set_fields:
+        renewed, left[_CRC] = _renew_crc(packets, buffer, before, shift, written)
+        told[_CRC] = int(renewed.differs.sum())
+        written = [*written, renewed]
+    count = len(packets.network)
+    header, transport = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for each in written:
+        _add_differences(packets, each, header, transport)
+    if not {(IPv4, "ihl"), (IPv4, "checksum")} & set(set_fields):
+        rows = np.flatnonzero((header != 0) & packets.is_ip4)
+        told["ip.checksum"] = _update(buffer, packets.network[rows] + _IPV4_SUM, header[rows])
+    if EXTENTS.isdisjoint(set_fields):
+        for name, mask in (("udp", packets.is_udp), ("tcp", ~packets.is_udp)):
+            kind = UDP if name == "udp" else TCP
+            if (kind, "checksum") in set_fields:
+                continue
+            rows = np.flatnonzero((transport != 0) & mask & (packets.transport >= 0))
+            rows, left[f"{name}.checksum"] = packets.captured(rows, packets.sum_at, 2)
+            there = _number(buffer, packets.sum_at[rows])
+            if name == "udp":
+                # 0: none
+                rows = rows[there != 0]
+            told[f"{name}.checksum"] = _update(
+                buffer, packets.sum_at[rows], transport[rows], zero_is_none=name == "udp"
+            )
+    return +told, +left
+
+
+def _add_differences(packets: Packets, written: Written, header: Int64, transport: Int64) -> None:
+    """Add what written octets make the sums differ by, of IP's header and of the transport's segment."""
+    row = written.row
+    network, behind = packets.network[row], packets.transport[row]
+    is_ip4 = packets.is_ip4[row]
+    sum_at = packets.sum_at[row]
+    has_segment = behind >= 0
+    differences = written.after.astype(np.int64) - written.before
+    for column in range(differences.shape[1]):
+        difference = differences[:, column]
+        at = written.start + column
+        place = at - network
+        in_ip = (network >= 0) & (place >= 0) & (at < packets.header_end[row])
+        weight = np.where(place & 1, 1, 256)
+        summed = in_ip & is_ip4 & (place != _IPV4_SUM) & (place != _IPV4_SUM + 1)
+        np.add.at(header, row, np.where(summed, difference * weight, 0))
+        address = np.where(is_ip4, (place >= 12) & (place < 20), (place >= 8) & (place < 40))
+        np.add.at(transport, row, np.where(in_ip & has_segment & address, difference * weight, 0))
+        in_segment = has_segment & (at >= behind) & (at != sum_at) & (at != sum_at + 1)
+        weight = np.where((at - behind) & 1, 1, 256)
+        np.add.at(transport, row, np.where(in_segment, difference * weight, 0))
+
+
+def _update(buffer: Octets, at: Int64, difference: Int64, *, zero_is_none: bool = False) -> int:
+    """Bring checksums up to date with what their sums differ by (RFC 1624); return how many changed."""
+    return _put_checksum(buffer, at, _ALL - _number(buffer, at) + difference, zero_is_none=zero_is_none)
+
+
+def _put_checksum(buffer: Octets, at: Int64, total: Int64, *, zero_is_none: bool) -> int:
+    """Write the checksums of sums; return how many changed."""
+    # a sum of octets that are not all zero is 0xFFFF where it is 0 modulo 0xFFFF
+    rest = total % _ALL
+    checksum = _ALL - np.where(rest == 0, _ALL, rest)
+    if zero_is_none:
+        checksum[checksum == 0] = _ALL
+    return _replace(buffer, at, _two(checksum))
+
+
+def _two(numbers: Int64) -> Octets:
+    return numbers.astype(">u2").view(np.uint8).reshape(-1, 2)
+
+
+def _number(buffer: Octets, at: Int64) -> Int64:
+    return rows_at(buffer, at, 2).view(">u2").reshape(-1).astype(np.int64)
+
+
+def _renew_crc(
+    packets: Packets, buffer: Octets, before: Octets, shift: int, written: list[Written]
+) -> tuple[Written, int]:
+    """Compute anew those invariant CRCs that were right before octets they cover were written.
+
+    Return what was written, and the number of frames whose CRC is cut.
+    """
+    touched = np.zeros(len(packets.network), np.bool_)
+    for each in written:
+        at, row = each.start, each.row
+        covered = (packets.crc[row] > at) & (packets.network[row] <= at)
+        touched[row[covered & each.differs]] = True
+    rows = np.flatnonzero(touched & (packets.bth >= 0) & (packets.network >= 0))
+    rows, cut = packets.captured(rows[~_is_fragment(packets, buffer, rows)], packets.crc, _FCS_OCTETS)
+    there = rows_at(before, packets.crc[rows] + shift, _FCS_OCTETS)
+    old = invariant_crcs(packets, before, rows, shift)
+    rows = rows[(old == there).all(axis=1)]
+    new = invariant_crcs(packets, buffer, rows)
+    at = packets.crc[rows]
+    was = rows_at(buffer, at, _FCS_OCTETS)
+    put_rows(buffer, at, new)
+    return Written(rows.astype(np.int32), at, was, new), cut
+
+
+def _is_fragment(packets: Packets, buffer: Octets, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return which IPv4 packets are fragments, whose transport checksum covers more than is there."""
+    flags = _number(buffer, np.where(packets.is_ip4[rows], packets.network[rows] + 6, 0))
+    fragments: NDArray[np.bool_] = packets.is_ip4[rows] & (flags & 0x3FFF != 0)
+    return fragments
+
+
+def invariant_crcs(packets: Packets, buffer: Octets, rows: NDArray[np.intp], shift: int = 0) -> Octets:
+    """Return the invariant CRCs that the packets of ``rows`` should have, as they stand on the wire."""
+    start, stop = packets.network[rows] + shift, packets.crc[rows] + shift
+    if not len(rows):
+        return np.empty((0, _FCS_OCTETS), np.uint8)
+    scratch = buffer[int(start.min()) : int(stop.max())].copy()
+    low = int(start.min())
+    start, stop = start - low, stop - low
+    is_ip4, is_udp = packets.is_ip4[rows], packets.is_udp[rows]
+    headers = (
+        (IPv4, start[is_ip4]),
+        (IPv6, start[~is_ip4]),
+        (UDP, packets.transport[rows][is_udp] + shift - low),
+    )
+    for cls, starts in (*headers, (BTH, packets.bth[rows] + shift - low)):
+        for place, bits in CHANGING[cls]:
+            scratch[starts + place] |= bits
+    view = scratch.data
+    crcs = [
+        zlib.crc32(view[first:last], _LINK_HEADER_CRC)
+        for first, last in zip(start.tolist(), stop.tolist(), strict=True)
+    ]
+    return np.array(crcs, "<u4").view(np.uint8).reshape(-1, _FCS_OCTETS)
+
+
+def right_fcs(batch: Batch, fcs_octets: NDArray[np.integer], rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return those of the frames at ``rows`` that are whole and end in a right FCS of four octets."""
+    whole = (fcs_octets[rows] == _FCS_OCTETS) & (batch.captured[rows] > _FCS_OCTETS)
+    rows = rows[whole & (batch.original[rows] <= batch.captured[rows])]
+    if not len(rows):
+        return rows
+    there = rows_at(batch.buffer, batch.offset[rows] + batch.captured[rows] - _FCS_OCTETS, _FCS_OCTETS)
+    right: NDArray[np.intp] = rows[(there == _fcs(batch, rows)).all(axis=1)]
+    return right
+
+
+def put_fcs(batch: Batch, buffer: Octets, rows: NDArray[np.intp]) -> int:
+    """Compute the FCS of frames anew; return how many were not right."""
+    at = batch.offset[rows] + batch.captured[rows] - _FCS_OCTETS
+    new = _fcs(batch, rows)
+    changed = (rows_at(buffer, at, _FCS_OCTETS) != new).any(axis=1)
+    put_rows(buffer, at[changed], new[changed])
+    return int(changed.sum())
+
+
+def _fcs(batch: Batch, rows: NDArray[np.intp]) -> Octets:
+    view = batch.buffer.data
+    stops = batch.offset[rows] + batch.captured[rows] - _FCS_OCTETS
+    crcs = [
+        zlib.crc32(view[first:last])
+        for first, last in zip(batch.offset[rows].tolist(), stops.tolist(), strict=True)
+    ]
+    return np.array(crcs, "<u4").view(np.uint8).reshape(-1, _FCS_OCTETS)
+
+
+# all of them
+
+
+def put_lengths_right(found: LayersFound, buffer: Octets) -> Counter[str]:
+    """Set lengths that claim more than a frame has on the wire, or less than their header, to what it has.
+
+    Return the number of frames with such a length, by field.
+    """
+    told: Counter[str] = Counter()
+    _, reach = frame_ends(found.frames)
+    bound = reach.copy()
+    for cls, at, behind in ((Ethernet, 12, 14), (VLAN, 2, 4), (STag, 2, 4), (ITag, 16, 18)):
+        for entries in _there(found, cls):
+            value = _number(buffer, entries.start + at)
+            start = entries.start + behind
+            room = reach[entries.row] - start
+            is_length = (value <= MAX_LENGTH) & (room <= MAX_LENGTH)
+            _set(told, f"{cls.prefix}.len", buffer, entries, at, room, is_length & (value > room))
+            stop = start + np.minimum(value, room)
+            bound[entries.row[is_length]] = np.minimum(bound[entries.row], stop)[is_length]
+    for entries in _there(found, IPv4):
+        header = 4 * (buffer[entries.start] & 15).astype(np.int64)
+        value, room = _number(buffer, entries.start + _IPV4_LEN), bound[entries.row] - entries.start
+        wrong = (value > room) | (value < header)
+        _set(told, "ip.len", buffer, entries, _IPV4_LEN, room, wrong & (room >= header) & (room <= _ALL))
+        value = _number(buffer, entries.start + _IPV4_LEN)
+        bound[entries.row] = np.minimum(bound[entries.row], entries.start + value)
+    for name, kind in (("ipv6.plen", IPv6), ("infiniband.grh.paylen", GRH)):
+        for entries in _there(found, kind):
+            value = _number(buffer, entries.start + _IPV6_LEN)
+            room = bound[entries.row] - entries.start - _IPV6_OCTETS
+            wrong = (value > room) & (room >= 0)
+            _set(told, name, buffer, entries, _IPV6_LEN, room, wrong)
+            value = _number(buffer, entries.start + _IPV6_LEN)
+            stop = entries.start + _IPV6_OCTETS + np.where(value == 0, 1 << 40, value)
+            bound[entries.row] = np.minimum(bound[entries.row], stop)
+    for entries in _there(found, UDP):
+        value, room = _number(buffer, entries.start + _UDP_LEN), bound[entries.row] - entries.start
+        few = (value > 0) & (value < UDP.fixed_octets)
+        wrong = ((value > room) | few) & (room >= UDP.fixed_octets) & (room <= _ALL)
+        packets = packets_in(found)
+        rows = np.arange(len(reach))
+        wrong &= ~_is_fragment(packets, buffer, rows)[entries.row]
+        _set(told, "udp.length", buffer, entries, _UDP_LEN, room, wrong)
+    return +told
+
+
+def _there(found: LayersFound, cls: type[Layer]) -> Iterator[Entries]:
+    """Yield the layers of a format, those of a frame's first, then its second and so on."""
+    entries = found.entries.get(cls)
+    if entries is None:
+        return
+    heads = np.flatnonzero(np.diff(entries.row, prepend=-1))
+    nth = np.arange(len(entries.row)) - np.repeat(heads, np.diff(heads, append=len(entries.row)))
+    for number in range(int(nth.max()) + 1):
+        yield entries.select(nth == number)
+
+
+def _set(
+    told: Counter[str], name: str, buffer: Octets, entries: Entries, at: int, values: Int64,
+    wrong: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    put_rows(buffer, entries.start[wrong] + at, _two(values[wrong]))
+    told[name] += int(wrong.sum())
+
+
+def put_checksums_right(found: LayersFound, buffer: Octets) -> tuple[Counter[str], Counter[str]]:
+    """Compute the checksums of packets that are captured whole.
+
+    Return how many frames had others, by field, and of how many they were left since octets are missing:
+    cut off, in other fragments, or in a routing header.
+    """
+    told: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    packets = packets_in(found)
+    end = packets.end
+    every = np.arange(len(end))
+    fragment = _is_fragment(packets, buffer, every)
+    rows = np.flatnonzero((packets.bth >= 0) & (packets.crc >= 0) & ~fragment)
+    rows, left[_CRC] = packets.captured(rows, packets.crc, _FCS_OCTETS)
+    told[_CRC] = _replace(buffer, packets.crc[rows], invariant_crcs(packets, buffer, rows))
+    entries = found.entries.get(IPv4)
+    if entries is not None:
+        start = entries.start
+        header = 4 * (buffer[start] & 15).astype(np.int64)
+        whole = (header >= _IPV4_OCTETS) & (start + header <= end[entries.row])
+        start, header = start[whole], header[whole]
+        total = _sums(buffer, start, start + header) - _number(buffer, start + _IPV4_SUM)
+        told["ip.checksum"] = _replace_checksum(buffer, start + _IPV4_SUM, total, zero_is_none=False)
+    routed = np.zeros(len(end), np.bool_)
+    if Routing in found.entries:
+        routed[found.entries[Routing].row] = True
+    for kind, name in ((UDP, "udp.checksum"), (TCP, "tcp.checksum")):
+        is_kind = packets.is_udp if kind is UDP else ~packets.is_udp & (packets.transport >= 0)
+        rows = np.flatnonzero(is_kind & (packets.network >= 0))
+        rows, cut = packets.captured(rows, packets.sum_at, 2)
+        if kind is UDP:
+            rows = rows[_number(buffer, packets.sum_at[rows]) != 0]
+        stop = _segment_end(packets, buffer, rows, kind)
+        fixed_end = packets.transport[rows] + kind.fixed_octets
+        known = (stop <= end[rows]) & (stop >= fixed_end) & ~fragment[rows] & ~routed[rows]
+        left[name] = cut + int((~known).sum())
+        rows, stop = rows[known], stop[known]
+        total = _pseudo(packets, buffer, rows, stop, _UDP if kind is UDP else _TCP)
+        total += _sums(buffer, packets.transport[rows], stop) - _number(buffer, packets.sum_at[rows])
+        told[name] = _replace_checksum(buffer, packets.sum_at[rows], total, zero_is_none=kind is UDP)
+    return +told, +left
+
+
+def _packet_end(buffer: Octets, network: Int64, is_ip4: NDArray[np.bool_]) -> Int64:
+    """Return the ends of packets by their network headers; one far off where those give no length."""
+    lengths = _number(buffer, network + np.where(is_ip4, _IPV4_LEN, _IPV6_LEN))
+    return network + np.where(lengths == 0, 1 << 40, lengths + np.where(is_ip4, 0, _IPV6_OCTETS))
+
+
+def _segment_end(packets: Packets, buffer: Octets, rows: NDArray[np.intp], kind: type[Layer]) -> Int64:
+    """Return where the segments of the transport end, as their headers say."""
+    of_ip = _packet_end(buffer, packets.network[rows], packets.is_ip4[rows])
+    if kind is not UDP:
+        return of_ip
+    length = _number(buffer, packets.transport[rows] + _UDP_LEN)
+    return np.where(length == 0, of_ip, packets.transport[rows] + length)
+
+
+def _pseudo(packets: Packets, buffer: Octets, rows: NDArray[np.intp], stop: Int64, protocol: int) -> Int64:
+    """Return the sums of pseudo headers."""
+    network, is_ip4 = packets.network[rows], packets.is_ip4[rows]
+    first = network + np.where(is_ip4, 12, 8)
+    return _sums(buffer, first, first + np.where(is_ip4, 8, 32)) + (stop - packets.transport[rows]) + protocol
+
+
+def _replace_checksum(buffer: Octets, at: Int64, total: Int64, *, zero_is_none: bool) -> int:
+    # both zeros of ones' complement are right, of an IPv4 header too
+    wrong = (total + _number(buffer, at)) % _ALL != 0
+    return _put_checksum(buffer, at[wrong], total[wrong], zero_is_none=zero_is_none)
+
+
+def _replace(buffer: Octets, at: Int64, rows: Octets) -> int:
+    changed = (rows_at(buffer, at, rows.shape[1]) != rows).any(axis=1)
+    put_rows(buffer, at[changed], rows[changed])
+    return int(changed.sum())
+
+
+_SUMMED_OCTETS = 4 << 20
+
+
+def _sums(buffer: Octets, start: Int64, stop: Int64) -> Int64:
+    """Return the sums of stretches as numbers of two octets, the last one filled up with 0."""
+    if len(start) and (start[1:] < start[:-1]).any():
+        order = np.argsort(start)
+        shuffled = np.empty(len(start), np.int64)
+        shuffled[order] = _sums(buffer, start[order], stop[order])
+        return shuffled
+    total = np.zeros(len(start), np.int64)
+    done = 0
+    while done < len(start):
+        low = int(start[done])
+        # stretches stand in order, so that some neighbours are near to one another
+        last = max(done + 1, int(np.searchsorted(start, low + _SUMMED_OCTETS)))
+        part = slice(done, last)
+        low -= low & 1
+        octets = buffer[low : int(stop[part].max())]
+        even = np.concatenate([[0], np.cumsum(octets[0::2], dtype=np.int64)])
+        odd = np.concatenate([[0], np.cumsum(octets[1::2], dtype=np.int64)])
+        first, end = start[part] - low, stop[part] - low
+        evens = even[(end + 1) // 2] - even[(first + 1) // 2]
+        odds = odd[end // 2] - odd[first // 2]
+        total[part] = np.where(first & 1, 256 * odds + evens, 256 * evens + odds)
+        done = last
+    return total

@@ -1,0 +1,466 @@
+"""The edits of a capture, done a batch at a time, and what became of them.
+
+Frames are first cut out by number and time, then a filter says which of them are edited.  Of these fields are
+set, tags taken out and put in, lengths and checksums fixed, times moved, what is beyond a snap length cut, in
+this order; the others are written as they stand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import CaptureError
+from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, Interface, open_captures
+from ecmproto.frames.capture.batch import ETHERNET, Block, Format
+from ecmproto.frames.columns.extraction import SHARED_FRAMES
+from ecmproto.frames.columns.layers import SHOWN_AS, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.selection import selected
+from ecmproto.frames.filter import Filter
+from ecmproto.tools.edit.assignments import Assignment, Places, Written, places_of, write
+from ecmproto.tools.edit.checksums import (
+    BEHIND_IP,
+    COVERED,
+    FIXED,
+    keep_right,
+    packets_in,
+    put_checksums_right,
+    put_fcs,
+    put_lengths_right,
+    right_fcs,
+)
+from ecmproto.tools.edit.records import Clock, move_times, own_records, with_frames
+from ecmproto.tools.edit.selection import Frames, Span
+from ecmproto.wire.codec.tags import TagFormat, kind_of
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What is done to a capture."""
+
+    assignments: tuple[Assignment, ...] = ()
+    filter: Filter | None = None
+    """Which frames are edited; None: all."""
+    drop: str = ""
+    """"selected" or "others": which frames are left out, as the filter says; "": none."""
+    frames: Frames | None = None
+    span: Span | None = None
+    strip: tuple[type[Layer], ...] = ()
+    """Tags to be taken out, all of these formats."""
+    tags: tuple[Layer, ...] = ()
+    """Tags to be put in, one after the other outside all tags that there are."""
+    replace_tags: bool = False
+    """Whether each takes the place of those of its kind, behind the VLAN tags that a frame begins with."""
+    clock: Clock | None = None
+    snap_octets: int | None = None
+    fix: bool = False
+    """Whether lengths and checksums are computed, whatever they were."""
+    keep_checksums: bool = True
+    """Whether checksums over what is written are brought up to date."""
+    ethertypes: EtherTypes = DEFAULT
+
+    @property
+    def changes_frames(self) -> bool:
+        """Whether it writes into frames."""
+        return bool(self.assignments or self.strip or self.tags or self.fix)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Assigned:
+    """What became of an assignment, counted in frames."""
+
+    text: str
+    name: str
+    frames: int = 0
+    """Those that have the value now."""
+    same: int = 0
+    """Those of them that had it before."""
+    without: int = 0
+    """Those that do not have the field, or not of as many octets."""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Tagged:
+    """What became of a tag to be put in, counted in frames."""
+
+    name: str
+    frames: int = 0
+    """Those that got it."""
+    replaced: int = 0
+    """Those of them whose tags of its kind gave way to it."""
+    without: int = 0
+    """Those that did not: cut off among their tags, or of another link than Ethernet."""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Report:
+    """What became of a capture's frames."""
+
+    read: int = 0
+    taken: int = 0
+    """Those within the numbers and times asked for."""
+    selected: int = 0
+    """Those of them that the filter selects."""
+    written: int = 0
+    changed: int = 0
+    """Those whose octets, lengths or times are others."""
+    assigned: list[Assigned] = dataclasses.field(default_factory=list)
+    stripped: Counter[str] = dataclasses.field(default_factory=Counter)
+    tagged: list[Tagged] = dataclasses.field(default_factory=list)
+    kept: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Checksums brought up to date, by field."""
+    fixed: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Lengths and checksums that were wrong and no longer are, by field."""
+    unknown: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Checksums that could not be computed, by field."""
+    cut: int = 0
+    """Frames of which octets were cut."""
+    moved: int = 0
+    """Frames whose time moved."""
+    untimed: int = 0
+    """Those that have no time to move."""
+    rounded: int = 0
+    """Those whose new time is between two of the file's ticks."""
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    problem: CaptureError | None = None
+    """What kept a capture from being read to its end."""
+
+
+class Editor:
+    """Edits the batches of a capture in order; ``report`` says what became of the frames so far.
+
+    ``in_records``: they are written as records of the capture's own format.
+    """
+
+    def __init__(
+        self,
+        edit: Edit,
+        *,
+        swapped: bool = False,
+        pool: ThreadPoolExecutor | None = None,
+        in_records: bool = True,
+    ) -> None:
+        self.edit = edit
+        self.report = Report(
+            assigned=[Assigned(text=each.text, name=each.name) for each in edit.assignments],
+            tagged=[Tagged(name=each.prefix) for each in edit.tags],
+        )
+        self._swapped = swapped
+        self._in_records = in_records
+        self._pool = pool
+        self._first_ns: int | None = None
+        self._strip = [TagFormat(format=kind) for kind in edit.strip]
+        self._tags = [(kind_of(tag), np.frombuffer(tag.build(), np.uint8)) for tag in edit.tags]
+        self._covered = any(
+            writing.source.format in BEHIND_IP for each in edit.assignments for writing in each.writings
+        )
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no further frame is taken."""
+        frames = self.edit.frames
+        return frames is not None and self.report.read >= frames.last
+
+    def batch(self, batch: Batch, interfaces: Sequence[Interface]) -> Batch:
+        """Return the frames of a batch that stay, edited; with records as `CaptureReader` gives them.
+
+        RecordError for a time that the capture's format cannot hold.
+        """
+        edit, report = self.edit, self.report
+        report.read += len(batch)
+        batch = self._taken(batch)
+        report.taken += len(batch)
+        mask = None
+        if edit.filter is not None and len(batch):
+            mask = selected(
+                batch, edit.filter, interfaces=interfaces, ethertypes=edit.ethertypes, pool=self._pool
+            )
+        report.selected += len(batch) if mask is None else int(mask.sum())
+        if edit.drop:
+            mask = np.ones(len(batch), np.bool_) if mask is None else mask
+            batch, mask = batch.select(~mask if edit.drop == "selected" else mask), None
+        rows = np.arange(len(batch)) if mask is None else np.flatnonzero(mask)
+        if len(rows) and edit.drop != "selected":
+            batch = self._edited(batch, rows, interfaces)
+        report.written += len(batch)
+        return batch
+
+    def _taken(self, batch: Batch) -> Batch:
+        if self._first_ns is None:
+            timed = np.flatnonzero(np.ones(len(batch)) if batch.timed is None else batch.timed)
+            if len(timed):
+                self._first_ns = int(batch.time_ns[timed[0]])
+        mask = None
+        if self.edit.frames is not None:
+            mask = self.edit.frames.mask(batch)
+        if self.edit.span is not None:
+            within = self.edit.span.mask(batch, self._first_ns or 0)
+            mask = within if mask is None else mask & within
+        return batch if mask is None or mask.all() else batch.select(mask)
+
+    def _edited(self, batch: Batch, rows: NDArray[np.intp], interfaces: Sequence[Interface]) -> Batch:
+        edit, report = self.edit, self.report
+        touched = np.zeros(len(batch), np.bool_)
+        good_fcs = self._good_fcs(batch, rows, interfaces) if edit.changes_frames else rows[:0]
+        buffer: Octets | None = None
+        if edit.assignments:
+            batch, buffer = self._assign(batch, rows, interfaces, touched)
+        if edit.strip or edit.tags:
+            batch, buffer = self._retag(batch, rows, interfaces, touched), None
+        if buffer is None and (edit.fix or len(good_fcs) or edit.clock is not None):
+            batch, buffer = own_records(batch)
+        if edit.fix and buffer is not None:
+            self._fix(batch, buffer, rows, interfaces, touched)
+        if len(good_fcs) and buffer is not None:
+            changed = good_fcs[touched[good_fcs]]
+            report.kept["eth.fcs"] += put_fcs(batch, buffer, changed)
+        if edit.clock is not None and buffer is not None:
+            batch = self._move(batch, buffer, rows, interfaces, touched)
+        if edit.snap_octets is not None:
+            batch = self._snap(batch, rows, touched)
+        report.changed += int(touched.sum())
+        batch.buffer.flags.writeable = False
+        return batch
+
+    def _good_fcs(
+        self, batch: Batch, rows: NDArray[np.intp], interfaces: Sequence[Interface]
+    ) -> NDArray[np.intp]:
+        if not any(each.fcs_octets for each in interfaces):
+            return rows[:0]
+        octets = np.array([each.fcs_octets * (each.linktype == ETHERNET) for each in interfaces])
+        return right_fcs(batch, octets[batch.interface], rows)
+
+    def _assign(
+        self,
+        batch: Batch,
+        rows: NDArray[np.intp],
+        interfaces: Sequence[Interface],
+        touched: NDArray[np.bool_],
+    ) -> tuple[Batch, Octets]:
+        edit, report = self.edit, self.report
+        chosen = batch if len(rows) == len(batch) else batch.select(rows)
+        pool = self._pool if len(chosen) >= SHARED_FRAMES else None
+        inner = [each for each in edit.assignments if each.field.inner]
+        wanted = (*(COVERED if self._covered else ()), *(SHOWN_AS if inner else ()))
+        found = find_layers(frames_of(chosen, interfaces), wanted, edit.ethertypes, pool)
+        outer = places_of([each for each in edit.assignments if not each.field.inner], found)
+        shown, frame_of, inside = found, np.empty(0, np.int32), []
+        if inner:
+            frame_of, frames = sampled_frames(found)
+            shown = find_layers(frames, COVERED if self._covered else (), edit.ethertypes, pool)
+            inside = places_of(inner, shown)
+        low = int(batch.record_offset.min())
+        batch, buffer = own_records(batch)
+        outcome = _written(outer, buffer, low, len(chosen))
+        outcome_inside = _written(inside, buffer, low, len(frame_of))
+        for packets, done, is_inner in ((found, outcome, False), (shown, outcome_inside, True)):
+            if self._covered and edit.keep_checksums and done.written:
+                kept, left = keep_right(
+                    packets_in(packets, low), buffer, chosen.buffer, low, done.written,
+                    self._set_in(inner=is_inner),
+                )  # fmt: skip
+                report.kept += kept
+                report.unknown += left
+        for each, counts in zip(edit.assignments, report.assigned, strict=True):
+            had, differs = (outcome_inside if each.field.inner else outcome).counts.get(each, (0, 0))
+            counts.frames += had
+            counts.same += had - differs
+            counts.without += len(rows) - had
+        touched[rows[outcome.changed]] = True
+        if inner:
+            touched[rows[frame_of[outcome_inside.changed]]] = True
+        return batch, buffer
+
+    def _set_in(self, *, inner: bool) -> frozenset[tuple[type[Layer], str]]:
+        """Return the fields of formats that are set in frames, or in those that they show."""
+        return frozenset(
+            (writing.source.format, writing.source.key)
+            for each in self.edit.assignments
+            if each.field.inner == inner
+            for writing in each.writings
+        )
+
+    def _retag(
+        self,
+        batch: Batch,
+        rows: NDArray[np.intp],
+        interfaces: Sequence[Interface],
+        touched: NDArray[np.bool_],
+    ) -> Batch:
+        # loads numba, which other edits do without
+        from ecmproto.frames.batch.tags import NOWHERE, spliced_batch, tag_splice, tags_of, without_tags
+
+        edit, report = self.edit, self.report
+        ethernet = np.array([each.linktype == ETHERNET for each in interfaces])
+        only = np.zeros(len(batch), np.bool_)
+        only[rows] = ethernet[batch.interface[rows]] if len(ethernet) else True
+        frames = batch
+        for kind in self._strip:
+            found = tags_of(frames.buffer, frames.offset, frames.captured, kind, ethertypes=edit.ethertypes)
+            tagged = only & (found.old_tags > 0)
+            report.stripped[kind.format.prefix] += int(tagged.sum())
+            touched |= tagged
+            frames, _ = without_tags(frames, kind, only=tagged, ethertypes=edit.ethertypes)
+        for (kind, octets), counts in zip(self._tags, report.tagged, strict=True):
+            splice = tag_splice(
+                frames, np.broadcast_to(octets, (len(frames), len(octets))), kind, only=only,
+                outermost=not edit.replace_tags, ethertypes=edit.ethertypes,
+            )  # fmt: skip
+            takes = splice.at != NOWHERE
+            counts.frames += int(takes.sum())
+            counts.without += len(rows) - int(takes.sum())
+            if splice.removed is not None:
+                counts.replaced += int((splice.removed > 0).sum())
+            touched |= takes
+            frames = spliced_batch(frames, splice)
+        return self._rewritten(batch, frames)
+
+    def _rewritten(self, batch: Batch, frames: Batch) -> Batch:
+        """Return the records of a batch with other frames."""
+        if frames is batch:
+            return batch
+        simple = batch.timed is not None and bool((frames.captured != batch.captured)[~batch.timed].any())
+        if simple and _SIMPLE not in self.report.warnings:
+            self.report.warnings.append(_SIMPLE)
+        frames = dataclasses.replace(frames, records=batch.records)
+        return with_frames(batch, frames, swapped=self._swapped)
+
+    def _fix(
+        self,
+        batch: Batch,
+        buffer: Octets,
+        rows: NDArray[np.intp],
+        interfaces: Sequence[Interface],
+        touched: NDArray[np.bool_],
+    ) -> None:
+        edit, report = self.edit, self.report
+        whole = len(rows) == len(batch)
+        chosen = batch if whole else batch.select(rows)
+        before = buffer.copy()
+        frames = frames_of(chosen, interfaces)
+        pool = self._pool if len(chosen) >= SHARED_FRAMES else None
+        found = find_layers(frames, FIXED, edit.ethertypes, pool)
+        lengths = put_lengths_right(found, buffer)
+        if lengths:
+            # what stands behind a length that was wrong is read now
+            found = find_layers(frames, FIXED, edit.ethertypes, pool)
+        sums, left = put_checksums_right(found, buffer)
+        report.fixed += lengths + sums
+        report.unknown += left
+        if lengths or sums:
+            touched[rows[_differ(before, buffer, chosen)]] = True
+
+    def _move(
+        self, batch: Batch, buffer: Octets, rows: NDArray[np.intp], interfaces: Sequence[Interface],
+        touched: NDArray[np.bool_],
+    ) -> Batch:  # fmt: skip
+        assert self.edit.clock is not None
+        before = batch.time_ns
+        batch, lost = move_times(
+            batch, buffer, rows, self.edit.clock, self._first_ns or 0, interfaces, in_records=self._in_records
+        )
+        moved = batch.time_ns != before
+        self.report.moved += int(moved.sum())
+        self.report.rounded += lost
+        if batch.timed is not None:
+            self.report.untimed += int((~batch.timed[rows]).sum())
+        touched |= moved
+        return batch
+
+    def _snap(self, batch: Batch, rows: NDArray[np.intp], touched: NDArray[np.bool_]) -> Batch:
+        captured = batch.captured.copy()
+        captured[rows] = np.minimum(captured[rows], self.edit.snap_octets or 0)
+        cut = captured < batch.captured
+        if not cut.any():
+            return batch
+        self.report.cut += int(cut.sum())
+        touched |= cut
+        return self._rewritten(batch, dataclasses.replace(batch, captured=captured))
+
+
+_SIMPLE = "simple packet blocks of other lengths are written as enhanced ones, at time 0"
+
+
+class _Outcome(NamedTuple):
+    """What was written into frames, those of them that it changed, and by assignment how many had the field
+    and how many it changed."""
+
+    written: list[Written]
+    changed: NDArray[np.bool_]
+    counts: dict[Assignment, tuple[int, int]]
+
+
+def _written(places: Sequence[Places], buffer: Octets, low: int, frames: int) -> _Outcome:
+    """Write what assignments have found in ``frames`` frames, ``low`` octets in front of where it was."""
+    done = []
+    changed = np.zeros(frames, np.bool_)
+    masks: dict[Assignment, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {}
+    for each in places:
+        written = write(buffer, each._replace(start=each.start - low))
+        done.append(written)
+        had, differs = masks.setdefault(
+            each.assignment, (np.zeros(frames, np.bool_), np.zeros(frames, np.bool_))
+        )
+        had[written.row] = True
+        differs[written.row[written.differs]] = True
+        changed |= differs
+    counts = {each: (int(had.sum()), int(differs.sum())) for each, (had, differs) in masks.items()}
+    return _Outcome(done, changed, counts)
+
+
+def _differ(before: Octets, after: Octets, frames: Batch) -> NDArray[np.bool_]:
+    """Return for each frame whether its octets in two buffers differ."""
+    differs = np.concatenate([[0], np.cumsum(before != after, dtype=np.int64)])
+    found: NDArray[np.bool_] = differs[frames.offset + frames.captured] != differs[frames.offset]
+    return found
+
+
+def edit_capture(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    edit: Edit,
+    *,
+    format: Format | None = None,
+    force: bool = False,
+    watch: Callable[[Iterable[Batch | Block], CaptureReader], Iterable[Batch | Block]] | None = None,
+) -> Report:
+    """Write captures, several as one in the order of time, to ``out`` with their frames edited.
+
+    ``format`` is that of the output, else what its name asks for, else the input's.  ``watch`` stands between
+    reader and editor.  Memory does not grow with the captures.
+
+    Raises OutputError when ``out`` cannot be written, RecordError for times that its format cannot hold.  Of
+    a capture that cannot be read to its end, what could be read is written; see `Report.problem`.
+    """
+    with ExitStack() as stack:
+        reader = stack.enter_context(open_captures(paths))
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        swapped = reader.header is not None and reader.header.lengths == 1
+        with CaptureCopier(reader, out, format=format, force=force) as copier:
+            in_records = copier.format == reader.format
+            editor = Editor(edit, swapped=swapped, pool=pool, in_records=in_records)
+            report = editor.report
+            items = reader.items()
+            for item in items if watch is None else watch(items, reader):
+                if isinstance(item, Batch):
+                    item = editor.batch(item, reader.interfaces)
+                if not isinstance(item, Batch) or len(item):
+                    copier.write(item)
+                if editor.is_done:
+                    break
+        report.warnings += [*reader.warnings, *copier.warnings]
+        report.problem = reader.problem
+    return report

@@ -1,0 +1,163 @@
+"""Which frames of a capture are taken, by number and by time, and the tags that are put into them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.frames.capture import Batch
+from ecmproto.units import NS_PER_S, parse_time
+from ecmproto.wire.codec.document import format_named, layer_from
+from ecmproto.wire.codec.tags import is_tag
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.registry import FORMATS
+
+_RANGE = re.compile(r"([1-9][0-9]{0,17})?(-)?([1-9][0-9]{0,17})?")
+_SECONDS = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,9}))?")
+_LAST = (1 << 62) - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frames:
+    """The frames whose numbers, from 1, are in one of the ``ranges``, ends included."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @property
+    def last(self) -> int:
+        """The last number of all."""
+        return max(last for _, last in self.ranges)
+
+    def mask(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return for each frame of a batch whether it is among them."""
+        numbers = batch.numbers + 1
+        taken = np.zeros(len(batch), np.bool_)
+        for first, last in self.ranges:
+            taken |= (numbers >= first) & (numbers <= last)
+        return taken
+
+
+def frames_from(text: str) -> Frames:
+    """Return the frames that ``100-200,300-`` means: ranges with both ends, ``n``, ``n-`` and ``-n``."""
+    ranges = []
+    for part in text.split(","):
+        found = _RANGE.fullmatch(part.strip())
+        if found is None or not any(found.groups()) or found[0] == "-":
+            raise SpecError(where="--frames", needed="numbers from 1, as in 100-200,300-", got=shown(text))
+        first = int(found[1] or 1)
+        last = int(found[3] or _LAST) if found[2] else first
+        if last < first:
+            raise SpecError(where="--frames", needed="ranges that do not end before they begin", got=part)
+        ranges.append((first, last))
+    return Frames(tuple(ranges))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A time: ``ns`` since 1970, or since a capture's first frame."""
+
+    ns: int
+    since_first: bool
+
+
+def moment_from(text: str, option: str) -> Moment:
+    """Return the time that a text means: ``1.5s`` since the first frame; seconds since 1970; or ISO 8601."""
+    text = text.strip()
+    seconds = _SECONDS.fullmatch(text)
+    if seconds is not None:
+        ns = int(seconds[1]) * NS_PER_S + int((seconds[2] or "").ljust(9, "0"))
+        return Moment(ns=ns, since_first=False)
+    try:
+        return Moment(ns=parse_time(text.removeprefix("+")), since_first=True)
+    except ParameterError:
+        pass
+    try:
+        date, _, fraction = text.partition(".")
+        digits = re.match("[0-9]*", fraction)
+        assert digits is not None
+        when = datetime.datetime.fromisoformat(date + fraction[digits.end() :])
+        if len(digits[0]) > 9 or ("." in text and not digits[0]):
+            raise ValueError
+    except ValueError:
+        needed = "1.5s after the first frame, seconds since 1970, or a time such as 2026-01-31T12:00:00.5Z"
+        raise SpecError(where=option, needed=needed, got=shown(text)) from None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=datetime.UTC)
+    since = when - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    ns = (since.days * 86_400 + since.seconds) * NS_PER_S + int(digits[0].ljust(9, "0") or 0)
+    return Moment(ns=ns, since_first=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The frames from a time on, and before another; None: from the first, to the last."""
+
+    start: Moment | None = None
+    stop: Moment | None = None
+
+    def mask(self, batch: Batch, first_ns: int) -> NDArray[np.bool_]:
+        """Return for each frame of a batch whether it is within; one without a time is not.
+
+        ``first_ns`` is the time of the capture's first frame.
+        """
+        taken = np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed.copy()
+        if self.start is not None:
+            taken &= batch.time_ns >= _clamped(self.start, first_ns)
+        if self.stop is not None:
+            taken &= batch.time_ns < _clamped(self.stop, first_ns)
+        return taken
+
+
+def _clamped(moment: Moment, first_ns: int) -> int:
+    ns = moment.ns + (first_ns if moment.since_first else 0)
+    return min(ns, (1 << 63) - 1)
+
+
+def span_from(start: str | None, stop: str | None) -> Span | None:
+    """Return the span between two times, of which one may be left out; None without any.  SpecError."""
+    if start is None and stop is None:
+        return None
+    return Span(
+        start=None if start is None else moment_from(start, "--from"),
+        stop=None if stop is None else moment_from(stop, "--to"),
+    )
+
+
+def tag_named(name: str) -> type[Layer]:
+    """Return the format of tags called ``name``; SpecError, with those that there are, for any other."""
+    kind = format_named(name.strip(), where="--strip")
+    if not is_tag(kind):
+        raise SpecError(where="--strip", needed=f"a tag: {_tags()}", got=shown(name))
+    return kind
+
+
+def tag_from(text: str) -> Layer:
+    """Return the tag that ``vlan id=5 priority=3`` means; SpecError for none, EncodeError for a value."""
+    name, *words = text.replace(",", " ").split() or [""]
+    item: dict[str, object] = {"layer": name}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or key in item:
+            raise SpecError(where="--add-tag", needed="each field once, as id=5", got=shown(word))
+        item[key] = value
+    kind = format_named(name, where="--add-tag")
+    if not is_tag(kind):
+        raise SpecError(where="--add-tag", needed=f"a tag: {_tags()}", got=shown(name))
+    layer, _ = layer_from(item, where="--add-tag")
+    layer.build()
+    return layer
+
+
+def tag_names() -> Sequence[str]:
+    """Return the names of the formats that are tags."""
+    return [kind.prefix for kind in FORMATS if is_tag(kind)]
+
+
+def _tags() -> str:
+    return ", ".join(tag_names())

@@ -1,0 +1,503 @@
+"""What is done with each capture of a fleet: statistics, checks, Parquet, copies of what a filter selects.
+
+A job is plain data, which goes to whoever works.  ``work`` does a part of a capture and returns what the
+parts are put together from, ``finish`` does that for the capture.  What comes out depends neither on who
+worked nor on the order, so that one process and many write the same octets.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+
+from ecmproto.errors import CaptureError, SpecError
+from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, open_sink
+from ecmproto.frames.capture.pcap import HEADER_OCTETS
+from ecmproto.paths import make_folder, path_below
+from ecmproto.tools.fleet.manifest import FILE as MANIFEST
+from ecmproto.tools.fleet.names import partition_folder
+from ecmproto.wire.formats.ethertypes import EtherTypes
+from ecmproto.wire.formats.registry import USUAL_FIELDS
+
+if TYPE_CHECKING:
+    from ecmproto.frames.columns.arrow import Addresses, Repeated
+    from ecmproto.frames.filter import Filter
+    from ecmproto.frames.stats import Accumulator
+    from ecmproto.tools.check.checker import Checker
+
+_PARTIAL = ".4194304-99.partial"
+"""The longest ending of a file that is being written."""
+State = dict[str, Any]
+"""What a part is put together from with others: plain data."""
+
+DOCUMENTS, FRAMES, PIECES = "files", "frames", ".pieces"
+"""Folders of a fleet: a document a capture, the Parquet set, parts of copies until they are put together."""
+DONE = ".done"
+"""The beginning of the names of files with rows of finished tasks."""
+ALL, FINDINGS, ALL_COPIES = "all.json", "findings.ndjson", "all.pcapng"
+"""Results of all captures together: statistics or counts of findings, findings, copies."""
+
+
+@dataclass(slots=True)
+class Count:
+    """The frames of a part, as they go by; ``selected`` is what a filter left of them."""
+
+    frames: int = 0
+    selected: int = 0
+    first_ns: int | None = None
+    """The earliest time, as ``last_ns`` is the latest."""
+    last_ns: int | None = None
+    begun_ns: int | None = None
+    """The time of the first frame that has one, as ``ended_ns`` is that of the last."""
+    ended_ns: int | None = None
+
+    def as_dict(self) -> dict[str, int | None]:
+        """Return it as plain data."""
+        return dataclasses.asdict(self)
+
+    def see(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield batches, counted."""
+        for batch in batches:
+            self.add(batch)
+            yield batch
+
+    def join(self, later: Count) -> None:
+        """Add the frames of a later part."""
+        self.frames += later.frames
+        self.selected += later.selected
+        for name, first in (("first_ns", min), ("last_ns", max)):
+            times = [each for each in (getattr(self, name), getattr(later, name)) if each is not None]
+            setattr(self, name, first(times) if times else None)
+        self.begun_ns = later.begun_ns if self.begun_ns is None else self.begun_ns
+        self.ended_ns = self.ended_ns if later.ended_ns is None else later.ended_ns
+
+    def add(self, batch: Batch) -> None:
+        """Count the frames of a batch."""
+        times = batch.time_ns if batch.timed is None else batch.time_ns[batch.timed]
+        self.frames += len(batch)
+        if len(times):
+            low, high = int(times.min()), int(times.max())
+            self.first_ns = low if self.first_ns is None else min(low, self.first_ns)
+            self.last_ns = high if self.last_ns is None else max(high, self.last_ns)
+            self.begun_ns = int(times[0]) if self.begun_ns is None else self.begun_ns
+            self.ended_ns = int(times[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where the results of a capture go: below ``folder``, by its ``name`` and ``partition``.
+
+    ``path`` is how the capture was given, ``part`` the octet at which a part of it begins, None for all of
+    it.
+    """
+
+    folder: Path
+    name: str
+    path: str
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    part: int | None = None
+
+    def path_of(self, result: str) -> Path:
+        """Return the path of a result, whose folder is made; SpecError for a name that it cannot have."""
+        path_below(self.folder, f"{result}{_PARTIAL}")
+        path = path_below(self.folder, result)
+        make_folder(path.parent)
+        return path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What came of a part: its frames, what the parts are put together from, and files that it wrote."""
+
+    count: Count
+    read: Callable[[], State] = dict
+    """Gives what parts are put together from: of one at a time, since a capture may have thousands."""
+    outputs: tuple[str, ...] = ()
+    counted: Accumulator | Checker | None = None
+    """What counted all of a capture, while it is there: `finish` needs no state then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What came of a capture: its files, and of a check how often each rule looked and found something."""
+
+    outputs: tuple[str, ...]
+    findings: Mapping[str, tuple[int, int]] | None = None
+
+
+class Job(Protocol):
+    """What is done with each capture; a dataclass of plain data."""
+
+    kind: ClassVar[str]
+    merges: ClassVar[bool]
+    """Whether there is something of all captures together, from the states of each."""
+
+    of_all: ClassVar[Sequence[str]]
+    """The results of all captures together."""
+
+    @property
+    def fields_asked(self) -> Sequence[str]:
+        """The fields that results are made of, where these are not the same in every part of a capture."""
+
+    def results(self, name: str) -> Sequence[str]:
+        """Return the results of a capture that are known before it is read, below the fleet's folder."""
+
+    def work(self, reader: CaptureReader, target: Target) -> Done:
+        """Do a part."""
+
+    def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
+        """Put the parts of a capture together, in their order, and write what comes of it."""
+
+    def joined(self, states: Iterable[State]) -> State:
+        """Return the state of a capture from those of its parts."""
+
+
+@functools.cache
+def _compiled(text: str) -> Filter:
+    from ecmproto.frames.filter import compile_filter
+
+    return compile_filter(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Filtered:
+    """What all jobs have: a filter as it is written, and EtherTypes that are not the usual ones, by role."""
+
+    merges: ClassVar[bool] = False
+    of_all: ClassVar[Sequence[str]] = ()
+
+    filter: str | None = None
+    ethertypes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def fields_asked(self) -> Sequence[str]:
+        """The fields of the filter."""
+        return () if self.filter is None else _compiled(self.filter).fields
+
+    def results(self, name: str) -> Sequence[str]:
+        """Return none: their names depend on frames."""
+        return ()
+
+    def compiled(self) -> Filter | None:
+        """Return the filter."""
+        return None if self.filter is None else _compiled(self.filter)
+
+    def types(self) -> EtherTypes:
+        """Return the EtherTypes."""
+        return EtherTypes(**self.ethertypes)
+
+    def joined(self, states: Iterable[State]) -> State:
+        """Return nothing: it is not needed of all together."""
+        return {}
+
+
+def _write(path: Path, text: str) -> None:
+    with open_sink(path, force=True, whole=True) as sink:
+        sink.write(text)
+
+
+# Statistics -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsJob(_Filtered):
+    """`ecmproto stats` of each capture, and of all of them together."""
+
+    kind: ClassVar[str] = "stats"
+    merges: ClassVar[bool] = True
+    of_all: ClassVar[Sequence[str]] = (ALL,)
+
+    interval_ns: int | None = None
+    speed_bps: int = 10 * 10**9
+    detect_ns: int = 200_000_000
+    restore_ns: int = 400_000_000
+    lossless: Sequence[int] | None = None
+
+    def results(self, name: str) -> Sequence[str]:
+        """Return the document of a capture."""
+        return (f"{DOCUMENTS}/{name}.json",)
+
+    def counts(self) -> Accumulator:
+        """Return an accumulator that has counted nothing."""
+        from ecmproto.frames.stats import Accumulator
+
+        return Accumulator(
+            interval_ns=self.interval_ns, speed_bps=self.speed_bps, detect_ns=self.detect_ns,
+            restore_ns=self.restore_ns, lossless=self.lossless, ethertypes=self.types(),
+        )  # fmt: skip
+
+    def work(self, reader: CaptureReader, target: Target) -> Done:
+        """Count the frames of a part."""
+        from ecmproto.frames.stats.accumulator import add_all
+
+        counts, count = self.counts(), Count()
+        add_all(counts, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.see)
+        # what interfaces there are is known of a capture without frames too
+        counts.add(Batch.from_frames([]), interfaces=reader.interfaces)
+        count.selected = counts.frames
+        state = counts.state()
+        counted = counts if target.part is None else None
+        return Done(count=count, read=lambda: state, counted=counted)
+
+    def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
+        """Write the same document as `ecmproto stats -T json`."""
+        from ecmproto.frames.stats import Accumulator, document_text
+
+        counts = parts[0].counted
+        if not isinstance(counts, Accumulator):
+            counts = self.together((part.read() for part in parts), other_captures=False)
+        (result,) = self.results(target.name)
+        _write(target.path_of(result), document_text(counts.result(problem=problem), target.path))
+        return Finished(outputs=(result,))
+
+    def joined(self, states: Iterable[State]) -> State:
+        """Return the counts of a capture from those of its parts."""
+        return self.together(states, other_captures=False).state()
+
+    def together(self, states: Iterable[State], *, other_captures: bool) -> Accumulator:
+        """Return the counts of parts of one capture, or of captures, in their order."""
+        from ecmproto.frames.stats import Accumulator
+
+        whole = self.counts()
+        for state in states:
+            whole.merge(Accumulator.of_state(state), other_interfaces=other_captures)
+        return whole
+
+
+# Checks ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckJob(_Filtered):
+    """`ecmproto check` of each capture, and how often each rule found something in all of them."""
+
+    kind: ClassVar[str] = "check"
+    of_all: ClassVar[Sequence[str]] = (ALL, FINDINGS)
+
+    select: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    families: Sequence[str] = ()
+    own_rules: Sequence[str] = ()
+    """Files of rules, which whoever works reads again."""
+    own_digests: Sequence[str] = ()
+    """What these hold, so that other rules are another job."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def results(self, name: str) -> Sequence[str]:
+        """Return the lines of a capture."""
+        return (f"{DOCUMENTS}/{name}.ndjson",)
+
+    def checker(self) -> Checker:
+        """Return a checker that has seen nothing."""
+        from ecmproto.tools.check.checker import Checker
+        from ecmproto.tools.check.own import own_family
+        from ecmproto.tools.check.registry import FAMILIES, chosen, of_families
+
+        families = (*FAMILIES, *map(own_family, self.own_rules))
+        rules = of_families(chosen(self.select, self.ignore, families), self.families, families)
+        return Checker(rules, self.parameters, families=families, ethertypes=self.types())
+
+    def work(self, reader: CaptureReader, target: Target) -> Done:
+        """Check a part."""
+        from ecmproto.frames.stats.accumulator import add_all
+
+        checker, count = self.checker(), Count()
+        add_all(checker, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.see)
+        checker.add(Batch.from_frames([]), interfaces=reader.interfaces)
+        count.selected = count.frames
+        counted = checker if target.part is None else None
+        return Done(count=count, read=checker.state, counted=counted)
+
+    def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
+        """Write the same lines as `ecmproto check -T ndjson`."""
+        from ecmproto.tools.check.checker import Checker
+        from ecmproto.tools.check.documents import json_lines
+
+        whole = parts[0].counted
+        if not isinstance(whole, Checker):
+            whole = self.checker()
+            for part in parts:
+                later = self.checker()
+                later.restore(part.read())
+                whole.merge(later)
+        checked = whole.result(problem=problem)
+        (result,) = self.results(target.name)
+        lines = "".join(f"{line}\n" for line in json_lines(checked, target.path))
+        _write(target.path_of(result), lines)
+        findings = {each.rule.id: (each.judged, each.wrong) for each in checked.results if each.judged}
+        return Finished(outputs=(result,), findings=findings)
+
+
+# Parquet --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetJob(_Filtered):
+    """Columns of each capture, in a set that is partitioned as Hive does it."""
+
+    kind: ClassVar[str] = "parquet"
+
+    fields: Sequence[str] = USUAL_FIELDS
+    """The columns of the set: all its files have the same, whatever the captures hold."""
+    repeated: Repeated = "list"
+    addresses: Addresses = "text"
+
+    @property
+    def fields_asked(self) -> Sequence[str]:
+        """The columns, and the fields of the filter."""
+        return (*self.fields, *(() if self.filter is None else _compiled(self.filter).fields))
+
+    def work(self, reader: CaptureReader, target: Target) -> Done:
+        """Write a file of the set; none where no frame is selected."""
+        from ecmproto.frames.columns.arrow import schema_of
+        from ecmproto.frames.columns.files import column_batches, write_batches
+
+        types, count = self.types(), Count()
+        schema = schema_of(self.fields, repeated=self.repeated, addresses=self.addresses, ethertypes=types)
+        columns = column_batches(
+            reader, self.fields, filter=self.compiled(), ethertypes=types, threads=1, watch=count.see
+        )
+        filled = (each for each in columns if each.frames)
+        first = next(filled, None)
+        if first is None:
+            return Done(count=count)
+        result = f"{FRAMES}/{partition_folder(target.partition)}/{_file_of(target)}"
+        with open_sink(target.path_of(result), force=True, whole=True) as sink:
+            every = itertools.chain([first], filled)
+            count.selected = write_batches(every, schema, sink, "parquet", threads=1)
+        return Done(count=count, outputs=(result,))
+
+    def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
+        """Return the files of the parts, which are files of the set."""
+        return Finished(outputs=tuple(output for part in parts for output in part.outputs))
+
+
+def _file_of(target: Target) -> str:
+    """Return the name of a file of the set: the capture's, digits since others may have it too, its part."""
+    part = "" if target.part is None else f"-{target.part:012}"
+    return f"{Path(target.name).name}-{_digits(target.name)}{part}.parquet"
+
+
+def _digits(name: str) -> str:
+    return hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
+
+
+# Filtered copies ------------------------------------------------------------------------------------------
+
+
+_COPIED_OCTETS = 1 << 20
+_OWN = (MANIFEST, DONE, f"{PIECES}/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterJob(_Filtered):
+    """The frames of each capture that a filter selects, as a capture of the same name."""
+
+    kind: ClassVar[str] = "filter"
+    of_all: ClassVar[Sequence[str]] = (ALL_COPIES,)
+
+    def results(self, name: str) -> Sequence[str]:
+        """Return the copy of a capture; SpecError for the name of a file that is the fleet's own."""
+        if name.startswith(_OWN):
+            raise SpecError(where=name, needed="a name that the fleet has no file of", got="one of its own")
+        return (name,)
+
+    def work(self, reader: CaptureReader, target: Target) -> Done:
+        """Copy what is selected of a part; nothing stays of a capture where that is nothing."""
+        from ecmproto.frames.columns.selection import selected
+
+        count, wanted, types = Count(), self.compiled(), self.types()
+        (result,) = self.results(target.name)
+        if target.part is not None:
+            result = f"{PIECES}/{_digits(target.name)}-{target.part:012}"
+        path = target.path_of(result)
+        head = 0
+        with CaptureCopier(reader, path, format=reader.format, force=True) as copier:
+            if target.part:
+                # what stands in the first part is said again here, and left out where parts are joined
+                blocks = getattr(reader, "begun", ())
+                head = sum(len(block.octets) for block in blocks) if reader.header is None else HEADER_OCTETS
+                for block in blocks:
+                    copier.write(block)
+            for item in reader.items():
+                if isinstance(item, Batch):
+                    count.add(item)
+                    if wanted is not None:
+                        mask = selected(item, wanted, interfaces=reader.interfaces, ethertypes=types)
+                        item = item.select(mask)
+                    count.selected += len(item)
+                copier.write(item)
+        if target.part is None and not count.selected:
+            path.unlink()
+            return Done(count=count)
+        return Done(count=count, read=lambda: {"head_octets": head}, outputs=(result,))
+
+    def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
+        """Put the copies of parts one behind the other."""
+        outputs = [output for part in parts for output in part.outputs]
+        if outputs in ([], [target.name]):
+            return Finished(outputs=tuple(outputs))
+        pieces = [target.path_of(f"{PIECES}/{PurePosixPath(output).name}") for output in outputs]
+        found: tuple[str, ...] = ()
+        if any(part.count.selected for part in parts):
+            found = (target.name,)
+            with open_sink(target.path_of(target.name), force=True) as sink:
+                for part, piece in zip(parts, pieces, strict=True):
+                    with piece.open("rb") as file:
+                        file.seek(part.read()["head_octets"])
+                        while octets := file.read(_COPIED_OCTETS):
+                            sink.write(octets)
+        for piece in pieces:
+            piece.unlink()
+        with suppress(OSError):  # others are there still
+            (target.folder / PIECES).rmdir()
+        return Finished(outputs=found)
+
+
+JOBS: Mapping[str, type[StatsJob | CheckJob | ParquetJob | FilterJob]] = {
+    job.kind: job for job in (StatsJob, CheckJob, ParquetJob, FilterJob)
+}
+
+
+def packed(state: State) -> bytes:
+    """Return a state as octets, which are JSON: a row that has them is read fast without looking at them."""
+    return json.dumps(state, default=_as_text, allow_nan=False).encode()
+
+
+def unpacked(octets: bytes) -> State:
+    """Return the state that `packed` gave these octets of."""
+    state: State = json.loads(octets, object_hook=_as_octets)
+    return state
+
+
+_OCTETS = "!octets"
+
+
+def _as_text(value: object) -> dict[str, str]:
+    if isinstance(value, bytes):
+        return {_OCTETS: base64.b64encode(value).decode()}
+    raise TypeError(f"{type(value).__name__} is no part of a state")
+
+
+def _as_octets(value: dict[str, Any]) -> Any:
+    return base64.b64decode(value[_OCTETS]) if _OCTETS in value else value
+
+
+def settings_of(job: Job) -> dict[str, Any]:
+    """Return what a job is made with, as plain data."""
+    return dataclasses.asdict(cast("Any", job))
+
+
+def job_of(kind: str, settings: Mapping[str, Any]) -> Job:
+    """Return the job that is made with settings."""
+    return JOBS[kind](**settings)

@@ -1,0 +1,194 @@
+"""The captures of a fleet: those that are named now, and those of earlier runs, under the names of then."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ecmproto.errors import OutputError, OutputExistsError, ParameterError, SpecError
+from ecmproto.frames.capture.names import name_shown, size_and_time
+from ecmproto.frames.capture.parts import Part
+from ecmproto.frames.capture.reader import unreadable
+from ecmproto.tools.fleet.jobs import Job, settings_of
+from ecmproto.tools.fleet.manifest import FILE, Line, Outcome, read_manifest
+from ecmproto.tools.fleet.names import DATE, NamePattern, common_folder, result_name
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A capture of a fleet."""
+
+    path: str
+    name: str
+    """What its results are called."""
+    partition: Mapping[str, str | None]
+    """What its name says; its day may not be known."""
+    size_octets: int = 0
+    modified_ns: int = 0
+    parts: Sequence[Part] = ()
+    """Where its parts may be; none of a capture that is done in one."""
+    trouble: tuple[Outcome, str] | None = None
+    """Why there is nothing of it."""
+    earlier: Line | None = None
+    """Its line in the manifest, where this run does not name it: it is not read again."""
+
+    @property
+    def mark(self) -> list[int]:
+        """What changes when the capture does."""
+        return [self.size_octets, self.modified_ns]
+
+    def line(self) -> Line:
+        """Return its line in a manifest, while nothing came of it."""
+        outcome, problem = self.trouble or ("set aside", f"{name_shown(self.path)}: not done")
+        if self.earlier is not None:
+            return dataclasses.replace(self.earlier, outcome=outcome, problem=problem)
+        return Line(
+            path=name_shown(self.path), name=self.name, size_octets=self.size_octets,
+            modified_ns=self.modified_ns, digest=None, parts=max(1, len(self.parts)),
+            outcome=outcome, problem=problem, frames=0,
+            selected=0, first_ns=None, last_ns=None, partition=self.partition, outputs=(), findings=None,
+            warnings=(), seconds=0.0,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roster:
+    """The captures of a fleet, in the order of their names, below a common folder."""
+
+    base: str
+    asked: Mapping[str, Any]
+    """What results depend on, as JSON has it."""
+    members: Sequence[Member]
+    earlier: Mapping[str, Sequence[str]]
+    """The results that the manifest names, by the captures' names."""
+
+
+def roster(
+    paths: Sequence[str], folder: Path, job: Job, pattern: NamePattern | None = None, *, force: bool = False
+) -> Roster:
+    """Return the captures of the fleet in ``folder``: ``paths``, and those that are in its manifest.
+
+    OutputExistsError where the folder has results of another job, unless ``force``; OutputError where a
+    result would take the place of a capture, or of a file that is none of the fleet's.
+    """
+    asked = asked_of(job, pattern)
+    lines: dict[str, Line] = {}
+    base: str | None = None
+    if os.path.lexists(folder / FILE):
+        before, found = read_manifest(folder)
+        if before["asked"] == asked:
+            base = before["base"]
+            lines = {line.path: line for line in found}
+        elif not force:
+            raise OutputExistsError(
+                path=str(folder), needed="a folder of its own", got="one with results of something else"
+            )
+    base = common_folder(paths) if base is None else base
+    members: dict[str, Member] = {}
+    for path in paths:
+        name = lines[name_shown(path)].name if name_shown(path) in lines else result_name(path, base)
+        other = members.get(name)
+        if other is not None:
+            raise ParameterError(
+                name="captures", needed="another name for each", got=f"{name} of {other.path} and {path}"
+            )
+        members[name] = _member(path, name, pattern)
+    _check_results(folder, job, members.values(), asked)
+    for line in lines.values():
+        if line.name not in members and line.digest is not None:
+            members[line.name] = _gone(line, pattern)
+    ordered = sorted(members.values(), key=lambda member: member.name)
+    return Roster(
+        base=base, asked=asked, members=ordered, earlier={line.name: line.outputs for line in lines.values()}
+    )
+
+
+def asked_of(job: Job, pattern: NamePattern | None) -> dict[str, Any]:
+    """Return what results depend on, as JSON has it."""
+    asked = {
+        "job": job.kind, "settings": settings_of(job),
+        "name_pattern": None if pattern is None else pattern.text,
+    }  # fmt: skip
+    plain: dict[str, Any] = json.loads(json.dumps(asked))
+    return plain
+
+
+def _partition(path: str, pattern: NamePattern | None) -> dict[str, str | None]:
+    """Return what a capture's name gives of its place in a set."""
+    partition: dict[str, str | None] = {DATE: None}
+    if pattern is not None:
+        partition |= dict.fromkeys(pattern.names) | (pattern.values(path) or {})
+    return partition
+
+
+def _member(path: str, name: str, pattern: NamePattern | None) -> Member:
+    member = Member(path=path, name=name, partition=_partition(path, pattern))
+    try:
+        member.size_octets, member.modified_ns = size_and_time(path)
+    except OSError as error:
+        member.trouble = "unreadable", str(unreadable(name_shown(path), error))
+    return member
+
+
+def results_of(job: Job, name: str) -> Sequence[str]:
+    """Return the results of a capture that are known before it is read, none for a name that has none."""
+    with suppress(SpecError):
+        return job.results(name)
+    return ()
+
+
+def _own_results(folder: Path, job: Job, asked: Mapping[str, Any]) -> set[str]:
+    """Return the files of a folder that its manifest names."""
+    if not os.path.lexists(folder / FILE):
+        return set()
+    before, lines = read_manifest(folder)
+    own = set(job.of_all)
+    for line in lines:
+        own.update(line.outputs, results_of(job, line.name) if before["asked"] == asked else ())
+    return own
+
+
+def _check_results(folder: Path, job: Job, members: Iterable[Member], asked: Mapping[str, Any]) -> None:
+    """Refuse results that would take the place of captures, or of files that the manifest does not name."""
+    own: set[str] | None = None
+    captures = {}
+    for member in members:
+        with suppress(OSError):
+            captures[_identity(member.path)] = member.path
+    for result in (*job.of_all, *(result for member in members for result in results_of(job, member.name))):
+        with suppress(OSError):
+            path = folder / result
+            capture = captures.get(_identity(path))
+            if capture is not None:
+                got = f"that of the capture {name_shown(capture)}"
+                raise OutputError(path=str(path), needed="a place of its own for a result", got=got)
+            if own is None:  # not before: another shard may have begun in the meantime
+                own = _own_results(folder, job, asked)
+            if result not in own:
+                got = "a file that is none of the fleet's"
+                raise OutputError(path=str(path), needed="a free place for a result", got=got)
+
+
+def _identity(path: str | Path) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def _gone(line: Line, pattern: NamePattern | None) -> Member:
+    """Return a capture that is not named now, as it was.
+
+    A manifest may name any file, or a URL: none of them is opened.
+    """
+    member = Member(
+        path=line.path, name=line.name, partition=_partition(line.path, pattern),
+        size_octets=line.size_octets, modified_ns=line.modified_ns, earlier=line,
+    )  # fmt: skip
+    if line.parts > 1:
+        member.parts = (Part(path=line.path),)  # that there are some
+    return member

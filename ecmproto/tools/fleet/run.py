@@ -1,0 +1,698 @@
+"""A run over a fleet of captures: what is missing is done by an executor, kept, put together and written.
+
+The folder has the results of each capture and of all, the manifest, and the rows of what is done (`DONE`): a
+run that was stopped goes on where it was, and a capture that changed is done anew.  In memory there is a line
+for each capture and part; what is put together is read from the rows, one after the other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from ecmproto.errors import CaptureError, OutputError, ParameterError
+from ecmproto.executors.checked import checked
+from ecmproto.executors.processes import Processes
+from ecmproto.executors.protocol import Call, Executor, Shard, Task, TaskResult
+from ecmproto.executors.rows import RowStore
+from ecmproto.executors.running import Tally, task_key
+from ecmproto.frames.capture import open_sink
+from ecmproto.frames.capture.names import name_shown
+from ecmproto.frames.capture.parts import Links, Part, Place, Reached, linked, split_capture
+from ecmproto.frames.filter.fields import DISPLAYED, IN_SEQUENCE
+from ecmproto.paths import make_folder, path_below
+from ecmproto.tools.fleet.jobs import (
+    ALL,
+    ALL_COPIES,
+    DONE,
+    FINDINGS,
+    FRAMES,
+    PIECES,
+    CheckJob,
+    Count,
+    FilterJob,
+    Job,
+    StatsJob,
+    settings_of,
+)
+from ecmproto.tools.fleet.manifest import FILE, Line, read_manifest, write_manifest
+from ecmproto.tools.fleet.members import Member, Roster, results_of
+from ecmproto.tools.fleet.names import DATE
+from ecmproto.tools.fleet.tasks import (
+    COPY,
+    COUNT,
+    FINISH,
+    MERGE,
+    TOGETHER,
+    WORK,
+    ReachedRow,
+    Row,
+    SameRow,
+    WorkRow,
+)
+from ecmproto.wire.codec.document import json_text
+
+CHECK_SCHEMA = "ecmproto/fleet-check/1"
+PART_OCTETS = 256_000_000
+"""How large the parts of a capture are."""
+_OF_OUTPUT = ("OutputError", "MissingDependencyError")
+"""Failures of which every other capture would be one too."""
+_MERGED = 32
+"""The states of so many captures are merged by one task."""
+_MERGED_COPIES = 16
+"""So many copies are open at a time where they are merged."""
+_PARTIAL = re.compile(r"(.+?)\.\d+(?:-\d+)?\.partial", re.DOTALL)
+_OWN_FOLDERS = (f"{PIECES}/", f"{FRAMES}/{DATE}=")
+_HERE = 16
+"""So few captures are put together by this process: others would have to be started."""
+
+
+class Kept:
+    """The rows of what is done in a fleet's folder: by this run, or this shard of it, and by all others."""
+
+    def __init__(self, folder: Path, shard: Shard) -> None:
+        which = f"-{shard.number}-of-{shard.count}" if shard.count > 1 else ""
+        own = folder / f"{DONE}{which}.ndjson"
+        self._own = RowStore(own)
+        self._others = [RowStore(path) for path in sorted(folder.glob(f"{DONE}*.ndjson")) if path != own]
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain(*self._others, self._own)
+
+    def told(self, key: str) -> Row | None:
+        """Return a row as far as it is JSON; None where there is none."""
+        store = self._store(key)
+        return None if store is None else store.described(key)
+
+    def state_of(self, key: str) -> list[str]:
+        """Return where the state of a row stands that is there: who needs it reads it."""
+        store = self._store(key)
+        assert store is not None
+        return store.place_of(key, "state")
+
+    def _store(self, key: str) -> RowStore | None:
+        return next((store for store in (self._own, *self._others) if key in store), None)
+
+    def add(self, result: TaskResult) -> None:
+        """Keep the row of a task that was done."""
+        self._own.add(result.task.key, result.packed)
+
+    def close(self) -> None:
+        """Have the disk hold all of it."""
+        self._own.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """What came of a fleet."""
+
+    captures: int = 0
+    known: int = 0
+    """Captures that earlier runs have done."""
+    outcomes: dict[str, int] = field(default_factory=dict)
+    troubles: list[tuple[str, str]] = field(default_factory=list)
+    """Captures that were not read to their end: outcome, and what kept them from it."""
+    frames: int = 0
+    selected: int = 0
+    octets: int = 0
+    outputs: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+    findings: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """For each rule of a check how often it looked, found something, and in how many captures."""
+
+    def take(self, line: Line) -> None:
+        """Count a capture."""
+        self.captures += 1
+        self.outcomes[line.outcome] = self.outcomes.get(line.outcome, 0) + 1
+        if line.problem is not None:
+            self.troubles.append((line.outcome, line.problem))
+        self.frames += line.frames
+        self.selected += line.selected
+        self.octets += line.size_octets
+        self.outputs += len(line.outputs)
+        if line.first_ns is not None and line.last_ns is not None:
+            self.first_ns = line.first_ns if self.first_ns is None else min(self.first_ns, line.first_ns)
+            self.last_ns = line.last_ns if self.last_ns is None else max(self.last_ns, line.last_ns)
+        for rule, (judged, wrong) in (line.findings or {}).items():
+            before = self.findings.get(rule, (0, 0, 0))
+            self.findings[rule] = before[0] + judged, before[1] + wrong, before[2] + (wrong > 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """What there is to do; parts are as many as their size lets expect."""
+
+    captures: int = 0
+    octets: int = 0
+    known: int = 0
+    missing: int = 0
+    missing_octets: int = 0
+    parts: int = 0
+
+
+class FleetRun:
+    """A job for the captures of a fleet, in a folder.
+
+    ``part_octets`` is how large the parts of a capture are, 0 for one part each; ``shard`` is which of the
+    captures this run does; ``merge`` is whether the copies that a filter makes are merged too, as they are
+    where an earlier run has done so; ``tally`` counts, and ``tell`` is told, how far it is.  ParameterError
+    where a capture's copy is called as the merged one.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        roster: Roster,
+        folder: Path,
+        *,
+        executor: Executor,
+        part_octets: int = PART_OCTETS,
+        shard: Shard | None = None,
+        merge: bool = False,
+        tally: Tally | None = None,
+        tell: Callable[[Tally], None] = lambda tally: None,
+    ) -> None:
+        which = Shard() if shard is None else shard
+        self.job = job
+        self.members = which.of(roster.members)
+        self._is_all = which.count == 1
+        self._states: list[str] = []
+        self.known = 0
+        """Captures that earlier runs have done, once it is known."""
+        self._folder = folder
+        self._executor = executor
+        self._part_octets = part_octets
+        self._tally = Tally() if tally is None else tally
+        self._tell = tell
+        self._roster = roster
+        self._kept = Kept(folder, which)
+        options = {"kind": job.kind, "settings": settings_of(job), "folder": str(folder.absolute())}
+        self._work = Call(WORK, options, outside=("folder",))
+        self._merge = Call(MERGE, options, outside=("folder",))
+        self._finish = Call(FINISH, options, outside=("folder",))
+        self._all = Call(TOGETHER, options, outside=("folder",))
+        self._copy = Call(COPY, options, outside=("folder",))
+        self._count = Call(COUNT)
+        is_taken = any(member.name == ALL_COPIES for member in roster.members)
+        if merge and is_taken:
+            raise ParameterError(name="merged copies", needed=f"no capture called {ALL_COPIES}", got="one")
+        self._is_merged = merge or (not is_taken and (folder / ALL_COPIES).exists())
+        self._numbers = not set(IN_SEQUENCE).isdisjoint(job.fields_asked)
+        self._in_turn = DISPLAYED in job.fields_asked
+
+    # What is done -------------------------------------------------------------------------------------
+
+    def _place(self, member: Member, part: Part | None) -> list[Any]:
+        """Return what all of a capture, or a part of it, is known by, whatever its octets are."""
+        numbered = part if part is None or self._numbers else dataclasses.replace(
+            part, before=None, first_ns=None, before_ns=None, octets=0
+        )  # fmt: skip
+        return [member.path, member.name, member.partition, None if numbered is None else numbered.as_dict()]
+
+    def _work_key(self, member: Member, part: Part | None) -> str:
+        return task_key(self._work, self._place(member, part), member.mark)
+
+    def _count_key(self, member: Member, part: Part) -> str:
+        start, stop, described = part.place
+        return task_key(self._count, member.path, member.mark, start, stop, described)
+
+    def _whole_key(self, member: Member) -> str:
+        """Return the key of the row that says what came of a capture."""
+        if not member.parts:
+            return self._work_key(member, None)
+        return task_key(self._finish, self._place(member, None), member.mark, self._part_octets)
+
+    def _row(self, key: str) -> Row | None:
+        """Return the row of a capture or a part of it, without arrays; None where there is none."""
+        row = self._kept.told(self._done_as(key))
+        return None if row is None else cast("Row", checked(row, WorkRow, f"{self._folder}, row {key}"))
+
+    def _done_as(self, key: str) -> str:
+        """Return the key of the row that has what came of a capture or a part of it."""
+        row = self._kept.told(key)
+        if row is None or "same_as" not in row:
+            return key
+        same: str = checked(row, SameRow, f"{self._folder}, row {key}")["same_as"]
+        return same
+
+    def _state_of(self, key: str) -> list[str]:
+        return self._kept.state_of(self._done_as(key))
+
+    def _are_there(self, outputs: Iterable[str]) -> bool:
+        return all(path_below(self._folder, output).exists() for output in outputs)
+
+    def _is_done(self, key: str) -> bool:
+        """Return whether a row is there, and the files that it names."""
+        row = self._row(key)
+        return row is not None and self._are_there(row["outputs"])
+
+    def _links(self, member: Member, key_of: Callable[[Member, Part], str]) -> Links:
+        """Return how far a capture is read in parts."""
+        reached: dict[Place, Reached] = {}
+        while True:
+            links = linked(member.parts, reached)
+            found: dict[Place, Reached] = {}
+            for part in links.missing:
+                key = key_of(member, part)
+                row = self._kept.told(self._done_as(key))
+                if row is not None:
+                    reached_row = checked(row.get("reached"), ReachedRow, f"{self._folder}, row {key}")
+                    found[part.place] = Reached.of_dict(reached_row)
+            if not found:
+                return links
+            reached |= found
+
+    def plan(self) -> Plan:
+        """Return what there is to do."""
+        plan = Plan()
+        for member in self.members:
+            plan.captures += 1
+            plan.octets += member.size_octets
+            large = self._is_large(member)
+            if large and member.earlier is None:
+                member.parts = (Part(path=member.path),)  # that there are some
+            if member.trouble is None and self._is_done(self._whole_key(member)):
+                plan.known += 1
+                continue
+            if member.earlier is not None:
+                continue
+            plan.missing += 1
+            plan.missing_octets += member.size_octets
+            plan.parts += -(-member.size_octets // self._part_octets) if large else 1
+        return plan
+
+    # Doing it -----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Do what is missing; what is done is kept, also where this is interrupted."""
+        self._tally.unit, self._tally.amount_of = "frames", _frames
+        make_folder(self._folder)
+        self._begin()
+        try:
+            with self._executor:
+                self._split_large()
+                self._do_parts()
+                self._put_together()
+                if isinstance(self.job, StatsJob) and self._is_all:
+                    self._merge_states()
+                    self._put_all_together()
+                if isinstance(self.job, FilterJob) and self._is_all and self._is_merged:
+                    self._merge_copies()
+        finally:
+            self._kept.close()
+
+    def _begin(self) -> None:
+        """Have the manifest name all captures: after a power cut, too, their results are the fleet's."""
+        roster = self._roster
+        new = [member.line() for member in roster.members if member.name not in roster.earlier]
+        if new or not (self._folder / FILE).exists():
+            before = read_manifest(self._folder)[1] if roster.earlier else ()
+            write_manifest(self._folder, roster.base, roster.asked, itertools.chain(before, new))
+
+    def _do(
+        self,
+        call: Call,
+        tasks: Iterable[Task],
+        count: int,
+        take: Callable[[TaskResult], None],
+        *,
+        here: bool = False,
+        kept: bool = True,
+    ) -> None:
+        """Do tasks, ``count`` of them; ``take`` gets each result, which is ``kept`` if it is a row."""
+        if not count:
+            return
+        executor: Executor = Processes(1) if here else self._executor
+        self._tally.total += count
+        with closing(executor.run(tasks, call, expected=count)) as results:
+            for result in results:
+                self._tally.take(result)
+                self._tally.workers = executor.workers
+                self._tell(self._tally)
+                if result.failure is not None and result.failure.error in _OF_OUTPUT:
+                    raise OutputError(
+                        path=str(self._folder), needed="room for results", got=result.failure.sentence
+                    )
+                if kept and result.failure is None and "unreadable" not in result.row:
+                    self._kept.add(result)
+                take(result)
+
+    def _is_large(self, member: Member) -> bool:
+        return bool(self._part_octets) and member.size_octets > self._part_octets
+
+    def _split_large(self) -> None:
+        """Find the parts of large captures; what is no capture says so when it is read."""
+        for member in self.members:
+            is_read = member.trouble is None and member.earlier is None
+            if is_read and self._is_large(member) and not self._in_turn:
+                with suppress(CaptureError):
+                    parts = split_capture(member.path, self._part_octets)
+                    member.parts = parts if len(parts) > 1 else ()
+
+    def _do_parts(self) -> None:
+        """Do what is missing of captures and parts: once, and again for places that were not guessed well."""
+        earlier = self._earlier()
+        left = []
+        for member in self.members:
+            if member.trouble is None and self._is_done(self._whole_key(member)):
+                self.known += 1
+            elif member.earlier is not None:
+                got = "no row of this version: name the capture to have it done"
+                member.trouble = "set aside", f"{name_shown(member.path)}: needed a finished row, got {got}"
+            elif member.trouble is None:
+                left.append(member)
+        if self._numbers:
+            self._do_rounds(self._count, [member for member in left if member.parts], self._counting)
+        self._do_rounds(self._work, left, lambda member: self._working(member, earlier))
+
+    def _do_rounds(
+        self, call: Call, members: Sequence[Member], tasks_of: Callable[[Member], Iterable[Task]]
+    ) -> None:
+        """Do the tasks of captures as long as there are any; each is made when it is its turn."""
+        while members:
+            of: dict[str, Member] = {}
+            done = 0
+
+            def tasks(members: Sequence[Member] = members, of: dict[str, Member] = of) -> Iterator[Task]:
+                for member in members:
+                    for task in tasks_of(member) if member.trouble is None else ():
+                        of[task.key] = member
+                        yield task
+
+            def take(result: TaskResult, of: dict[str, Member] = of) -> None:
+                nonlocal done
+                done += 1
+                self._judge(of.pop(result.task.key), result)
+
+            self._do(call, tasks(), sum(max(1, len(member.parts)) for member in members), take)
+            self._tally.total = self._tally.finished
+            members = [member for member in members if member.parts] if done else []
+
+    def _judge(self, member: Member, result: TaskResult) -> None:
+        """Take from a result what is wrong with a capture."""
+        if result.failure is not None:
+            member.trouble = "set aside", f"{result.task.name}: {result.failure.sentence}"
+        elif "unreadable" in result.row:
+            member.trouble = "unreadable", str(CaptureError(**result.row["unreadable"]))
+        elif not self._are_there(result.row.get("outputs", ())):
+            got = f"{result.worker}, which has another"
+            told = f"{name_shown(member.path)}: needed a worker that has {self._folder}, got {got}"
+            member.trouble = "set aside", told
+
+    def _counting(self, member: Member) -> list[Task]:
+        """Return the tasks that find what is in front of each part."""
+        missing = self._links(member, self._count_key).missing
+        return [
+            Task(
+                key=self._count_key(member, part), data={"part": part.as_dict()}, name=_called(member, part),
+                size=max(1, part.octets),
+            )
+            for part in missing
+        ]  # fmt: skip
+
+    def _parts(self, member: Member) -> Sequence[Part]:
+        """Return the parts of a capture that are proven, or all of it where there are none."""
+        links = self._links(member, self._count_key if self._numbers else self._work_key)
+        return [part for part, _ in links.parts]
+
+    def _working(self, member: Member, earlier: Mapping[str, tuple[str, str]]) -> list[Task]:
+        """Return the tasks of a capture that are not done."""
+        parts: Sequence[Part | None] = (None,)
+        if member.parts and self._numbers:
+            parts = [part for part in self._parts(member) if not self._is_done(self._work_key(member, part))]
+        elif member.parts:
+            links = self._links(member, self._work_key)
+            redone = [part for part, _ in links.parts if not self._is_done(self._work_key(member, part))]
+            parts = [*redone, *links.missing]
+        return [self._working_on(member, part, earlier) for part in parts]
+
+    def _working_on(self, member: Member, part: Part | None, earlier: Mapping[str, tuple[str, str]]) -> Task:
+        key = self._work_key(member, part)
+        place = task_key(self._work, self._place(member, part))
+        known = {}
+        if place in earlier:
+            content, row_key = earlier[place]
+            if content and row_key != key and self._is_done(row_key):
+                known[content] = row_key
+        data = {
+            "path": member.path, "name": member.name, "partition": member.partition,
+            "part": None if part is None else part.as_dict(), "place": place, "known": known,
+        }  # fmt: skip
+        size = member.size_octets if part is None else part.octets
+        return Task(key=key, data=data, name=_called(member, part), size=max(1, size))
+
+    def _earlier(self) -> dict[str, tuple[str, str]]:
+        """Return for each place that was ever done what its octets were, and the key of its newest row."""
+        earlier = {}
+        for key in self._kept:
+            row = self._kept.told(key)
+            place, content = (row.get("place"), row.get("content")) if row is not None else (None, None)
+            if isinstance(place, str) and isinstance(content, str):
+                earlier[place] = content, key
+        return earlier
+
+    def _put_together(self) -> None:
+        """Put the parts of captures together that are done, but not that."""
+        of = {
+            self._whole_key(member): member
+            for member in self.members
+            if member.parts and member.trouble is None and not self._is_done(self._whole_key(member))
+        }
+
+        def take(result: TaskResult) -> None:
+            if result.failure is not None:
+                member = of[result.task.key]
+                member.trouble = "set aside", f"{name_shown(member.path)}: {result.failure.sentence}"
+
+        tasks = (self._finishing(key, member) for key, member in of.items())
+        self._do(self._finish, tasks, len(of), take, here=len(of) <= _HERE)
+
+    def _finishing(self, key: str, member: Member) -> Task:
+        links = self._links(member, self._count_key if self._numbers else self._work_key)
+        keys = [self._work_key(member, part) for part, _ in links.parts]
+        rows = [row for row in map(self._row, keys) if row is not None]
+        proven = {part.place for part, _ in links.parts}
+        for part in member.parts:
+            row = self._row(self._work_key(member, part)) if part.place not in proven else None
+            self._remove(() if row is None else row["outputs"])
+        problem = links.problem
+        data = {
+            "path": member.path, "name": member.name,
+            "parts": [
+                {"count": row["count"], "state": self._state_of(key), "outputs": row["outputs"]}
+                for key, row in zip(keys, rows, strict=True)
+            ],
+            "told": {
+                "place": "", "content": f"parts:{_digest_of(rows)}", "partition": rows[0]["partition"],
+                "count": _count_of(rows).as_dict(), "warnings": links.warnings, "parts": len(rows),
+                "problem": None if problem is None else problem.as_dict(),
+                "seconds": sum(row["seconds"] for row in rows),
+            },
+        }  # fmt: skip
+        return Task(key=key, data=data, name=name_shown(member.path), size=len(rows))
+
+    def _merge_states(self) -> None:
+        """Merge the states of captures that are next to each other, as long as there are many."""
+        keys = [self._whole_key(member) for member in self.members if member.trouble is None]
+        failed: list[TaskResult] = []
+
+        def take(result: TaskResult) -> None:
+            if result.failure is not None:
+                failed.append(result)
+
+        while len(keys) > _MERGED and not failed:
+            groups = {
+                task_key(self._merge, group): group
+                for group in (keys[first : first + _MERGED] for first in range(0, len(keys), _MERGED))
+            }
+            missing = [key for key in groups if self._kept.told(key) is None]
+            tasks = (self._merging(key, groups[key]) for key in missing)
+            self._do(self._merge, tasks, len(missing), take)
+            # where it cannot be done there, it is done here
+            keys = keys if failed else list(groups)
+        self._states = keys
+
+    def _merging(self, key: str, group: Sequence[str]) -> Task:
+        states = [self._state_of(each) for each in group]
+        return Task(key=key, data={"states": states}, name=f"{len(group)} captures", size=len(group))
+
+    def _put_all_together(self) -> None:
+        """Write what is of all captures together: a worker has what it takes, which takes time to load."""
+        keys = self._states
+        data = {"states": [self._state_of(key) for key in keys], "captures": len(self.members)}
+        task = Task(key=task_key(self._all, keys), data=data, name=ALL, size=max(1, len(keys)))
+
+        def take(result: TaskResult) -> None:
+            if result.failure is not None:
+                path = str(self._folder / ALL)
+                raise OutputError(path=path, needed="states to merge", got=result.failure.sentence)
+
+        self._do(self._all, [task], 1, take, here=not self._tally.done, kept=False)
+
+    def _merge_copies(self) -> None:
+        """Merge the copies of all captures in the order of time, a few at a time, as often as it takes."""
+        self._remove_pieces("merged-*")
+        rows = (self._row(self._whole_key(member)) for member in self.members if member.trouble is None)
+        copies = [output for row in rows if row is not None for output in row["outputs"]]
+        if not copies:
+            self._remove((ALL_COPIES,))
+            return
+        for level in itertools.count():
+            firsts = range(0, len(copies), _MERGED_COPIES)
+            groups = [copies[first : first + _MERGED_COPIES] for first in firsts]
+            outputs = [f"{PIECES}/merged-{level}-{number:08}" for number in range(len(groups))]
+            if len(groups) == 1:
+                outputs = [ALL_COPIES]
+            self._copy_groups(dict(zip(outputs, groups, strict=True)))
+            self._remove_pieces(f"merged-{level - 1}-*")
+            if len(groups) == 1:
+                break
+            copies = outputs
+        with suppress(OSError):
+            (self._folder / PIECES).rmdir()
+
+    def _copy_groups(self, groups: Mapping[str, Sequence[str]]) -> None:
+        """Merge the copies of each group."""
+
+        def take(result: TaskResult) -> None:
+            if result.failure is not None:
+                path = str(self._folder / ALL_COPIES)
+                raise OutputError(path=path, needed="copies to merge", got=result.failure.sentence)
+
+        tasks = (
+            Task(
+                key=task_key(self._copy, output), data={"copies": list(copies), "output": output},
+                name=output, size=len(copies),
+            )
+            for output, copies in groups.items()
+        )  # fmt: skip
+        self._do(self._copy, tasks, len(groups), take, here=not self._tally.done, kept=False)
+
+    def _remove_pieces(self, pattern: str) -> None:
+        for path in (self._folder / PIECES).glob(pattern):
+            path.unlink()
+
+    # Results ------------------------------------------------------------------------------------------
+
+    def lines(self) -> Iterator[Line]:
+        """Yield what came of each capture."""
+        for member in self.members:
+            row = self._row(self._whole_key(member)) if member.trouble is None else None
+            yield member.line() if row is None else _line_of(member, row)
+
+    def write(self) -> Summary:
+        """Write the manifest and what is of all captures together; return what came of them."""
+        summary = Summary(known=self.known)
+        self._remove(self._partials())
+
+        def told() -> Iterator[Line]:
+            for line in self.lines():
+                summary.take(line)
+                self._remove_old(line)
+                yield line
+
+        write_manifest(self._folder, self._roster.base, self._roster.asked, told())
+        if isinstance(self.job, CheckJob):
+            self._write_findings(self.job, summary)
+        return summary
+
+    def _remove_old(self, line: Line) -> None:
+        """Remove results of a capture that it has no more."""
+        self._remove(set(self._roster.earlier.get(line.name, ())).difference(line.outputs))
+
+    def _remove(self, outputs: Iterable[str]) -> None:
+        for output in outputs:
+            with suppress(FileNotFoundError):
+                path_below(self._folder, output).unlink()
+
+    def _partials(self) -> Iterator[str]:
+        """Yield files of the fleet that killed workers have begun to write."""
+        found = [path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*.partial")]
+        if not found:
+            return
+        own = {result for member in self.members for result in results_of(self.job, member.name)}
+        own.update((FILE, *self.job.of_all))
+        for name in found:
+            match = _PARTIAL.fullmatch(name)
+            if match and (match[1] in own or match[1].startswith(_OWN_FOLDERS)):
+                yield name
+
+    def _write_findings(self, job: CheckJob, summary: Summary) -> None:
+        """Write the findings of all captures, one behind the other, and how often each rule found any."""
+        with open_sink(self._folder / FINDINGS, force=True, whole=True) as sink:
+            for line in self.lines():
+                for output in line.outputs:
+                    with path_below(self._folder, output).open(encoding="utf-8") as file:
+                        # the last line sums up
+                        for text, _ in itertools.pairwise(file):
+                            sink.write(text)
+        document = {
+            "schema": CHECK_SCHEMA,
+            "captures": summary.captures,
+            "frames": summary.frames,
+            "findings": sum(wrong for _, wrong, _ in summary.findings.values()),
+            "rules": [
+                {
+                    "rule": rule.id, "sentence": rule.sentence, "severity": rule.severity, "judged": judged,
+                    "findings": wrong, "captures": captures,
+                }
+                for rule in job.checker().rules
+                for judged, wrong, captures in [summary.findings.get(rule.id, (0, 0, 0))]
+            ],
+        }  # fmt: skip
+        with open_sink(self._folder / ALL, force=True, whole=True) as sink:
+            sink.write(json_text(document, indented=True) + "\n")
+
+
+def _called(member: Member, part: Part | None) -> str:
+    """Return what a person calls a part."""
+    path = name_shown(member.path)
+    return path if part is None else f"{path} from octet {part.start:,} on"
+
+
+def _frames(result: TaskResult) -> float:
+    """Return how many frames a task was about."""
+    count: Mapping[str, Any] = result.row.get("count") or {}
+    frames: float = count.get("frames", 0)
+    return frames
+
+
+def _digest_of(rows: Sequence[Row]) -> str:
+    return hashlib.sha256("".join(row["content"] for row in rows).encode()).hexdigest()
+
+
+def _count_of(rows: Sequence[Row]) -> Count:
+    """Return the frames of parts together."""
+    whole = Count()
+    for row in rows:
+        whole.join(Count(**row["count"]))
+    return whole
+
+
+def _line_of(member: Member, row: Row) -> Line:
+    """Return the line of a capture from its row."""
+    count, problem, findings = Count(**row["count"]), row["problem"], row["findings"]
+    return dataclasses.replace(
+        member.line(),
+        digest=row["content"],
+        parts=row.get("parts", 1),
+        outcome="done" if problem is None else "cut short",
+        problem=None if problem is None else str(CaptureError(**problem)),
+        frames=count.frames,
+        selected=count.selected,
+        first_ns=count.first_ns,
+        last_ns=count.last_ns,
+        partition=row["partition"],
+        outputs=tuple(row["outputs"]),
+        findings=None if findings is None else {rule: tuple(each) for rule, each in findings.items()},
+        warnings=tuple(row["warnings"]),
+        seconds=round(row["seconds"], 3),
+    )

@@ -1,0 +1,276 @@
+"""What a worker is asked to do: count a part's frames, do a part of a job, put parts together.
+
+Tasks and rows are plain data, so that any executor carries them.  A row has the digest of the octets that it
+is of: who is told of the rows of earlier runs looks whether its octets are the same, and need not do them
+again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from ecmproto.errors import CaptureError, SpecError
+from ecmproto.executors.rows import octets_at
+from ecmproto.frames.capture import CaptureCopier, CaptureReader, open_capture, open_captures, open_sink
+from ecmproto.frames.capture.names import is_remote, name_shown, size_and_time
+from ecmproto.frames.capture.parts import Part, PartReader, open_part, read_through
+from ecmproto.frames.capture.reader import BATCH_FRAMES, unreadable
+from ecmproto.paths import make_folder, path_below
+from ecmproto.tools.fleet.jobs import (
+    ALL,
+    Count,
+    Done,
+    Finished,
+    State,
+    StatsJob,
+    Target,
+    job_of,
+    packed,
+    unpacked,
+)
+from ecmproto.tools.fleet.names import DATE, day_of
+
+Row = dict[str, Any]
+
+COUNT, WORK, FINISH, MERGE, TOGETHER, COPY = (
+    f"{__name__}:{name}" for name in ("count", "work", "finish", "merge", "together", "copy_merged")
+)
+"""What an executor is told to call."""
+_MERGED_FRAMES = 4096
+"""Frames of each capture that are at hand while several are merged."""
+
+_FREE_OCTETS, _MOST_RATIO = 1 << 30, 200
+"""The octets that any capture may unpack to, and the ratio to its size for large ones."""
+_READ_OCTETS = 1 << 20
+_OVERLAP_OCTETS = 1 << 20
+"""So far behind its end a part is digested: the last record of nearly every part ends there."""
+_FIRST_FRAMES = 64
+"""Among so many frames the first time of a capture is looked for."""
+
+
+class ProblemRow(TypedDict):
+    """A `CaptureError`."""
+
+    path: str
+    offset: int
+    frame: int
+    needed: str
+    got: str
+
+
+class ReachedRow(TypedDict):
+    """A `Reached`."""
+
+    offset: int
+    described: bytes | None
+    frames: int
+    first_ns: int | None
+    last_ns: int | None
+    warnings: Sequence[str]
+    problem: ProblemRow | None
+
+
+class _WorkRow(TypedDict, total=False):
+    reached: ReachedRow | None
+    parts: int
+
+
+class WorkRow(_WorkRow):
+    """The row of a capture, or of a part of one."""
+
+    digest: str
+    place: str
+    content: str
+    partition: Mapping[str, str | None]
+    count: Count
+    problem: ProblemRow | None
+    warnings: Sequence[str]
+    state: Mapping[str, str]
+    outputs: Sequence[str]
+    findings: Mapping[str, tuple[int, int]] | None
+    seconds: float
+
+
+class SameRow(TypedDict):
+    """The row of a capture, or of a part, that is done under another key."""
+
+    digest: str
+    same_as: str
+    content: str
+
+
+def count(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Return how many frames a part has, when they are, and where it ends."""
+    try:
+        return {"reached": read_through(Part.of_dict(data["part"])).as_dict()}
+    except CaptureError as error:
+        return {"unreadable": error.as_dict()}
+
+
+def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Do a part of a capture, or all of it; return what is said of it, and what parts are put together from.
+
+    What cannot be read is a row too.  A row is only ``same_as`` another where an earlier run has done the
+    same octets.
+    """
+    begun_s = time.perf_counter()
+    job = job_of(options["kind"], options["settings"])
+    part = None if data["part"] is None else Part.of_dict(data["part"])
+    try:
+        content = content_digest(data["path"], part)
+        if content in data["known"]:
+            return {"same_as": data["known"][content], "content": content}
+        target = _target(data, options, part)
+        with _opened(data["path"], part) as reader:
+            done = job.work(reader, target)
+            problem, warnings = reader.problem, list(reader.warnings)
+            reached = reader.reached if isinstance(reader, PartReader) else None
+            if reached is not None and reached.offset > _digested_to(data["path"], part):
+                content = ""  # some octets were not digested
+    except CaptureError as error:
+        return {"unreadable": error.as_dict()}
+    finished = Finished(outputs=done.outputs)
+    if part is None:
+        finished = job.finish([done], target, problem)
+    return {
+        "place": data["place"], "content": content, "partition": target.partition,
+        "count": done.count.as_dict(),
+        "problem": None if problem is None else problem.as_dict(), "warnings": warnings,
+        "reached": None if reached is None else reached.as_dict(),
+        "state": packed(done.read()) if part is not None or job.merges else b"",
+        **_told(finished), "seconds": time.perf_counter() - begun_s,
+    }  # fmt: skip
+
+
+def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Put the parts of a capture together; return what is said of it, as if it had been done in one."""
+    job = job_of(options["kind"], options["settings"])
+    target = Target(
+        folder=Path(options["folder"]), name=data["name"], path=name_shown(data["path"]),
+        partition=data["told"]["partition"],
+    )  # fmt: skip
+    parts = [
+        Done(
+            count=Count(**part["count"]), read=functools.partial(_state_at, part["state"]),
+            outputs=tuple(part["outputs"]),
+        )
+        for part in data["parts"]
+    ]  # fmt: skip
+    problem = data["told"]["problem"]
+    finished = job.finish(parts, target, None if problem is None else CaptureError(**problem))
+    state = packed(job.joined(part.read() for part in parts)) if job.merges else b""
+    return {**data["told"], "state": state, **_told(finished)}
+
+
+def _state_at(place: Sequence[str]) -> State:
+    octets = octets_at(place)
+    try:
+        return unpacked(octets)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise SpecError(where=place[0], needed="a state in JSON", got=str(error)) from None
+
+
+def merge(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Return the state of several captures together, from the states of each, in their order."""
+    job = StatsJob(**options["settings"])
+    counts = job.together(map(_state_at, data["states"]), other_captures=True)
+    return {"state": packed(counts.state())}
+
+
+def together(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Write the statistics of all captures together, from states of captures in their order."""
+    from ecmproto.frames.stats import document_text
+
+    job = StatsJob(**options["settings"])
+    counts = job.together(map(_state_at, data["states"]), other_captures=True)
+    with open_sink(Path(options["folder"]) / ALL, force=True, whole=True) as sink:
+        sink.write(document_text(counts.result(), f"{data['captures']} captures"))
+    return {}
+
+
+def copy_merged(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
+    """Write copies of several captures as one, in the order of time."""
+    folder = Path(options["folder"])
+    path = path_below(folder, data["output"])
+    make_folder(path.parent)
+    names = [path_below(folder, copy) for copy in data["copies"]]
+    with (
+        open_captures(names, batch_frames=_MERGED_FRAMES, order="time") as reader,
+        CaptureCopier(reader, path, format="pcapng", force=True) as copier,
+    ):
+        for item in reader.items():
+            copier.write(item)
+        if reader.problem is not None:
+            raise reader.problem
+    return {"outputs": [data["output"]]}
+
+
+def _opened(path: str, part: Part | None) -> CaptureReader:
+    return _open_whole(path) if part is None else open_part(part)
+
+
+def _open_whole(path: str, batch_frames: int = BATCH_FRAMES) -> CaptureReader:
+    """Open a capture; one that is compressed so well that it would stop the fleet is not read to its end."""
+    try:
+        octets, _ = size_and_time(path)
+    except OSError as error:
+        raise unreadable(name_shown(path), error) from error
+    most_octets = max(_FREE_OCTETS, _MOST_RATIO * octets)
+    return open_capture(path, most_octets=most_octets, batch_frames=batch_frames)
+
+
+def _told(finished: Finished) -> Row:
+    return {"outputs": list(finished.outputs), "findings": finished.findings}
+
+
+def _target(data: Mapping[str, Any], options: Mapping[str, Any], part: Part | None) -> Target:
+    partition = dict(data["partition"])
+    if partition[DATE] is None:
+        with _open_whole(data["path"], batch_frames=_FIRST_FRAMES) as reader:
+            partition[DATE] = _first_day(reader)
+    return Target(
+        folder=Path(options["folder"]), name=data["name"], path=name_shown(data["path"]), partition=partition,
+        part=None if part is None else part.start,
+    )  # fmt: skip
+
+
+def _first_day(reader: CaptureReader) -> str | None:
+    """Return the day of the first frame that has a time; None where none of the first ones has."""
+    seen = Count()
+    for batch in reader:
+        seen.add(batch)
+        break
+    return None if seen.begun_ns is None else day_of(seen.begun_ns)
+
+
+def content_digest(path: str, part: Part | None) -> str:
+    """Return the SHA-256 digest of a file's octets, or of a part's; CaptureError where it cannot be read.
+
+    What a URL names is not read for that: its size and what its server says of it stand for its octets.
+    """
+    whole = hashlib.sha256()
+    try:
+        if is_remote(path):
+            size, mark = size_and_time(path)
+            return f"server:{size}-{mark}"
+        with open(path, "rb", buffering=0) as file:
+            start = 0 if part is None else part.start
+            left = _digested_to(path, part) - start
+            file.seek(start)
+            view = memoryview(bytearray(_READ_OCTETS))
+            while size := file.readinto(view[: min(left, _READ_OCTETS)]):
+                whole.update(view[:size])
+                left -= size
+    except OSError as error:
+        raise unreadable(name_shown(path), error) from error
+    return whole.hexdigest()
+
+
+def _digested_to(path: str, part: Part | None) -> int:
+    size, _ = size_and_time(path)
+    return size if part is None or part.stop is None else min(size, part.stop + _OVERLAP_OCTETS)

@@ -1,0 +1,295 @@
+"""The campaign of ``fuzz decode``: checks over batches of cases, by one process or more.
+
+A process gets one batch at a time, as numbers: its verdict follows from them, whichever process gives it.
+
+>>> checks = [SchemaCheck(), ColumnCheck(), TextCheck()]
+>>> campaign = AgreementCampaign(checks, Cases(corpus, seed=7), Path("campaign"))
+>>> for finding in campaign.run(lambda progress: progress.cases < 1_000_000):
+...     print(finding.outcome.signature)
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from ecmproto.errors import ParameterError
+from ecmproto.tools.fuzz.cases import CaseSource
+from ecmproto.tools.fuzz.checks.base import BatchCheck
+from ecmproto.tools.fuzz.command import CaseOutcome
+from ecmproto.tools.fuzz.findings import CampaignState, Finding, Progress
+from ecmproto.tools.fuzz.judgement import (
+    Bounds,
+    CaseRange,
+    Disagreement,
+    Judge,
+    ScheduledCheck,
+    first_of,
+    reduced,
+)
+from ecmproto.tools.fuzz.minimisation import Budget, unlimited
+
+Verdict = tuple[CaseRange, list[Disagreement]]
+
+_AHEAD = 8
+"""Batches ahead, for each process, of the first one without a verdict."""
+_ENDING_SECONDS = 10.0
+"""Time for a process to end after its pipe is closed."""
+
+
+def verdicts(judge: Judge, ranges: Iterator[CaseRange], jobs: int) -> Generator[Verdict, None, None]:
+    """Yield the verdict on each of ``ranges``, in their order, by ``jobs`` processes.
+
+    With one job this process does it.  A process that a signal ends is a finding, a crash; RuntimeError
+    for one that ends otherwise.
+    """
+    if jobs == 1:
+        judge.load()
+        for batch in ranges:
+            yield batch, judge.of(batch)
+        return
+    with _started(judge, jobs) as workers:
+        yield from _in_order(workers, ranges)
+
+
+class _Workers:
+    """Processes that judge batches: the ``idle`` ones, and the batch that each ``busy`` one has."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._processes: dict[Connection, BaseProcess] = {}
+        self.idle: list[Connection] = []
+        self.busy: dict[Connection, CaseRange] = {}
+
+    def __len__(self) -> int:
+        return len(self._processes)
+
+    def start(self) -> None:
+        """Start another process."""
+        here, there = multiprocessing.Pipe()
+        process = _SPAWNING.Process(target=_work, args=(there, self._judge), daemon=True)
+        # Ctrl-C reaches all processes of a terminal, and is for this one alone.  Starting the tracker, which
+        # the first process would do else, lets it through again
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        there.close()
+        self._processes[here] = process
+        self.idle.append(here)
+
+    def judge(self, batch: CaseRange) -> None:
+        """Give a batch to a process that is idle."""
+        worker = self.idle.pop()
+        self.busy[worker] = batch
+        # where it has ended, that is seen when its verdict is awaited
+        with suppress(BrokenPipeError):
+            worker.send(batch)
+
+    def judged(self) -> Iterator[Verdict]:
+        """Wait for verdicts, and yield those that have come."""
+        for worker in wait(list(self.busy)):
+            assert isinstance(worker, Connection)
+            batch = self.busy.pop(worker)
+            try:
+                found: list[Disagreement] = worker.recv()
+                self.idle.append(worker)
+            except (EOFError, ConnectionResetError):
+                found = [self._crash(worker)]
+                self.start()
+            yield batch, found
+
+    def _crash(self, worker: Connection) -> Disagreement:
+        process = self._processes.pop(worker)
+        worker.close()
+        process.join()
+        code = process.exitcode or 0
+        if code >= 0:
+            raise RuntimeError(f"a process of a campaign ended with status {code}")
+        what = f"a process ended by {signal.Signals(-code).name}"
+        return Disagreement(kind="crash", signature=what, detail=what, check="")
+
+    def end(self) -> None:
+        """Close every pipe, wait for each process to finish its batch, and kill those that do not end."""
+        for worker in self._processes:
+            worker.close()
+        for process in self._processes.values():
+            process.join(_ENDING_SECONDS)
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+
+
+_SPAWNING = multiprocessing.get_context("spawn")
+
+
+@contextmanager
+def _started(judge: Judge, jobs: int) -> Iterator[_Workers]:
+    workers = _Workers(judge)
+    try:
+        for _ in range(jobs):
+            workers.start()
+        yield workers
+    finally:
+        workers.end()
+
+
+def _in_order(workers: _Workers, ranges: Iterator[CaseRange]) -> Iterator[Verdict]:
+    order: deque[CaseRange] = deque()
+    done: dict[CaseRange, list[Disagreement]] = {}
+    while True:
+        while workers.idle and len(order) < _AHEAD * len(workers):
+            batch = next(ranges, None)
+            if batch is None:
+                break
+            workers.judge(batch)
+            order.append(batch)
+        if not order:
+            return
+        if order[0] not in done:
+            done.update(workers.judged())
+        else:
+            yield order[0], done.pop(order.popleft())
+
+
+def _work(pipe: Connection, judge: Judge) -> None:
+    """Judge batches until the pipe is closed."""
+    judge.load()
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            pipe.send(judge.of(pipe.recv()))
+
+
+BATCH_CASES = 512
+DEFAULT_TRIES = 400
+REDUCED_SECONDS = 10.0
+"""The longest that a finding is reduced: the campaign has to go on."""
+
+
+class AgreementCampaign:
+    """Runs checks over one batch of cases after another.
+
+    A check looks at one batch in ``every[name]``, or its own ``every``; at none for 0.  ``jobs`` processes
+    share the batches, for which checks and cases are pickled; what is found does not depend on how many.
+
+    The least octets of a finding are kept in a file called ``file``, with ``line``, which shows it again.
+
+    ``folder`` holds findings and state; a campaign that is found there goes on where it ended.
+    ParameterError for one of another seed or corpus, and for ``every`` of a check that there is not.
+    """
+
+    def __init__(
+        self,
+        checks: Sequence[BatchCheck],
+        cases: CaseSource,
+        folder: Path,
+        *,
+        line: str,
+        file: str = "case.pcap",
+        bounds: Bounds | None = None,
+        tries: int = DEFAULT_TRIES,
+        every: Mapping[str, int] | None = None,
+        batch_cases: int = BATCH_CASES,
+        jobs: int = 1,
+    ) -> None:
+        self._judge = Judge(
+            scheduled=_scheduled(checks, every or {}),
+            cases=cases,
+            bounds=Bounds() if bounds is None else bounds,
+        )
+        self._line = line
+        self._file = file
+        self._tries = tries
+        self._batch_cases = batch_cases
+        self._jobs = jobs
+        self._left_s: Callable[[], float] = unlimited
+        self._state = CampaignState(folder, seed=cases.seed, corpus=cases.corpus)
+        self.executions = dict.fromkeys((each.check.name for each in self._judge.scheduled), 0)
+        """Cases that each check has seen since the campaign was opened."""
+
+    @property
+    def progress(self) -> Progress:
+        """The progress of the folder's campaign."""
+        return self._state.progress
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        """All findings of the folder, by signature."""
+        return self._state.findings
+
+    def run(
+        self,
+        going_on: Callable[[Progress], bool],
+        *,
+        most_cases: int | None = None,
+        left_s: Callable[[], float] = unlimited,
+    ) -> Iterator[Finding]:
+        """Run while ``going_on`` returns true, over at most ``most_cases`` more; yield new findings.
+
+        It is reduced for as long as ``left_s`` says that there are seconds left.
+        """
+        self._left_s = left_s
+        with closing(verdicts(self._judge, self._ranges(going_on, most_cases), self._jobs)) as judged:
+            while True:
+                with self._state.running():
+                    verdict = next(judged, None)
+                    found = [] if verdict is None else self._noted(*verdict)
+                if verdict is None:
+                    return
+                yield from found
+
+    def _ranges(self, going_on: Callable[[Progress], bool], most_cases: int | None) -> Iterator[CaseRange]:
+        """Yield the batches to come: those that are asked for may be ahead of the progress."""
+        run, index, left = self.progress.runs, self.progress.index, most_cases
+        while going_on(self.progress):
+            count = self._batch_cases if left is None else min(left, self._batch_cases)
+            if count <= 0:
+                return
+            yield CaseRange(run=run, index=index, count=count)
+            run, index, left = run + 1, index + count, None if left is None else left - count
+
+    def _noted(self, batch: CaseRange, wrongs: Sequence[Disagreement]) -> list[Finding]:
+        """Count a batch and its disagreements; return the new findings."""
+        found = [self._found(wrong, batch) for wrong in wrongs if not self._state.seen(wrong.signature)]
+        looked = [each.check.name for each in self._judge.scheduled if each.takes(batch)]
+        for name in looked:
+            self.executions[name] += batch.count
+        self._state.count(batch.count, failed=bool(wrongs), checks=looked)
+        return found
+
+    def _found(self, wrong: Disagreement, batch: CaseRange) -> Finding:
+        """Reduce a disagreement on a batch to a small case, and keep it as a finding."""
+        items: Sequence[bytes] = self._judge.items(batch)
+        bounds, row, told = self._judge.bounds, wrong.row, wrong
+        check = next((each.check for each in self._judge.scheduled if each.check.name == wrong.check), None)
+        if check is not None:
+            budget = Budget(self._tries, seconds=min(REDUCED_SECONDS, self._left_s()))
+            row, items = reduced(check, wrong, items, bounds, budget)
+            told = first_of(check, wrong, items, bounds) or wrong
+        elif row >= 0:
+            items = [items[row]]
+        outcome = CaseOutcome(
+            kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=told.detail + "\n"
+        )
+        index = batch.index + max(row, 0)
+        finding = Finding(frames=tuple(items), outcome=outcome, seed=self._judge.cases.seed, index=index)
+        self._state.keep(finding, self._line, name=self._file)
+        return finding
+
+
+def _scheduled(checks: Sequence[BatchCheck], every: Mapping[str, int]) -> tuple[ScheduledCheck, ...]:
+    known = [check.name for check in checks]
+    for name in every:
+        if name not in known:
+            raise ParameterError(name="every", needed=f"one of {', '.join(known)}", got=name)
+    scheduled = (ScheduledCheck(check=check, every=every.get(check.name, check.every)) for check in checks)
+    return tuple(each for each in scheduled if each.every)

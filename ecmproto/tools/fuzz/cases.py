@@ -1,0 +1,238 @@
+"""The cases of a campaign: frames or other octets spoilt by chance, each made anew from its seed and index.
+
+>>> cases = Cases(corpus, seed=7)
+>>> cases[123].octets           # the same today and tomorrow
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import multiprocessing
+import random
+import signal
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Protocol
+
+from ecmproto.errors import ParameterError
+from ecmproto.tools.fuzz.mutators import JUMBO_OCTETS, LAYER_MUTATORS, OCTET_MUTATORS, OctetMutator, put_in
+from ecmproto.wire.codec.frame import Frame, decode_lax
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+_MOST_MUTATIONS = 4
+_TRIES = 8
+_WHOLLY_RANDOM_OF = 50
+_RANDOM_OCTETS = 160
+LONGEST_FRAME_OCTETS = 2 * JUMBO_OCTETS
+"""No case is longer."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FuzzCase:
+    """A frame to try, and the steps that made it."""
+
+    seed: int
+    index: int
+    octets: bytes
+    source: int
+    """Which frame of the corpus it was made from; −1: from nothing."""
+    mutations: tuple[str, ...]
+    """The names of the mutators applied, in order."""
+
+
+class CaseSource(Protocol):
+    """Where cases come from: `Cases`, `OctetCases`."""
+
+    @property
+    def seed(self) -> int:
+        """The number that all cases follow from."""
+
+    @property
+    def corpus(self) -> str:
+        """A digest of the corpus, to tell it from others."""
+
+    @property
+    def unspoilt(self) -> tuple[bytes, ...]:
+        """The corpus."""
+
+    def starting_at(self, index: int) -> Iterator[FuzzCase]:
+        """Yield every case from ``index`` on."""
+
+
+_DIGEST_CHARACTERS = 16
+
+
+def digest_of(items: Sequence[bytes]) -> str:
+    """Return a short digest of a corpus."""
+    sums = b"".join(hashlib.sha256(octets).digest() for octets in items)
+    return hashlib.sha256(sums).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+_INDEX_BITS = 64
+
+
+def random_of(seed: int, index: int) -> random.Random:
+    """Return the source of random numbers for one case, the same in Python 3.11 to 3.14."""
+    return random.Random(seed << _INDEX_BITS | index)
+
+
+class Cases:
+    """All cases of a seed over a corpus of frames: as many as there are numbers."""
+
+    def __init__(self, corpus: Sequence[bytes], *, seed: int, ethertypes: EtherTypes = DEFAULT) -> None:
+        if seed < 0:
+            raise ParameterError(name="seed", needed="0 or more", got=str(seed))
+        self.seed = seed
+        self.corpus = digest_of(corpus)
+        """The digest of the corpus, to tell it from others."""
+        self.unspoilt = tuple(corpus)
+        self._ethertypes = ethertypes
+        self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self.unspoilt)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # decoding the corpus again takes less than sending it decoded
+        return functools.partial(Cases, self.unspoilt, seed=self.seed, ethertypes=self._ethertypes), ()
+
+    def __getitem__(self, index: int) -> FuzzCase:
+        """Return case ``index``, 0 or more."""
+        rng = random_of(self.seed, index)
+        if not self.unspoilt or not rng.randrange(_WHOLLY_RANDOM_OF):
+            octets = rng.randbytes(rng.randrange(_RANDOM_OCTETS + 1))
+            return FuzzCase(seed=self.seed, index=index, octets=octets, source=-1, mutations=("random",))
+        source = rng.randrange(len(self.unspoilt))
+        octets = self.unspoilt[source]
+        done: list[str] = []
+        for _ in range(1 + min(rng.randrange(_MOST_MUTATIONS), rng.randrange(_MOST_MUTATIONS))):
+            octets, name = self._mutated(octets, source if not done else -1, rng)
+            done.append(name)
+        return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
+
+    def _mutated(self, octets: bytes, source: int, rng: random.Random) -> tuple[bytes, str]:
+        """Return ``octets``, frame ``source`` (−1: no longer one), after a mutation that changed it."""
+        for _ in range(_TRIES):
+            if octets and rng.getrandbits(1):
+                change = rng.choice(LAYER_MUTATORS)
+                spoilt = change(self._frame(octets, source), octets, rng, self._frames)
+                name = change.__name__
+            else:
+                spoil = rng.choice(OCTET_MUTATORS)
+                spoilt, name = spoil(octets, rng), spoil.__name__
+            if spoilt != octets:
+                return spoilt[:LONGEST_FRAME_OCTETS], name
+        return put_in(octets, rng), put_in.__name__
+
+    def _frame(self, octets: bytes, source: int) -> Frame:
+        return self._frames[source] if source >= 0 else decode_lax(octets, ethertypes=self._ethertypes)
+
+    def __iter__(self) -> Iterator[FuzzCase]:
+        """Yield every case, from 0 on, without end."""
+        return self.starting_at(0)
+
+    def starting_at(self, index: int) -> Iterator[FuzzCase]:
+        """Yield every case from ``index`` on, without end."""
+        while True:
+            yield self[index]
+            index += 1
+
+
+LONGEST_INPUT_OCTETS = 1 << 16
+"""No case is longer."""
+
+
+class OctetCases:
+    """All cases of a seed over a corpus of octet strings, as `Cases` of frames are."""
+
+    def __init__(self, corpus: Sequence[bytes], mutators: Sequence[OctetMutator], *, seed: int) -> None:
+        if seed < 0:
+            raise ParameterError(name="seed", needed="0 or more", got=str(seed))
+        self.seed = seed
+        self.corpus = digest_of(corpus)
+        """The digest of the corpus, to tell it from others."""
+        self.unspoilt = tuple(corpus) or (b"",)
+        self._mutators = tuple(mutators)
+
+    def __getitem__(self, index: int) -> FuzzCase:
+        """Return case ``index``, 0 or more."""
+        rng = random_of(self.seed, index)
+        source = rng.randrange(len(self.unspoilt))
+        octets = self.unspoilt[source]
+        done = []
+        if not rng.randrange(8):
+            other = rng.choice(self.unspoilt)
+            octets = octets[: rng.randrange(len(octets) + 1)] + other[rng.randrange(len(other) + 1) :]
+            done.append("splice")
+        for _ in range(rng.randint(1, _MOST_MUTATIONS)):
+            mutate = rng.choice(self._mutators)
+            octets = mutate(octets, rng)[:LONGEST_INPUT_OCTETS]
+            done.append(mutate.__name__)
+        return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
+
+    def starting_at(self, index: int) -> Iterator[FuzzCase]:
+        """Yield every case from ``index`` on, without end."""
+        while True:
+            yield self[index]
+            index += 1
+
+
+_TOGETHER = 32
+"""Cases that go through the pipe at once."""
+_FIRST = 1000
+"""Cases made before the first is used."""
+_PIPE_OCTETS = 1 << 20
+"""Size of the pipe: some thousand cases, for times in which the scheduler does not run the other process."""
+_END_SECONDS = 5.0
+
+
+class PrefetchedCases:
+    """The octets of ``cases``, made ahead by another process, so that a sender never waits; close it."""
+
+    def __init__(self, cases: Cases) -> None:
+        self._cases = cases
+        self._process: BaseProcess | None = None
+
+    def starting_at(self, index: int) -> Iterator[bytes]:
+        """Yield the octets of every case from ``index`` on, without end; an earlier call yields no more."""
+        self.close()
+        context = multiprocessing.get_context("spawn")
+        receiving, sending = context.Pipe(duplex=False)
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl  # only Linux has the option
+
+            fcntl.fcntl(sending.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_OCTETS)
+        self._process = context.Process(target=_make, args=(self._cases, index, sending), daemon=True)
+        self._process.start()
+        sending.close()
+        with receiving, contextlib.suppress(EOFError, OSError):
+            while True:
+                made = receiving.recv()
+                yield from made
+                index += len(made)
+        # it was ended by someone else
+        yield from _octets(self._cases, index)
+
+    def close(self) -> None:
+        """End the other process."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join(_END_SECONDS)
+            self._process = None
+
+
+def _octets(cases: Cases, index: int) -> Iterator[bytes]:
+    return (case.octets for case in cases.starting_at(index))
+
+
+def _make(cases: Cases, index: int, sending: Connection) -> None:
+    """Send the octets of cases until nobody takes them any more."""
+    # an interrupt is for who uses them
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    made = _octets(cases, index)
+    with contextlib.suppress(BrokenPipeError):
+        sending.send(list(islice(made, _FIRST)))
+        while True:
+            sending.send(list(islice(made, _TOGETHER)))

@@ -1,0 +1,74 @@
+"""The interface of a check: from a batch of octet strings to the differences between two views of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Protocol, overload
+
+from ecmproto.wire import codec
+from ecmproto.wire.codec.frame import Frame
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A place where views disagree, or one of them breaks its promise."""
+
+    what: str
+    """The defect, in the same words each time."""
+    detail: str
+    """Both values, this time."""
+    row: int = -1
+    """Index of the item in the batch; −1: the batch as a whole."""
+
+
+class BatchCheck(Protocol):
+    """Compares views of each item of a batch."""
+
+    @property
+    def name(self) -> str:
+        """The name in reports and options."""
+
+    @property
+    def every(self) -> int:
+        """It looks at one batch in so many."""
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        """Yield the differences; an exception is one too."""
+
+
+class Items(Sequence[bytes]):
+    """The items of a batch as checks get them: octet strings, and frames when somebody asks for them.
+
+    Decoding raises at the first check that asks, and at each after it: nobody goes on with half of it.
+    """
+
+    def __init__(self, octets: Sequence[bytes]) -> None:
+        self._octets = tuple(octets)
+        self._decoded: tuple[EtherTypes, tuple[Frame, ...]] | None = None
+
+    def frames(self, ethertypes: EtherTypes = DEFAULT) -> tuple[Frame, ...]:
+        """Return every item as a frame, decoded laxly."""
+        if self._decoded is None or self._decoded[0] is not ethertypes:
+            lax = codec.decode_lax
+            frames = tuple(lax(octets, ethertypes=ethertypes) for octets in self._octets)
+            self._decoded = ethertypes, frames
+        return self._decoded[1]
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[bytes, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | tuple[bytes, ...]:
+        return self._octets[index]
+
+    def __len__(self) -> int:
+        return len(self._octets)
+
+
+def frames_of(items: Sequence[bytes], ethertypes: EtherTypes = DEFAULT) -> tuple[Frame, ...]:
+    """Return ``items`` as frames, decoded laxly: those that `Items` already have."""
+    return (items if isinstance(items, Items) else Items(items)).frames(ethertypes)

@@ -1,0 +1,377 @@
+"""Checks of frames: the one-frame decoder alone, then columns, documents and text held against it.
+
+`SchemaCheck`: `decode_lax` never raises; `decode` raises `DecodeError` alone, and for malformed frames alone;
+the frame of both encodes to the same octets; its layers, and the fields in them, follow one another without
+gaps.  `ColumnCheck`: every field of every frame has in the columns the values that the decoder gives.
+`DocumentCheck`: JSON gives the octets back.  `TextCheck`: batches are written as their frames one by one are.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from ecmproto.errors import DecodeError, SpecError
+from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.capture.batch import ETHERNET
+from ecmproto.frames.columns import Columns, every_name, extract
+from ecmproto.frames.dissect.fields import Csv
+from ecmproto.frames.dissect.form import Listing, Record, records
+from ecmproto.frames.dissect.json import NdJson
+from ecmproto.frames.dissect.lines import Lines
+from ecmproto.frames.filter.evaluation import (
+    Captured,
+    FrameReader,
+    Reader,
+    part_of,
+    values_in_frame,
+    values_of,
+)
+from ecmproto.frames.filter.fields import FieldSource, FilterField, find
+from ecmproto.tools.fuzz.checks.base import Difference, frames_of
+from ecmproto.wire import codec
+from ecmproto.wire.codec.document import from_document, to_document
+from ecmproto.wire.codec.frame import Frame, encapsulated, encode
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+
+class SchemaCheck:
+    """Decodes laxly and strictly, encodes, and counts octets."""
+
+    name = "schema"
+    every = 1
+
+    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
+        self._ethertypes = ethertypes
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        """Yield the promises that are broken."""
+        for row, (octets, frame) in enumerate(zip(items, frames_of(items, self._ethertypes), strict=True)):
+            for what, detail in self._broken(octets, frame):
+                yield Difference(what=what, detail=detail, row=row)
+
+    def _broken(self, octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
+        yield from self._strictly(octets, frame)
+        if encode(frame) != octets:
+            yield "octets do not come back", f"{encode(frame).hex()} for {octets.hex()}"
+        yield from _layer_gaps(octets, frame)
+
+    def _strictly(self, octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
+        try:
+            strict = codec.decode(octets, ethertypes=self._ethertypes)
+        except DecodeError as error:
+            if frame.error != error:
+                yield "the strict decoder refuses something else", f"{error}; laxly {frame.error}"
+            return
+        if frame.error is not None:
+            yield "the strict decoder takes what is malformed", str(frame.error)
+        elif strict != frame:
+            yield "strictly and laxly decoded frames differ", f"{strict}; laxly {frame}"
+
+
+def _layer_gaps(octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
+    """Yield where layers do not follow one another, or do not cover the frame."""
+    at = 0
+    bounds = frame.boundaries()
+    for layer, start in zip(frame.layers, bounds, strict=False):
+        if start != at:
+            yield f"a gap in front of {layer.prefix}", f"octet {at} to {start}"
+        fixed_octets, variable = _extent(type(layer))  # type: ignore[arg-type]  # classes hash
+        at = start + fixed_octets + sum(len(getattr(layer, key)) for key in variable)
+    end = len(octets) - len(frame.padding) - len(frame.trailer) - len(frame.fcs)
+    if at != end or bounds[-1] != end or len(bounds) != len(frame.layers) + 1:
+        yield "the layers do not cover the frame", f"{at} octets, ends at {bounds[-1]} of {end}"
+
+
+@functools.cache
+def _extent(cls: type[Layer]) -> tuple[int, tuple[str, ...]]:
+    """Return the octets that a format's fixed fields take, and the keys of those whose length varies.
+
+    AssertionError where its fields leave gaps.
+    """
+    bits = 0
+    for field in cls.layout:
+        assert field.bit_offset == bits, f"a gap in front of {field.name}"
+        bits += field.bits or 0
+    return bits // 8, tuple(field.key for field in cls.layout if field.bits is None)
+
+
+class FieldRows(NamedTuple):
+    """The values of a field: ``rows`` says which frame each is of, ascending; of a frame, outermost first."""
+
+    rows: list[int]
+    values: list[Any]
+
+
+NOWHERE = FieldRows([], [])
+"""A field that no frame has."""
+
+
+class _Gathered(NamedTuple):
+    """All layers of a format in a batch, and for each its place among the layers of all formats."""
+
+    places: list[int]
+    layers: list[Layer]
+
+
+_Read = Callable[[Layer], Sequence[Any]]
+
+
+class FieldValues:
+    """Reads fields of records; SpecError for a name that is none."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+        self._of_record: list[tuple[str, Reader]] = []
+        self._outer, self._inner = _FrameFields(), _FrameFields()
+        for name in self.names:
+            field = _known(name)
+            if field.origin == "record" or field.kind == "layer":
+                self._of_record.append((name, values_of(field)))
+            else:
+                (self._inner if field.inner else self._outer).add(field)
+
+    def of(self, records: Sequence[Captured]) -> dict[str, FieldRows]:
+        """Return the fields that some frame has."""
+        found = {name: _field_rows(records, read) for name, read in self._of_record}
+        frames = [record.frame for record in records]
+        found |= self._outer.of(frames)
+        if self._inner:
+            shown = [(row, inner) for row, frame in enumerate(frames) if (inner := encapsulated(frame))]
+            rows = [row for row, _ in shown]
+            for name, listed in self._inner.of([inner for _, inner in shown]).items():
+                found[name] = FieldRows([rows[row] for row in listed.rows], listed.values)
+        return {name: listed for name, listed in found.items() if listed.rows}
+
+
+class _FrameFields:
+    """The fields of frames, or of those that messages show."""
+
+    def __init__(self) -> None:
+        self._whole: list[tuple[str, FrameReader]] = []
+        self._layered: list[FilterField] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._whole or self._layered)
+
+    def add(self, field: FilterField) -> None:
+        """Read ``field`` too."""
+        if field.origin == "frame":
+            self._whole.append((field.name, values_in_frame(field)))
+        else:
+            self._layered.append(field)
+
+    def of(self, frames: Sequence[Frame]) -> dict[str, FieldRows]:
+        """Return every field's values in ``frames``."""
+        found = {name: _field_rows(frames, read) for name, read in self._whole}
+        gathered, rows = _gathered(frames)
+        for field in self._layered:
+            sources = [source for source in field.sources if source.format in gathered]
+            if len(sources) == 1:
+                places, values = _read(field, sources[0], gathered[sources[0].format])
+            elif sources:
+                places, values = _merged([_read(field, each, gathered[each.format]) for each in sources])
+            else:
+                continue
+            found[field.name] = FieldRows([rows[place] for place in places], values)
+        return found
+
+
+def _known(name: str) -> FilterField:
+    field = find(name)
+    if field is None:
+        raise SpecError(where="fields", needed="the name of a field", got=repr(name))
+    return field
+
+
+def _field_rows(items: Sequence[Any], read: Callable[[Any], Sequence[Any]]) -> FieldRows:
+    found = [(row, value) for row, item in enumerate(items) for value in read(item)]
+    return FieldRows([row for row, _ in found], [value for _, value in found])
+
+
+def _gathered(frames: Sequence[Frame]) -> tuple[Mapping[type[Layer], _Gathered], list[int]]:
+    """Return the layers of each format, and for each place among all layers the frame that it is in."""
+    gathered: dict[type[Layer], _Gathered] = {}
+    rows: list[int] = []
+    for row, frame in enumerate(frames):
+        for layer in frame.layers:
+            cls = type(layer)
+            if cls not in gathered:
+                gathered[cls] = _Gathered([], [])
+            places, layers = gathered[cls]
+            places.append(len(rows))
+            layers.append(layer)
+            rows.append(row)
+    return gathered, rows
+
+
+def _read(field: FilterField, source: FieldSource, gathered: _Gathered) -> tuple[list[int], list[Any]]:
+    """Return the values of ``field`` in the layers of one source, and their places."""
+    if source.part == "whole" and field.kind != "octets":
+        return gathered.places, list(map(attrgetter(source.key), gathered.layers))
+    parts = list(map(part_of(source), gathered.layers))
+    places = [place for place, part in zip(gathered.places, parts, strict=True) for _ in part]
+    return places, list(chain.from_iterable(parts))
+
+
+def _merged(read: Sequence[tuple[list[int], list[Any]]]) -> tuple[list[int], list[Any]]:
+    """Return values of several sources in the order of their places; in one layer, in that of the sources."""
+    entries: Iterator[tuple[int, Any]] = chain.from_iterable(
+        zip(places, values, strict=True) for places, values in read
+    )
+    ordered = sorted(entries, key=_place)
+    return [place for place, _ in ordered], [value for _, value in ordered]
+
+
+def _place(entry: tuple[int, Any]) -> int:
+    return entry[0]
+
+
+NAMES = every_name()
+"""Every field of a frame."""
+INNER_NAMES = tuple(
+    f"encapsulated.{name}"
+    for name in NAMES
+    if name in ("frame.protocols", "frame.error") or not name.startswith("frame.")
+)
+"""Every field of the frame that a message shows."""
+ETHERNET_ONLY = (Interface(index=0, linktype=ETHERNET),)
+
+
+def column_differences(
+    columns: Columns, values: FieldValues, records: Sequence[Record]
+) -> Iterator[Difference]:
+    """Yield the fields of frames that ``columns`` of a batch have otherwise than ``values`` of its records.
+
+    Every field of ``values`` is looked at: those that no frame has must be in no row of the columns.
+    """
+    wanted = values.of(records)
+    for name in values.names:
+        column, right = columns[name], wanted.get(name, NOWHERE)
+        got = FieldRows(column.rows.tolist(), list(column.python_values()))
+        if got != right:
+            yield _difference(name, _by_row(got), _by_row(right), records)
+
+
+def _difference(
+    name: str, got: dict[int, list[Any]], right: dict[int, list[Any]], records: Sequence[Record]
+) -> Difference:
+    """Return the first frame that differs; row −1 where rows are only out of order."""
+    row = min((row for row in got.keys() | right.keys() if got.get(row) != right.get(row)), default=-1)
+    there = records[row].octets.hex() if 0 <= row < len(records) else "no frame"
+    return Difference(what=name, detail=f"{got.get(row, [])}, not {right.get(row, [])}, in {there}", row=row)
+
+
+def _by_row(listed: FieldRows) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = {}
+    for row, value in zip(*listed, strict=True):
+        found.setdefault(row, []).append(value)
+    return found
+
+
+def _records(items: Sequence[bytes], ethertypes: EtherTypes) -> Iterator[Record]:
+    """Yield the items as the frames of a capture without times."""
+    rows = enumerate(zip(items, frames_of(items, ethertypes), strict=True), 1)
+    for number, (octets, frame) in rows:
+        yield Record(
+            number=number,
+            time_ns=0,
+            octets=octets,
+            original_octets=len(octets),
+            interface=0,
+            linktype=ETHERNET,
+            frame=frame,
+        )
+
+
+class ColumnCheck:
+    """Extracts every field of a batch at once."""
+
+    name = "columns"
+    every = 1
+
+    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
+        self._ethertypes = ethertypes
+        self._values = FieldValues(NAMES + INNER_NAMES)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ColumnCheck, (self._ethertypes,)
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        """Yield the first frame of each field that differs."""
+        batch = Batch.from_frames(items)
+        columns = extract(batch, self._values.names, interfaces=ETHERNET_ONLY, ethertypes=self._ethertypes)
+        yield from column_differences(columns, self._values, list(_records(items, self._ethertypes)))
+
+
+class DocumentCheck:
+    """Goes through JSON, and through every field's span."""
+
+    name = "documents"
+    every = 16
+
+    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
+        self._ethertypes = ethertypes
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        """Yield documents that give other octets, and fields that do not stand one behind the other."""
+        for row, (octets, frame) in enumerate(zip(items, frames_of(items, self._ethertypes), strict=True)):
+            for what, detail in (*self._lost(octets, frame), *_field_gaps(frame)):
+                yield Difference(what=what, detail=detail, row=row)
+
+    def _lost(self, octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
+        document = json.loads(json.dumps(to_document(frame)))
+        again, _ = from_document(document, ethertypes=self._ethertypes)
+        if encode(again) != octets:
+            yield "a document does not give the octets back", f"{encode(again).hex()} for {octets.hex()}"
+
+
+def _field_gaps(frame: Frame) -> Iterator[tuple[str, str]]:
+    """Yield where fields do not follow one another, or do not reach the end of the last layer."""
+    at = 0
+    for placed in frame.fields():
+        if placed.span.bit_start != at:
+            yield f"a gap in front of {placed.field.name}", f"bit {at} to {placed.span.bit_start}"
+        at = placed.span.bit_stop
+    if at != 8 * frame.boundaries()[-1]:
+        yield "the fields do not reach the end", f"bit {at} of octet {frame.boundaries()[-1]}"
+
+
+_NAMES = tuple(name for name in NAMES + INNER_NAMES if name.rpartition(".")[2] != "error")
+FORMS: dict[str, Callable[[], Listing]] = {
+    "lines": Lines, "ndjson": NdJson, "every field": lambda: Csv(_NAMES),
+}  # fmt: skip
+
+
+class TextCheck:
+    """Writes a batch out both ways: each form one batch in so many."""
+
+    name = "text"
+    every = 64
+
+    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
+        self._ethertypes = ethertypes
+        # the same forms for all batches: programs and words of earlier ones are used again
+        self._forms = {name: make() for name, make in FORMS.items()}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TextCheck, (self._ethertypes,)
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        """Yield the first frame of each form that differs."""
+        batch = Batch.from_frames(items)
+        for name, form in self._forms.items():
+            texts = form.batch(batch, ETHERNET_ONLY, ethertypes=self._ethertypes)
+            at_once = b"".join(map(bytes, texts)).split(b"\n")
+            fresh = FORMS[name]()
+            each = records(batch, ETHERNET_ONLY, ethertypes=self._ethertypes, commented=fresh.commented)
+            one_by_one = "".join(map(fresh.record, each)).encode("utf-8", errors="replace").split(b"\n")
+            for row, (got, wanted) in enumerate(zip_longest(at_once, one_by_one, fillvalue=b"")):
+                if got != wanted:
+                    yield Difference(what=name, detail=f"{got!r}, not {wanted!r}", row=row)
+                    break

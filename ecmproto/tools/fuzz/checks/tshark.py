@@ -1,0 +1,453 @@
+"""The check against tshark: addresses, tags, types, MAC Control and LLDP under tshark's names of fields.
+
+Every difference needs a reason in `DELIBERATE`: why the two read a frame differently on purpose.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ecmproto.errors import MissingDependencyError
+from ecmproto.frames.capture.batch import ETHERNET
+from ecmproto.tools.fuzz.checks.base import Difference, frames_of
+from ecmproto.wire.codec.frame import Frame, decode_lax
+from ecmproto.wire.formats.bcn import RRTTag
+from ecmproto.wire.formats.cn import CNTag
+from ecmproto.wire.formats.ecm import CMTag
+from ecmproto.wire.formats.ethernet import Data, ITag, STag
+from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.fecn import RDTag
+from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV
+
+PLAIN_FIELDS = (
+    "eth.dst", "eth.src", "eth.type", "eth.len",
+    "vlan.priority", "vlan.dei", "vlan.id", "vlan.etype", "vlan.len",
+    "ieee8021ad.priority", "ieee8021ad.dei", "ieee8021ad.id", "ieee8021ad.svid", "ieee8021ad.cvid",
+    "ieee8021ah.priority", "ieee8021ah.drop", "ieee8021ah.nca", "ieee8021ah.res1", "ieee8021ah.res2",
+    "ieee8021ah.isid", "ieee8021ah.cdst", "ieee8021ah.csrc", "ieee8021ah.etype",
+    "macc.opcode", "macc.pause_time", "macc.cbfc.enbv",
+)  # fmt: skip
+FIELDS = (
+    *PLAIN_FIELDS,
+    *(f"macc.cbfc.pause_time.c{priority}" for priority in range(8)),
+    *(f"lldp.ieee.802_1qau.cnpv.prio{priority}" for priority in range(8)),
+    *(f"lldp.ieee.802_1qau.ready.prio{priority}" for priority in range(8)),
+)
+MALFORMED = "_ws.malformed"
+"""The field for frames that tshark gives up on."""
+_ASKED = (*FIELDS, MALFORMED)
+_MOST_LAYERS = 400
+"""In a frame that is compared: tshark gives up at some 500."""
+# What could hold another Ethernet frame, whose fields would be listed behind those of the outer one.
+STOP_AT = ("ip", "ipv6", "llc", "mpls", "arp")
+
+Fields = dict[str, list[str]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """An Ethernet frame, where it came from, and its octets on the wire."""
+
+    where: str
+    octets: bytes
+    original: int
+
+
+def ours(sample: Sample) -> Fields:
+    """Return the codec's fields, under tshark's names and in tshark's notation."""
+    frame = decode_lax(sample.octets, original_octets=sample.original)
+    fields: Fields = {name: [] for name in FIELDS}
+    for placed in frame.fields():
+        name = placed.field.name_for(placed.value)
+        parts = [part for part in placed.field.meta.parts if part.name.startswith("lldp")]
+        if parts:
+            assert isinstance(placed.value, int)
+            for part in parts:
+                fields[part.name].append(str(part.of(placed.value)))
+        elif name in fields:
+            shown = placed.value.hex(":") if isinstance(placed.value, bytes) else str(placed.value)
+            fields[name].append(shown)
+    _as_tshark_names_s_tags(frame, fields)
+    return fields
+
+
+def _as_tshark_names_s_tags(frame: Frame, fields: Fields) -> None:
+    """Rename as tshark does.
+
+    Of two S-TAGs in a row it calls the identifiers svid and cvid; the EtherType behind S-TAGs it calls
+    ieee8021ah.etype, and shows none between the two, or between a B-TAG and its I-TAG.
+    """
+    for name in ("ieee8021ad.id", "ieee8021ah.etype"):
+        fields[name] = []
+    layers = [value for value in frame.layers if not isinstance(value, Data)]
+    index = 0
+    while index < len(layers):
+        tag = layers[index]
+        following = layers[index + 1] if index + 1 < len(layers) else None
+        if isinstance(tag, STag) and isinstance(following, STag):
+            fields["ieee8021ad.svid"].append(str(tag.id))
+            fields["ieee8021ad.cvid"].append(str(following.id))
+            fields["ieee8021ah.etype"].append(str(following.etype))
+            index += 2
+            continue
+        if isinstance(tag, STag):
+            fields["ieee8021ad.id"].append(str(tag.id))
+        if isinstance(tag, ITag) or (isinstance(tag, STag) and tag.etype != DEFAULT.i_tag):
+            fields["ieee8021ah.etype"].append(str(tag.etype))
+        index += 1
+
+
+def theirs(program: str, capture: Path) -> list[Fields]:
+    """Return tshark's fields of each frame, numbers in decimal, under MALFORMED what it gives up on."""
+    command = [program, "-n", "-r", str(capture), "-T", "fields", "-E", "occurrence=a", "-E", "separator=/t"]
+    for protocol in STOP_AT:
+        command += ["--disable-protocol", protocol]
+    for name in _ASKED:
+        command += ["-e", name]
+    # in a session of its own: Ctrl-C is for who compares, and nothing that tshark has to say
+    run = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True)
+    return [_row(line) for line in run.stdout.splitlines()]
+
+
+def _row(line: str) -> Fields:
+    cells = line.split("\t")
+    assert len(cells) == len(_ASKED), line
+    return {
+        name: [_number(value) for value in cell.split(",")] if cell else []
+        for name, cell in zip(_ASKED, cells, strict=True)
+    }
+
+
+def _number(text: str) -> str:
+    return str(int(text, 16)) if text.startswith("0x") else text
+
+
+def write_pcap(path: Path, samples: Sequence[Sample]) -> None:
+    """Write a capture without ecmproto's writer, since the codec is compared, not the writer."""
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, ETHERNET))
+        for sample in samples:
+            file.write(struct.pack("<IIII", 0, 0, len(sample.octets), sample.original) + sample.octets)
+
+
+class FieldComparison(NamedTuple):
+    """A field of a frame as both have it, with the other fields."""
+
+    sample: Sample
+    name: str
+    mine: Fields
+    their: Fields
+
+    @property
+    def ours(self) -> list[str]:
+        """The field's values here."""
+        return self.mine[self.name]
+
+    @property
+    def theirs(self) -> list[str]:
+        """Its values in tshark."""
+        return self.their[self.name]
+
+    @property
+    def they_stopped(self) -> bool:
+        """Whether tshark's values are the first of ours."""
+        return self.ours[: len(self.theirs)] == self.theirs
+
+    @property
+    def they_went_on(self) -> bool:
+        """Whether ours are the first of tshark's values."""
+        return len(self.ours) < len(self.theirs) and self.theirs[: len(self.ours)] == self.ours
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why the two differ in some fields on purpose, and whether that is why in a given frame."""
+
+    why: str
+    fields: tuple[str, ...] = FIELDS
+    applies: Callable[[FieldComparison], bool]
+
+
+def _ethertype(sample: Sample) -> int:
+    return int.from_bytes(sample.octets[12:14], "big")
+
+
+def _isl(seen: FieldComparison) -> bool:
+    return seen.sample.octets[:5] == bytes.fromhex("01000c0000")
+
+
+def _type_of_data(sample: Sample) -> int:
+    """Return the EtherType in front of octets that are data to ecmproto; 0 if there is none."""
+    layers = decode_lax(sample.octets, original_octets=sample.original).layers
+    if len(layers) < 2 or not isinstance(layers[-1], Data):
+        return 0
+    announcing = layers[-2]
+    return int(getattr(announcing, announcing.next_key)) if announcing.next_key else 0
+
+
+def _fabric_path(seen: FieldComparison) -> bool:
+    return _type_of_data(seen.sample) == 0x8903
+
+
+_CARRIERS = frozenset((
+    0x0641, 0x0643, 0x0644, 0x0645,  # Roofnet
+    0x22F3,  # TRILL
+    0x2452,  # WLAN over Ethernet, Centrino
+    0x6558,  # transparent Ethernet bridging
+    0x8783,  # MiNT
+    0x88E5,  # MACsec
+    0x8909,  # Cisco metadata
+    0x8926,  # VN-TAG
+    0x892F,  # HSR
+    0x893F,  # E-TAG
+    0x8988,  # HiGig backbone
+    0xD28B,  # Arista vendor-specific
+    0xE555,  # EXEH
+    0xF1C1,  # R-TAG
+))  # fmt: skip
+"""EtherTypes of headers and tags behind which tshark finds frames, or what frames have."""
+
+
+def _carried(seen: FieldComparison) -> bool:
+    return _type_of_data(seen.sample) in _CARRIERS and seen.they_went_on
+
+
+def _behind_a_congestion_tag(seen: FieldComparison) -> bool:
+    layers = decode_lax(seen.sample.octets).layers
+    return any(isinstance(value, CNTag | CMTag | RRTTag | RDTag) for value in layers) and seen.they_stopped
+
+
+def _neither_length_nor_type(seen: FieldComparison) -> bool:
+    return 1500 < _ethertype(seen.sample) < 1536 and not seen.theirs
+
+
+def _length_0(seen: FieldComparison) -> bool:
+    return {tuple(seen.ours), tuple(seen.theirs)} == {("0",), ()}
+
+
+_MOST_TAGS = 20
+
+
+def _too_deep(seen: FieldComparison) -> bool:
+    tags = "vlan.id"
+    return len(seen.their[tags]) == _MOST_TAGS < len(seen.mine[tags]) and seen.they_stopped
+
+
+def _unfinished(seen: FieldComparison) -> bool:
+    frame = decode_lax(seen.sample.octets, original_octets=seen.sample.original)
+    ends_early = frame.error is not None and not _wrong_cn_length(frame)
+    return (ends_early or frame.cut > 0) and seen.they_went_on
+
+
+def _behind_a_wrong_cn_length(seen: FieldComparison) -> bool:
+    return _wrong_cn_length(decode_lax(seen.sample.octets)) and seen.they_went_on
+
+
+def _wrong_cn_length(frame: Frame) -> bool:
+    """Whether a Congestion Notification TLV's length is why a frame is malformed."""
+    return frame.error is not None and frame.error.layer == CongestionNotificationTLV.prefix
+
+
+def _mandatory_tlvs_misplaced(seen: FieldComparison) -> bool:
+    types = [
+        value.type
+        for value in decode_lax(seen.sample.octets).layers
+        if isinstance(value, TLV | CongestionNotificationTLV)
+    ]
+    misplaced = types[:3] != [1, 2, 3] or not {1, 2, 3}.isdisjoint(types[3:])
+    return misplaced and seen.they_stopped
+
+
+def _malformed_tlv(seen: FieldComparison) -> bool:
+    return (
+        any(text.startswith("[Malformed Packet: LLDP") for text in seen.their[MALFORMED])
+        and seen.they_stopped
+    )
+
+
+def _time_to_live_length(seen: FieldComparison) -> bool:
+    """Return whether tshark agrees once the length of the TTL TLV is set to 2."""
+    frame = decode_lax(seen.sample.octets)
+    for value, start in zip(frame.layers, frame.boundaries(), strict=False):
+        if isinstance(value, TLV) and value.type == _TIME_TO_LIVE and value.length > _TIME_OCTETS:
+            octets = bytearray(seen.sample.octets)
+            octets[start : start + 2] = (_TIME_TO_LIVE << 9 | _TIME_OCTETS).to_bytes(2)
+            sample = dataclasses.replace(seen.sample, octets=bytes(octets))
+            mine = ours(sample)
+            return mine[seen.name] == seen.theirs or bool(reasons(sample, seen.name, mine, seen.their))
+    return False
+
+
+_TIME_TO_LIVE = 3
+_TIME_OCTETS = 2
+_BY_ADDRESS = {1: 4, 2: 3}
+_BY_NETWORK = {1: 5, 2: 4}
+_SUBTYPES = range(1, 8)
+
+
+def _odd_identifier(seen: FieldComparison) -> bool:
+    tlvs = [value for value in decode_lax(seen.sample.octets).layers if isinstance(value, TLV)]
+    return any(_is_odd(tlv) for tlv in tlvs if tlv.type in _BY_ADDRESS) and seen.they_stopped
+
+
+def _is_odd(tlv: TLV) -> bool:
+    """Whether a Chassis or Port ID TLV has a unknown subtype, or one that does not allow its octets."""
+    subtype = tlv.value[0] if len(tlv.value) > 1 else 0
+    wrong_address = subtype == _BY_ADDRESS[tlv.type] and len(tlv.value) != 7
+    return (
+        subtype not in _SUBTYPES or wrong_address or subtype == _BY_NETWORK[tlv.type] or len(tlv.value) > 256
+    )
+
+
+def _second_s_tag_unfinished(seen: FieldComparison) -> bool:
+    frame = decode_lax(seen.sample.octets, original_octets=seen.sample.original)
+    tags = [value for value in frame.layers if not isinstance(value, Data)]
+    return any(isinstance(last, STag) and last.etype == DEFAULT.s_tag for last in tags[-1:])
+
+
+_LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
+
+DELIBERATE = (
+    Reason(
+        why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we read what 802.3 says", applies=_isl
+    ),
+    Reason(
+        why="tshark reads on behind Cisco's FabricPath header and lists the inner addresses; for us it is an "
+        "EtherType with data",
+        applies=_fabric_path,
+    ),
+    Reason(
+        why="tshark reads on behind tags and headers that no document of ours has (TRILL, VN-TAG, MACsec and "
+        "others); for us what follows is data",
+        applies=_carried,
+    ),
+    Reason(
+        why="tshark stops at CN-TAGs and experimental tags (wire-formats 11); we read what is behind them",
+        applies=_behind_a_congestion_tag,
+    ),
+    Reason(
+        why="1501 to 1535 is neither length nor type (802.3 3.2.6): tshark shows neither, we an unknown type",
+        fields=("eth.type",),
+        applies=_neither_length_nor_type,
+    ),
+    Reason(
+        why="0 is a length for us (wire-formats 1.2: up to 1500), an EtherType for tshark",
+        fields=("eth.type", "eth.len", "vlan.etype", "vlan.len"),
+        applies=_length_0,
+    ),
+    Reason(why="tshark gives up after 20 VLAN tags; wire-formats 1.2: any depth", applies=_too_deep),
+    Reason(
+        why="of a header that ends too early tshark shows the fields there are; we keep it as octets and, "
+        "where no snap length cut it, say what is missing",
+        applies=_unfinished,
+    ),
+    Reason(
+        why="tshark stops reading LLDP where the mandatory TLVs are not the first three, each once; we read "
+        "every TLV",
+        fields=_LLDP,
+        applies=_mandatory_tlvs_misplaced,
+    ),
+    Reason(
+        why="tshark stops reading LLDP at a Chassis or Port ID whose subtype does not go with its octets; "
+        "for us they are octets",
+        fields=_LLDP,
+        applies=_odd_identifier,
+    ),
+    Reason(
+        why="of a Time To Live TLV that is longer than 2 tshark reads two octets and takes what follows for "
+        "the next TLV; we go by the length",
+        fields=_LLDP,
+        applies=_time_to_live_length,
+    ),
+    Reason(
+        why="an S-TAG in front of one that ends too early is a service tag for tshark, the only tag for us",
+        fields=(
+            "ieee8021ad.id",
+            "ieee8021ad.svid",
+            "ieee8021ad.cvid",
+            "ieee8021ad.priority",
+            "ieee8021ad.dei",
+            "ieee8021ah.etype",
+        ),
+        applies=_second_s_tag_unfinished,
+    ),
+    Reason(
+        why="at a Congestion Notification TLV of a wrong length we stop; behind one that is too long tshark "
+        "reads on",
+        fields=_LLDP,
+        applies=_behind_a_wrong_cn_length,
+    ),
+    Reason(
+        why="tshark stops reading LLDP, and says so, at a TLV with fewer octets than its kind has, or more "
+        "than there are; for us most are octets, and of a Congestion Notification TLV we read the fields",
+        fields=_LLDP,
+        applies=_malformed_tlv,
+    ),
+)
+
+
+def differing(mine: Fields, their: Fields) -> list[str]:
+    """Return the fields that differ."""
+    return [name for name in FIELDS if mine[name] != their[name]]
+
+
+def reasons(sample: Sample, name: str, mine: Fields, their: Fields) -> list[Reason]:
+    """Return why a field may differ in a frame."""
+    seen = FieldComparison(sample, name, mine, their)
+    return [one for one in DELIBERATE if name in one.fields and one.applies(seen)]
+
+
+def unexplained(sample: Sample, mine: Fields, their: Fields) -> Iterator[tuple[str, str]]:
+    """Yield the fields that differ without a reason, and how."""
+    for name in differing(mine, their):
+        if not reasons(sample, name, mine, their):
+            yield name, f"we {mine[name]}, tshark {their[name]}; {sample.octets[:64].hex()}"
+
+
+_PRIORITY = re.compile(r"\.(prio|pause_time\.c)\d$")
+"""The same defect in every priority is one finding."""
+
+
+class TsharkCheck:
+    """Runs tshark on a batch as a capture; MissingDependencyError where there is no tshark."""
+
+    name = "tshark"
+    every = 128
+
+    def __init__(self) -> None:
+        program = self.program()
+        if program is None:
+            raise MissingDependencyError(package="tshark", extra="fuzz", purpose="comparing with tshark")
+        self._program = program
+
+    @staticmethod
+    def program() -> str | None:
+        """Return the path of tshark; None where it is not installed."""
+        return shutil.which("tshark")
+
+    def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
+        """Yield the first frame of each field that differs without a reason."""
+        # tshark says nothing of a frame without octets
+        samples = {
+            row: Sample(where="", octets=octets, original=len(octets))
+            for row, (octets, frame) in enumerate(zip(items, frames_of(items), strict=True))
+            if octets and len(frame.layers) <= _MOST_LAYERS
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            capture = Path(folder) / "frames.pcap"
+            write_pcap(capture, list(samples.values()))
+            rows = theirs(self._program, capture)
+        if len(rows) != len(samples):
+            yield Difference(what="number of frames", detail=f"tshark {len(rows)}, not {len(samples)}")
+            return
+        for (row, sample), their in zip(samples.items(), rows, strict=True):
+            for name, detail in unexplained(sample, ours(sample), their):
+                yield Difference(what=_PRIORITY.sub("", name), detail=f"{name}: {detail}", row=row)

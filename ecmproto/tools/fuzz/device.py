@@ -1,0 +1,355 @@
+"""A device at the end of an interface: frames sent to it by a schedule, and its liveness.
+
+A heartbeat is an ICMP echo, a frame that comes through the device, or a command that succeeds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import os
+import secrets
+import select
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ecmproto.errors import InterfaceError, ParameterError
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS, Value, all_of, equal, program_of
+from ecmproto.frames.capture.linux.interface import interface_facts
+from ecmproto.frames.capture.linux.packet_socket import PacketSocket, open_receiving
+from ecmproto.frames.capture.linux.transmission import Transmission
+from ecmproto.units import NS_PER_S, format_time
+from ecmproto.wire.codec.frame import MIN_OCTETS
+
+PollCheck = Callable[[], None]
+"""Called often during a wait; an exception ends the wait."""
+
+_SLICE_S = 0.05
+_LOCAL_EXPERIMENT = 0x88B5
+"""The EtherType that IEEE 802 leaves to experiments (802 clause 9.2.4)."""
+_ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
+"""ICMP types of request and reply (RFC 792, RFC 4443)."""
+_HEAD = struct.Struct(">BBHI")
+"""Type, code, checksum, and identifier and sequence number in one."""
+_TOKEN_OCTETS = 16
+_AGAIN_S = 0.1
+"""Between two looks at a device that is to come back."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Times to wait, in seconds: for a heartbeat, before one when suspects are tried, for a recovery."""
+
+    beat_s: float
+    settle_s: float
+    recover_s: float
+
+
+class WiredDevice:
+    """A `Device` that ``transmission`` sends to.
+
+    It is alive while all ``heartbeats`` come.  ``recovery`` is a command for the shell that brings it back,
+    "" where it comes back by itself.  ``check`` is called often, ``say`` gets what a person ought to know.
+    """
+
+    def __init__(
+        self,
+        transmission: Transmission,
+        interface: str,
+        heartbeats: Sequence[Heartbeat],
+        *,
+        patience: Patience,
+        recovery: str = "",
+        check: PollCheck = lambda: None,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._transmission = transmission
+        self._interface = interface
+        self._heartbeats = tuple(heartbeats)
+        self._patience = patience
+        self._recovery = recovery
+        self._check = check
+        self._say = say
+        self.beats = 0
+        """Heartbeats that came."""
+        self.missed = 0
+        """Heartbeats that did not."""
+        self._unreachable = False
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send frames by the schedule; InterfaceError where that cannot be.
+
+        A device that takes the link down is one to find: then what is left of the frames is not sent.
+        """
+        if self._unreachable or not frames:
+            return
+        try:
+            self._transmission.run([Batch.from_frames(frames)])
+        except InterfaceError:
+            if not self._heartbeats or interface_facts(self._interface).running:
+                raise
+            self._unreachable = True
+
+    def beat(self) -> str:
+        """Ask for all heartbeats; return the first that does not come.  Time for it is none for frames."""
+        if not self._heartbeats:
+            return ""
+        self._transmission.rest()
+        self._unreachable = False
+        for heartbeat in self._heartbeats:
+            missing = heartbeat.beat(self._patience.beat_s)
+            if missing:
+                self.missed += 1
+                return missing
+        self.beats += 1
+        return ""
+
+    def settle(self) -> None:
+        """Wait, where it is going to be asked."""
+        if not self._heartbeats:
+            return
+        self._transmission.rest()
+        self._wait(self._patience.settle_s)
+
+    @property
+    def recovers(self) -> bool:
+        """Whether there is a command that brings it back, from any state."""
+        return bool(self._recovery)
+
+    def recover(self) -> bool:
+        """Run the command that brings the device back, and wait for a heartbeat."""
+        self._transmission.rest()
+        until = time.monotonic() + self._patience.recover_s
+        if self._recovery:
+            failed = run_command(self._recovery, self._patience.recover_s, self._check)
+            if failed:
+                self._say(f"recovery: {failed}")
+        while True:
+            if not self.beat():
+                return True
+            if time.monotonic() >= until:
+                return False
+            self._wait(_AGAIN_S)
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._check()
+            time.sleep(min(left, _AGAIN_S))
+
+
+class Heartbeat(Protocol):
+    """A way to see that a device is alive."""
+
+    def beat(self, seconds: float) -> str:
+        """Return "" if the heartbeat comes within ``seconds``, else a text of what did not come."""
+
+    def close(self) -> None:
+        """Close sockets."""
+
+
+def heartbeat_of(text: str, interface: str, check: PollCheck) -> Heartbeat:
+    """Return the heartbeat that ``ping:ADDRESS``, ``frame:IF`` or ``command:CMD`` names.
+
+    Its frames leave by ``interface``.  ParameterError for anything else, InterfaceError for an interface that
+    is not there.
+    """
+    kind, _, what = text.partition(":")
+    if what and kind == "ping":
+        return PingHeartbeat(what, check)
+    if what and kind == "frame":
+        return FrameHeartbeat(interface, what, check)
+    if what and kind == "command":
+        return CommandHeartbeat(what, check)
+    raise ParameterError(
+        name="heartbeat", needed="ping:ADDRESS, frame:INTERFACE or command:CMD", got=repr(text)
+    )
+
+
+def _within(seconds: float) -> str:
+    return f"within {format_time(round(seconds * NS_PER_S))}"
+
+
+def _empty(opened: socket.socket) -> None:
+    """Discard packets that came in the meantime, so that the awaited one has room."""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            opened.recv(1)
+
+
+def _arrives(
+    opened: socket.socket, wanted: Callable[[bytes], bool], seconds: float, check: PollCheck
+) -> bool:
+    """Return whether a packet that is ``wanted`` comes to a socket that does not block."""
+    until = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                if wanted(opened.recv(MAX_CUT_OCTETS)):
+                    return True
+        check()
+        left = until - time.monotonic()
+        if left <= 0:
+            return False
+        select.select([opened], [], [], min(left, _SLICE_S))
+
+
+class PingHeartbeat:
+    """An ICMP echo, sent as the kernel routes it; ``address`` may be of IPv4 or IPv6, or a name.
+
+    ParameterError for an address that is none.
+    """
+
+    def __init__(self, address: str, check: PollCheck) -> None:
+        self._name = address
+        self._check = check
+        try:
+            family, _, _, _, where = socket.getaddrinfo(address, None, type=socket.SOCK_RAW)[0]
+        except OSError as error:
+            raise ParameterError(
+                name="heartbeat", needed="an address that answers echoes", got=f"{address}: {error.strerror}"
+            ) from error
+        self._family = family
+        self._request, self._reply = _ECHO[family]
+        protocol = socket.IPPROTO_ICMP if family == socket.AF_INET else socket.IPPROTO_ICMPV6
+        self._address = where
+        self._socket = socket.socket(family, socket.SOCK_RAW | socket.SOCK_NONBLOCK, protocol)
+
+    def beat(self, seconds: float) -> str:
+        """Send a request, and wait for the reply with its octets."""
+        token = secrets.token_bytes(_TOKEN_OCTETS)
+        head = _HEAD.pack(self._request, 0, 0, 0)
+        if self._family == socket.AF_INET:
+            # with IPv6 the kernel does it
+            head = _HEAD.pack(self._request, 0, _checksum(head + token), 0)
+
+        def wanted(packet: bytes) -> bool:
+            reply = packet[-_HEAD.size - len(token) :]
+            return reply.endswith(token) and reply[0] == self._reply
+
+        try:
+            _empty(self._socket)
+            self._socket.sendto(head + token, self._address)
+            came = _arrives(self._socket, wanted, seconds, self._check)
+        except OSError as error:
+            # nothing that could be waited for
+            time.sleep(min(seconds, _SLICE_S))
+            return f"no echo from {self._name}: {error.strerror}"
+        return "" if came else f"no echo from {self._name} {_within(seconds)}"
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+def _checksum(octets: bytes) -> int:
+    """Return the Internet checksum (RFC 1071) of an even number of octets."""
+    total: int = sum(struct.unpack(f">{len(octets) // 2}H", octets))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+class FrameHeartbeat:
+    """A frame from ``interface`` to ``other``, through the device between them.
+
+    One goes the other way before it, so that a switch knows where ``other`` is whatever it was told before.
+    """
+
+    def __init__(self, interface: str, other: str, check: PollCheck) -> None:
+        if interface == other:
+            raise ParameterError(name="heartbeat", needed="another interface than frames leave by", got=other)
+        self._name = other
+        self._check = check
+        self._near = PacketSocket(interface)
+        self._near.bind(0)
+        source = self._near.facts.address
+        # other frames would take the room that this one needs
+        program = program_of(
+            all_of(
+                equal(Value(place=6, octets=4), int.from_bytes(source[:4], "big")),
+                equal(Value(place=10, octets=2), int.from_bytes(source[4:], "big")),
+                equal(Value(place=12, octets=2), _LOCAL_EXPERIMENT),
+            )
+        )
+        try:
+            self._far = open_receiving(
+                other, promiscuous=True, outgoing=False, program=program, prepare=lambda opened: None
+            )
+        except InterfaceError:
+            self._near.close()
+            raise
+        self._far.socket.setblocking(False)
+
+    def beat(self, seconds: float) -> str:
+        """Send a frame with octets of its own, and wait for it at the other end."""
+        near, far = self._near.facts.address, self._far.facts.address
+        token = secrets.token_bytes(_TOKEN_OCTETS)
+        try:
+            _empty(self._far.socket)
+            self._send(self._far, near, far, token)
+            self._send(self._near, far, near, token)
+            came = _arrives(self._far.socket, lambda octets: token in octets, seconds, self._check)
+        except OSError as error:
+            if self._near.gone or self._far.gone:
+                lost = self._near if self._near.gone else self._far
+                raise lost.vanished() from error
+            time.sleep(min(seconds, _SLICE_S))
+            return f"no frame at {self._name}: {os.strerror(error.errno or errno.EIO)}"
+        return "" if came else f"no frame at {self._name} {_within(seconds)}"
+
+    @staticmethod
+    def _send(by: PacketSocket, to: bytes, source: bytes, token: bytes) -> None:
+        head = to + source + _LOCAL_EXPERIMENT.to_bytes(2, "big") + b"ecmproto heartbeat "
+        by.socket.send((head + token).ljust(MIN_OCTETS, b"\0"))
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._near.close()
+        self._far.close()
+
+
+class CommandHeartbeat:
+    """A command for the shell that exits with 0 while the device is alive."""
+
+    def __init__(self, command: str, check: PollCheck) -> None:
+        self._command = command
+        self._check = check
+
+    def beat(self, seconds: float) -> str:
+        """Run the command."""
+        return run_command(self._command, seconds, self._check)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing open."""
+
+
+def run_command(command: str, seconds: float, check: PollCheck) -> str:
+    """Run a shell command; return "" if it exits with 0 within ``seconds``, else a text of what it did."""
+    until = time.monotonic() + seconds
+    process = subprocess.Popen(
+        ["sh", "-c", command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while time.monotonic() < until:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(min(_SLICE_S, max(0.0, until - time.monotonic())))
+                return f"{command!r} exited with {status}" if status else ""
+            check()
+        return f"{command!r} did not end {_within(seconds)}"
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

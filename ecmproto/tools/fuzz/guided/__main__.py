@@ -1,0 +1,57 @@
+"""``python -m ecmproto.tools.fuzz.guided FOLDER``: take over what campaigns in FOLDER/TARGET reached.
+
+For each target that FOLDER has, the committed corpus becomes the fewest inputs that reach as much as it and
+what the campaign kept do together.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from ecmproto.errors import OutputError
+from ecmproto.tools.fuzz.guided.campaign import require_atheris, start_harness
+from ecmproto.tools.fuzz.guided.targets import (
+    TARGETS,
+    committed_inputs,
+    find_target,
+    inputs_in_folder,
+    write_folder,
+    write_lines,
+)
+
+
+def main(folder: Path) -> None:
+    """Write the committed corpora anew."""
+    for name in TARGETS:
+        grown = folder / name / "corpus"
+        if grown.is_dir():
+            inputs = merged(name, [*committed_inputs(name), *inputs_in_folder(grown)])
+            write_lines(Path(__file__).parent / "corpus" / f"{name}.hex", inputs)
+            print(f"{name}: {len(inputs)} inputs, {sum(map(len, inputs)):,} octets")
+
+
+def merged(name: str, inputs: Iterable[bytes]) -> list[bytes]:
+    """Return the fewest of ``inputs`` that reach all that they reach in a target; it may take minutes.
+
+    MissingDependencyError without atheris.
+    """
+    require_atheris()
+    with tempfile.TemporaryDirectory() as place:
+        given, least = Path(place) / "given", Path(place) / "least"
+        write_folder(given, inputs)
+        least.mkdir()
+        arguments = [
+            "-set_cover_merge=1", f"-max_len={find_target(name).longest_octets}", str(least), str(given)
+        ]  # fmt: skip
+        with start_harness(name, Path(place), seed=0, arguments=arguments) as process:
+            output, _ = process.communicate()
+        if process.returncode:
+            raise OutputError(path=name, needed="inputs that can be merged", got=output.decode()[-500:])
+        return inputs_in_folder(least)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

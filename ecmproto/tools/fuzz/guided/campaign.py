@@ -1,0 +1,255 @@
+"""A campaign that coverage guides: a process that atheris drives, started anew where it ended too early.
+
+>>> campaign = GuidedCampaign("columns", Path("campaign"), seed=7)
+>>> for finding in campaign.run(lambda progress: progress.seconds < 600):
+...     print(finding.outcome.signature)
+>>> campaign.coverage.edges
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from ecmproto.errors import MissingDependencyError, OutputError
+from ecmproto.tools.fuzz.command import CaseOutcome, Kind
+from ecmproto.tools.fuzz.findings import CampaignState, Finding, Progress, findings_in
+from ecmproto.tools.fuzz.guided import harness
+from ecmproto.tools.fuzz.guided.targets import PLAIN, committed_inputs, find_target, line_of, write_folder
+from ecmproto.tools.fuzz.subjects import SUBJECTS
+
+_LINE = re.compile(r"^#(\d+)\s.*?cov: (\d+) ft: \d+ corp: (\d+)/")
+_TOTAL = re.compile(r"^stat::number_of_executed_units:\s+(\d+)")
+_READ_WAIT_S = 0.2
+_PIECE_OCTETS = 1 << 16
+_KEPT_LINES = 60
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Coverage:
+    """The part of the guiding code that was reached."""
+
+    first_edges: int = 0
+    """By the inputs to start from."""
+    edges: int = 0
+    inputs: int = 0
+    """Kept, because each reaches something."""
+
+
+class AtherisLog:
+    """A follower of a process that copies its output into a file."""
+
+    def __init__(self, path: Path, coverage: Coverage) -> None:
+        self.path = path
+        self.executions = 0
+        self._coverage = coverage
+        self._lines: list[str] = []
+        self._unfinished = b""
+        path.write_bytes(b"")
+
+    @property
+    def last(self) -> str:
+        """The last lines that it printed."""
+        return "\n".join(self._lines) + "\n"
+
+    def read(self, process: subprocess.Popen[bytes]) -> bool:
+        """Read the available output, waiting a little for it; return whether more can come."""
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            if not selector.select(_READ_WAIT_S):
+                return True
+        piece = os.read(process.stdout.fileno(), _PIECE_OCTETS)
+        with self.path.open("ab") as file:
+            file.write(piece)
+        *lines, self._unfinished = (self._unfinished + piece).split(b"\n")
+        for line in lines:
+            self._line(line.decode("utf-8", errors="replace"))
+        return bool(piece)
+
+    def _line(self, line: str) -> None:
+        self._lines = [*self._lines, line][-_KEPT_LINES:]
+        if found := _TOTAL.match(line):
+            self.executions = int(found.group(1))
+        if found := _LINE.match(line):
+            self.executions, edges, inputs = map(int, found.groups())
+            self._coverage.first_edges = self._coverage.first_edges or edges
+            self._coverage.edges = max(self._coverage.edges, edges)
+            self._coverage.inputs = inputs
+
+
+def require_atheris() -> None:
+    """Raise MissingDependencyError where atheris is not installed."""
+    if find_spec("atheris") is None:
+        raise MissingDependencyError(
+            package="atheris", extra="guided", purpose="fuzzing that coverage guides"
+        )
+
+
+def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start it for the target ``name`` and the campaign in ``folder``, with arguments of libFuzzer's.
+
+    What it prints, on both streams, is to be read from its ``stdout``.  The folder gets a script that starts
+    it, for people and for atheris, which starts itself again to merge corpora.
+    """
+    packages = ",".join(find_target(name).instrumented)
+    script = (folder / harness.SCRIPT).absolute()
+    words = [sys.executable, "-P", harness.__file__, name, str(script.parent), str(seed), packages]
+    script.write_text(f'#!/bin/sh\n{PLAIN} exec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return subprocess.Popen(
+        [script, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+HANG_SECONDS = 60
+"""After so long on an input atheris ends the process: something that Python cannot interrupt."""
+MEMORY_MB = 2_000
+"""Memory of the whole process."""
+_LEFT = {"crash": "crash", "timeout": "hang", "oom": "memory"}
+"""Kinds of findings by the names that atheris gives to inputs that ended it."""
+_WAIT_S = 20.0
+_SEEDS = 1 << 31
+"""Seeds of atheris are below this."""
+
+
+class GuidedCampaign:
+    """A guided campaign on target ``name``, continued from ``folder`` for the same target and seed.
+
+    Raises MissingDependencyError without atheris, ParameterError for a folder of another campaign.
+    """
+
+    def __init__(self, name: str, folder: Path, *, seed: int) -> None:
+        require_atheris()
+        self._name = name
+        self._target = find_target(name)
+        self._folder = folder
+        self._seed = seed
+        self._state = CampaignState(folder, seed=seed, corpus=name)
+        self._findings = self._state.findings
+        self.coverage = Coverage()
+        """Coverage since the campaign was opened."""
+
+    @property
+    def progress(self) -> Progress:
+        """The progress of the folder's campaign."""
+        return self._state.progress
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        """All findings of the folder, by signature."""
+        return self._findings
+
+    def run(
+        self, going_on: Callable[[Progress], bool], *, most_cases: int | None = None
+    ) -> Iterator[Finding]:
+        """Run while ``going_on`` returns true, over at most ``most_cases`` more; yield new findings."""
+        write_folder(self._corpus, [*committed_inputs(self._name), *self._target.starts()])
+        last = None if most_cases is None else self.progress.cases + most_cases
+        while going_on(self.progress) and (last is None or self.progress.cases < last):
+            with self._state.running():
+                yield from self._process(going_on, None if last is None else last - self.progress.cases)
+
+    @property
+    def _corpus(self) -> Path:
+        return self._folder / "corpus"
+
+    @property
+    def _left(self) -> Path:
+        return self._folder / "left"
+
+    def _process(self, going_on: Callable[[Progress], bool], most_cases: int | None) -> Iterator[Finding]:
+        """Run one process to its end; yield new findings meanwhile."""
+        before = self.progress.cases
+        self.progress.runs += 1
+        self._left.mkdir(exist_ok=True)
+        status = AtherisLog(self._folder / "atheris.log", self.coverage)
+        stopped = False
+        with self._started(most_cases) as process:
+            try:
+                while status.read(process):
+                    self.progress.cases = before + status.executions
+                    yield from self._new()
+                    if not stopped and not going_on(self.progress):
+                        stopped = True
+                        process.send_signal(signal.SIGINT)
+            finally:
+                self.progress.cases = before + status.executions
+                _end(process)
+        yield from self._new()
+        self.progress.index = self.progress.cases
+        yield from self._ended(status, process.returncode, stopped=stopped)
+
+    def _new(self) -> Iterator[Finding]:
+        """Yield the findings that the process has kept since."""
+        try:
+            findings = findings_in(self._folder / "findings")
+        except (OSError, ValueError):
+            return  # one is just being written: it is read the next time
+        new = findings.keys() - self._findings.keys()
+        self._findings = findings
+        for signature in new:
+            self.progress.failures += 1
+            yield findings[signature]
+
+    def _started(self, most_cases: int | None) -> subprocess.Popen[bytes]:
+        arguments = [
+            f"-seed={1 + (self._seed + self.progress.runs) % (_SEEDS - 1)}",
+            f"-max_len={self._target.longest_octets}",
+            f"-timeout={HANG_SECONDS}",
+            f"-rss_limit_mb={MEMORY_MB}",
+            f"-artifact_prefix={self._left}/",
+            "-print_final_stats=1",
+            *([] if most_cases is None else [f"-runs={most_cases}"]),
+            str(self._corpus),
+        ]
+        return start_harness(self._name, self._folder, seed=self._seed, arguments=arguments)
+
+    def _ended(self, status: AtherisLog, code: int, *, stopped: bool) -> Iterator[Finding]:
+        """Keep the inputs that a process ended on; OutputError for one that ended for no such reason."""
+        paths = sorted(self._left.iterdir())
+        for path in paths:
+            yield from self._kept(path, status.last, code)
+            path.unlink()
+        if code and not paths and not stopped:
+            raise OutputError(
+                path=str(status.path), needed="a process that fuzzes", got=f"exit status {code}"
+            )
+
+    def _kept(self, path: Path, output: str, code: int) -> Iterator[Finding]:
+        """Keep an input on which atheris ended, as it is: to reduce it could end this process too."""
+        kind: Kind = _LEFT.get(path.name.partition("-")[0], "crash")  # type: ignore[assignment]
+        outcome = CaseOutcome(
+            kind=kind, signature=f"{self._name}: {kind}", status=code, seconds=0.0, output=output
+        )
+        if self._state.seen(outcome.signature):
+            return
+        self.progress.failures += 1
+        frames = tuple(self._target.items(path.read_bytes()))
+        finding = Finding(frames=frames, outcome=outcome, seed=self._seed, index=self.progress.cases)
+        self._state.keep(finding, line_of(self._target), name=SUBJECTS[self._target.subject].file)
+        self._findings[outcome.signature] = finding
+        yield finding
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that may have ended: as it would end itself, and if it does not, at once."""
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_WAIT_S)
+        return
+    process.kill()

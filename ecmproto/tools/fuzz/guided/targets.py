@@ -1,0 +1,310 @@
+"""The targets of guided fuzzing, their corpora, and the tester of inputs, which keeps findings.
+
+A target says what must hold of which octets, the checks that look whether it does, the packages whose lines
+guide, and how inputs are changed.  ``corpus/NAME.hex`` has its committed inputs, one a line, the shortest
+first; an empty line is the empty input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib
+import random
+from collections.abc import Callable, Iterable
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+
+from ecmproto.tools.fuzz.agreement import DEFAULT_TRIES, REDUCED_SECONDS
+from ecmproto.tools.fuzz.checks.base import BatchCheck, Items
+from ecmproto.tools.fuzz.checks.frames import ColumnCheck, DocumentCheck, SchemaCheck
+from ecmproto.tools.fuzz.checks.messages import MessageCheck
+from ecmproto.tools.fuzz.checks.readers import CaptureCheck, FilterCheck, SpecCheck
+from ecmproto.tools.fuzz.command import CaseOutcome
+from ecmproto.tools.fuzz.findings import CampaignState, Finding
+from ecmproto.tools.fuzz.judgement import (
+    LOADING_SECONDS,
+    Bounds,
+    Disagreement,
+    disagreements,
+    first_of,
+    reduced,
+)
+from ecmproto.tools.fuzz.minimisation import Budget
+from ecmproto.tools.fuzz.mutators import CAPTURE_MUTATORS, LAYER_MUTATORS, OCTET_MUTATORS, TEXT_MUTATORS
+from ecmproto.tools.fuzz.subjects import SUBJECTS, template_frames
+from ecmproto.wire.codec.frame import Frame, decode_lax
+
+
+def as_one_item(octets: bytes) -> list[bytes]:
+    """Return an input as the only item of a batch."""
+    return [octets]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GuidedTarget:
+    """One target."""
+
+    of: str
+    """The kind of octets that its inputs are."""
+    promises: tuple[str, ...]
+    """Statements that must hold of them."""
+    subject: str
+    """The name of its cases in ``fuzz decode --what``."""
+    checks: Callable[[], list[BatchCheck]]
+    instrumented: tuple[str, ...]
+    """The packages whose lines guide: those that the checks are about."""
+    starts: Callable[[], list[bytes]]
+    """Inputs to start from, besides the committed ones."""
+    mutate: Callable[[bytes, random.Random], bytes]
+    """Changes an input as its structure suggests; atheris changes the others."""
+    items: Callable[[bytes], list[bytes]] = as_one_item
+    """The batch that an input stands for."""
+    longest_octets: int = 1024
+    """The longest input."""
+
+
+def committed_inputs(name: str) -> list[bytes]:
+    """Return the committed inputs of a target; none for one of the user."""
+    if "." in name:
+        return []
+    place = files(__package__) / "corpus" / f"{name}.hex"
+    return [bytes.fromhex(line) for line in place.read_text(encoding="ascii").splitlines()]
+
+
+def write_lines(path: Path, inputs: Iterable[bytes]) -> None:
+    """Write inputs as they are committed, one a line of hex."""
+    ordered = sorted(set(inputs), key=lambda octets: (len(octets), octets))
+    path.write_text("".join(octets.hex() + "\n" for octets in ordered), encoding="ascii")
+
+
+def write_folder(folder: Path, inputs: Iterable[bytes]) -> None:
+    """Write each input into a file of its own, named as atheris names them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for octets in inputs:
+        (folder / hashlib.sha1(octets, usedforsecurity=False).hexdigest()).write_bytes(octets)
+
+
+def inputs_in_folder(folder: Path) -> list[bytes]:
+    """Return the inputs that a folder has."""
+    return [path.read_bytes() for path in sorted(folder.iterdir())]
+
+
+SEPARATOR = b"\xfe\xed\xfe\xed"
+"""Between the frames of a batch: found again wherever octets are put in or taken out."""
+MOST_FRAMES = 12
+"""Frames of a batch; more are left out."""
+
+
+def frame_mutated(octets: bytes, rng: random.Random) -> bytes:
+    """Return a frame changed once, by its layers or as octets."""
+    if octets and rng.randrange(4):
+        change = rng.choice(LAYER_MUTATORS)
+        return change(decode_lax(octets), octets, rng, _template_decodes())
+    return rng.choice(OCTET_MUTATORS)(octets, rng)
+
+
+def batch_of(octets: bytes) -> list[bytes]:
+    """Return the batch that an input stands for."""
+    return octets.split(SEPARATOR)[:MOST_FRAMES]
+
+
+def batch_mutated(octets: bytes, rng: random.Random) -> bytes:
+    """Return a batch with a frame changed, doubled, left out, put elsewhere, or a template put in."""
+    frames = batch_of(octets)
+    at = rng.randrange(len(frames))
+    match rng.randrange(8):
+        case 0:
+            frames.insert(rng.randrange(len(frames) + 1), frames[at])
+        case 1:
+            frames.pop(at)
+        case 2:
+            frames.insert(rng.randrange(len(frames)), frames.pop(at))
+        case 3:
+            frames.insert(at, rng.choice(template_frames()))
+        case _:
+            frames[at] = frame_mutated(frames[at], rng)
+    return SEPARATOR.join(frames)
+
+
+@functools.cache
+def _template_decodes() -> tuple[Frame, ...]:
+    return tuple(decode_lax(octets) for octets in template_frames())
+
+
+def capture_mutated(octets: bytes, rng: random.Random) -> bytes:
+    """Return a capture changed once."""
+    return rng.choice(CAPTURE_MUTATORS)(octets, rng)
+
+
+def text_mutated(octets: bytes, rng: random.Random) -> bytes:
+    """Return a text changed once."""
+    return rng.choice(TEXT_MUTATORS)(octets, rng)
+
+
+FRAMES = GuidedTarget(
+    of="any octets",
+    promises=(
+        "`decode_lax` never raises; `decode` raises `DecodeError` alone, and for malformed frames alone",
+        "the frame of both encodes to the same octets, and so does the frame of its document",
+        "its fields follow one another without gaps and cover the frame",
+    ),
+    subject="frames",
+    checks=lambda: [SchemaCheck(), DocumentCheck()],
+    instrumented=("ecmproto.wire.codec",),
+    starts=template_frames,
+    mutate=frame_mutated,
+)
+
+
+def _pairs() -> list[bytes]:
+    frames = template_frames()
+    return [SEPARATOR.join(pair) for pair in pairwise(frames)]
+
+
+COLUMNS = GuidedTarget(
+    of="any batch of frames",
+    promises=(
+        "every field of every frame, and of the frame that a message shows, has in the columns the values "
+        "that the one-frame decoder gives, in the same order, and no others",
+        "a frame's fields do not depend on the frames beside it",
+    ),
+    subject="frames",
+    checks=lambda: [ColumnCheck()],
+    instrumented=("ecmproto.frames.batch", "ecmproto.wire.codec"),
+    starts=_pairs,
+    mutate=batch_mutated,
+    items=batch_of,
+)
+
+CAPTURES = GuidedTarget(
+    of="any octets taken for a capture",
+    promises=(
+        "reading raises `CaptureError` alone, and says where: within the file, behind the frames that "
+        "were read",
+        "no frame is longer than its record, or of an interface that is not described; records do not "
+        "overlap",
+        "read in small pieces it is the same capture: frames, times, interfaces and what is wrong",
+    ),
+    subject="captures",
+    checks=lambda: [CaptureCheck()],
+    instrumented=("ecmproto.frames.capture",),
+    starts=SUBJECTS["captures"].corpus,
+    mutate=capture_mutated,
+    longest_octets=4096,
+)
+
+FILTERS = GuidedTarget(
+    of="any text taken for a display filter",
+    promises=(
+        "compiling raises `FilterError` alone, which points into the text",
+        "of a frame of each kind it selects by columns the same as frame by frame",
+    ),
+    subject="filters",
+    checks=lambda: [FilterCheck(template_frames())],
+    instrumented=(
+        "ecmproto.frames.filter",
+        "ecmproto.frames.columns.selection",
+        "ecmproto.frames.columns.relations",
+    ),
+    starts=SUBJECTS["filters"].corpus,
+    mutate=text_mutated,
+    longest_octets=256,
+)
+
+SPECS = GuidedTarget(
+    of="any text taken for a specification, TOML or JSON",
+    promises=(
+        "reading and building its first frames raises `SpecError`, `EncodeError` or `ParameterError` alone",
+        "each says something, and takes time and memory in proportion",
+    ),
+    subject="specs",
+    checks=lambda: [SpecCheck()],
+    instrumented=("ecmproto.tools.craft", "ecmproto.units", "ecmproto.wire.codec"),
+    starts=SUBJECTS["specs"].corpus,
+    mutate=text_mutated,
+)
+
+MESSAGES = GuidedTarget(
+    of="any octets that reach a reaction point (CNM, ECM, BCN, E²CM, FECN, DBP, PAUSE, PFC, or none of them)",
+    promises=(
+        "parsing feedback raises nothing; a discarded frame is counted, once",
+        "parsed feedback fits a message of the mechanism, and is for the station addressed by the frame",
+        "applied again and again, timers expiring in between, it leaves every rate between 0 and the link's",
+    ),
+    subject="messages",
+    checks=lambda: [MessageCheck()],
+    instrumented=("ecmproto.control.mechanisms", "ecmproto.wire.codec"),
+    starts=template_frames,
+    mutate=frame_mutated,
+)
+
+TARGETS = {
+    "frames": FRAMES,
+    "columns": COLUMNS,
+    "captures": CAPTURES,
+    "filters": FILTERS,
+    "specs": SPECS,
+    "messages": MESSAGES,
+}
+
+
+def find_target(name: str) -> GuidedTarget:
+    """Return a target by name: one of TARGETS, or ``TARGET`` of a module of one's own, named with dots."""
+    if "." not in name:
+        return TARGETS[name]
+    found: GuidedTarget = importlib.import_module(name).TARGET
+    return found
+
+
+PLAIN = "NUMBA_DISABLE_JIT=1"
+"""The setting that makes kernels plain Python, whose lines guide."""
+
+
+def line_of(target: GuidedTarget) -> str:
+    """Return the line that shows a finding of a target again, in its folder."""
+    what = "" if target.subject == "frames" else f" --what {target.subject}"
+    return f"{PLAIN} ecmproto fuzz decode{what} --as-is -r {SUBJECTS[target.subject].file}"
+
+
+class InputTester:
+    """A tester of one input after another, which keeps findings in the campaign of ``folder``."""
+
+    def __init__(self, target: GuidedTarget, folder: Path, *, seed: int, corpus: str, bounds: Bounds) -> None:
+        self._target = target
+        self._checks = target.checks()
+        self._seed = seed
+        self._bounds = bounds
+        self._state = CampaignState(folder, seed=seed, corpus=corpus)
+        self._tried = 0
+
+    def load(self) -> None:
+        """Run the checks once, so that loading and compiling do not count as their time."""
+        patient = dataclasses.replace(self._bounds, seconds=LOADING_SECONDS)
+        items = Items(self._target.items(self._target.starts()[0]))
+        for check in self._checks:
+            disagreements(check, items, patient)
+
+    def one(self, octets: bytes) -> None:
+        """Try an input."""
+        self._tried += 1
+        items = Items(self._target.items(octets))
+        for check in self._checks:
+            for wrong in disagreements(check, items, self._bounds):
+                # what took too long once may have had to wait for something
+                if wrong.kind == "hang" and first_of(check, wrong, items, self._bounds) is None:
+                    continue
+                if not self._state.seen(wrong.signature):
+                    self._keep(check, wrong, items)
+
+    def _keep(self, check: BatchCheck, wrong: Disagreement, items: Items) -> None:
+        budget = Budget(DEFAULT_TRIES, seconds=REDUCED_SECONDS)
+        _, least = reduced(check, wrong, items, self._bounds, budget)
+        again = first_of(check, wrong, least, self._bounds) or wrong
+        outcome = CaseOutcome(
+            kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=again.detail + "\n"
+        )
+        finding = Finding(frames=tuple(least), outcome=outcome, seed=self._seed, index=self._tried)
+        self._state.keep(finding, line_of(self._target), name=SUBJECTS[self._target.subject].file)

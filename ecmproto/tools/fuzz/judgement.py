@@ -1,0 +1,232 @@
+"""Verdicts of checks on a batch, in bounds of time and memory, and the least octets with the same verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import threading
+import traceback
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from types import FrameType
+
+from ecmproto.tools.fuzz.cases import CaseSource
+from ecmproto.tools.fuzz.checks.base import BatchCheck, Items
+from ecmproto.tools.fuzz.command import Kind, signature_of
+from ecmproto.tools.fuzz.minimisation import Budget, fewest, simplest
+
+DEFAULT_SECONDS = 10.0
+DEFAULT_MEMORY_OCTETS = 256_000_000
+
+
+class TooSlowError(Exception):
+    """Work took more time than it may."""
+
+
+class TooLargeError(Exception):
+    """Work took more memory than it may."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Time and memory that each check of a batch may take.
+
+    Time is the processor's, so that other programs do not matter; it is watched in the main thread, while
+    Python runs.  Memory is what Python and numpy allocate; measuring it takes a multiple of the time.
+    """
+
+    seconds: float = DEFAULT_SECONDS
+    memory_octets: int = DEFAULT_MEMORY_OCTETS
+
+    @contextmanager
+    def in_time(self, factor: float = 1) -> Iterator[None]:
+        """Raise TooSlowError in the middle of work that takes ``factor`` times as long as it may."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGVTALRM, _ring)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds * factor)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
+
+    @contextmanager
+    def in_memory(self) -> Iterator[None]:
+        """Raise TooLargeError after the block if its peak memory was too large."""
+        tracemalloc.start()
+        try:
+            yield
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        if peak > self.memory_octets:
+            raise TooLargeError(f"{peak:,} octets")
+
+
+def _ring(number: int, frame: FrameType | None) -> None:
+    raise TooSlowError
+
+
+TRACED_FACTOR = 10
+"""Factor on the time limit while memory is measured."""
+MEASURED_EVERY = 128
+MEASURED_CASES = 256
+"""Memory is measured with so many cases of one batch in so many: it takes a multiple of the time."""
+LOADING_SECONDS = 120.0
+"""Processor time for loading and compiling."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRange:
+    """The cases of a batch: ``count`` from ``index`` on; ``run`` counts batches: checks go by it."""
+
+    run: int
+    index: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """Something wrong with a batch: ``signature`` is the same for the same defect."""
+
+    kind: Kind
+    signature: str
+    detail: str
+    check: str
+    """The name of the check that says so; "" where it came to none."""
+    row: int = -1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledCheck:
+    """A check, and that it looks at one batch in ``every``."""
+
+    check: BatchCheck
+    every: int
+
+    def takes(self, batch: CaseRange) -> bool:
+        """Return whether it looks at a batch."""
+        return batch.run % self.every == 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Makes cases and checks them; it can be pickled, where its checks can."""
+
+    scheduled: tuple[ScheduledCheck, ...]
+    cases: CaseSource
+    bounds: Bounds
+
+    def load(self) -> None:
+        """Run the checks once, so that loading and compiling do not count as their time."""
+        items = self.items(CaseRange(run=0, index=0, count=1))
+        patient = dataclasses.replace(self.bounds, seconds=LOADING_SECONDS)
+        for each in self.scheduled:
+            disagreements(each.check, items, patient)
+
+    def items(self, batch: CaseRange) -> Items:
+        """Return the octets of a batch; none of cases that cannot be made."""
+        return Items([made if isinstance(made, bytes) else b"" for made in self._made(batch)])
+
+    def _made(self, batch: CaseRange) -> Iterator[bytes | str]:
+        """Yield the octets of each case, or the traceback of the decoder that failed while making it."""
+        end = batch.index + batch.count
+        index = batch.index
+        while index < end:
+            try:
+                for case in islice(self.cases.starting_at(index), end - index):
+                    yield case.octets
+                    index += 1
+            except Exception:
+                yield traceback.format_exc()
+                index += 1
+
+    def of(self, batch: CaseRange) -> list[Disagreement]:
+        """Return the disagreements over a batch."""
+        made = list(self._made(batch))
+        items = Items([each if isinstance(each, bytes) else b"" for each in made])
+        traced = Items(items[:MEASURED_CASES]) if batch.run % MEASURED_EVERY == 0 else None
+        unmade = [_unmade(told, row) for row, told in enumerate(made) if isinstance(told, str)]
+        found = list({wrong.signature: wrong for wrong in unmade}.values())
+        for each in self.scheduled:
+            if each.takes(batch):
+                found += self._wrong(each.check, items)
+                if traced is not None:
+                    wrongs = disagreements(each.check, traced, self.bounds, measured=True)
+                    found += [wrong for wrong in wrongs if wrong.kind == "memory"]
+        return found
+
+    def _wrong(self, check: BatchCheck, items: Items) -> Iterator[Disagreement]:
+        for wrong in disagreements(check, items, self.bounds):
+            # what took too long once may have had to wait for something
+            if wrong.kind != "hang" or first_of(check, wrong, items, self.bounds) is not None:
+                yield wrong
+
+
+def _unmade(told: str, row: int) -> Disagreement:
+    what = f"making a case: {signature_of(told) or told.splitlines()[-1]}"
+    return Disagreement(kind="report", signature=what, detail=told, check="", row=row)
+
+
+def disagreements(
+    check: BatchCheck, items: Sequence[bytes], bounds: Bounds, *, measured: bool = False
+) -> list[Disagreement]:
+    """Return a check's disagreements over a batch, each signature once, exceptions and excesses too."""
+    found: dict[str, Disagreement] = {}
+
+    def note(kind: Kind, what: str, detail: str, row: int = -1) -> None:
+        signature = f"{check.name}: {what}"
+        found.setdefault(
+            signature, Disagreement(kind=kind, signature=signature, detail=detail, check=check.name, row=row)
+        )
+
+    try:
+        with ExitStack() as limits:
+            if measured:
+                limits.enter_context(bounds.in_memory())
+            limits.enter_context(bounds.in_time(TRACED_FACTOR if measured else 1))
+            for each in check.differences(items):
+                note("difference", each.what, each.detail, each.row)
+    except TooSlowError:
+        note("hang", f"more than {bounds.seconds:g} s", traceback.format_exc())
+    except TooLargeError as error:
+        note("memory", f"more than {bounds.memory_octets:,} octets of memory", str(error))
+    except Exception:
+        told = traceback.format_exc()
+        note("report", signature_of(told) or told.splitlines()[-1], told)
+    return list(found.values())
+
+
+def first_of(
+    check: BatchCheck, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds
+) -> Disagreement | None:
+    """Return the same disagreement on ``items``; None if they do not show it."""
+    found = disagreements(check, items, bounds, measured=wrong.kind == "memory")
+    return next((each for each in found if each.signature == wrong.signature), None)
+
+
+def reduced(
+    check: BatchCheck, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds, budget: Budget
+) -> tuple[int, list[bytes]]:
+    """Return the least octets with which the same is wrong, and the item that does it alone (−1: none)."""
+
+    def fails(rows: Sequence[int]) -> bool:
+        return first_of(check, wrong, [items[row] for row in rows], bounds) is not None
+
+    rows: Sequence[int] = [wrong.row]
+    if wrong.row < 0 or not fails(rows):
+        rows = range(len(items))
+        if not fails(rows):
+            # it is not wrong every time: then all of them are kept
+            return -1, list(items)
+        rows = fewest(rows, fails, budget)
+    if len(rows) > 1:
+        return -1, [items[row] for row in rows]
+    least = simplest(
+        items[rows[0]], lambda octets: first_of(check, wrong, [octets], bounds) is not None, budget
+    )
+    return rows[0], [least]

@@ -1,0 +1,431 @@
+"""The mutators of frames and other octets.
+
+Mutators of octets need not know what these mean; mutators of layers change fields, lengths, EtherTypes and
+tags of a decoded frame, or join halves of two frames; others know the words of captures and of text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from ecmproto.errors import EncodeError
+from ecmproto.frames.capture.batch import INTERFACE_DESCRIPTION, ByteOrder
+from ecmproto.frames.capture.pcapng import IF_SPEED, IF_TSOFFSET, IF_TSRESOL
+from ecmproto.wire.codec.frame import Frame
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import VLAN, STag
+from ecmproto.wire.formats.ethertypes import EtherTypes
+from ecmproto.wire.formats.registry import FORMATS, announcement
+from ecmproto.wire.formats.schema import Field
+
+OctetMutator = Callable[[bytes, random.Random], bytes]
+
+JUMBO_OCTETS = 9216
+_LONGEST_PART = 16
+_EDGES = (b"\x00", b"\x01", b"\x7f", b"\x80", b"\xfe", b"\xff")
+
+
+def flip_bit(octets: bytes, rng: random.Random) -> bytes:
+    """Flip one bit."""
+    bit = rng.randrange(8 * len(octets) or 1)
+    return _with(octets, bit // 8, octets[bit // 8] ^ 1 << bit % 8) if octets else octets
+
+
+def flip_octet(octets: bytes, rng: random.Random) -> bytes:
+    """Flip all bits of an octet."""
+    at = rng.randrange(len(octets) or 1)
+    return _with(octets, at, octets[at] ^ 0xFF) if octets else octets
+
+
+def set_edge(octets: bytes, rng: random.Random) -> bytes:
+    """Fill up to four octets with a boundary value."""
+    start = rng.randrange(len(octets) or 1)
+    count = min(rng.randint(1, 4), len(octets) - start)
+    return octets[:start] + rng.choice(_EDGES) * count + octets[start + count :]
+
+
+def set_random(octets: bytes, rng: random.Random) -> bytes:
+    """Replace a stretch by random octets."""
+    start, stop = _stretch(octets, rng)
+    return octets[:start] + rng.randbytes(stop - start) + octets[stop:]
+
+
+def add_small(octets: bytes, rng: random.Random) -> bytes:
+    """Add a small number to a 16-bit word: off by one is where lengths go wrong."""
+    if len(octets) < 2:
+        return octets
+    at = rng.randrange(len(octets) - 1)
+    word = int.from_bytes(octets[at : at + 2]) + rng.choice((-4, -2, -1, 1, 2, 4))
+    return octets[:at] + (word & 0xFFFF).to_bytes(2, "big") + octets[at + 2 :]
+
+
+def take_out(octets: bytes, rng: random.Random) -> bytes:
+    """Take a stretch out."""
+    start, stop = _stretch(octets, rng)
+    return octets[:start] + octets[stop:]
+
+
+def put_in(octets: bytes, rng: random.Random) -> bytes:
+    """Put random octets in."""
+    start = rng.randrange(len(octets) + 1)
+    return octets[:start] + rng.randbytes(rng.randint(1, _LONGEST_PART)) + octets[start:]
+
+
+def double(octets: bytes, rng: random.Random) -> bytes:
+    """Write a stretch twice."""
+    start, stop = _stretch(octets, rng)
+    return octets[:stop] + octets[start:]
+
+
+def cut_off(octets: bytes, rng: random.Random) -> bytes:
+    """Cut the end off: a runt."""
+    return octets[: rng.randrange(len(octets) or 1)]
+
+
+def run_on(octets: bytes, rng: random.Random) -> bytes:
+    """Make the frame longer, now and then a jumbo."""
+    more = rng.randint(1, 64) if rng.randrange(4) else max(0, JUMBO_OCTETS - len(octets) - rng.randrange(8))
+    return octets + (bytes(more) if rng.getrandbits(1) else rng.randbytes(more))
+
+
+OCTET_MUTATORS = (
+    flip_bit, flip_octet, set_edge, set_random, add_small, take_out, put_in, double, cut_off, run_on,
+)  # fmt: skip
+
+
+def _with(octets: bytes, at: int, value: int) -> bytes:
+    return octets[:at] + bytes((value,)) + octets[at + 1 :]
+
+
+def _stretch(octets: bytes, rng: random.Random) -> tuple[int, int]:
+    start = rng.randrange(len(octets) + 1)
+    return start, min(len(octets), start + rng.randint(1, _LONGEST_PART))
+
+
+_WORDS_32 = (0, 1, 3, 4, 8, 12, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFC, 0xFFFFFFFF)
+_WORDS_16 = (0, 1, 2, 9, 0x7FFF, 0x8000, 0xFFFF)
+_SIGNS = b"()[]{}<>=!&|~\"'\\.,:/-+*#0123456789 \n"
+
+
+def set_word(octets: bytes, rng: random.Random) -> bytes:
+    """Set an aligned word of 32 or 16 bits, in either byte order: lengths, counts, kinds of blocks."""
+    size, words = (4, _WORDS_32) if rng.getrandbits(1) else (2, _WORDS_16)
+    if len(octets) < size:
+        return octets
+    at = rng.randrange(len(octets) // size) * size
+    return octets[:at] + rng.choice(words).to_bytes(size, rng.choice(("big", "little"))) + octets[at + size :]
+
+
+def take_out_words(octets: bytes, rng: random.Random) -> bytes:
+    """Take aligned words out, so that what is left is read at other places."""
+    at = rng.randrange(len(octets) // 4 + 1) * 4
+    return octets[:at] + octets[at + 4 * rng.randint(1, 8) :]
+
+
+def repeat(octets: bytes, rng: random.Random) -> bytes:
+    """Write the whole twice: a second header where none belongs."""
+    return octets + octets
+
+
+_CLOCKS = (
+    (IF_TSRESOL, 1, (0, 6, 9, 19, 29, 0x80, 0xA2, 0xC0, 0xFF)),
+    (IF_TSOFFSET, 8, (0, 1, 1 << 32, 1 << 40, 1 << 62, (1 << 63) - 1, 1 << 63, 3 << 62, (1 << 64) - 1)),
+    (IF_SPEED, 8, (0, 1, 10**10, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)),
+)
+"""Options of interfaces that numbers are computed from: code, octets, boundary values."""
+_LEAST_DESCRIPTION = 20
+
+
+def set_clock(octets: bytes, rng: random.Random) -> bytes:
+    """Give an interface of a pcapng capture a resolution, an offset of its times or a speed."""
+    order = _byte_order(octets)
+    described = list(_descriptions(octets, order))
+    if not described:
+        return octets
+    at, total = rng.choice(described)
+    code, size, values = rng.choice(_CLOCKS)
+    value = rng.choice(values).to_bytes(size, order)
+    option = code.to_bytes(2, order) + size.to_bytes(2, order) + value + bytes(-size % 4)
+    length = (total + len(option)).to_bytes(4, order)
+    rest = octets[at + 16 : at + total - 4]
+    return (
+        octets[: at + 4] + length + octets[at + 8 : at + 16] + option + rest + length + octets[at + total :]
+    )
+
+
+def _byte_order(octets: bytes) -> ByteOrder:
+    return "big" if octets[8:12] == b"\x1a\x2b\x3c\x4d" else "little"
+
+
+def _descriptions(octets: bytes, order: ByteOrder) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the length of each interface description of a pcapng capture."""
+    at = 0
+    while at + _LEAST_DESCRIPTION <= len(octets):
+        kind, total = (int.from_bytes(octets[start : start + 4], order) for start in (at, at + 4))
+        if total < _LEAST_DESCRIPTION:
+            return
+        if kind == INTERFACE_DESCRIPTION and at + total <= len(octets):
+            yield at, total
+        at += total
+
+
+def put_sign(octets: bytes, rng: random.Random) -> bytes:
+    """Put signs of the language in, now and then very many of one."""
+    at = rng.randrange(len(octets) + 1)
+    sign = bytes((rng.choice(_SIGNS),))
+    return octets[:at] + sign * (1 if rng.randrange(8) else rng.randint(2, 2_000)) + octets[at:]
+
+
+def move_word(octets: bytes, rng: random.Random) -> bytes:
+    """Take a word out and put it elsewhere."""
+    words = octets.split(b" ")
+    words.insert(rng.randrange(len(words)), words.pop(rng.randrange(len(words))))
+    return b" ".join(words)
+
+
+def double_word(octets: bytes, rng: random.Random) -> bytes:
+    """Write a word twice."""
+    words = octets.split(b" ")
+    at = rng.randrange(len(words))
+    return b" ".join([*words[: at + 1], *words[at:]])
+
+
+def set_number(octets: bytes, rng: random.Random) -> bytes:
+    """Put a number of boundary size in."""
+    number = (1 << rng.choice((0, 1, 8, 16, 31, 32, 53, 63, 64, 128))) - rng.randrange(2)
+    at = rng.randrange(len(octets) + 1)
+    return (
+        octets[:at] + (b"" if rng.randrange(4) else b"-") + b"%d" % number + octets[at + rng.randrange(4) :]
+    )
+
+
+CAPTURE_MUTATORS: tuple[OctetMutator, ...] = (
+    *OCTET_MUTATORS, set_word, set_word, take_out_words, repeat, set_clock,
+)  # fmt: skip
+TEXT_MUTATORS: tuple[OctetMutator, ...] = (*OCTET_MUTATORS, put_sign, move_word, double_word, set_number)
+
+
+TAGS: tuple[type[Layer], ...] = tuple(cls for cls in FORMATS if cls.role == "tag" and cls.next_key)
+_DEEPEST = 40
+_JUMBO_OF, _FULL_OCTETS = 2, 1514
+_FULL_OF = 24
+"""One in so many deep stacks of tags fills the frame, of these one in `_JUMBO_OF` a jumbo: some 350 tags, or
+2,000, too many for a decoder that recurses."""
+_ODD_TYPES = (0, 1, 1500, 1501, 1535, 1536, 0xFFFF)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A field that is a number, as far as spoiling it needs: worked out once a format, not once a frame."""
+
+    key: str
+    bits: int
+    bit_offset: int
+    minimum: int
+    maximum: int
+    edges: tuple[int, ...]
+    """Boundary values."""
+
+
+NumberAt = tuple[int, Number]
+"""A number of a frame: the index of its layer, and the field."""
+
+
+Numbers = Mapping[type[Layer], Sequence[Number]]
+"""Numbers of each format, in wire order."""
+
+
+def _number(field: Field) -> Number:
+    assert field.bits is not None
+    low, high = field.minimum, field.maximum
+    edges = (low, low + 1, -1, 0, 1, high // 2, high - 1, high)
+    return Number(
+        key=field.key,
+        bits=field.bits,
+        bit_offset=field.bit_offset,
+        minimum=low,
+        maximum=high,
+        edges=tuple(max(low, min(high, edge)) for edge in edges),
+    )
+
+
+def _chosen(choose: Callable[[type[Layer], Number], bool]) -> Numbers:
+    """Return the numbers of each format that ``choose`` takes."""
+    return {cls: [number for number in numbers if choose(cls, number)] for cls, numbers in NUMBERS.items()}
+
+
+def _counted(cls: type[Layer]) -> set[str]:
+    """Return the keys of length fields: those in the schema, and those that encoding computes."""
+    by_schema = {field.count.key for field in cls.layout if field.count is not None}
+    return by_schema | {"len", "length", "plen", "ihl", "data_offset"}
+
+
+NUMBERS: Numbers = {cls: [_number(field) for field in cls.layout if field.is_number] for cls in FORMATS}
+_RESERVED = _chosen(lambda cls, number: number.key in ("reserved", "version", "encap_reserved"))
+_COUNTING = _chosen(lambda cls, number: number.key in _counted(cls))
+_ANNOUNCING = _chosen(lambda cls, number: number.key == cls.next_key)
+_SETTABLE = _chosen(lambda cls, number: number.key != cls.next_key)
+
+
+def set_field(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
+    """Give a number of a layer a boundary value, or any."""
+    return _set_one_of(_numbers(frame, NUMBERS), frame, octets, rng)
+
+
+def set_reserved(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
+    """Set reserved bits, or a version."""
+    return _set_one_of(_numbers(frame, _RESERVED), frame, octets, rng)
+
+
+def lie_about_length(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
+    """Give a field that counts octets a value near the right one, or an extreme."""
+    counted = _numbers(frame, _COUNTING)
+    if not counted:
+        return octets
+    index, number = place = rng.choice(counted)
+    right = int(getattr(frame.layers[index], number.key))
+    near = (right - 1, right + 1, 0, right * 2, number.maximum, len(octets))
+    value = max(number.minimum, min(number.maximum, rng.choice(near)))
+    return _written(frame, octets, place, value)
+
+
+def change_type(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
+    """Announce another layer than the one that follows."""
+    announcing = _numbers(frame, _ANNOUNCING)
+    if not announcing:
+        return octets
+    known = _announcements(frame.ethertypes)
+    value = rng.choice(known) if rng.randrange(4) else rng.choice(_ODD_TYPES)
+    return _written(frame, octets, rng.choice(announcing), value)
+
+
+def insert_tags(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
+    """Put tags where none belong, sometimes dozens of them, now and then as many as a frame holds."""
+    if not frame.layers:
+        return octets
+    count = 1 if rng.randrange(4) else rng.randint(2, _DEEPEST)
+    at = rng.randint(1, len(frame.layers))
+    if count > 1 and not rng.randrange(_FULL_OF):
+        full_octets = _FULL_OCTETS if rng.randrange(_JUMBO_OF) else JUMBO_OCTETS
+        tags = _filling(full_octets - len(octets), rng)
+    else:
+        tags = [_tag(rng.choice(TAGS), rng) for _ in range(count)]
+    return _relinked([*frame.layers[:at], *tags, *frame.layers[at:]], frame, octets)
+
+
+def remove_layer(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
+    """Leave a layer out, with or without correcting the announcement of the next one."""
+    at = rng.randrange(len(frame.layers))
+    return _rebuilt([*frame.layers[:at], *frame.layers[at + 1 :]], frame, octets, rng)
+
+
+def double_layer(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
+    """Write a layer twice."""
+    at = rng.randrange(len(frame.layers))
+    return _rebuilt([*frame.layers[: at + 1], *frame.layers[at:]], frame, octets, rng)
+
+
+def swap_layers(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
+    """Swap two layers."""
+    if len(frame.layers) < 2:
+        return octets
+    layers = list(frame.layers)
+    one, other = rng.randrange(len(layers)), rng.randrange(len(layers))
+    layers[one], layers[other] = layers[other], layers[one]
+    return _rebuilt(layers, frame, octets, rng)
+
+
+def splice(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
+    """Join the first layers of one frame to the last ones of another."""
+    if not others:
+        return octets
+    other = rng.choice(others)
+    head = frame.layers[: rng.randint(1, max(1, len(frame.layers)))]
+    return _rebuilt([*head, *other.layers[rng.randrange(len(other.layers) or 1) :]], frame, octets, rng)
+
+
+LAYER_MUTATORS = (
+    set_field, set_reserved, lie_about_length, change_type, insert_tags, remove_layer, double_layer,
+    swap_layers, splice,
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=32)
+def _announcements(ethertypes: EtherTypes) -> tuple[int, ...]:
+    found = (announcement(cls, ethertypes) for cls in FORMATS)
+    return tuple(value for value in found if value is not None)
+
+
+def _numbers(frame: Frame, of: Numbers) -> list[NumberAt]:
+    return [(index, number) for index, value in enumerate(frame.layers) for number in of[type(value)]]
+
+
+def _set_one_of(places: Sequence[NumberAt], frame: Frame, octets: bytes, rng: random.Random) -> bytes:
+    if not places:
+        return octets
+    place = rng.choice(places)
+    return _written(frame, octets, place, _value(place[1], rng))
+
+
+def _value(number: Number, rng: random.Random) -> int:
+    if rng.randrange(3):
+        return rng.choice(number.edges)
+    return number.minimum + rng.getrandbits(number.bits)
+
+
+def _written(frame: Frame, octets: bytes, place: NumberAt, value: int) -> bytes:
+    """Return ``octets`` with a number set to ``value``; as they are where its place was cut off."""
+    index, number = place
+    first = 8 * frame.boundaries()[index] + number.bit_offset
+    start, stop = first // 8, -(-(first + number.bits) // 8)
+    part = octets[start:stop]
+    if len(part) < stop - start:
+        return octets
+    shift = 8 * stop - first - number.bits
+    mask = (1 << number.bits) - 1
+    word = int.from_bytes(part) & ~(mask << shift) | (value & mask) << shift
+    return octets[:start] + word.to_bytes(len(part), "big") + octets[stop:]
+
+
+def _tag(cls: type[Layer], rng: random.Random) -> Layer:
+    """Return a tag with values of which some are boundaries."""
+    drawn = {number.key: _value(number, rng) for number in _SETTABLE[cls] if rng.getrandbits(1)}
+    return cls(**{key: value for key, value in drawn.items() if key not in ("protocol", "type")})
+
+
+def _filling(room_octets: int, rng: random.Random) -> list[Layer]:
+    """Return tags that fill some room: of one kind, VLAN tags, or of all kinds."""
+    kinds = rng.choice(((rng.choice(TAGS),), (VLAN, STag), TAGS))
+    tags: list[Layer] = []
+    while room_octets > 0:
+        tags.append(_tag(rng.choice(kinds), rng))
+        room_octets -= len(tags[-1].build())
+    return tags
+
+
+def _rebuilt(layers: list[Layer], frame: Frame, octets: bytes, rng: random.Random) -> bytes:
+    return _relinked(layers, frame, octets) if rng.getrandbits(1) else _joined(layers, frame, octets)
+
+
+def _relinked(layers: list[Layer], frame: Frame, octets: bytes) -> bytes:
+    """Return layers as octets, each announcing the next if it can."""
+    linked: list[Layer] = []
+    for value, following in zip_longest(layers, layers[1:]):
+        ethertype = None if following is None else announcement(type(following), frame.ethertypes)
+        key = value.next_key
+        if key and ethertype and getattr(value, key) != ethertype:
+            value = value.replace(**{key: ethertype})
+        linked.append(value)
+    return _joined(linked, frame, octets)
+
+
+def _joined(layers: list[Layer], frame: Frame, octets: bytes) -> bytes:
+    try:
+        built = b"".join(value.build() for value in layers)
+    except EncodeError:
+        return octets
+    return built + frame.padding + frame.trailer + frame.fcs

@@ -1,0 +1,358 @@
+"""Strategies of whole frames, each of which strict decoding reads back as an equal one.
+
+Frames with boundary values come early: few, and so full of them that a hundred examples show them all.  Such
+a frame has about every field at one end of its range: four of a stack of layers show both ends of each, in
+changing company, and in two of the four versions and reserved bits are as they should be, since a receiver
+may ignore the others.  Hypothesis draws nothing twice, so that these frames leave the examples to others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hypothesis import reject
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from ecmproto.errors import EcmprotoError
+from ecmproto.tools.fuzz.strategies.layers import (
+    MAX_DRAWN_OCTETS,
+    SELECTING,
+    cn_tags,
+    is_other_tlv,
+    layers_of,
+    messages,
+    possible_cpid,
+)
+from ecmproto.tools.fuzz.strategies.surroundings import addresses, payload_layers, tag_stacks, vlan_stacks
+from ecmproto.wire.codec.frame import Frame, decode, encode, fixed, frame_check_sequence
+from ecmproto.wire.formats import lldp, mac_control
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.bcn import BCN, RRTTag
+from ecmproto.wire.formats.cn import CNM, CNTag
+from ecmproto.wire.formats.e2cm import E2CM
+from ecmproto.wire.formats.ecm import ECM, CMTag
+from ecmproto.wire.formats.ethernet import SNAP, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH
+from ecmproto.wire.formats.experimental import MIN_SAMPLED_OCTETS, UnknownTag
+from ecmproto.wire.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.wire.formats.infiniband import (
+    BTH,
+    CNP,
+    CNP_OPCODE,
+    DEFAULT_P_KEY,
+    GRH,
+    ICRC,
+    OPCODES,
+    ROCE_PORT,
+)
+from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
+from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.wire.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.wire.formats.schema import Field
+
+
+def frame_of(layers: Sequence[Layer], *, trailer: bytes = b"", fcs_octets: int = 0) -> Frame:
+    """Return the whole frame of these layers: types, lengths and checksums computed, padded, with its FCS.
+
+    A last layer that takes all octets left takes the padding too, as a decoder would see it.
+    """
+    last = layers[-1]
+    takes_all = _takes_all(layers)
+    frame = fixed(Frame(layers=tuple(layers)))
+    if takes_all:
+        key = last.layout[-1].key
+        grown = last.replace(**{key: getattr(last, key) + frame.padding + trailer})
+        frame = fixed(Frame(layers=(*frame.layers[:-1], grown)))
+    else:
+        frame = dataclasses.replace(frame, trailer=trailer)
+    if not fcs_octets:
+        return frame
+    return dataclasses.replace(frame, fcs=frame_check_sequence(encode(frame))[:fcs_octets])
+
+
+def _takes_all(layers: Sequence[Layer]) -> bool:
+    """Return whether the last layer has no end of its own: no length counts it, outside it or inside."""
+    last = layers[-1]
+    count = last.layout[-1].count
+    if count is None or count.key or (count.when and getattr(last, count.when[0]) not in count.when[1]):
+        return False
+    bounded = any(isinstance(value, IPv4 | IPv6 | SNAP) for value in layers)
+    if not isinstance(last, Data) or bounded:
+        return not bounded
+    before = layers[-2]
+    return bool(getattr(before, before.next_key) > MAX_LENGTH)
+
+
+_ROWS = 4
+_ORDINARY = 3
+"""Of the choices that are no frame of boundary values, so many give an ordinary frame."""
+_CHECKED = ("version", "reserved")
+"""Fields whose values may make a receiver ignore a frame."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _SettableField:
+    """A field of a stack, and how far from its default it goes."""
+
+    layer: int
+    field: Field
+    low: int
+    high: int
+
+    def put(self, layers: list[Layer], distance: int) -> None:
+        """Set the field so far from its default; octets that far by exclusive or."""
+        layer, key = layers[self.layer], self.field.key
+        default = getattr(layer, key)
+        if isinstance(default, bytes):
+            value: int | bytes = (int.from_bytes(default) ^ distance).to_bytes(len(default))
+        elif key == "cpid" and getattr(layer, "has_cpid", False):
+            value = possible_cpid(default + distance)
+        else:
+            value = default + distance
+        layers[self.layer] = layer.replace(**{key: value})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Stack:
+    """Layers with values of their own for what has no valid default, and the fields that may be others."""
+
+    layers: tuple[Layer, ...]
+    places: tuple[_SettableField, ...]
+
+    def with_distances(self, distances: Sequence[int]) -> list[Layer]:
+        layers = list(self.layers)
+        for place, distance in zip(self.places, distances, strict=True):
+            place.put(layers, distance)
+        return layers
+
+
+def edges_first(
+    stacks: Sequence[Sequence[Layer]], ordinary: SearchStrategy[Frame], fcs_octets: int
+) -> SearchStrategy[Frame]:
+    """Return ``ordinary`` frames, and among them those of each stack with its fields at their boundaries."""
+    return _with_edges([_stack(layers) for layers in stacks], ordinary, fcs_octets)
+
+
+def _stack(layers: Sequence[Layer]) -> _Stack:
+    """Return a stack with those fields whose ends are valid by themselves."""
+    places = tuple(place for place in _settable_fields(layers) if _either_end(layers, place))
+    return _Stack(layers=tuple(layers), places=places)
+
+
+def _settable_fields(layers: Sequence[Layer]) -> Iterator[_SettableField]:
+    for index, layer in enumerate(layers):
+        if isinstance(layer, Ethernet):
+            continue
+        counting = {field.count.key for field in layer.layout if field.count is not None}
+        for field in layer.layout:
+            if field.bits is None or field.count is not None or field.key in counting:
+                continue
+            if field.key == layer.next_key or field.key in SELECTING:
+                continue
+            low, high = 0, (1 << field.bits) - 1
+            if field.is_number:
+                default = getattr(layer, field.key)
+                low, high = field.minimum - default, field.maximum - default
+            yield _SettableField(layer=index, field=field, low=low, high=high)
+
+
+def _either_end(layers: Sequence[Layer], place: _SettableField) -> bool:
+    for distance in (place.low, place.high):
+        changed = list(layers)
+        place.put(changed, distance)
+        if _valid(changed, 0) is None:
+            return False
+    return True
+
+
+def _row(stack: _Stack, number: int) -> list[int]:
+    """Return how far each field is from its default in the frame ``number`` of a stack."""
+    ends = []
+    for index, place in enumerate(stack.places):
+        # from the third on in other company: neighbours that had different ends have the same one
+        high = (index >> (number >> 1)) + number & 1
+        if place.field.key.rstrip("0123456789").endswith(_CHECKED):
+            ends.append(place.high if number >= 2 else 0)
+        else:
+            ends.append(place.high if high else place.low)
+    return ends
+
+
+@st.composite
+def _with_edges(
+    draw: DrawFn, stacks: Sequence[_Stack], ordinary: SearchStrategy[Frame], fcs_octets: int
+) -> Frame:
+    # one choice for all, so that each frame of boundary values is one example; of another kind than the draws
+    # of values, since Hypothesis tries the values of one draw in others of its kind
+    choice = draw(st.sampled_from(range(len(stacks) * _ROWS + 1)))
+    if not choice:
+        if draw(st.integers(0, _ORDINARY)):
+            return draw(ordinary)
+        stack = stacks[draw(st.integers(0, len(stacks) - 1))]
+        distances = [draw(st.integers(place.low, place.high)) for place in stack.places]
+    else:
+        # drawn too, from one value each: with 0 for the first choice this is the same frame, and shrinks
+        which, number = divmod(choice - 1, _ROWS)
+        draw(st.integers(0, 0))
+        stack = stacks[draw(st.integers(which, which))]
+        distances = [draw(st.integers(value, value)) for value in _row(stack, number)]
+    frame = _valid(stack.with_distances(distances), fcs_octets)
+    return reject() if frame is None else frame
+
+
+def _valid(layers: list[Layer], fcs_octets: int) -> Frame | None:
+    """Return the frame of these layers, if a decoder reads it as that."""
+    try:
+        frame = frame_of(layers, fcs_octets=fcs_octets)
+        return frame if decode(encode(frame), fcs_octets=fcs_octets) == frame else None
+    except EcmprotoError:
+        return None
+
+
+def tagged_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
+    """Return data frames: any stack of tags around any payload, padded, some with a trailer.
+
+    Each tag's least and greatest values come up early, around a payload of one octet.
+    """
+    return edges_first(_TAGGED, _tagged_frames(fcs_octets), fcs_octets)
+
+
+_TAGGED: tuple[tuple[Layer, ...], ...] = tuple(
+    (Ethernet(), tag.replace(**{tag.next_key: 0x88F7}), Data(data=bytes(1)))
+    for tag in (VLAN(), CNTag(), STag(), ITag(), CMTag(), RRTTag(cpid=1), RDTag())
+)
+
+
+@st.composite
+def _tagged_frames(draw: DrawFn, fcs_octets: int) -> Frame:
+    tags = draw(tag_stacks())
+    ethertype, payload = draw(payload_layers())
+    outer: list[Layer] = [Ethernet(dst=draw(addresses()), src=draw(addresses())), *tags]
+    outer[-1] = outer[-1].replace(**{outer[-1].next_key: ethertype})
+    if not payload and ethertype > MAX_LENGTH:  # its padding could not be told from a payload
+        payload = [Data(data=bytes(1))]
+    layers = _with_old_s_tag([*outer, *payload]) if draw(st.booleans()) else [*outer, *payload]
+    trailer = draw(st.just(b"") | st.binary(max_size=8))
+    return frame_of(layers, trailer=trailer, fcs_octets=fcs_octets)
+
+
+def _with_old_s_tag(layers: list[Layer]) -> list[Layer]:
+    """Return the layers with the first C-TAG announced by 0x9100."""
+    for index, value in enumerate(layers[:-1]):
+        if isinstance(layers[index + 1], VLAN):
+            changed = value.replace(**{value.next_key: DEFAULT.old_s_tag})
+            return [*layers[:index], changed, *layers[index + 1 :]]
+    return layers
+
+
+def message_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
+    """Return frames of every message behind VLAN tags and a CN-TAG, padded.
+
+    Each field's least and greatest values come up early, in messages with tags and without.
+    """
+    return edges_first(_MESSAGES, _message_frames(fcs_octets), fcs_octets)
+
+
+_SAMPLED: dict[str, Any] = {"cpid": 1, "payload": bytes(MIN_SAMPLED_OCTETS)}
+_MESSAGES: tuple[tuple[Layer, ...], ...] = tuple(
+    (Ethernet(), *tags, message)
+    for tags in ((), (VLAN(), CNTag()))
+    for message in (
+        CNM(), ECM(**_SAMPLED), BCN(**_SAMPLED), E2CM(**_SAMPLED), FECNReturn(), DBPRateReport(),
+    )
+)  # fmt: skip
+
+
+@st.composite
+def _message_frames(draw: DrawFn, fcs_octets: int) -> Frame:
+    tags = draw(vlan_stacks(max_size=2)) + ([draw(cn_tags())] if draw(st.booleans()) else [])
+    header = Ethernet(dst=draw(addresses()), src=draw(addresses()))
+    message = draw(messages())
+    under: list[Layer] = []
+    if message.udp_ports:
+        under = [draw(layers_of(IPv4, frag_offset=0)), UDP(dstport=draw(st.sampled_from(message.udp_ports)))]
+    return frame_of([header, *tags, *under, message], fcs_octets=fcs_octets)
+
+
+# an opcode in 128 or fewer brings some headers, as AtomicETH: those that are assigned come up more often
+_ROCE_OPCODES = (st.sampled_from(sorted(OPCODES)) | st.integers(0, 0xFF)).filter(
+    lambda each: each != CNP_OPCODE
+)
+
+
+@st.composite
+def roce_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    """Return RoCE packets of any opcode over IPv4, IPv6 or a GRH, CNPs among them, with the right CRC."""
+    bth: BTH = draw(layers_of(CNP) | layers_of(BTH, opcode=_ROCE_OPCODES))
+    if not (bth.opcode or bth.p_key):
+        bth = bth.replace(p_key=DEFAULT_P_KEY)
+    under: list[Layer] = draw(
+        st.sampled_from(([IPv4(flags=2), UDP(dstport=ROCE_PORT)], [IPv6(), UDP(dstport=ROCE_PORT)], [GRH()]))
+    )
+    behind = [draw(layers_of(cls)) for cls in bth.sequence_behind()]
+    payload = draw(st.binary(max_size=MAX_DRAWN_OCTETS)) if not isinstance(bth, CNP) else b""
+    layers = [*under, bth, *behind, *([Data(data=payload)] if payload else []), ICRC()]
+    header = Ethernet(dst=draw(addresses()), src=draw(addresses()))
+    return frame_of([header, *draw(vlan_stacks(max_size=2)), *layers], fcs_octets=fcs_octets)
+
+
+def pause_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
+    """Return PAUSE frames (wire-formats 8), their least and greatest values early."""
+    return _flow_control_frames(Pause, fcs_octets)
+
+
+def pfc_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
+    """Return priority-based flow control frames (wire-formats 8), their least and greatest values early."""
+    return _flow_control_frames(PFC, fcs_octets)
+
+
+def _flow_control_frames(cls: type[Layer], fcs_octets: int) -> SearchStrategy[Frame]:
+    header = Ethernet(dst=mac_control.DESTINATION)
+    return edges_first([(header, cls())], _any_flow_control(cls, fcs_octets), fcs_octets)
+
+
+@st.composite
+def _any_flow_control(draw: DrawFn, cls: type[Layer], fcs_octets: int) -> Frame:
+    header = Ethernet(dst=mac_control.DESTINATION, src=draw(addresses()))
+    return frame_of([header, draw(layers_of(cls))], fcs_octets=fcs_octets)
+
+
+@st.composite
+def lldp_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    """Return LLDP frames: any TLVs, Congestion Notification ones among them, and the End TLV."""
+    header = Ethernet(dst=lldp.DESTINATION, src=draw(addresses()))
+    return frame_of([header, *draw(_tlvs()), TLV()], fcs_octets=fcs_octets)
+
+
+@functools.cache
+def _tlvs() -> SearchStrategy[list[Layer]]:
+    other = layers_of(TLV, type=st.integers(1, 127)).filter(is_other_tlv)
+    tlv: SearchStrategy[Layer] = layers_of(CongestionNotificationTLV) | other
+    return st.lists(tlv, max_size=5)
+
+
+@st.composite
+def _unknown_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    last: SearchStrategy[Layer] = layers_of(MACControl) | layers_of(UnknownTag)
+    return frame_of(
+        [Ethernet(dst=draw(addresses()), src=draw(addresses())), draw(last)], fcs_octets=fcs_octets
+    )
+
+
+def frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
+    """Return any whole valid frame, with ``fcs_octets`` of the right frame check sequence behind it."""
+    # what has most formats in it comes twice as often
+    return st.one_of(
+        _tagged_frames(fcs_octets),
+        _tagged_frames(fcs_octets),
+        _message_frames(fcs_octets),
+        _message_frames(fcs_octets),
+        _any_flow_control(Pause, fcs_octets),
+        _any_flow_control(PFC, fcs_octets),
+        lldp_frames(fcs_octets=fcs_octets),
+        _unknown_frames(fcs_octets=fcs_octets),
+    )

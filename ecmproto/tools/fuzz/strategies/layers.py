@@ -1,0 +1,316 @@
+"""Strategies of single fields and of every format, from a walk over its schema.
+
+Defaults come first, boundaries often.  `layers_of` takes any format; the functions below it are it by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from ecmproto.wire.formats import lldp
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.bcn import BCN, RRTTag
+from ecmproto.wire.formats.cn import CNM, CNTag
+from ecmproto.wire.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV
+from ecmproto.wire.formats.ecm import ECM, CMTag
+from ecmproto.wire.formats.experimental import Proposed, UnknownMessage, Word, selector
+from ecmproto.wire.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.wire.formats.ip import (
+    ARP,
+    ARP_HARDWARE,
+    ARP_PROTOCOLS,
+    UDP,
+    EthernetARP,
+    IPv4,
+    IPv4ARP,
+    OtherARP,
+    arp_format,
+)
+from ecmproto.wire.formats.lldp import TLV
+from ecmproto.wire.formats.mac_control import MACControl
+from ecmproto.wire.formats.registry import BEHIND_PORTS, FORMATS, OWN
+from ecmproto.wire.formats.schema import Count, Field
+
+
+def values_of(field: Field) -> SearchStrategy[Any]:
+    """Return values of one fixed field: its default, its boundaries, anything its width holds."""
+    assert field.bits is not None, f"{field.name} is counted by another field"
+    if field.is_number:
+        simplest = st.just(field.meta.default)
+        return simplest | st.integers(field.minimum, field.maximum) | st.sampled_from(_boundaries(field))
+    octets = field.bits // 8
+    edges = [field.meta.default, bytes(octets), b"\xff" * octets]
+    return st.sampled_from(edges) | st.binary(min_size=octets, max_size=octets)
+
+
+def _boundaries(field: Field) -> list[int]:
+    """Return the ends of the range, what stands beside them and beside zero, and each single bit."""
+    assert field.bits is not None
+    near = {field.minimum, field.minimum + 1, field.maximum - 1, field.maximum, -1, 0, 1}
+    bits = {1 << bit for bit in range(field.bits)}
+    return sorted(
+        (v for v in near | bits if field.minimum <= v <= field.maximum), key=lambda v: (abs(v), v < 0)
+    )
+
+
+SELECTING = ("protocol", "type", "opcode")
+"""Keys of the fields that say which format of an EtherType it is, or which message of a format."""
+
+
+def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
+    """Return the values by which a format is told from others of its EtherType."""
+    if issubclass(cls, Word):
+        return st.sampled_from(
+            [dict(zip(("protocol", "type"), pair, strict=True)) for pair in selectors(cls)]
+        )
+    if cls is MACControl:
+        known = {
+            opcode for other in FORMATS if other.announced_by == "mac_control" for opcode in other.selected_by
+        }
+        return st.integers(0, 0xFFFF).filter(lambda opcode: opcode not in known).map(lambda o: {"opcode": o})
+    if cls in ARPS:
+        return _arp_selection(cls)
+    return st.just({})
+
+
+ARPS: tuple[type[Layer], ...] = (ARP, EthernetARP, IPv4ARP, OtherARP)
+
+
+def _arp_selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
+    """Return types and sizes of addresses that mean one of the formats of ARP."""
+    sizes = st.sampled_from([0, 4, 6, 8, 16, 20, 255]) | st.integers(0, 32)
+    types = st.integers(0, 0xFFFF)
+    return st.fixed_dictionaries({
+        "hw_type": types if cls in (IPv4ARP, OtherARP) else st.sampled_from(ARP_HARDWARE),
+        "proto_type": types if cls in (EthernetARP, OtherARP) else st.sampled_from(ARP_PROTOCOLS),
+        "hw_size": sizes if cls in (IPv4ARP, OtherARP) else st.just(6),
+        "proto_size": sizes if cls in (EthernetARP, OtherARP) else st.just(4),
+    }).filter(lambda types: arp_format(**types) is cls)  # fmt: skip
+
+
+def selectors(cls: type[Word]) -> list[tuple[int, int]]:
+    """Return each (protocol, type) that means this format; of an unknown one, each that means no other."""
+    pairs = [(protocol, type) for protocol in range(8) for type in range(16)]
+    if cls.selected_by:
+        return [pair for pair in pairs if selector(*pair) in cls.selected_by]
+    taken = {v for other in FORMATS if other.announced_by == cls.announced_by for v in other.selected_by}
+    return sorted((pair for pair in pairs if selector(*pair) not in taken), reverse=True)
+
+
+def _possible_cpids(cls: type[Layer]) -> SearchStrategy[int]:
+    """Return any CPIDs but those that no congestion point has: zero, and those of groups."""
+    field = next(field for field in cls.layout if field.key == "cpid")
+    return values_of(field).map(possible_cpid)
+
+
+def possible_cpid(number: int) -> int:
+    """Return the CPID nearest to ``number`` that a congestion point may have."""
+    return number & ~_GROUP_BIT or 1
+
+
+_GROUP_BIT = 1 << 56
+
+
+def _insisted(cls: type[Layer]) -> dict[str, SearchStrategy[Any]]:
+    fields: dict[str, SearchStrategy[Any]] = {
+        limit.key: st.integers(limit.low, limit.high) if limit.low < limit.high else st.just(limit.low)
+        for limit in cls.limits
+    }
+    fields |= {field.key: st.just(field.meta.default) for field in cls.layout if field.key in cls.constants}
+    if issubclass(cls, Proposed) and cls.has_cpid:
+        fields["cpid"] = _possible_cpids(cls)
+    if cls is IPv4:
+        fields["len"] = st.just(0) | st.integers(60, 0xFFFF)
+    if cls is UDP and BEHIND_PORTS:
+        fields["dstport"] = st.integers(0, 0xFFFF).filter(lambda port: port not in BEHIND_PORTS)
+    return fields
+
+
+INSISTED = {cls: _insisted(cls) for cls in FORMATS}
+"""Values that formats insist on."""
+
+
+T = TypeVar("T", bound=Layer)
+
+MAX_DRAWN_OCTETS = 96
+"""The longest payload drawn unless the caller says otherwise: long enough for every minimum and limit."""
+
+
+def layers_of(cls: type[T], **overrides: Any) -> SearchStrategy[T]:
+    """Return values of a format that decode as that format.
+
+    Fields that tell formats apart (protocol and type, opcode, version of IP) have this format's values, and
+    length fields fit what they count.  ``overrides`` replaces fields by a value or a strategy; those may be
+    anything, out of range too.
+    """
+    if not overrides:
+        return _any_of(cls)  # type: ignore[arg-type, return-value]  # mypy denies that type[T] is hashable
+    given = {key: _strategy(value) for key, value in overrides.items()}
+    unknown = given.keys() - {field.key for field in cls.layout}
+    if unknown:
+        raise TypeError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
+    return _layer(cls, given)
+
+
+@functools.cache
+def _any_of(cls: type[Layer]) -> SearchStrategy[Layer]:
+    values = _layer(cls, {})
+    # by chance, an organisation's TLV could be a Congestion Notification one
+    return values.filter(is_other_tlv) if cls is TLV else values
+
+
+def _strategy(value: object) -> SearchStrategy[Any]:
+    return value if isinstance(value, SearchStrategy) else st.just(value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """How to draw a format: strategies made once, since making them costs more than drawing from them."""
+
+    selection: SearchStrategy[dict[str, Any]]
+    fields: dict[str, SearchStrategy[Any]]
+    counted_by_selection: tuple[Field, ...]
+    """Fields of which there are several: their lengths are among what selects the format."""
+    tail: Field | None
+    counted: SearchStrategy[bytes] | None
+
+
+@functools.cache
+def _plan(cls: type[Layer]) -> _Plan:
+    plain = {field.key: values_of(field) for field in cls.layout if field.count is None}
+    counted = [field for field in cls.layout if field.count is not None]
+    tail = counted[0] if len(counted) == 1 else None
+    count = tail.count if tail else None
+    return _Plan(
+        counted_by_selection=tuple(counted) if tail is None else (),
+        selection=selection(cls),
+        fields=plain | INSISTED.get(cls, {}),
+        tail=tail,
+        # of a fixed number of octets, the field that they are declared by says nothing
+        counted=_counted_octets(cls, count) if count and count.key and count.scale else None,
+    )
+
+
+@st.composite
+def _layer(draw: DrawFn, cls: type[T], given: dict[str, SearchStrategy[Any]]) -> T:
+    plan = _plan(cls)  # type: ignore[arg-type]  # mypy denies that type[T] is hashable
+    selected = draw(plan.selection)
+    values: dict[str, Any] = {key: value for key, value in selected.items() if key not in given}
+    count = plan.tail.count if plan.tail else None
+    if plan.tail and plan.counted is not None and count and count.key not in given:
+        # the counted octets first, so that they and not their length are what shrinks
+        values[plan.tail.key] = octets = draw(given.get(plan.tail.key, plan.counted))
+        values[count.key] = (len(octets) + count.minus) // count.scale
+    for key, strategy in plan.fields.items():
+        if key not in values:
+            values[key] = draw(given.get(key, strategy))
+    for field in plan.counted_by_selection:
+        assert field.count is not None
+        drawn = given.get(field.key)
+        values[field.key] = draw(_octets(cls, field.count, values) if drawn is None else drawn)
+    if plan.tail and count and plan.tail.key not in values:
+        drawn = given.get(plan.tail.key)
+        values[plan.tail.key] = draw(_octets(cls, count, values) if drawn is None else drawn)
+    return cls(**values)
+
+
+def _counted_octets(cls: type[Layer], count: Count) -> SearchStrategy[bytes]:
+    key = next(field for field in cls.layout if field.key == count.key)
+    greatest = min([key.maximum, *(limit.high for limit in cls.limits if limit.key == count.key)])
+    most = greatest * count.scale - count.minus
+    if count.scale == 1:
+        short = st.binary(max_size=min(most, MAX_DRAWN_OCTETS))
+        return short | st.sampled_from([bytes(most), b"\xff" * most])
+    groups = st.lists(
+        st.binary(min_size=count.scale, max_size=count.scale), max_size=min(most // count.scale, 16)
+    )
+    first = -count.minus % count.scale  # octets that the length does not count
+    return st.builds(
+        lambda one, more: one + b"".join(more), st.binary(min_size=first, max_size=first), groups
+    )
+
+
+def _octets(cls: type[Layer], count: Count, values: dict[str, Any]) -> SearchStrategy[bytes]:
+    """Return the octets of a last field: as many as its length field states, or any number."""
+    if count.when is not None and values[count.when[0]] not in count.when[1]:
+        return st.just(b"")
+    if count.key:
+        octets = max(0, values[count.key] * count.scale - count.minus)
+        return st.binary(min_size=octets, max_size=octets)
+    return st.binary(min_size=cls.least_shown, max_size=MAX_DRAWN_OCTETS)
+
+
+def is_other_tlv(tlv: Layer) -> bool:
+    """Return whether a TLV is no Congestion Notification one by its octets."""
+    octets = tlv.build()
+    return lldp.tlv_at(octets, 0, len(octets)) is TLV
+
+
+def cn_tags(**overrides: Any) -> SearchStrategy[CNTag]:
+    """Return CN-TAGs (wire-formats 2)."""
+    return layers_of(CNTag, **overrides)
+
+
+def cnms(**overrides: Any) -> SearchStrategy[CNM]:
+    """Return CNMs with an Encapsulated MSDU of 0 to 64 octets (wire-formats 3)."""
+    return layers_of(CNM, **overrides)
+
+
+def ecm_frames(**overrides: Any) -> SearchStrategy[ECM]:
+    """Return the layer of ECM frames, with at least 24 octets of the sampled frame (wire-formats 4)."""
+    return layers_of(ECM, **overrides)
+
+
+def cm_tags(**overrides: Any) -> SearchStrategy[CMTag]:
+    """Return CM-Tags of ECM and of E²CM (wire-formats 4)."""
+    return layers_of(CMTag, **overrides)
+
+
+def bcn_messages(**overrides: Any) -> SearchStrategy[BCN]:
+    """Return BCN messages, normal and STOP (wire-formats 5)."""
+    return layers_of(BCN, **overrides)
+
+
+def rrt_tags(**overrides: Any) -> SearchStrategy[RRTTag]:
+    """Return RRT tags (wire-formats 5)."""
+    return layers_of(RRTTag, **overrides)
+
+
+def e2cm_probes(**overrides: Any) -> SearchStrategy[E2CM]:
+    """Return E²CM probes, forward and reverse, with neither feedback nor payload (wire-formats 6)."""
+    probe = {"type": st.sampled_from((PROBE_FWD, PROBE_REV)), "q_off": 0, "q_delta": 0, "payload": b""}
+    return layers_of(E2CM, **(probe | overrides))
+
+
+def e2cm_messages(**overrides: Any) -> SearchStrategy[E2CM]:
+    """Return messages of E²CM's congestion points: BCN, BCN_MAX, BCN_ZERO (wire-formats 6)."""
+    return layers_of(E2CM, **({"type": st.sampled_from(BCN_TYPES)} | overrides))
+
+
+def rd_tags(**overrides: Any) -> SearchStrategy[RDTag]:
+    """Return FECN's rate-discovery tags (wire-formats 7)."""
+    return layers_of(RDTag, **overrides)
+
+
+def fecn_returns(**overrides: Any) -> SearchStrategy[FECNReturn]:
+    """Return the layer of FECN's returning frames (wire-formats 7)."""
+    return layers_of(FECNReturn, **overrides)
+
+
+def dbp_reports(**overrides: Any) -> SearchStrategy[DBPRateReport]:
+    """Return the layer of DBP rate reports (wire-formats 7)."""
+    return layers_of(DBPRateReport, **overrides)
+
+
+@functools.cache
+def messages() -> SearchStrategy[Layer]:
+    """Return the layer of any message: CNM, ECM, BCN, E²CM, FECN return, DBP report, an unassigned one."""
+    return st.one_of(
+        cnms(), ecm_frames(), bcn_messages(), e2cm_messages(), e2cm_probes(), fecn_returns(), dbp_reports(),
+        layers_of(UnknownMessage), *(layers_of(cls) for cls in FORMATS[len(OWN):] if cls.role == "message"),
+    )  # fmt: skip

@@ -1,0 +1,490 @@
+"""A resumable campaign against a program that reads captures: failures are reduced, sorted and kept.
+
+>>> feed = Feed(frames=Cases(corpus, seed=7))
+>>> campaign = TargetCampaign(Command(words=("tshark", "-Vr", "{}")), feed, Path("campaign"), jobs=2)
+>>> for finding in campaign.run(lambda progress: progress.seconds < 300):
+...     print(finding.outcome.signature)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shlex
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+
+from ecmproto.errors import ParameterError
+from ecmproto.tools.fuzz.cases import CaseSource
+from ecmproto.tools.fuzz.command import CaseOutcome, Command
+from ecmproto.tools.fuzz.findings import (
+    TIMED_OUT,
+    CampaignState,
+    Finding,
+    Progress,
+    capture_of,
+    in_memory,
+    in_time,
+    judged_again,
+    reproduction,
+)
+from ecmproto.tools.fuzz.leaks import leaking
+from ecmproto.tools.fuzz.minimisation import Budget, fewest, shortest_beginning, simplest, unlimited
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """The file of one run: frames, or a capture as it is."""
+
+    items: tuple[bytes, ...]
+    """Frames; of a capture as it is, its octets."""
+    index: int
+    """Index of the first case."""
+    whole: bool = False
+    """Whether it is a capture as it is."""
+
+    @property
+    def file(self) -> str:
+        """The name of the file that a finding keeps it in."""
+        return "case.capture" if self.whole else "case.pcap"
+
+    def part(self, rows: Sequence[int]) -> Trial:
+        """Return some of its items, in their order."""
+        first = rows[0] if rows else 0
+        return dataclasses.replace(
+            self, items=tuple(self.items[row] for row in rows), index=self.index + first
+        )
+
+    def changed(self, row: int, octets: bytes) -> Trial:
+        """Return it with other octets in one place."""
+        return dataclasses.replace(self, items=(*self.items[:row], octets, *self.items[row + 1 :]))
+
+    def filled(self, octets: bytes) -> Trial:
+        """Return it with these octets in every place."""
+        return dataclasses.replace(self, items=(octets,) * len(self.items))
+
+    def repeated(self, times: int) -> Trial:
+        """Return it with all items so many times."""
+        return dataclasses.replace(self, items=self.items * times)
+
+    def write(self, path: Path) -> None:
+        """Write the file that a program gets."""
+        if self.whole:
+            path.write_bytes(b"".join(self.items))
+        else:
+            path.write_bytes(capture_of(self.items))
+
+
+class Feed:
+    """All trials of a seed.  With frames and captures it is now the turn of one, now of the other.
+
+    ParameterError for neither, and for two of different seeds.
+    """
+
+    def __init__(self, *, frames: CaseSource | None = None, captures: CaseSource | None = None) -> None:
+        sources = [source for source in (frames, captures) if source is not None]
+        if not sources:
+            raise ParameterError(name="feed", needed="frames, captures or both", got="neither")
+        if sources[0].seed != sources[-1].seed:
+            raise ParameterError(
+                name="captures", needed=f"seed {sources[0].seed}, as frames have", got=str(sources[-1].seed)
+            )
+        self.seed = sources[0].seed
+        self.corpus = "+".join(source.corpus for source in sources)
+        """The digest of all corpora, to tell them from others."""
+        self.unspoilt = () if frames is None else frames.unspoilt
+        """The frames that cases are made from."""
+        self._frames = frames
+        self._captures = captures
+
+    def trial(self, *, index: int, number: int, frames: int) -> Trial:
+        """Return trial ``number``, whose first case is ``index``: ``frames`` frames, or one capture."""
+        if self._frames is None or (self._captures is not None and number % 2):
+            assert self._captures is not None
+            case = next(self._captures.starting_at(index))
+            return Trial(items=(case.octets,), index=index, whole=True)
+        cases = islice(self._frames.starting_at(index), frames)
+        return Trial(items=tuple(case.octets for case in cases), index=index)
+
+
+MOST_JOBS = 256
+FIRST_FRAMES = 64
+MOST_FRAMES = 8192
+_QUICK_S = 0.5
+_QUICK_OF_LIMIT = 4
+_QUICK_STARTS = 2
+"""A run may take so many times as long as the program takes to start."""
+
+
+class Runs:
+    """Runs a program on one trial after another, ``jobs`` at once; leaving ends those that still run."""
+
+    def __init__(self, command: Command, upcoming: Callable[[], Trial], *, jobs: int = 1) -> None:
+        self._command = command
+        self._upcoming = upcoming
+        self._jobs = jobs
+        self._stop = threading.Event()
+        self._threads = ThreadPoolExecutor(jobs)
+        self._folder = TemporaryDirectory()
+        self._started: deque[tuple[Trial, Future[CaseOutcome]]] = deque()
+        self._number = 0
+
+    def __enter__(self) -> Runs:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._threads.shutdown(cancel_futures=True)
+        self._folder.cleanup()
+
+    def next(self) -> tuple[Trial, CaseOutcome]:
+        """Return the next trial and how it ended; ParameterError where the program cannot be started."""
+        # one more than run at once, so that a capture is made while programs read others
+        while len(self._started) <= self._jobs:
+            self._start(self._upcoming())
+        trial, ending = self._started.popleft()
+        return trial, ending.result()
+
+    def _start(self, trial: Trial) -> None:
+        path = Path(self._folder.name) / f"{self._number}-{trial.file}"
+        self._number += 1
+        trial.write(path)
+        self._started.append((trial, self._threads.submit(self._run, path)))
+
+    def _run(self, path: Path) -> CaseOutcome:
+        try:
+            return self._command.run(path, stop=self._stop)
+        finally:
+            path.unlink()
+
+
+class RunFrames:
+    """The number of frames for a run, many since starting a program takes longer than reading a frame.
+
+    So many that most of a run is reading while it stays quick, and half as many after a failure: behind it
+    nothing may have been read.
+    """
+
+    def __init__(self, fixed: int | None, limit_s: float) -> None:
+        self._fixed = fixed is not None
+        self.count = FIRST_FRAMES if fixed is None else fixed
+        self._limit_s = limit_s
+        self._start_s = math.inf
+
+    def took(self, frames: int, outcome: CaseOutcome) -> None:
+        """Take note of a run of so many frames."""
+        if self._fixed:
+            return
+        # what it took itself: on a busy machine all runs are long
+        self._start_s = min(self._start_s, outcome.processor_s)
+        quick_s = min(max(_QUICK_S, _QUICK_STARTS * self._start_s), self._limit_s / _QUICK_OF_LIMIT)
+        if outcome.failed:
+            self.count = max(1, min(self.count, frames) // 2)
+        elif outcome.processor_s > 2 * quick_s:
+            self.count = max(min(self.count, FIRST_FRAMES), self.count // 2)
+        elif outcome.processor_s < quick_s and outcome.seconds < self._limit_s / 2 and frames >= self.count:
+            self.count = min(MOST_FRAMES, 2 * self.count)
+
+
+REDUCED_SECONDS = 60.0
+"""A campaign is to go on."""
+_HANG_STARTS = 4
+"""A hang is what takes so many times as long as the program takes to start."""
+_LEAST_S = 0.1
+
+
+_ADDING_UP = ("memory", "hang")
+"""Kinds of failures that frames may cause together though none of them does alone."""
+_SLACK = 8
+"""One more frame is kept for so many that add up: what each takes differs from run to run."""
+
+
+class Reduction:
+    """The reduction of a trial: ``command`` runs on ever smaller parts of it, written to ``path``.
+
+    Frames are left out within ``tries`` and some time, and octets of what is left again; no longer than
+    ``left_s`` says.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        path: Path,
+        *,
+        signature: str,
+        tries: int,
+        left_s: Callable[[], float] = unlimited,
+    ) -> None:
+        self._patient = self._command = command
+        self._path = path
+        self._signature = signature
+        self._tries = tries
+        self._left_s = left_s
+        self._budget = self._another()
+
+    def outcome(self, trial: Trial) -> CaseOutcome:
+        """Return how the program ends on a trial."""
+        trial.write(self._path)
+        return self._command.run(self._path)
+
+    def least(self, trial: Trial) -> tuple[Trial, CaseOutcome] | None:
+        """Return the least trial found, and how the program ends on it; None where it does not fail again."""
+        first = self.outcome(trial)
+        if first.signature != self._signature:
+            return None
+        if self.out_of_time:
+            return trial, first
+        empty = self.outcome(trial.part(()))
+        if empty.signature == self._signature:
+            # it fails whatever it reads
+            return trial.part(()), empty
+        self._hasten(empty)
+        least = self._fewest(trial)
+        self._budget = self._another()
+        least = self._simplest(least)
+        self._command = self._patient
+        last = self.outcome(least)
+        return (least, last) if last.signature == self._signature else (trial, first)
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time is over, though more might be left out."""
+        return self._left_s() <= 0
+
+    def _another(self) -> Budget:
+        return Budget(self._tries, seconds=min(REDUCED_SECONDS, self._left_s()))
+
+    def _hasten(self, empty: CaseOutcome) -> None:
+        """Shorten the wait for a hang to a safe multiple of the program's start time."""
+        if self._signature == "hang" and not empty.failed:
+            seconds = min(self._patient.seconds, max(_LEAST_S, _HANG_STARTS * empty.processor_s))
+            self._command = dataclasses.replace(self._patient, seconds=seconds)
+
+    def _fails(self, trial: Trial) -> bool:
+        return self.outcome(trial).signature == self._signature
+
+    def _fewest(self, trial: Trial) -> Trial:
+        def fails(rows: Sequence[int]) -> bool:
+            return self._fails(trial.part(rows))
+
+        rows = shortest_beginning(range(len(trial.items)), fails, self._budget)
+        last = rows[-1:]
+        if len(rows) == 1 or (self._budget.spend() and fails(last)):
+            return trial.part(last)
+        if self._signature in _ADDING_UP:
+            # each takes as much as in the run that failed
+            self._command = self._patient
+            alike = self._alike(trial, fails)
+            if alike:
+                return trial.part(alike)
+        return trial.part(fewest(rows, fails, self._budget))
+
+    def _alike(self, trial: Trial, fails: Callable[[Sequence[int]], bool]) -> Sequence[int]:
+        """Return one row as often as it takes: of frames that add up, one that takes no less than most do.
+
+        Of two halves, each repeated until it is as many frames as all were, one takes as much as all did.
+        Empty where none does.
+        """
+        rows: Sequence[int] = range(len(trial.items))
+        total = len(rows)
+        while len(rows) > 1:
+            middle = len(rows) // 2
+            for part in (rows[:middle], rows[middle:]):
+                if self._budget.spend() and fails([*part] * -(-total // len(part))):
+                    rows = part
+                    break
+            else:
+                return ()
+        enough = shortest_beginning([*rows] * total, fails, self._budget)
+        return [*rows] * min(total, len(enough) + -(-len(enough) // _SLACK))
+
+    def _simplest(self, trial: Trial) -> Trial:
+        if len(trial.items) > 1 and len(set(trial.items)) == 1:
+            return trial.filled(
+                simplest(trial.items[0], lambda octets: self._fails(trial.filled(octets)), self._budget)
+            )
+        for row in range(len(trial.items)):
+            before = trial
+
+            def fails(octets: bytes, row: int = row, before: Trial = before) -> bool:
+                return self._fails(before.changed(row, octets))
+
+            trial = before.changed(row, simplest(before.items[row], fails, self._budget))
+        return trial
+
+
+DEFAULT_TRIES = 300
+_PATIENCE_S = 5.0
+
+
+class TargetCampaign:
+    """Runs a program on one trial after another, ``jobs`` at once.
+
+    ``frames_per_run`` is how many frames a capture has; by default as many as are read quickly.  ``folder``
+    holds the findings and the state; a campaign that is found there goes on where it ended.  ParameterError
+    for a folder of another seed or corpus.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        feed: Feed,
+        folder: Path,
+        *,
+        frames_per_run: int | None = None,
+        jobs: int = 1,
+        tries: int = DEFAULT_TRIES,
+    ) -> None:
+        if not 1 <= jobs <= MOST_JOBS:
+            raise ParameterError(name="jobs", needed=f"1 to {MOST_JOBS}", got=str(jobs))
+        self._command = command
+        self._feed = feed
+        self._frames = RunFrames(frames_per_run, command.seconds)
+        self._jobs = jobs
+        self._tries = tries
+        self._left_s: Callable[[], float] = unlimited
+        self.cut_short: list[str] = []
+        """Findings, by name, that there was no time to reduce as far as they can be."""
+        self._state = CampaignState(folder, seed=feed.seed, corpus=feed.corpus)
+
+    @property
+    def progress(self) -> Progress:
+        """The progress of the folder's campaign."""
+        return self._state.progress
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        """All findings of the folder, by signature."""
+        return self._state.findings
+
+    def run(
+        self, going_on: Callable[[Progress], bool], *, left_s: Callable[[], float] = unlimited
+    ) -> Iterator[Finding]:
+        """Run while ``going_on`` returns true; yield each defect when it is first found, reduced and saved.
+
+        Defects are reduced for as long as ``left_s`` says that there are seconds left.  Runs that have not
+        ended then are not counted: the next call begins them again.
+        """
+        self._left_s = left_s
+        trials = self._trials()
+        with Runs(self._command, lambda: next(trials), jobs=self._jobs) as runs:
+            while going_on(self.progress):
+                with self._state.running():
+                    trial, outcome = runs.next()
+                    finding = self._judged(trial, outcome)
+                if finding is not None:
+                    yield finding
+
+    def _trials(self) -> Iterator[Trial]:
+        index, number = self.progress.index, self.progress.runs
+        while True:
+            trial = self._feed.trial(index=index, number=number, frames=self._frames.count)
+            yield trial
+            index += len(trial.items)
+            number += 1
+
+    def _judged(self, trial: Trial, outcome: CaseOutcome) -> Finding | None:
+        """Count a run; return a new finding."""
+        finding, failed = None, outcome.failed
+        if failed and not self._state.seen(outcome.signature):
+            finding = self._found(self._command, trial, outcome)
+            failed = finding is not None
+        elif not failed and self._is_leak_due(trial):
+            finding = self._leak(trial)
+            failed = finding is not None
+        if not trial.whole:
+            self._frames.took(len(trial.items), outcome)
+        self._state.count(len(trial.items), failed=failed)
+        return finding
+
+    def _is_leak_due(self, trial: Trial) -> bool:
+        """Return whether a leak is looked for: behind 1, 2, 4, … runs, until one is found."""
+        runs = self.progress.runs + 1
+        return not trial.whole and runs & (runs - 1) == 0 and "memory" not in self.findings
+
+    def _leak(self, trial: Trial) -> Finding | None:
+        """Return a leak of the frames of a trial, reduced and saved."""
+        found = leaking(self._command, trial, self._feed.unspoilt)
+        if found is None:
+            return None
+        command, trial = found
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / trial.file
+            trial.write(path)
+            outcome = command.run(path)
+        return self._found(command, trial, outcome) if outcome.kind == "memory" else None
+
+    def _found(self, command: Command, trial: Trial, outcome: CaseOutcome) -> Finding | None:
+        """Reduce a failing trial, and keep it; return None if it hung once and never again."""
+        with tempfile.TemporaryDirectory() as temporary:
+            path = Path(temporary) / trial.file
+            reduction = Reduction(
+                command, path, signature=outcome.signature, tries=self._tries, left_s=self._left_s
+            )
+            reduced = reduction.least(trial)
+        if reduced is None and outcome.kind == "hang":
+            return None
+        # what does not fail every time is kept whole
+        least, last = reduced or (trial, outcome)
+        finding = Finding(frames=least.items, outcome=last, seed=self._feed.seed, index=least.index)
+        if reduction.out_of_time:
+            self.cut_short.append(finding.name)
+        self._keep(command, finding, least.file)
+        return finding
+
+    def _keep(self, command: Command, finding: Finding, file: str) -> None:
+        """Save a finding with a line that shows it again, under the limit that it went over."""
+        place = self._state.folder.absolute() / "findings" / finding.name
+        # some programs only run where they were called: python -m in the folder of a module
+        here = f"cd {shlex.quote(str(Path.cwd()))} && "
+        alone = _limited(command, finding, reproduction(command.words, file))
+        called = here + _limited(command, finding, reproduction(command.words, str(place / file)))
+        for line in (alone, called):
+            self._state.keep(finding, line, name=file)
+            if self._shows(command, finding, place):
+                return
+        if finding.outcome.kind == "memory":
+            # all its addresses are more than that from the start, or it gets along without them
+            self._state.keep(finding, here + judged_again(command, str(place / file)), name=file)
+
+    def _shows(self, command: Command, finding: Finding, place: Path) -> bool:
+        """Return whether the line that was kept shows a finding again."""
+        again = self._shell(f"cd {shlex.quote(str(place))} && sh reproduce.sh")
+        if finding.outcome.kind == "hang":
+            return again.status == TIMED_OUT
+        if finding.outcome.kind == "memory":
+            return again.status != 0 and not self._empty_fails(command)
+        return again.signature == finding.outcome.signature
+
+    def _empty_fails(self, command: Command) -> bool:
+        """Return whether a capture of nothing needs more addresses than there may be memory."""
+        with tempfile.TemporaryDirectory() as temporary:
+            path = Path(temporary) / "empty.pcap"
+            path.write_bytes(capture_of(()))
+            return self._shell(in_memory(reproduction(command.words, str(path)), command)).status != 0
+
+    def _shell(self, line: str) -> CaseOutcome:
+        """Run a line that has limits of its own."""
+        patient = dataclasses.replace(
+            self._command,
+            words=("sh", "-c", line),
+            seconds=_PATIENCE_S + 2 * self._command.seconds,
+            memory_octets=2 * self._command.memory_octets,
+        )
+        with tempfile.NamedTemporaryFile() as nothing:
+            return patient.run(Path(nothing.name))
+
+
+def _limited(command: Command, finding: Finding, line: str) -> str:
+    """Return a line under the limit of ``command`` that a finding went over."""
+    limit = {"hang": in_time, "memory": in_memory}.get(finding.outcome.kind)
+    return line if limit is None else limit(line, command)

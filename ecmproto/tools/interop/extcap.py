@@ -1,0 +1,483 @@
+"""What Wireshark asks a source of captures at its start: interfaces, options, toolbar; and its answers.
+
+Wireshark calls every program in its extcap folder when it starts, so that nothing here may take long: only
+`interop.sources`, which is loaded for a capture, has numpy and what it runs.  Three interfaces are
+told of: a scenario of the laboratory, a software switch port between real interfaces, and a paced replay.
+
+The grammar of the sentences and of the controls' messages is that of Wireshark's Developer's Guide, 8.2.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ecmproto._version import __version__
+from ecmproto.errors import ParameterError
+
+LAB, PORT, REPLAY = "ecmproto-lab", "ecmproto-port", "ecmproto-replay"
+SCRIPT_NAME = "ecmproto-extcap"
+_HELP = "https://www.wireshark.org/docs/man-pages/extcap.html"
+
+Values = Sequence[tuple[str, str]]
+"""Values of a selector, and what they are called."""
+
+
+class Option(NamedTuple):
+    """An option of an interface, as Wireshark's dialog and its preferences have it."""
+
+    call: str
+    display: str
+    type: str
+    tooltip: str
+    group: str
+    default: str = ""
+    values: str = ""
+    """Where its values are from: a key of `_VALUES`."""
+    extra: str = ""
+    """More attributes, in braces."""
+    pattern: str = ""
+    """What its text has to be, as a regular expression …"""
+    needed: str = ""
+    """… and in words."""
+    required: bool = False
+
+    @property
+    def name(self) -> str:
+        """The option without its dashes."""
+        return self.call.removeprefix("--")
+
+
+_NUMBER = r"[0-9]+(\.[0-9]+)?"
+RATE_PATTERN = rf"{_NUMBER} ?[kMGT]?(b/s|bit/s|bps)?"
+SIZE_PATTERN = rf"{_NUMBER} ?([kMG]i?)?(B|frames)?"
+_SETTINGS_PATTERN = r"([A-Za-z0-9_.>]+=\S+( +|$))*"
+
+SPEEDS: Values = (
+    ("max", "as fast as it goes"),
+    ("10", "10 times as fast"),
+    ("1", "as it was: 1 s takes 1 s"),
+    ("1/10", "1 s takes 10 s"),
+    ("1/100", "1 s takes 100 s"),
+    ("1/1000", "1 ms takes 1 s"),
+    ("1/10000", "1 ms takes 10 s"),
+    ("1/1000000", "1 µs takes 1 s"),
+)
+
+
+_SPEED = "How fast time goes: of a capture its own, of a scenario the virtual one"
+_BENEATH = "PAUSE or PFC beneath the mechanism"
+_SETTINGS = "NAME=VALUE, spaces between them"
+_FLOW_CONTROL = Option("--flow-control", "Flow control", "selector", _BENEATH, "Port", values="flow control")
+_PARAM = Option(
+    "--param", "Parameters", "string", "As qeq=33kB rp.gd=0.01: spaces between them", "Port",
+    pattern=_SETTINGS_PATTERN, needed=_SETTINGS,
+)  # fmt: skip
+_SEED = Option(
+    "--seed", "Seed", "unsigned", "Of all that is drawn", "Port", default="1", extra="{range=0,4294967295}"
+)
+
+OPTIONS: Mapping[str, tuple[Option, ...]] = {
+    LAB: (
+        Option("--scenario", "Scenario", "selector", "A network, its flows and what it shows", "Scenario",
+                default="qcn-baseline-1", values="scenarios", extra="{reload=true}"),
+        Option("--variant", "Variant", "string", "One that the scenario has (ecmproto lab show)", "Scenario",
+                pattern=r"[A-Za-z0-9_.-]*", needed="the name of a variant"),
+        Option("--file", "Or a file", "fileselect", "A scenario in TOML, or a capture whose sources send",
+                "Scenario", extra="{mustexist=true}{fileext=Scenarios (*.toml);;Captures (*.pcap *.pcapng)}"),
+        Option("--mechanism", "Mechanism", "selector", "Whose congestion and reaction points run",
+                "Control", values="mechanisms or none", extra="{reload=true}"),
+        Option("--flow-control", "Flow control", "selector", _BENEATH, "Control",
+                values="flow control"),
+        Option("--set", "Changes", "string", "As duration=50ms control.rp.ru=8Mb/s: spaces between them",
+                "Control", pattern=_SETTINGS_PATTERN, needed=_SETTINGS),
+        Option("--seed", "Seed", "unsigned", "Of all that is drawn; empty for the scenario's", "Control",
+                extra=_SEED.extra),
+        Option("--speed", "Speed", "selector", _SPEED, "Output", default="1/1000", values="speeds"),
+        Option("--links", "Links", "string", "Names or patterns of links, as left>right s1>*; empty for all",
+                "Output"),
+    ),
+    REPLAY: (
+        Option("--file", "Capture", "fileselect", "A capture of Ethernet: pcap or pcapng", "Capture",
+                extra="{mustexist=true}{fileext=Captures (*.pcap *.pcapng *.gz *.zst)}", required=True),
+        Option("--filter", "Display filter", "string", "Only these frames, as if there were no others",
+                "Capture"),
+        Option("--mechanism", "Mechanism", "selector", "Whose congestion point the port has", "Port",
+                default="qcn", values="mechanisms", extra="{reload=true}"),
+        Option("--loop", "Loop", "selector", "Whether stations react to its messages", "Port",
+                default="open", values="loops"),
+        Option("--rate", "Rate", "string", "At which the port serves its queues", "Port", default="10G",
+                pattern=RATE_PATTERN, needed="a rate such as 10G"),
+        Option("--buffer", "Buffer", "string", "What its queues hold, as 500kB or 100frames", "Port",
+                default="500kB", pattern=SIZE_PATTERN, needed="a size such as 500kB or 100frames"),
+        _FLOW_CONTROL,
+        _PARAM,
+        _SEED,
+        Option("--speed", "Speed", "selector", _SPEED, "Output", default="1", values="speeds"),
+    ),
+    PORT: (
+        Option("--in", "Inputs", "multicheck", "Interfaces whose frames go to the output", "Interfaces",
+                values="interfaces", extra="{reload=true}", required=True),
+        Option("--out", "Output", "selector", "The interface before which frames queue", "Interfaces",
+                values="interfaces", extra="{reload=true}", required=True),
+        Option("--mechanism", "Mechanism", "selector", "Whose congestion point the port has", "Port",
+                default="qcn", values="mechanisms", extra="{reload=true}"),
+        Option("--rate", "Rate", "string", "At which the output serves its queues", "Port",
+                default="100M", pattern=RATE_PATTERN, needed="a rate such as 10G"),
+        Option("--buffer", "Buffer", "string", "What its queues hold, as 500kB or 1000frames", "Port",
+                default="1000frames", pattern=SIZE_PATTERN, needed="a size such as 500kB or 100frames"),
+        _FLOW_CONTROL,
+        _PARAM,
+        _SEED,
+    ),
+}  # fmt: skip
+
+INTERFACES: Mapping[str, str] = {
+    LAB: "ecmproto laboratory",
+    REPLAY: "ecmproto replay",
+    PORT: "ecmproto switch port",
+}
+
+
+class Control(NamedTuple):
+    """A control of the toolbar; all interfaces have the same ones, and disable those that say nothing."""
+
+    number: int
+    type: str
+    display: str
+    tooltip: str
+    values: str = ""
+    default: str = ""
+    extra: str = ""
+
+
+LOG, PAUSE, SPEED, MECHANISM, RATE = range(5)
+CONTROLS = (
+    Control(LOG, "button", "Log", "What runs, and what it says", extra="{role=logger}"),
+    Control(PAUSE, "button", "Pause", "Hold the time, and go on", extra="{role=control}"),
+    Control(SPEED, "selector", "Speed", _SPEED, values="speeds", default="1"),
+    Control(MECHANISM, "selector", "Mechanism", "Begin anew with another mechanism; times go on",
+            values="mechanisms", default="qcn"),
+    Control(RATE, "string", "Rate", "Begin anew with another rate of the port; times go on",
+            extra=f"{{validation={RATE_PATTERN}}}{{placeholder=as 10G}}"),
+)  # fmt: skip
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+# Values of selectors --------------------------------------------------------------------------------------
+
+
+def scenario_titles() -> Values:
+    """Return the scenarios that come along, and their titles, without reading more of them than that."""
+    folder = os.path.join(_PACKAGE, "control", "lab", "scenarios")
+    found = []
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".toml"):
+            with open(os.path.join(folder, name), encoding="utf-8") as stream:
+                title = re.search(r'^title = "(.*)"$', stream.read(), re.MULTILINE)
+            found.append((name.removesuffix(".toml"), title.group(1) if title else ""))
+    return found
+
+
+def mechanism_titles() -> Values:
+    """Return the mechanisms and their titles, those of other packages by name; takes a tenth of a second."""
+    from ecmproto.control.mechanisms.registry import MECHANISMS, mechanism_names
+
+    titles = {mechanism.name: mechanism.title for mechanism in MECHANISMS}
+    return [(name, f"{name}: {titles[name]}" if name in titles else name) for name in mechanism_names()]
+
+
+def _interfaces() -> Values:
+    try:
+        return [(name, name) for name in sorted(os.listdir("/sys/class/net"))]
+    except OSError:
+        return []
+
+
+def _values(source: str, mechanisms: Values | None) -> Values:
+    """Return the values of a selector."""
+    if source.startswith("mechanisms"):
+        known = mechanism_titles() if mechanisms is None else mechanisms
+        return [("", "as the scenario has it"), *known] if source.endswith("or none") else known
+    if source == "scenarios":
+        return [(name, f"{name}: {title}") for name, title in scenario_titles()]
+    if source == "interfaces":
+        return _interfaces()
+    fixed: Mapping[str, Values] = {
+        "speeds": SPEEDS,
+        "flow control": (("", "none, or the scenario's"), ("pause", "PAUSE"), ("pfc", "PFC")),
+        "loops": (("open", "open: frames come as captured"), ("closed", "closed: stations react")),
+    }
+    return fixed[source]
+
+
+# Sentences ------------------------------------------------------------------------------------------------
+
+
+def sentences(asked: str, interface: str = "", option: str = "", *, mechanisms: Values | None = None) -> str:
+    """Return the answer to ``--extcap-interfaces``, ``-dlts``, ``-config`` or ``-reload-option``."""
+    if asked == "interfaces":
+        lines = [_line("extcap", version=__version__, help=_HELP, display="ecmproto")]
+        lines += [_line("interface", value=name, display=text) for name, text in INTERFACES.items()]
+        lines += _controls(mechanisms)
+    elif asked == "dlts":
+        lines = [_line("dlt", number="1", name="EN10MB", display="Ethernet")]
+    elif asked == "filter":
+        lines = [f"capture filter: needed {_NO_FILTER}"]  # any answer says that it cannot be
+    else:
+        lines = list(_config(interface, option, mechanisms))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _line(kind: str, **attributes: str) -> str:
+    # the grammar has no escapes: a brace ends a value
+    clean = {name: value.replace("{", "(").replace("}", ")") for name, value in attributes.items()}
+    return f"{kind} " + "".join(f"{{{name}={value}}}" for name, value in clean.items() if value)
+
+
+def _controls(mechanisms: Values | None) -> Iterator[str]:
+    for control in CONTROLS:
+        line = _line(
+            "control",
+            number=str(control.number),
+            type=control.type,
+            display=control.display,
+            tooltip=control.tooltip,
+        )
+        yield line + control.extra
+        for value, display in _values(control.values, mechanisms) if control.values else ():
+            chosen = "true" if value == control.default else ""
+            number = str(control.number)
+            # a toolbar has no room for titles
+            short = value if control.number == MECHANISM else display
+            yield _line("value", control=number, value=value, display=short, default=chosen)
+
+
+def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[str]:
+    """Yield the options of an interface; with ``option`` only the values that this one has by now."""
+    for number, each in enumerate(OPTIONS[interface]):
+        if not option:
+            line = _line(
+                "arg",
+                number=str(number),
+                call=each.call,
+                display=each.display,
+                type=each.type,
+                tooltip=each.tooltip,
+                default=each.default,
+                required="true" if each.required else "",
+                group=each.group,
+            )
+            # a regular expression may have braces, and these do not
+            yield line + each.extra + (f"{{validation=^({each.pattern})$}}" if each.pattern else "")
+        if each.values and option in ("", each.name):
+            for value, display in _values(each.values, None if option else mechanisms):
+                default = "true" if value == each.default else ""
+                # a value that is empty has to be there too
+                yield (
+                    f"value {{arg={number}}}{{value={value}}}"
+                    + _line("", display=display, default=default)[1:]
+                )
+
+
+# The command line -----------------------------------------------------------------------------------------
+
+
+class Request(NamedTuple):
+    """What Wireshark asks for: ``asked`` is interfaces, dlts, config, filter or capture."""
+
+    asked: str
+    interface: str = ""
+    fifo: str = ""
+    control_in: str = ""
+    control_out: str = ""
+    reload: str = ""
+    options: Mapping[str, str] = {}
+
+
+_FLAGS = {
+    "--extcap-interfaces": "interfaces",
+    "--extcap-dlts": "dlts",
+    "--extcap-config": "config",
+    "--capture": "capture",
+}
+_WITH_VALUE = (
+    "--extcap-interface", "--extcap-capture-filter", "--extcap-control-in", "--extcap-control-out",
+    "--extcap-reload-option", "--fifo",
+)  # fmt: skip
+
+
+_NO_FILTER = "none: the interface's own options choose frames"
+
+
+def parse(arguments: Sequence[str]) -> Request:
+    """Parse the command line that Wireshark calls with; ParameterError for a value that does not fit.
+
+    Options of another interface, or of a Wireshark to come, are left aside.
+    """
+    asked, given = "", {}
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if argument in _FLAGS:
+            asked = asked if asked == "capture" else _FLAGS[argument]
+        elif name == "--extcap-version":
+            asked = asked or "interfaces"
+        elif not name.startswith("--"):
+            raise ParameterError(name="extcap", needed="an option such as --capture", got=repr(argument))
+        else:
+            given[name] = value if equals else next(rest, "")
+    if not asked and "--extcap-capture-filter" in given:
+        asked = "filter"
+    if not asked:
+        needed = ", ".join(_FLAGS)
+        raise ParameterError(name="extcap", needed=f"one of {needed}", got="none")
+    interface = given.get("--extcap-interface", "")
+    if asked != "interfaces" and interface not in INTERFACES:
+        needed = f"one of {', '.join(INTERFACES)}"
+        raise ParameterError(name="--extcap-interface", needed=needed, got=repr(interface))
+    options = {option.name: given.get(option.call, "") for option in OPTIONS.get(interface, ())}
+    request = Request(
+        asked,
+        interface,
+        given.get("--fifo", ""),
+        given.get("--extcap-control-in", ""),
+        given.get("--extcap-control-out", ""),
+        given.get("--extcap-reload-option", "").lstrip("-"),
+        options,
+    )
+    if asked == "capture" and given.get("--extcap-capture-filter"):
+        raise ParameterError(name="capture filter", needed=_NO_FILTER, got=given["--extcap-capture-filter"])
+    return _checked(request) if asked == "capture" else request
+
+
+def _checked(request: Request) -> Request:
+    """Return a request to capture with defaults filled in; ParameterError for a value that cannot be."""
+    options = {}
+    if not request.fifo:
+        raise ParameterError(name="--fifo", needed="the name of a FIFO to write to", got="none")
+    for option in OPTIONS[request.interface]:
+        value = request.options[option.name].strip() or option.default
+        if option.required and not value:
+            needed = f"{option.tooltip[0].lower()}{option.tooltip[1:]}"
+            raise ParameterError(name=option.call, needed=needed, got="none")
+        if value and option.pattern and not re.fullmatch(option.pattern, value):
+            raise ParameterError(name=option.call, needed=option.needed, got=repr(value))
+        if option.type == "unsigned" and value and not (value.isdecimal() and int(value) < 1 << 32):
+            raise ParameterError(name=option.call, needed="a number from 0 to 4294967295", got=repr(value))
+        if option.name == "speed":
+            speed_of(value)
+        options[option.name] = value
+    return request._replace(options=options)
+
+
+def speed_of(text: str) -> float | None:
+    """Return how fast time goes, as ``1``, ``1/1000`` or ``0.5`` say; None for as fast as it can."""
+    if text == "max":
+        return None
+    match = re.fullmatch(rf"({_NUMBER})(?:/({_NUMBER}))?", text)
+    speed = 0.0
+    if match is not None and float(match[3] or 1) > 0:
+        speed = float(match[1]) / float(match[3] or 1)
+    if not 1e-12 <= speed <= 1e12:
+        raise ParameterError(name="--speed", needed="max, or a factor such as 1/1000", got=repr(text))
+    return speed
+
+
+def main(arguments: Sequence[str] | None = None, *, mechanisms: Values | None = None) -> int:
+    """Answer Wireshark's call and return the exit code; ``mechanisms`` were found when it was installed."""
+    try:
+        request = parse(sys.argv[1:] if arguments is None else arguments)
+        if request.asked == "capture":
+            from ecmproto.tools.interop.sources import capture
+
+            return capture(request)
+        answer = sentences(request.asked, request.interface, request.reload, mechanisms=mechanisms)
+    except ParameterError as error:
+        print(f"ecmproto: {error}", file=sys.stderr)
+        return 2
+    sys.stdout.write(answer)
+    sys.stdout.flush()
+    return 0
+
+
+# The script in Wireshark's folder -------------------------------------------------------------------------
+
+
+def entry_script() -> str:
+    """Return the program for Wireshark's extcap folder: it runs this module with this very Python."""
+    mechanisms = "".join(f"    {value!r},\n" for value in mechanism_titles())
+    return f"""\
+#!{sys.executable}
+# ecmproto as a source of captures for Wireshark: `ecmproto wireshark install` wrote this, and writes it anew.
+import sys
+
+FOLDER = {os.path.dirname(_PACKAGE)!r}
+if FOLDER not in sys.path:
+    sys.path.insert(0, FOLDER)
+from ecmproto.tools.interop.extcap import main
+
+MECHANISMS = (
+{mechanisms})
+sys.exit(main(mechanisms=MECHANISMS))
+"""
+
+
+# Messages of the toolbar ----------------------------------------------------------------------------------
+
+INITIALIZED, SET, ADD, REMOVE, ENABLE, DISABLE, STATUSBAR, INFORMATION, WARNING, ERROR = range(10)
+_SYNC = b"T"
+_HEAD_OCTETS = 6
+_MOST_OCTETS = (1 << 24) - 1
+
+
+class Message(NamedTuple):
+    """A message of the toolbar, either way: to or from control ``number``, a command and its text."""
+
+    number: int
+    command: int
+    text: str = ""
+
+    def build(self) -> bytes:
+        """Return the octets: T, the length of the rest in three octets, control, command, text."""
+        payload = self.text.encode()[: _MOST_OCTETS - 2]
+        return _SYNC + (len(payload) + 2).to_bytes(3, "big") + bytes([self.number, self.command]) + payload
+
+
+def split_messages(octets: bytes) -> tuple[list[Message], bytes]:
+    """Return the messages in ``octets``, and what is left of one that has not come whole.
+
+    What is no message is passed over up to where one could begin.
+    """
+    found: list[Message] = []
+    while len(octets) >= _HEAD_OCTETS:
+        length = int.from_bytes(octets[1:4], "big")
+        if octets[:1] != _SYNC or length < 2:
+            begin = octets.find(_SYNC, 1)
+            octets = octets[begin:] if begin > 0 else b""
+            continue
+        if len(octets) < 4 + length:
+            break
+        text = octets[_HEAD_OCTETS : 4 + length].decode(errors="replace")
+        found.append(Message(octets[4], octets[5], text))
+        octets = octets[4 + length :]
+    return found, octets
+
+
+def joined(messages: Iterable[Message]) -> bytes:
+    """Return the octets of several messages."""
+    return b"".join(message.build() for message in messages)
+
+
+def run() -> None:
+    """Answer Wireshark's call as a program of its own, and leave."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

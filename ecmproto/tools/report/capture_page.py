@@ -1,0 +1,309 @@
+"""The statistics of a capture as one self-contained HTML page, as a PNG, an SVG or JSON, by the file's
+name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ecmproto.frames.stats import PauseSender, PauseStorm, Statistics, document_text
+from ecmproto.frames.stats.cells import ABSENT, Columns, cells
+from ecmproto.tools.report.capture_panels import PANELS, Name, address_text
+from ecmproto.tools.report.figures import TIME_PX, PanelPlace, header_px, time_numbers
+from ecmproto.tools.report.figures import panel as draw_panel
+from ecmproto.tools.report.page import Block, Facts, Notes, Page, Section, Table, form_of, page_html, picture
+from ecmproto.tools.report.panels import Panels, TimeAxis
+from ecmproto.tools.report.run import time_scale, value_text
+from ecmproto.tools.report.sheet import (
+    MUTED,
+    WIDE,
+    Format,
+    Sheet,
+    drawn_png,
+    drawn_svg,
+    legend_px,
+    require_matplotlib,
+    shortened,
+    standalone_svg,
+)
+from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
+from ecmproto.wire.formats.text import mac_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NS_PER_MS = NS_PER_S // 1000
+_PAD_PX = 6.0
+_MARGIN_PX = 24.0
+_TITLE_PX = 62.0
+_LEAD_PX = 24.0
+_HEADING_PX = 34.0
+
+
+def panel_of(name: Name, statistics: Statistics, form: Format) -> Panels[Statistics]:
+    """Return one panel; whether there is anything to show is in its ``shown``."""
+    intervals = statistics.intervals
+    span_ns = intervals.count * intervals.width_ns
+    return PANELS[name].of(statistics, TimeAxis(span_ns=span_ns, scale=time_scale(span_ns)), form)
+
+
+def single(name: Name, statistics: Statistics, form: Format) -> Figure:
+    """Draw one panel by itself; call it inside of ``canvas.drawn_svg`` or its PNG twin."""
+    panel = panel_of(name, statistics, form)
+    sheet = Sheet(form, _PAD_PX + _height_px(panel, form.left_px, form.width_px))
+    _put(sheet, panel, _PAD_PX, left_px=0.0, right_px=form.width_px)
+    return sheet.figure
+
+
+def whole(statistics: Statistics, capture: str, lead: Sequence[str]) -> Figure:
+    """Draw all panels under one another, below the capture's name and lines of text."""
+    width_px = 2 * _MARGIN_PX + WIDE.width_px
+    panels = {name: panel_of(name, statistics, WIDE) for name in PANELS}
+    shown = {name: panel for name, panel in panels.items() if panel.shown}
+    right_px = width_px - _MARGIN_PX
+    heights_px = [_HEADING_PX + _height_px(panel, _MARGIN_PX, right_px) for panel in shown.values()]
+    top_px = _TITLE_PX + _LEAD_PX * len(lead)
+    sheet = Sheet(WIDE, top_px + sum(heights_px) + _MARGIN_PX, width_px=width_px)
+    room_px = width_px - 2 * _MARGIN_PX
+    sheet.text(_MARGIN_PX, 34, capture, bold=True, size_px=19, room_px=room_px)
+    for line, text in enumerate(lead):
+        sheet.text(_MARGIN_PX, _TITLE_PX + _LEAD_PX * line, text, size_px=15, room_px=room_px)
+    for (name, panel), height_px in zip(shown.items(), heights_px, strict=True):
+        sheet.text(_MARGIN_PX, top_px + 24, PANELS[name].heading, bold=True)
+        _put(sheet, panel, top_px + _HEADING_PX, left_px=_MARGIN_PX, right_px=right_px)
+        top_px += height_px
+    return sheet.figure
+
+
+def _height_px(panel: Panels[Statistics], left_px: float, right_px: float) -> float:
+    (statistics,) = panel.runs
+    legend = legend_px(panel.entries(), panel.form, left_px, right_px)
+    header = header_px(panel, statistics, panel.form, title=False)
+    return legend + header + panel.height_px(statistics) + TIME_PX
+
+
+def _put(sheet: Sheet, panel: Panels[Statistics], top_px: float, *, left_px: float, right_px: float) -> None:
+    """Put a panel on a sheet between ``left_px`` and ``right_px``, its legend and readout above it."""
+    (statistics,) = panel.runs
+    form, height_px = panel.form, panel.height_px(statistics)
+    sheet.legend(panel.entries(), left_px, top_px, right_px)
+    top_px += legend_px(panel.entries(), form, left_px, right_px)
+    top_px += header_px(panel, statistics, form, title=False)
+    place = PanelPlace(left_px=left_px + panel.left_px, top_px=top_px, right_px=right_px - panel.right_px)
+    axes = draw_panel(sheet, panel, statistics, place, title="")
+    if panel.timed:
+        panel.time.put_on(axes)
+        time_numbers(sheet, axes, panel.time, place, height_px)
+    else:
+        base_px, small_px = top_px + height_px + TIME_PX - 7, form.text_px - 1
+        label = getattr(panel, "axis_label", "")
+        sheet.text(place.right_px, base_px, label, align="right", colour=MUTED, size_px=small_px)
+
+
+def extent(statistics: Statistics) -> str:
+    """Return a sentence with the frames, octets and rate of the capture."""
+    frames = value_text(statistics.frames, "frames")
+    if not statistics.frames:
+        return "There is no frame in it."
+    size = f"{frames} frames, {format_octets(statistics.octets)}"
+    rate = statistics.bits_per_s(statistics)
+    if rate is not None:
+        size += f" in {format_time(statistics.span.duration_ns)} ({format_rate(rate)})"
+    return f"{size}."
+
+
+def lost_to_pause(statistics: Statistics) -> str:
+    """Return a sentence on what the worst sender of pauses cost; nothing where nobody paused."""
+    if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
+        return ""
+    sender = statistics.pauses.senders[0]
+    worst = max(sender.classes, key=lambda each: each.paused_ns)
+    share = statistics.share(sender.paused_ns)
+    part = "" if share is None else f"{value_text(share, 'share')} of the time, "
+    source = "a sender" if sender.source is None else mac_text(sender.source)
+    most = ", most of all" if worst.paused_ns != sender.paused_ns else ""
+    stopped = f"{source} stopped its link partner{most}: {worst.whom}"
+    return f"Lost to pause: {part}{format_time(sender.paused_ns)}. {stopped[0].upper()}{stopped[1:]}."
+
+
+_MOST_ROWS = 50
+_MOST_CHARACTERS = 40
+
+
+def statistics_page(statistics: Statistics, capture: str) -> str:
+    """Return the text of an HTML file; MissingDependencyError without matplotlib or jinja2."""
+    return page_html(
+        Page(
+            title=capture or "Statistics",
+            heading=capture,
+            kicker="what is in a capture",
+            leads=_lead(statistics),
+            sections=[
+                Section("numbers", "In numbers", [Facts(list(_facts(statistics)))]),
+                *(
+                    Section(name, kind.heading, list(_figure(name, statistics)))
+                    for name, kind in PANELS.items()
+                ),
+                *_tables(statistics),
+                Section("notes", "Notes", [Notes(statistics.notes)] if statistics.notes else []),
+            ],
+        )
+    )
+
+
+def _table(name: str, heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Section:
+    """Return a section with a table; it is empty without rows."""
+    table = Table(
+        name=name, label=heading, columns=columns, rows=rows[:_MOST_ROWS], css_class="results",
+        more=max(0, len(rows) - _MOST_ROWS),
+    )  # fmt: skip
+    return Section(name, heading, [table] if rows else [])
+
+
+def _facts(statistics: Statistics) -> Iterator[tuple[str, str]]:
+    yield "Frames", value_text(statistics.frames, "frames")
+    yield "Octets", format_octets(statistics.octets)
+    if statistics.span.duration_ns:
+        yield "Span", format_time(statistics.span.duration_ns)
+    peak = statistics.peak_bits_per_s(statistics)
+    if peak is not None:
+        yield "Peak rate", f"{format_rate(peak)} in {format_time(statistics.intervals.width_ns)}"
+    odd = (
+        ("Cut frames", statistics.cut_frames),
+        ("Malformed frames", statistics.malformed_frames),
+        ("Frames without a time", statistics.untimed_frames),
+        ("Frames stamped backwards", statistics.backwards_frames),
+    )
+    for name, count in odd:
+        if count:
+            yield name, value_text(count, "frames")
+    if statistics.problem is not None:
+        yield "Read up to", str(statistics.problem)
+
+
+def _figure(name: Name, statistics: Statistics) -> Iterator[Block]:
+    if panel_of(name, statistics, WIDE).shown:
+        yield picture(
+            name,
+            PANELS[name].reading,
+            lambda form: single(name, statistics, form),
+            lambda form: f"{PANELS[name].heading}. {panel_of(name, statistics, form).readout(statistics)}",
+        )
+
+
+def _at(name: str) -> Callable[[Any, Statistics], str | None]:
+    """Return a column of times from the start of the picture on."""
+
+    def text(row: Any, whole: Statistics) -> str | None:
+        time_ns = getattr(row, name)
+        return None if time_ns is None else f"{(time_ns - whole.intervals.start_ns) / NS_PER_MS:,.3f} ms"
+
+    return text
+
+
+_STOPPED: Columns = {
+    "Stopped": "whom", "Part of the time": "paused_share", "Time": "paused_ns", "Pauses": "pauses",
+    "Resumes": "resumes", "Transitions": "transitions", "Latest pause at": _at("recent_ns"),
+    "For": "recent_paused_ns", "Ran out": "expired",
+}  # fmt: skip
+_STORMS: Columns = {
+    "Stopped": "whom", "Begun": _at("begun_ns"), "Detected": _at("detected_ns"),
+    "Restored": _at("restored_ns"),
+    "Seen": lambda each, _: f"{each.frames_left} frames left" if each.seen == "traffic" else each.seen,
+}  # fmt: skip
+_FAULTS: Columns = {
+    "What is wrong": "meaning", "Frames": "frames", "First from": lambda each, _: address_text(each.source),
+}  # fmt: skip
+_QUEUE_PAIRS: Columns = {
+    "Flow": lambda each, _: f"{each.source} → {each.destination} QP {each.queue_pair:#x}",
+    "Frames": "frames", "Rate": "bits_per_s", "ECT": "ect_share", "CE": "ce_share",
+    "CNPs for it": lambda each, _: each.cnps_against if each.other_direction else "?",
+    "Delay p50": "delay_ns.p50", "p99": "delay_ns.p99", "PSNs missing": "psns_missing",
+    "Repeats": "psn_repeats",
+    "NAKs": lambda each, _: each.refusals_against + (0 if each.is_settled else each.refusals),
+    "CNPs in it": "cnps",
+    "About QP": lambda each, _: ", ".join(f"{qp:#x}" for qp in each.about) or ABSENT,
+    "Known by": lambda each, _: each.about_by or ABSENT,
+}  # fmt: skip
+_KINDS: Columns = {
+    "Kind": "kind.title", "Frames": "frames", "Part of all": "frames_share", "Octets": "octets",
+    "Mean rate": "bits_per_s",
+}  # fmt: skip
+_MALFORMED: Columns = {"What is wrong": lambda row, _: row[0], "Frames": lambda row, _: row[1]}
+_SENDER = ("Sender", "Interface")
+
+
+def _tables(statistics: Statistics) -> Iterator[Section]:
+    """Yield the tables, as sections that are empty without rows."""
+    pauses, pfc, roce = statistics.pauses, statistics.pfc, statistics.roce
+    stopped = [(sender, each) for sender in (pauses.senders if pauses else ()) for each in sender.classes]
+    storms = [(storm, storm) for storm in (pauses.storms if pauses else ())]
+    for name, heading, columns, pairs in (
+        ("stopped", "Who stopped whom", _STOPPED, stopped),
+        ("storms", "Storms", _STORMS, storms),
+    ):
+        rows = [[*_sender(statistics, sender), *_cells(each, columns, statistics)] for sender, each in pairs]
+        yield _table(name, heading, (*_SENDER, *columns), rows)
+    for name, heading, columns, found in (
+        ("faults", "PFC frames that are not valid", _FAULTS, pfc.faults if pfc else ()),
+        ("roce", "RoCE by queue pair", _QUEUE_PAIRS, roce.queue_pairs if roce else ()),
+        ("what", "Kinds of frames", _KINDS, statistics.kinds),
+        ("malformed", "Malformed", _MALFORMED, tuple(statistics.malformed.items())),
+    ):
+        yield _table(name, heading, tuple(columns), [_cells(each, columns, statistics) for each in found])
+
+
+def _sender(statistics: Statistics, of: PauseSender | PauseStorm) -> tuple[str, str]:
+    return address_text(of.source), shortened(statistics.interface_name(of.interface), _MOST_CHARACTERS)
+
+
+def _cells(row: Any, columns: Columns, statistics: Statistics) -> list[str]:
+    return cells(row, columns, statistics, lambda part: value_text(part, "share"))
+
+
+def statistics_html(statistics: Statistics, capture: str) -> bytes:
+    """Return a self-contained HTML page; raises MissingDependencyError without matplotlib."""
+    return statistics_page(statistics, capture).encode()
+
+
+def statistics_png(statistics: Statistics, capture: str) -> bytes:
+    """Return all panels as one PNG; raises MissingDependencyError without matplotlib."""
+    return drawn_png(lambda: whole(statistics, capture, _lead(statistics)))
+
+
+def statistics_svg(statistics: Statistics, capture: str) -> bytes:
+    """Return all panels as one SVG; raises MissingDependencyError without matplotlib."""
+    return standalone_svg(drawn_svg(lambda: whole(statistics, capture, _lead(statistics))), title=capture)
+
+
+def _lead(statistics: Statistics) -> list[str]:
+    return [*filter(None, [lost_to_pause(statistics)]), extent(statistics)]
+
+
+def statistics_json(statistics: Statistics, capture: str) -> bytes:
+    """Return the JSON document."""
+    return document_text(statistics, capture).encode()
+
+
+Form = Callable[[Statistics, str], bytes]
+
+FORMS: Mapping[str, Form] = {
+    ".html": statistics_html,
+    ".htm": statistics_html,
+    ".png": statistics_png,
+    ".svg": statistics_svg,
+    ".json": statistics_json,
+}
+
+
+def statistics_form(path: str) -> Form:
+    """Return the function that makes the octets of a file ``path``, with .gz or .zst behind it or not.
+
+    Call it before the work.  Raises OutputError for another suffix and MissingDependencyError where
+    matplotlib is needed and missing.
+    """
+    form = form_of(path, FORMS)
+    if form is not statistics_json:
+        require_matplotlib()
+    return form

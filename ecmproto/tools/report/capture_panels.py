@@ -1,0 +1,441 @@
+"""Panels of the statistics of a capture: what was in it, over time and in all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import counted
+from ecmproto.frames.stats import Statistics
+from ecmproto.frames.stats.statistics import kind_of, means
+from ecmproto.tools.report.panels import (
+    Floats,
+    Panels,
+    Row,
+    RowPanels,
+    TimeAxis,
+    coarse_edges,
+    coarse_means,
+    coarse_peaks,
+    draw_area,
+    highest,
+    number_text,
+    value_axis,
+)
+from ecmproto.tools.report.run import Scale, frame_scale, rate_scale, time_scale, value_text
+from ecmproto.tools.report.sheet import ALERT, QUEUE, Format, LegendEntry, line_style, shortened
+from ecmproto.units import NS_PER_S, format_rate, format_time
+from ecmproto.wire.formats.text import cpid_text, mac_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Name = Literal[
+    "rate", "pauses", "marks", "cnps", "delay", "kinds", "points", "feedback", "advertised", "latency"
+]
+
+_ROWS = 16
+
+
+class Panel(Panels[Statistics]):
+    """A panel of the statistics; the base of those that are no rows."""
+
+    def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
+        super().__init__([statistics], time, form)
+        self.statistics = statistics
+        self._edges = _edges_ns(statistics)
+
+
+def _per_second(statistics: Statistics, counts: Sequence[int], factor: int = 1) -> Floats:
+    rates: Floats = np.array(counts, np.float64) * (factor * NS_PER_S / statistics.intervals.width_ns)
+    return rates
+
+
+def _edges_ns(statistics: Statistics) -> NDArray[Any]:
+    """Return the edges of the intervals from the first one's start on."""
+    intervals = statistics.intervals
+    # as floats: times that are wrong by centuries are more ns than 64 bits hold
+    return np.arange(intervals.count + 1) * float(intervals.width_ns)
+
+
+class RatePanel(Panel):
+    """The rate of all frames: the mean of each short span of time, and the peak in it."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether the capture has times."""
+        return self.statistics.intervals.count > 1
+
+    def unit(self, run: Statistics) -> str:
+        """The axis' prefixed unit."""
+        return self._scale.unit
+
+    def readout(self, run: Statistics) -> str:
+        """The mean and the peak."""
+        mean = run.bits_per_s(run)
+        width = format_time(run.intervals.width_ns)
+        peak = f"peak {format_rate(highest(self._rates))} in {width}"
+        return peak if mean is None else f"mean {format_rate(mean)}, {peak}"
+
+    @property
+    def _rates(self) -> Floats:
+        return _per_second(self.statistics, self.statistics.octets_over_time, 8)
+
+    @property
+    def _scale(self) -> Scale:
+        return rate_scale(highest(self._rates))
+
+    def draw(self, axes: Axes, run: Statistics) -> None:
+        """Draw the panel."""
+        factor = self._scale.factor
+        value_axis(axes, 0, 1.06 * (highest(self._rates) or 1.0) / factor, self.form)
+        edges = coarse_edges(self._edges, self.form.bins) / self.time.scale.factor
+        peaks = coarse_peaks(self._rates, self.form.bins) / factor
+        drawn = coarse_means(self._edges, self._rates, self.form.bins) / factor
+        axes.stairs(peaks, edges, fill=True, color=QUEUE.light, alpha=0.25, linewidth=0)
+        axes.stairs(drawn, edges, color=QUEUE.light, linewidth=1.3, baseline=None)
+
+
+class PausePanel(RowPanels[Statistics]):
+    """Who stopped which class: the share of each short span of time, a row for each."""
+
+    def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
+        self._edges = _edges_ns(statistics)
+        self._left_out = 0
+        super().__init__([statistics], time, form)
+
+    def rows_of(self, run: Statistics) -> list[Row]:
+        """Return the rows of those who stopped somebody for longest."""
+        senders = run.pauses.senders if run.pauses is not None else ()
+        several = len({sender.interface for sender in senders}) > 1
+
+        def where(interface: int) -> str:
+            return f" on {shortened(run.interface_name(interface), 16)}" if several else ""
+
+        stopped = [
+            (f"{address_text(sender.source)}{where(sender.interface)} {_whom(each.priority)}", each)
+            for sender in senders
+            for each in sender.classes
+            if any(each.paused_ns_over_time)
+        ]
+        self._left_out = max(0, len(stopped) - _ROWS)
+        longest = sorted(stopped, key=lambda row: -row[1].paused_ns)[:_ROWS]
+        return [
+            Row(
+                label=label,
+                total=value_text(run.share(each.paused_ns) or 0.0, "share"),
+                heights=self._heights(each.paused_ns_over_time, run.intervals.width_ns),
+                colour=ALERT,
+            )
+            for label, each in longest
+        ]
+
+    def _heights(self, paused_ns: Sequence[int], width_ns: int) -> Floats:
+        return coarse_means(self._edges, np.array(paused_ns, np.float64) / width_ns, self.form.bins)
+
+    def readout(self, run: Statistics) -> str:
+        """Return how many rows are not drawn."""
+        return f"{self._left_out} more not drawn" if self._left_out else ""
+
+    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+        """Draw one row."""
+        edges = coarse_edges(self._edges, self.form.bins) / self.time.scale.factor
+        draw_area(axes, place, row, edges, self.form)
+
+
+class HistogramPanel(Panel):
+    """CNMs by their 6-bit quantized feedback."""
+
+    timed = False
+    axis_label = "quantized feedback"
+
+    def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
+        super().__init__(statistics, time, form)
+        points = [point.fb_histogram for point in statistics.congestion_points if point.fb_histogram]
+        self._counts = np.sum(np.array(points, np.int64), axis=0) if points else np.zeros(64, np.int64)
+
+    @property
+    def shown(self) -> bool:
+        """Whether there are CNMs."""
+        return bool(self._counts.any())
+
+    def unit(self, run: Statistics) -> str:
+        """CNMs, which the panel counts."""
+        return "CNMs"
+
+    def readout(self, run: Statistics) -> str:
+        """How many there are."""
+        return counted(int(self._counts.sum()), "CNM")
+
+    def draw(self, axes: Axes, run: Statistics) -> None:
+        """Draw the panel."""
+        value_axis(axes, 0, 1.06 * int(self._counts.max()), self.form, whole=True)
+        axes.bar(np.arange(len(self._counts)), self._counts, width=0.8, color=QUEUE.light, linewidth=0)
+        axes.set_xlim(-0.7, len(self._counts) - 0.3)
+        axes.set_xticks([0, 8, 16, 24, 32, 40, 48, 56, 63])
+        axes.tick_params(axis="x", length=3, width=0.8, labelsize=self.form.text_px - 1, pad=4)
+        axes.xaxis.set_major_formatter(number_text)
+
+
+class DelayPanel(Panel):
+    """CNPs by the time since the first CE-marked frame that they are for, on a scale of doublings."""
+
+    timed = False
+    axis_label = "from the first CE-marked frame to the CNP"
+
+    def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
+        super().__init__(statistics, time, form)
+        found = statistics.roce
+        self._bars = found.delay_quarters if found is not None else ()
+
+    @property
+    def shown(self) -> bool:
+        """Whether there are CNPs with a delay."""
+        return bool(self._bars)
+
+    def unit(self, run: Statistics) -> str:
+        """CNPs, which the panel counts."""
+        return "CNPs"
+
+    def readout(self, run: Statistics) -> str:
+        """The percentiles."""
+        delay = run.roce.delay_ns if run.roce is not None else None
+        return "" if delay is None else delay.as_times("p50 p90 p99 most" if self._is_wide else "p50 p99")
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.form.width_px > _NARROW_PX
+
+    def draw(self, axes: Axes, run: Statistics) -> None:
+        """Draw the panel."""
+        value_axis(axes, 0, 1.06 * max(count for _, _, count in self._bars), self.form, whole=True)
+        lows = np.log2([max(0.5, low) for low, _, _ in self._bars])
+        widths = np.log2([float(high) for _, high, _ in self._bars]) - lows
+        counts = [count for _, _, count in self._bars]
+        axes.bar(lows, counts, width=0.92 * widths, align="edge", color=QUEUE.light, linewidth=0)
+        first, last = float(lows[0]) - 0.2, float(lows[-1] + widths[-1]) + 0.2
+        axes.set_xlim(first, last)
+        step = max(1, round((last - first) / (_TIMES_WIDE if self._is_wide else _TIMES_NARROW)))
+        ticks = [*range(math.ceil(first), math.floor(last) + 1, step)]
+        axes.set_xticks(ticks, [format_time(2**tick) if tick >= 0 else "0" for tick in ticks])
+        axes.tick_params(axis="x", length=3, width=0.8, labelsize=self.form.text_px - 1, pad=4)
+
+
+_TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 7, 3, 600
+"""How many times stand below a histogram of delays, and the width from which on it has room for more."""
+
+
+def address_text(octets: bytes | None) -> str:
+    """Return a MAC address, a question mark for none."""
+    return "?" if octets is None else mac_text(octets)
+
+
+def _whom(priority: int | None) -> str:
+    return "link" if priority is None else f"priority {priority}"
+
+
+_LINES = 8
+"""How many lines of one panel can be told apart."""
+_COARSER = 3
+"""By how much lines have fewer bins than areas: rare frames make spikes of short ones."""
+_DOTTED_BELOW = 40
+"""Lines of fewer points than these get a dot at each."""
+_MARKS = 7
+
+
+Line: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
+"""A line of a panel: its label, a value for each interval, and its weight; the heaviest come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines of a panel, the scale of their axis for the highest value, and figures above the panel."""
+
+    of: Callable[[Statistics], Iterable[Line]]
+    scale: Callable[[float], Scale]
+    legend: bool = True
+    readout: Callable[[Statistics], str] = lambda statistics: ""
+
+
+class LinePanel(Panel):
+    """Several lines on one scale, the weightiest by themselves."""
+
+    def __init__(self, table: Lines, statistics: Statistics, time: TimeAxis, form: Format) -> None:
+        super().__init__(statistics, time, form)
+        self._table = table
+        lines = sorted(table.of(statistics), key=lambda line: -line[2])
+        self._labels = [label for label, _, _ in lines[:_LINES]]
+        self._left_out = len(lines) - len(self._labels)
+        self._bins = form.bins // _COARSER
+        self._drawn = [
+            coarse_means(self._edges, np.array(values, np.float64), self._bins)
+            for _, values, _ in lines[:_LINES]
+        ]
+        self._top = max(map(highest, self._drawn), default=0.0) or 1.0
+
+    @property
+    def shown(self) -> bool:
+        """Whether there are lines."""
+        return bool(self._labels) and self.statistics.intervals.count > 1
+
+    def unit(self, run: Statistics) -> str:
+        """The axis' prefixed unit."""
+        return self._table.scale(self._top).unit
+
+    def readout(self, run: Statistics) -> str:
+        """How many lines are not drawn, or the panel's own figures."""
+        return f"{self._left_out} more not drawn" if self._left_out else self._table.readout(run)
+
+    def height_px(self, run: Statistics) -> float:
+        """How high the axes are."""
+        return 1.15 * self.form.panel_px
+
+    def entries(self) -> list[LegendEntry]:
+        """Return the legend of the lines."""
+        from matplotlib.lines import Line2D
+
+        return [
+            LegendEntry(handle=Line2D((), (), **_look(place)), text=label)
+            for place, label in enumerate(self._labels)
+            if self._table.legend
+        ]
+
+    def draw(self, axes: Axes, run: Statistics) -> None:
+        """Draw the panel."""
+        factor = self._table.scale(self._top).factor
+        value_axis(axes, 0, 1.06 * self._top / factor, self.form)
+        edges = coarse_edges(self._edges, self._bins) / self.time.scale.factor
+        times = (edges[1:] + edges[:-1]) / 2
+        for place, values in enumerate(self._drawn):
+            there = ~np.isnan(values)
+            count = int(there.sum())
+            step = 1 if count < _DOTTED_BELOW else max(1, count // _MARKS)
+            start = min(step * place // max(1, len(self._drawn)), max(0, count - 1))
+            look = _look(place) | {"markevery": (start if step > 1 else 0, step)}
+            axes.plot(times[there], values[there] / factor, **look)
+
+
+def _kinds(statistics: Statistics) -> Iterator[Line]:
+    for each in statistics.kinds:
+        if each.kind.group in ("message", "flow control") and "." not in each.kind.name:
+            yield each.kind.title, _per_second(statistics, each.frames_over_time), each.frames
+
+
+def _marks(statistics: Statistics) -> Iterator[Line]:
+    found = statistics.roce
+    if found is not None and any(found.ce_over_time):
+        yield "CE", means(found.ce_over_time, found.frames_over_time), 1
+
+
+def _cnps(statistics: Statistics) -> Iterator[Line]:
+    if statistics.roce is not None and any(statistics.roce.cnps_over_time):
+        yield "CNP", _per_second(statistics, statistics.roce.cnps_over_time), 1
+
+
+def _points(statistics: Statistics) -> Iterator[Line]:
+    for point in statistics.congestion_points:
+        if point.kind == "cnm":
+            yield cpid_text(point.cpid), _per_second(statistics, point.frames_over_time), point.frames
+
+
+def _advertised(statistics: Statistics) -> Iterator[Line]:
+    for rate in statistics.rates:
+        if any(rate.limited_over_time):
+            label = f"{_carrier(rate.kind)} {address_text(rate.station)} RLQ {rate.rlq_id}"
+            yield label, rate.rate_mean_bps_over_time, rate.frames
+
+
+def _latency(statistics: Statistics) -> Iterator[Line]:
+    if statistics.probes is not None and any(statistics.probes.replies_over_time):
+        yield "all flows", statistics.probes.latency_mean_ns_over_time, 1
+
+
+def _latency_readout(statistics: Statistics) -> str:
+    found = statistics.probes.latency_ns if statistics.probes is not None else None
+    return "" if found is None else found.as_times("p50 p90 p99 most")
+
+
+def _carrier(layer: str) -> str:
+    kind = kind_of(layer)
+    return f"{kind.title} {'from' if kind.group == 'tag' else 'to'}"
+
+
+def _look(place: int) -> dict[str, Any]:
+    style = line_style(place)
+    return {
+        "color": style.colour.light, "marker": style.marker, "markersize": 5, "markeredgewidth": 0,
+        "linewidth": 1.3,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PanelKind:
+    """A kind of panel: its heading, its maker or what its lines are, and how to read it."""
+
+    heading: str
+    panel: Callable[[Statistics, TimeAxis, Format], Panels[Statistics]] | Lines
+    reading: str
+
+    def of(self, statistics: Statistics, time: TimeAxis, form: Format) -> Panels[Statistics]:
+        """Return the panel of ``statistics``."""
+        if isinstance(self.panel, Lines):
+            return LinePanel(self.panel, statistics, time, form)
+        return self.panel(statistics, time, form)
+
+
+PANELS: Mapping[Name, PanelKind] = {
+    "rate": PanelKind(
+        "Rate of all frames", RatePanel,
+        "Octets of frames as they were on the wire, times eight. The line is the mean of each short span "
+        "of time, the shaded area reaches up to the peak in it.",
+    ),
+    "pauses": PanelKind(
+        "Time stopped by PAUSE and PFC", PausePanel,
+        "For how much of each short span of time a pause was in force; the figure at the right is the part "
+        "of the whole capture. Whoever is named sent the pause frames: who stood still is the other end of "
+        "the link. No drop counter shows this time.",
+    ),
+    "marks": PanelKind(
+        "RoCE frames marked CE", Lines(_marks, lambda top: Scale(factor=0.01, unit="%"), legend=False),
+        "The part of all RoCE frames whose ECN field says that a queue on the way was too long.",
+    ),
+    "cnps": PanelKind(
+        "CNPs", Lines(_cnps, frame_scale, legend=False),
+        "Congestion notification packets a second: each asks a queue pair's sender to slow down.",
+    ),
+    "delay": PanelKind(
+        "Delay of CNPs", DelayPanel,
+        "How long it took from the first marked frame of a flow, since the last CNP for it, to the next CNP. "
+        "CNPs that are not known to be for one flow are not here.",
+    ),
+    "kinds": PanelKind(
+        "Messages and flow control", Lines(_kinds, frame_scale),
+        "Congestion messages and pause frames a second, kind by kind.",
+    ),
+    "points": PanelKind(
+        "CNMs by congestion point", Lines(_points, frame_scale),
+        "Congestion notification messages a second of the congestion points that sent most.",
+    ),
+    "feedback": PanelKind(
+        "CNMs by quantized feedback", HistogramPanel,
+        "How strongly CNMs asked for less, from 0 to 63. The farther to the right, the more congested the "
+        "queues were when they were sampled.",
+    ),
+    "advertised": PanelKind(
+        "Advertised rates", Lines(_advertised, rate_scale),
+        "The rates that switches allow rate-limited queues, as RD tags collect them and as they come back; "
+        "tags that no switch has lowered yet are not drawn.",
+    ),
+    "latency": PanelKind(
+        "Latency measured by E²CM probes",
+        Lines(_latency, time_scale, legend=False, readout=_latency_readout),
+        "The time that forward probes took, as the replies carry it: the destination's clock less the "
+        "source's timestamp, so a difference of the two clocks is in it.",
+    ),
+}  # fmt: skip
+"""Every kind of panel, in the order in which a report shows them."""

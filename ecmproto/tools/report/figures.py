@@ -1,0 +1,320 @@
+"""Figures of replays: panels of one kind under one another, and everything on one sheet.
+
+On the sheet a column is a run, a row a kind of panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from ecmproto.tools.report.panels import Panels, Shown, TimeAxis, number_text, time_axis
+from ecmproto.tools.report.replay_panels import (
+    FeedbackPanels,
+    LossPanels,
+    MessagePanels,
+    PhasePanels,
+    QueuePanels,
+    RatePanels,
+    SentPanels,
+)
+from ecmproto.tools.report.run import Report, Run
+from ecmproto.tools.report.sheet import MUTED, NARROW, WIDE, Format, Sheet, legend_px, shortened, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_NAMES = {"none": "no control", "pause": "PAUSE", "e2cm": "E²CM"}
+_LONGEST = 40
+
+
+def short_names(runs: Sequence[Run]) -> list[str]:
+    """Return a short name for each run, all of them different: ``E²CM``, ``QCN w=4``, ``QCN (2)``."""
+    names: list[str] = []
+    for run in runs:
+        name = shortened(_pretty(run.variant or run.name), _LONGEST) or "run"
+        twins = sum(earlier == name or earlier.startswith(f"{name} (") for earlier in names)
+        names.append(f"{name} ({twins + 1})" if twins else name)
+    return names
+
+
+def _pretty(text: str) -> str:
+    """Return ``qcn:w=4 over pfc`` as ``QCN w=4 over PFC``."""
+    upper, over, lower = text.partition(" over ")
+    mechanism, *assignments = upper.split(":")
+    own = " ".join((_NAMES.get(mechanism, mechanism.upper()), *assignments))
+    return f"{own}{over}{_NAMES.get(lower, lower.upper())}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return ``parts`` as a sentence lists them: ``QCN, ECM and FECN``."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
+Kind = Literal["queue", "losses", "delivered", "sent", "phase", "feedback", "messages"]
+
+KINDS: Mapping[Kind, Callable[[Sequence[Run], TimeAxis, Format], Panels[Run]]] = {
+    "queue": QueuePanels,
+    "losses": LossPanels,
+    "delivered": RatePanels,
+    "sent": SentPanels,
+    "phase": PhasePanels,
+    "feedback": FeedbackPanels,
+    "messages": MessagePanels,
+}
+"""Every kind of panel, in the order in which a report shows them."""
+
+HEADINGS: Mapping[Kind, str] = {
+    "queue": "Queue length",
+    "losses": "Drops and pauses",
+    "delivered": "Rate delivered per flow",
+    "sent": "Rate sent per flow",
+    "phase": "Queue and rate against each other",
+    "feedback": "Feedback computed",
+    "messages": "Messages sent to the flows",
+}
+
+_PAD_PX = 6.0
+_TITLE_PX = 24.0
+_READOUT_PX = 18.0
+_BETWEEN_PX = 14.0
+TIME_PX = 42.0
+"""Room for the numbers and the name of the time axis."""
+_BASE_PX = 9.0
+"""How far above the axes the base line of what stands over them lies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelPlace:
+    """Where the axes of a panel stand on a sheet."""
+
+    left_px: float
+    top_px: float
+    right_px: float
+
+
+def panels_of(kind: Kind, runs: Sequence[Run], form: Format) -> Panels[Run]:
+    """Return the panels of one kind for ``runs``; its ``runs`` are empty if none has any."""
+    return KINDS[kind](runs, time_axis(runs), form)
+
+
+def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
+    """Draw the panels of one kind under one another, on one time axis.
+
+    Call it inside of ``canvas.drawn_svg`` or ``canvas.drawn_png``.
+    """
+    panels, names, time = panels_of(kind, runs, form), short_names(runs), time_axis(runs)
+    left_px, right_px = panels.left_px, form.width_px - panels.right_px
+    top_px = _PAD_PX + legend_px(panels.entries(), form, form.left_px, form.width_px)
+    rows_px = sum(header_px(panels, run, form) + panels.height_px(run) for run in panels.runs)
+    gaps_px = _BETWEEN_PX * (len(panels.runs) - 1)
+    sheet = Sheet(form, top_px + rows_px + gaps_px + TIME_PX)
+    sheet.legend(panels.entries(), form.left_px, _PAD_PX, form.width_px)
+    for run in panels.runs:
+        top_px += header_px(panels, run, form)
+        place = PanelPlace(left_px=left_px, top_px=top_px, right_px=right_px)
+        title = panels.title(run) or names[runs.index(run)]
+        axes = panel(sheet, panels, run, place, title=title)
+        if panels.timed:
+            time.put_on(axes)
+        if run is panels.runs[-1]:
+            numbers_below(sheet, axes, panels, run, place)
+        elif not panels.timed:
+            axes.tick_params(axis="x", labelbottom=False)
+        top_px += panels.height_px(run) + _BETWEEN_PX
+    return sheet.figure
+
+
+def header_px(panels: Panels[Shown], run: Shown, form: Format, *, title: bool = True) -> float:
+    """Return the room for what stands above a panel's axes."""
+    return _TITLE_PX + (_READOUT_PX if form.narrow and title and panels.readout(run) else 0)
+
+
+def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, place: PanelPlace, *, title: str) -> Axes:
+    """Draw one run's panel with its ``title``, if any, and readout above it, and return its axes."""
+    form, small_px = sheet.form, sheet.form.text_px - 1
+    room_px = place.right_px - place.left_px
+    axes = sheet.axes(place.left_px, place.top_px, room_px, panels.height_px(run))
+    panels.draw(axes, run)
+    base_px = place.top_px - _BASE_PX
+    sheet.text(place.left_px - 6, base_px, panels.unit(run), align="right", colour=MUTED, size_px=small_px)
+    readout = panels.readout(run)
+    if form.narrow:
+        sheet.text(place.left_px, base_px, readout, colour=MUTED, size_px=small_px, room_px=room_px)
+        base_px -= _READOUT_PX if readout else 0
+        sheet.text(place.left_px, base_px, title, bold=True, room_px=room_px)
+    else:
+        sheet.text(place.left_px, base_px, title, bold=True, room_px=room_px)
+        sheet.text(
+            place.right_px, base_px, readout, align="right", colour=MUTED, size_px=small_px, room_px=room_px
+        )
+    return axes
+
+
+def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Run], run: Run, place: PanelPlace) -> None:
+    """Write the numbers at the lower axis and its name: of time, or of what else goes across."""
+    height_px = panels.height_px(run)
+    if panels.timed:
+        time_numbers(sheet, axes, panels.time, place, height_px)
+        return
+    small_px = sheet.form.text_px - 1
+    axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
+    axes.xaxis.set_major_formatter(number_text)
+    base_px = place.top_px + height_px + TIME_PX - 7
+    sheet.text(place.right_px, base_px, panels.across(), align="right", colour=MUTED, size_px=small_px)
+
+
+def time_numbers(sheet: Sheet, axes: Axes, time: TimeAxis, place: PanelPlace, height_px: float) -> None:
+    """Write the numbers at the time axis and its name below them."""
+    small_px = sheet.form.text_px - 1
+    axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
+    axes.xaxis.set_major_formatter(number_text)
+    base_px = place.top_px + height_px + TIME_PX - 7
+    sheet.text(place.right_px, base_px, time.label, align="right", colour=MUTED, size_px=small_px)
+
+
+_ACROSS = 3
+"""The most runs that stand side by side; more go into further bands below."""
+_COLUMN = replace(NARROW, width_px=440, bins=160)
+_MARGIN_PX = 24.0
+_REPORT_TITLE_PX = 52.0
+"""Room for a title of one line, and the capture's name below it; each further line takes …"""
+_TITLE_LINE_PX = 24.0
+_TITLE_LINES = 3
+_TITLE_SIZE_PX = 19
+_NAME_PX = 24.0
+_RUN_LINE_PX = 17.0
+_RUN_LINES = 3
+_BETWEEN_BANDS_PX = 36.0
+_HEADING_PX = 34.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OverviewRow:
+    """One kind of panel over the whole picture."""
+
+    kind: Kind
+    panels: Panels[Run]
+    legend_px: float
+    height_px: float
+    """From the heading to the name of the time axis."""
+
+    @property
+    def stands_for_all(self) -> bool:
+        """Whether the one panel is every run's."""
+        return bool(self.panels.title(self.panels.runs[0]))
+
+
+def overview(report: Report, shown: Collection[Kind] = tuple(KINDS)) -> Figure:
+    """Draw what ``report`` shows of these kinds; call it inside of ``canvas.drawn_svg`` or its PNG twin."""
+    runs = report.runs
+    across = _across(len(runs))
+    form = WIDE if across == 1 else _COLUMN
+    width_px = 2 * _MARGIN_PX + across * form.width_px
+    kinds = {kind: panels_of(kind, runs, form) for kind in KINDS if kind in shown}
+    bands = [runs[first : first + across] for first in range(0, len(runs), across)]
+    rows = [_overview_rows(kinds, band, width_px - _MARGIN_PX) for band in bands]
+    heads_px = [_head_px(band, form) for band in bands]
+    heights_px = [
+        head_px + sum(row.height_px for row in of_band)
+        for head_px, of_band in zip(heads_px, rows, strict=True)
+    ]
+    room_px = width_px - 2 * _MARGIN_PX
+    title = wrapped(report.title, room_px, _TITLE_SIZE_PX, _TITLE_LINES)
+    top_px = _REPORT_TITLE_PX + _TITLE_LINE_PX * len(title)
+    sheet = Sheet(
+        form, top_px + sum(heights_px) + _BETWEEN_BANDS_PX * (len(bands) - 1) + _MARGIN_PX, width_px=width_px
+    )
+    for line, text in enumerate(title):
+        base_px = 34 + _TITLE_LINE_PX * line
+        sheet.text(_MARGIN_PX, base_px, text, bold=True, size_px=_TITLE_SIZE_PX, room_px=room_px)
+    sheet.text(_MARGIN_PX, top_px - 20, report.capture, colour=MUTED, room_px=room_px)
+    names = dict(zip(map(id, runs), short_names(runs), strict=True))
+    for band, of_band, height_px in zip(bands, rows, heights_px, strict=True):
+        _draw_band(sheet, band, of_band, names, top_px)
+        top_px += height_px + _BETWEEN_BANDS_PX
+    return sheet.figure
+
+
+def _run_title(run: Run, form: Format) -> list[str]:
+    return wrapped(run.title, form.width_px - 20, form.text_px, _RUN_LINES)
+
+
+def _head_px(band: Sequence[Run], form: Format) -> float:
+    """Return the room for the names and titles of ``band``."""
+    return _NAME_PX + _RUN_LINE_PX * max((len(_run_title(run, form)) for run in band), default=1)
+
+
+def _across(runs: int) -> int:
+    """Return the number of columns that hold ``runs`` in bands that are as even as can be."""
+    bands = -(-runs // _ACROSS)
+    return -(-runs // bands) if runs else 1
+
+
+def _overview_rows(
+    kinds: Mapping[Kind, Panels[Run]], band: Sequence[Run], right_px: float
+) -> list[_OverviewRow]:
+    """Return the kinds of which some run of ``band`` has a panel."""
+    rows = []
+    for kind, panels in kinds.items():
+        heights_px = [
+            header_px(panels, run, panels.form, title=False) + panels.height_px(run)
+            for run in band
+            if run in panels.runs
+        ]
+        if heights_px:
+            legend = legend_px(panels.entries(), panels.form, _MARGIN_PX, right_px)
+            height_px = _HEADING_PX + legend + max(heights_px) + TIME_PX
+            rows.append(_OverviewRow(kind=kind, panels=panels, legend_px=legend, height_px=height_px))
+    return rows
+
+
+def _draw_band(
+    sheet: Sheet, band: Sequence[Run], rows: Sequence[_OverviewRow], names: dict[int, str], top_px: float
+) -> None:
+    column_px = sheet.form.width_px
+    for column, run in enumerate(band):
+        left_px = _MARGIN_PX + column * column_px
+        sheet.text(left_px, top_px + 18, names[id(run)], bold=True, size_px=16, room_px=column_px - 20)
+        for line, text in enumerate(_run_title(run, sheet.form)):
+            sheet.text(left_px, top_px + 35 + _RUN_LINE_PX * line, text, colour=MUTED)
+    top_px += _head_px(band, sheet.form)
+    for row in rows:
+        sheet.text(_MARGIN_PX, top_px + 24, HEADINGS[row.kind], bold=True)
+        panels_px = top_px + _HEADING_PX + row.legend_px
+        right_px = sheet.width_px - _MARGIN_PX
+        sheet.legend(row.panels.entries(), _MARGIN_PX, top_px + _HEADING_PX, right_px)
+        for column, run in enumerate(band):
+            if run in row.panels.runs:
+                _draw_panel(sheet, row.panels, run, _MARGIN_PX + column * column_px, panels_px)
+            else:
+                absent = "as in the first run" if row.stands_for_all else _ABSENT[row.kind]
+                sheet.text(_MARGIN_PX + column * column_px, panels_px + 20, absent, colour=MUTED)
+        top_px += row.height_px
+
+
+def _draw_panel(sheet: Sheet, panels: Panels[Run], run: Run, left_px: float, top_px: float) -> None:
+    form = sheet.form
+    place = PanelPlace(
+        left_px=left_px + panels.left_px,
+        top_px=top_px + header_px(panels, run, form, title=False),
+        right_px=left_px + form.width_px - panels.right_px,
+    )
+    axes = panel(sheet, panels, run, place, title=panels.title(run))
+    if panels.timed:
+        panels.time.put_on(axes)
+    numbers_below(sheet, axes, panels, run, place)
+
+
+_ABSENT: dict[Kind, str] = {
+    "queue": "no queue",
+    "losses": "nothing dropped, nobody paused",
+    "delivered": "no flows",
+    "sent": "no flows",
+    "phase": "no set point",
+    "feedback": "no feedback",
+    "messages": "no messages",
+}
+"""The text in place of a panel that a run does not have."""

@@ -1,0 +1,180 @@
+"""Reports of replays and experiments as one HTML page, as PNG or SVG, by the file's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from ecmproto.frames.capture.writer import open_sink
+from ecmproto.tools.report.figures import (
+    HEADINGS,
+    KINDS,
+    Kind,
+    listed,
+    overview,
+    panels_of,
+    short_names,
+    stacked,
+)
+from ecmproto.tools.report.page import (
+    Block,
+    Cell,
+    Facts,
+    Heading,
+    Notes,
+    Page,
+    Section,
+    Table,
+    Text,
+    form_of,
+    page_html,
+    picture,
+)
+from ecmproto.tools.report.run import ComparisonRow, Report, ReportTable, Run, comparison
+from ecmproto.tools.report.sheet import WIDE, drawn_png, drawn_svg, require_matplotlib, standalone_svg
+from ecmproto.tools.report.words import COMPARING, GLOSSARY, MECHANISMS, READING, alternative, summary
+
+_BROAD_ABOVE = 5
+"""Number of runs above which a table is broader than the text, where the screen is."""
+
+
+def html_page(report: Report) -> str:
+    """Return ``report`` as the text of an HTML file; the same report gives the same text.
+
+    Raises MissingDependencyError without matplotlib or jinja2.
+    """
+    return page_html(
+        Page(
+            title=report.title or report.capture or "Replay",
+            heading=report.title,
+            kicker=report.kicker,
+            leads=[" ".join(summary(report))],
+            sections=[
+                Section("results", "What came out", _results(report.runs)),
+                *(
+                    Section(f"table-{number}", table.heading, [_table(table, number)])
+                    for number, table in enumerate(report.tables, 1)
+                ),
+                *(Section(kind, HEADINGS[kind], list(_figure(kind, report.runs))) for kind in KINDS),
+                Section("runs", "What was run", list(_runs(report.runs))),
+                Section("words", "Words used", [Facts(GLOSSARY)]),
+                Section("notes", "Notes", [Notes(report.notes)] if report.notes else []),
+            ],
+        )
+    )
+
+
+def _results(runs: Sequence[Run]) -> list[Block]:
+    rows = comparison(runs)
+    if not rows:
+        return []
+    caption = "Results of the run." if len(runs) == 1 else "Results of the runs side by side."
+    if any(cell.best for row in rows for cell in row.cells):
+        caption += " ★ marks the best value of a row, unless most runs share it; bars compare a row's values."
+    table = Table(
+        name="results", caption=caption, columns=("Measure", *short_names(runs)),
+        rows=[_result_row(row) for row in rows], is_broad=len(runs) > _BROAD_ABOVE,
+        css_class="results" if len(runs) > 1 else "results single",
+    )  # fmt: skip
+    return [table]
+
+
+def _result_row(row: ComparisonRow) -> list[str | Cell]:
+    if len(row.cells) < 2 or not row.better:
+        return [row.label, *(Cell(cell.text, best=cell.best) for cell in row.cells)]
+    label = Cell(row.label, hint="less is better" if row.better == "low" else "more is better")
+    return [label, *(Cell(cell.text, part=cell.part, best=cell.best) for cell in row.cells)]
+
+
+def _table(table: ReportTable, number: int) -> Table:
+    return Table(name=f"table-{number}", caption=table.caption, columns=table.columns, rows=table.rows)
+
+
+def _figure(kind: Kind, runs: Sequence[Run]) -> Iterator[Block]:
+    """Yield the figure of one kind; none if it would be empty."""
+    shown = panels_of(kind, runs, WIDE).runs
+    if shown:
+        caption = READING[kind] + (COMPARING.get(kind, "") if len(shown) > 1 else "")
+        description = alternative(kind, shown, HEADINGS[kind])
+        yield picture(
+            kind,
+            caption + _missing(kind, runs, shown),
+            lambda form: stacked(kind, runs, form),
+            lambda form: description,
+        )
+
+
+def _missing(kind: Kind, runs: Sequence[Run], shown: Sequence[Run]) -> str:
+    """Return a sentence about the runs that have no panel in the figure."""
+    absent = [name for name, run in zip(short_names(runs), runs, strict=True) if run not in shown]
+    if not absent:
+        return ""
+    if kind == "sent":
+        return " Without feedback every run's sources send the same, so one panel stands for all."
+    return f" Nothing of the kind happened with {listed(absent)}."
+
+
+def _runs(runs: Sequence[Run]) -> Iterator[Block]:
+    common = [fact for fact in runs[0].facts if all(fact in run.facts for run in runs)] if runs else []
+    if common and len(runs) > 1:
+        yield Text("The same for all runs:")
+    if common:
+        yield Facts(common)
+    for number, (name, run) in enumerate(zip(short_names(runs), runs, strict=True), 1):
+        own = [fact for fact in run.facts if fact not in common]
+        yield Heading(f"{name}: {run.title}")
+        if run.name in MECHANISMS:
+            yield Text(MECHANISMS[run.name])
+        if own:
+            yield Facts(own)
+        if run.parameters:
+            title = f"Parameters of {name}"
+            yield Table(
+                name=f"parameters-{number}", caption=title, folded=title, rows=run.parameters,
+                columns=("Parameter", "Value", "What it is"),
+            )  # fmt: skip
+
+
+def report_html(report: Report) -> bytes:
+    """Return ``report`` as a self-contained HTML page; MissingDependencyError as `html_page`."""
+    return html_page(report).encode()
+
+
+def report_png(report: Report) -> bytes:
+    """Return all panels of ``report`` as one PNG; raises MissingDependencyError without matplotlib."""
+    return drawn_png(lambda: overview(report))
+
+
+def report_svg(report: Report) -> bytes:
+    """Return all panels of ``report`` as one SVG; raises MissingDependencyError without matplotlib."""
+    return standalone_svg(drawn_svg(lambda: overview(report)), title=report.title)
+
+
+FORMS: Mapping[str, Callable[[Report], bytes]] = {
+    ".html": report_html,
+    ".htm": report_html,
+    ".png": report_png,
+    ".svg": report_svg,
+}
+"""The functions that make a report's octets, by the suffix of the file's name."""
+
+
+def report_form(path: str) -> Callable[[Report], bytes]:
+    """Return the function that makes the octets of a file ``path``, with .gz or .zst after it or not.
+
+    Call it before the work that fills the report.  Raises OutputError for a suffix that is none of FORMS
+    and MissingDependencyError where matplotlib is missing.
+    """
+    form = form_of(path, FORMS)
+    require_matplotlib()
+    return form
+
+
+def write_report(report: Report, path: str, *, force: bool = False) -> None:
+    """Write ``report`` to ``path``, in the form that its suffix names: beside it first, then renamed.
+
+    Raises as :func:`report_form` does, and OutputError where the file cannot be written, or exists already
+    and ``force`` is not set.
+    """
+    octets = report_form(path)(report)
+    with open_sink(path, force=force) as sink:
+        sink.write(octets)

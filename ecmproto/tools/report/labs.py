@@ -1,0 +1,230 @@
+"""Reports of experiments: what `lab` came to as what a report is drawn from, theory beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.lab.results.measurements import RunFigures
+from ecmproto.control.lab.results.outcome import Outcome, control_text, explanations, problems
+from ecmproto.control.lab.results.theory import curves_of
+from ecmproto.control.lab.simulation.series import FlowSeries, PortSeries
+from ecmproto.control.mechanisms.registry import find_mechanism
+from ecmproto.tools.report.figures import KINDS, Kind, overview
+from ecmproto.tools.report.html import FORMS, report_svg
+from ecmproto.tools.report.page import form_of
+from ecmproto.tools.report.run import (
+    FLOWS_SHOWN,
+    Drops,
+    FlowCurves,
+    Measure,
+    Messages,
+    PauseCurve,
+    PhaseCurve,
+    QueueCurve,
+    Report,
+    ReportTable,
+    Run,
+    TheoryCurve,
+)
+from ecmproto.tools.report.sheet import drawn_png, drawn_svg, standalone_svg
+from ecmproto.units import NS_PER_S, format_time
+
+_OTHERS = "others"
+_MESSAGE_MARKS = 2000
+"""Windows with messages that are marked at most."""
+
+
+def lab_report(outcomes: Sequence[Outcome]) -> Report:
+    """Return the report of one scenario's outcomes, the first seed of each drawn, models over it."""
+    first = outcomes[0]
+    experiment = first.experiment
+    names = [_name(outcome) for outcome in outcomes]
+    runs = tuple(_run(outcome) for outcome in outcomes)
+    begin, end = format_time(first.runs[0].from_ns), format_time(first.runs[0].until_ns)
+    notes = [f"Figures are about {begin} to {end}; pictures are about all of the time, of the first seed."]
+    for name, outcome in zip(names, outcomes, strict=True):
+        notes += [f"{name}: {line}." for line in (*problems(outcome.runs), *explanations(outcome.runs))]
+    source = f" ({experiment.source})" if experiment.source else ""
+    ways = "once" if len(outcomes) == 1 else f"in {len(outcomes)} ways"
+    return Report(
+        title=f"{first.name}: {experiment.title}",
+        capture=first.name,
+        runs=runs,
+        notes=tuple(notes),
+        tables=tuple(_table(outcome) for outcome in outcomes[:1]),
+        kicker="an experiment in a network of hosts and switches, in virtual time",
+        lead=f"{experiment.title}{source}, simulated {ways}, through {', '.join(names)}.",
+    )
+
+
+def picture(outcomes: Sequence[Outcome], path: str, kinds: Collection[Kind] = tuple(KINDS)) -> bytes:
+    """Return panels of these kinds as a PNG, or an SVG where ``path`` says so; raises as `report_form`."""
+    report = lab_report(outcomes)
+    if form_of(path, FORMS) is report_svg:
+        return standalone_svg(drawn_svg(lambda: overview(report, kinds)), title=report.title)
+    return drawn_png(lambda: overview(report, kinds))
+
+
+def _name(outcome: Outcome) -> str:
+    control = outcome.experiment.control
+    own = control.mechanism + (f" over {control.flow_control}" if control.flow_control else "")
+    return outcome.label or own
+
+
+def _table(outcome: Outcome) -> ReportTable:
+    rows = tuple(
+        (
+            row.figure.text, row.ours_text(), row.range_text(), row.published_text(), row.band_text(),
+            row.verdict_text(),
+        )
+        for row in outcome.rows
+    )  # fmt: skip
+    seeds = ", ".join(map(str, outcome.seeds))
+    return ReportTable(
+        heading="Ours beside published",
+        caption=f"Medians and ranges over the seeds {seeds}." if len(outcome.seeds) > 1 else f"Seed {seeds}.",
+        columns=("Figure", "Ours", "Range", "Published", "Band", "Verdict"),
+        rows=rows,
+    )
+
+
+def _run(outcome: Outcome) -> Run:
+    figures = outcome.runs[0]
+    result, experiment = figures.result, outcome.experiment
+    port = figures.port("")
+    edges_ns = figures.edges_ns
+    return Run(
+        name=experiment.control.mechanism,
+        variant=_name(outcome),
+        title=f"{find_mechanism(experiment.control.mechanism).title}, {control_text(experiment)}",
+        duration_ns=result.duration_ns,
+        facts=(
+            ("scenario", outcome.name),
+            ("queue of", port.name),
+            ("time", format_time(result.duration_ns)),
+            ("window", format_time(result.window_ns)),
+            ("seed", str(result.seed)),
+            ("sources", f"{len(result.flows)} flows"),
+        ),
+        measures=tuple(_measures(outcome)),
+        queue=_queue(port, edges_ns),
+        buffer_octets=port.buffer_octets or None,
+        set_point_octets=port.set_point_octets,
+        flows=_flows(result.flows, edges_ns),
+        messages=_messages(figures),
+        pauses=_pauses(result.ports, edges_ns),
+        drops=_drops(result.ports, edges_ns),
+        theory=tuple(
+            TheoryCurve(label=each.label, of=each.of, time_ns=each.time_ns, value=each.value)
+            for each in curves_of(result)
+        ),
+        phase=_phase(figures, port),
+    )
+
+
+def _measures(outcome: Outcome) -> list[Measure]:
+    def measure(key: str, label: str, figure: str, unit: Any, better: Any = None) -> Measure:
+        value = outcome.row(figure).medians[0]
+        return Measure(key=key, label=label, value=value, unit=unit, better=better)
+
+    return [
+        measure("queue_mean_octets", "mean queue", "queue.mean", "octets"),
+        measure("queue_std_octets", "its deviation", "queue.std", "octets", "low"),
+        measure("queue_p99_octets", "queue, 99 % of the time at most", "queue.p99", "octets", "low"),
+        measure("queue_peak_octets", "peak queue", "queue.peak", "octets", "low"),
+        measure("delivered_bps", "through the port", "throughput", "bit/s", "high"),
+        measure("utilisation", "line busy", "utilisation", "share", "high"),
+        measure("fairness", "Jain's index of all flows", "jain(rate(*))", "index", "high"),
+        measure("dropped_frames", "dropped in the network", "drops", "frames", "low"),
+        measure("pauses", "pauses", "pause.count", "count", "low"),
+        measure("paused_sum_ns", "pauses summed up", "pause.time", "ns", "low"),
+        measure("messages", "messages sent", "control.frames", "count"),
+    ]
+
+
+def _queue(port: PortSeries, edges_ns: NDArray[np.int64]) -> QueueCurve:
+    lengths_ns = np.maximum(1, np.diff(edges_ns))
+    return QueueCurve(
+        edges_ns=edges_ns,
+        mean_octets=port.octet_ns / lengths_ns,
+        peak_octets=port.peak_octets.astype(np.float64),
+    )
+
+
+def _flows(flows: Sequence[FlowSeries], edges_ns: NDArray[np.int64]) -> tuple[FlowCurves, ...]:
+    """Return the flows' curves, those past FLOWS_SHOWN folded into one."""
+    most = FLOWS_SHOWN if len(flows) <= FLOWS_SHOWN else FLOWS_SHOWN - 1
+    curves = [_flow([flow], flow.name, edges_ns) for flow in flows[:most]]
+    rest = flows[most:]
+    return (*curves, _flow(rest, f"{_OTHERS} ({len(rest)})", edges_ns)) if rest else tuple(curves)
+
+
+def _flow(flows: Sequence[FlowSeries], label: str, edges_ns: NDArray[np.int64]) -> FlowCurves:
+    nothing = np.zeros(len(edges_ns) - 1)
+    limit_bps = flows[0].limit_bps if len(flows) == 1 else np.zeros(0)
+    return FlowCurves(
+        label=label,
+        edges_ns=edges_ns,
+        sent_bps=_rates(sum((flow.sent_octets for flow in flows), start=nothing), edges_ns),
+        delivered_bps=_rates(sum((flow.delivered_octets for flow in flows), start=nothing), edges_ns),
+        limit_bps=limit_bps if len(limit_bps) and not np.isnan(limit_bps).all() else None,
+    )
+
+
+def _rates(octets: NDArray[Any], edges_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+    rates: NDArray[np.float64] = 8.0 * NS_PER_S * octets / np.maximum(1, np.diff(edges_ns))
+    return rates
+
+
+def _messages(figures: RunFigures) -> Messages:
+    """Return when ports and hosts sent messages: a mark for each window with some, a row for each of them."""
+    series = [each for each in figures.result.messages if each.frames.any()]
+    labels = [f"{each.kind} of {each.port}" for each in series]
+    if not series:
+        return Messages()
+    series, labels = series[:FLOWS_SHOWN], labels[:FLOWS_SHOWN]
+    counts = np.stack([each.frames for each in series])
+    step = max(1, -(-counts.shape[1] // _MESSAGE_MARKS))
+    row, window = np.nonzero(counts[:, ::step])
+    strength = counts[row, window * step] / max(1, int(counts.max()))
+    return Messages(
+        labels=tuple(labels),
+        time_ns=figures.edges_ns[window * step],
+        row=row.astype(np.int64),
+        strength=strength,
+        totals=tuple(int(each.frames.sum()) for each in series),
+    )
+
+
+def _pauses(ports: Sequence[PortSeries], edges_ns: NDArray[np.int64]) -> tuple[PauseCurve, ...]:
+    return tuple(
+        PauseCurve(label=port.name, edges_ns=edges_ns, stopped_ns=port.paused_ns.astype(np.float64))
+        for port in ports
+        if port.paused_ns.any()
+    )
+
+
+def _drops(ports: Sequence[PortSeries], edges_ns: NDArray[np.int64]) -> Drops:
+    lost = sum(
+        (port.dropped_frames for port in ports if port.kind != "host"),
+        start=np.zeros(len(edges_ns) - 1, np.int64),
+    )
+    windows = np.flatnonzero(lost)
+    return Drops(time_ns=edges_ns[windows], count=lost[windows])
+
+
+def _phase(figures: RunFigures, port: PortSeries) -> PhaseCurve:
+    """Return the port's queue, less its set point, and what its flows sent, window by window."""
+    if port.set_point_octets is None:
+        return PhaseCurve()
+    edges_ns = figures.edges_ns
+    crossing = [flow for flow in figures.result.flows if port.name in flow.path] or figures.result.flows
+    sent = sum((flow.sent_octets for flow in crossing), start=np.zeros(len(edges_ns) - 1))
+    return PhaseCurve(
+        offset_octets=port.octet_ns / np.maximum(1, np.diff(edges_ns)) - port.set_point_octets,
+        rate_bps=_rates(sent, edges_ns),
+    )

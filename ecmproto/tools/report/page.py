@@ -1,0 +1,188 @@
+"""One self-contained HTML page: no script, no network, nothing beside it.
+
+A `Page` is a title and sections of blocks: paragraphs, facts, tables, figures and lists.  The template
+``page.html.j2`` writes it, with everything escaped; ``page.css`` is the style sheet, light and dark, for wide
+and narrow screens and for paper.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from ecmproto.errors import MissingDependencyError, OutputError, printable
+from ecmproto.tools.report.sheet import COLOURS, NARROW, WIDE, Format, drawn_svg, page_svg
+from ecmproto.values import dataclass
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from matplotlib.figure import Figure
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""Content that a browser may load for the page: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+    kind: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading inside a section."""
+
+    text: str
+    kind: ClassVar[str] = "heading"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Terms, each with its text."""
+
+    rows: Sequence[tuple[str, str]]
+    kind: ClassVar[str] = "facts"
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """A list of sentences."""
+
+    lines: Sequence[str]
+    kind: ClassVar[str] = "notes"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table: its text, a hint beside it, a bar of ``part`` of the full length."""
+
+    text: str
+    hint: str = ""
+    part: float | None = None
+    best: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table whose first cell names the row; ``name`` is its id, and ``caption`` stands above it."""
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    caption: str = ""
+    label: str = ""
+    """Name for screen readers, of a table without a caption."""
+    css_class: str = ""
+    is_broad: bool = False
+    """Whether the table may be broader than the text."""
+    folded: str = ""
+    """Line that unfolds the table; empty: it is never folded."""
+    more: int = 0
+    """Number of rows that were left out."""
+    kind: ClassVar[str] = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture as SVG for wide screens and for narrow ones, below its caption."""
+
+    caption: str
+    svgs: Sequence[str]
+    kind: ClassVar[str] = "picture"
+
+
+Block = Text | Heading | Facts | Notes | Table | Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page below its heading; links to ``name`` lead to it."""
+
+    name: str
+    heading: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page; sections without blocks are left out."""
+
+    title: str
+    heading: str
+    kicker: str
+    leads: Sequence[str]
+    sections: Sequence[Section]
+
+
+def picture(
+    name: str, caption: str, draw: Callable[[Format], Figure], describe: Callable[[Format], str]
+) -> Picture:
+    """Return a picture of both widths; ``describe`` gives their texts for screen readers."""
+    return Picture(
+        caption,
+        [
+            page_svg(
+                drawn_svg(functools.partial(draw, form)),
+                name=f"{name}-{width}", description=describe(form), css_class=f"plot {width}",
+            )
+            for form, width in ((WIDE, "wide"), (NARROW, "narrow"))
+        ],
+    )  # fmt: skip
+
+
+def page_html(page: Page) -> str:
+    """Return the text of an HTML file; MissingDependencyError without jinja2."""
+    shown = [section for section in page.sections if section.blocks]
+    return _template().render(page=page, sections=shown, policy=POLICY, style=stylesheet())
+
+
+@functools.cache
+def _template() -> Template:
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise MissingDependencyError(package="jinja2", extra="report", purpose="pages of a report") from error
+    environment = Environment(
+        autoescape=True, finalize=_visible, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_resource("page.html.j2"))
+
+
+def _visible(value: Any) -> Any:
+    """Return text with control characters replaced; markup stays as it is."""
+    return value if hasattr(value, "__html__") else printable(str(value))
+
+
+def _resource(name: str) -> str:
+    return files("ecmproto.tools.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def stylesheet() -> str:
+    """Return the CSS, the colours of both themes first."""
+    light = "".join(f"{colour.variable}:{colour.light};" for colour in COLOURS)
+    dark = "".join(f"{colour.variable}:{colour.dark};" for colour in COLOURS)
+    return (
+        f":root{{color-scheme:light dark;{light}}}\n"
+        f"@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{_resource('page.css')}"
+    )
+
+
+_COMPRESSED = (".gz", ".zst")
+_Form = TypeVar("_Form")
+
+
+def form_of(path: str, forms: Mapping[str, _Form]) -> _Form:
+    """Return the one of ``forms`` that the suffix of ``path`` names; OutputError for none of them."""
+    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    form = forms.get(suffixes[-1]) if suffixes else None
+    if form is None:
+        needed = f"a name that ends in {', '.join(forms)}"
+        raise OutputError(path=path, needed=needed, got=suffixes[-1] if suffixes else "no suffix")
+    return form

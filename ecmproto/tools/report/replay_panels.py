@@ -1,0 +1,615 @@
+"""Panels of replays: queue length, rates per flow, feedback, messages, drops and pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import counted
+from ecmproto.tools.report.panels import (
+    BASE,
+    BEYOND,
+    Floats,
+    Panels,
+    Row,
+    RowPanels,
+    TimeAxis,
+    bin_centres,
+    bin_of,
+    coarse_edges,
+    coarse_means,
+    coarse_peaks,
+    draw_area,
+    drawable,
+    extremes,
+    highest,
+    row_reach,
+    shares_of,
+    value_axis,
+)
+from ecmproto.tools.report.run import (
+    FlowCurves,
+    Run,
+    Scale,
+    TheoryCurve,
+    greatest,
+    labelled_scale,
+    measured,
+    octet_scale,
+    rate_scale,
+    value_text,
+)
+from ecmproto.tools.report.sheet import (
+    ALERT,
+    INK,
+    MUTED,
+    OTHERS,
+    QUEUE,
+    Format,
+    LegendEntry,
+    LineStyle,
+    line_style,
+)
+from ecmproto.units import format_octets, format_time
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_RATE = "(bit/s)"
+"""The end of the label of feedback that is a rate: it stays in force until the next."""
+_USUAL_FEEDBACK_PERCENT, _ABOVE_USUAL_FEEDBACK, _FAR_BEYOND_FEEDBACK = 95, 1.5, 1.5
+"""How many of the values are usual at either end, and how far a scale reaches beyond them at least."""
+_DOTTED_BELOW = 160
+"""Fewer points than these get a dot at their tip."""
+
+
+class FeedbackPanels(Panels[Run]):
+    """Panels of the feedback; mechanisms measure different things, so each run has its own scale."""
+
+    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
+        super().__init__([run for run in runs if drawable(run.feedback.value).any()], time, form)
+        self._ends = {id(run): _feedback_ends(run) for run in self.runs}
+        priorities = [np.unique(run.feedback.priority) for run in self.runs]
+        self._priorities: list[int] = np.unique(np.concatenate(priorities)).tolist() if priorities else []
+
+    def unit(self, run: Run) -> str:
+        """Return the axis' prefixed unit."""
+        return self._label(run)[1].unit
+
+    def readout(self, run: Run) -> str:
+        """Return the run's figures in short."""
+        return f"{self._label(run)[0]} · {counted(len(run.feedback.value), 'sample')}"
+
+    def entries(self) -> list[LegendEntry]:
+        """Return the legend of the lines."""
+        from matplotlib.lines import Line2D
+
+        several = self._priorities if len(self._priorities) > 1 else []
+        entries = [
+            LegendEntry(
+                handle=Line2D((), (), **_feedback_line(self._style(priority))), text=_priority_text(priority)
+            )
+            for priority in several
+        ]
+        if any(self._beyond(run, run.feedback.value).any() for run in self.runs):
+            entries.append(LegendEntry(handle=Line2D((), (), **BEYOND), text="beyond the scale"))
+        return entries
+
+    def draw(self, axes: Axes, run: Run) -> None:
+        """Draw the run's panel."""
+        scale = self._label(run)[1]
+        least, most = (end / scale.factor for end in self._ends[id(run)])
+        margin = 0.07 * (most - least) or 1.0
+        bottom, top = least - margin * (least < 0), most + margin * (most > 0 or least == 0)
+        value_axis(axes, bottom, top, self.form)
+        axes.axhline(0, color=INK.light, linewidth=0.8)
+        for priority in self._priorities:
+            chosen = run.feedback.priority == priority
+            time, values = extremes(
+                run.feedback.time_ns[chosen],
+                run.feedback.value[chosen],
+                self.time.span_ns,
+                self.form.bins,
+            )
+            across, upward = time / self.time.scale.factor, (values / scale.factor).clip(bottom, top)
+            beyond = self._beyond(run, values)
+            for end, mark in ((bottom, "v"), (top, "^")):
+                there = across[beyond & (upward == end)]
+                if len(there):
+                    axes.plot(there, np.full(len(there), end), clip_on=False, **BEYOND | {"marker": mark})
+            if run.feedback_label.endswith(_RATE):
+                axes.step(
+                    across, upward, where="post", **_feedback_line(self._style(priority)) | {"marker": ""}
+                )
+            else:
+                self._needles(axes, across, upward, self._style(priority))
+
+    def _needles(
+        self, axes: Axes, time: NDArray[np.float64], values: NDArray[np.float64], style: LineStyle
+    ) -> None:
+        """Draw a line from 0 to each value, all in one path."""
+        gap = np.full(len(time), np.nan)
+        across = np.stack((time, time, gap), axis=1).ravel()
+        upward = np.stack((np.zeros(len(time)), values, gap), axis=1).ravel()
+        axes.plot(across, upward, color=style.colour.light, linewidth=0.9, solid_capstyle="butt")
+        if len(self._priorities) > 1 or len(values) < _DOTTED_BELOW:
+            axes.plot(time, values, **_feedback_line(style) | {"linestyle": "none", "markersize": 3})
+
+    def _beyond(self, run: Run, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which values lie beyond the scale."""
+        least, most = self._ends[id(run)]
+        margin = 0.07 * (most - least)
+        beyond: NDArray[np.bool_] = drawable(values) & ((values < least - margin) | (values > most + margin))
+        return beyond
+
+    def _label(self, run: Run) -> tuple[str, Scale]:
+        return labelled_scale(run.feedback_label, max(map(abs, self._ends[id(run)])))
+
+    def _style(self, priority: int) -> LineStyle:
+        # Of the priority alone, so that it has one colour in every report.
+        return line_style(priority + 1)
+
+
+def _feedback_ends(run: Run) -> tuple[float, float]:
+    """Return from where to where the scale of a run's feedback reaches, 0 within.
+
+    That is what nearly all values lie between, where the others go far beyond: a first overshoot would
+    flatten everything behind it.
+    """
+    values = run.feedback.value[drawable(run.feedback.value)]
+    least, most = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    if run.feedback_label.endswith(_RATE):
+        return least, most
+    low, high = np.percentile(values, [100 - _USUAL_FEEDBACK_PERCENT, _USUAL_FEEDBACK_PERCENT]).tolist()
+    reach = _ABOVE_USUAL_FEEDBACK * max(-low, high)
+    if not 0 < _FAR_BEYOND_FEEDBACK * reach < max(-least, most):
+        return least, most
+    return max(least, -reach), min(most, reach)
+
+
+def _feedback_line(style: LineStyle) -> dict[str, Any]:
+    return {
+        "color": style.colour.light,
+        "marker": style.marker,
+        "markersize": 5,
+        "markeredgewidth": 0,
+        "linewidth": 1.2,
+    }
+
+
+def _priority_text(priority: int) -> str:
+    return f"priority {priority}" if priority >= 0 else "all priorities"
+
+
+_DASHES = (0, (6, 4))
+_BUFFER_DOTS = (0, (1, 2.5))
+_PEAK_ALPHA = 0.28
+_MARGIN = 1.06
+_USUAL_QUEUE_PERCENT, _ABOVE_USUAL_QUEUE, _FAR_BEYOND_QUEUE = 96, 1.25, 2.0
+"""The height that this part of the bins stays under is usual; a scale ends a little above that where peaks
+go twice as far, so that they do not flatten everything else."""
+_STEPS_BELOW = 60
+"""Fewer bins than these are drawn as steps, more as a line through their middles."""
+
+
+class QueuePanels(Panels[Run]):
+    """Panels of the queue, each on a scale of its own: queues differ by orders of magnitude.
+
+    A scale reaches to what the queue is nearly all the time; the few bins beyond that, such as the first
+    overshoot, are marked at its upper end, and the readout says how far they go.
+    """
+
+    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
+        super().__init__(runs, time, form)
+        self._tops = {id(run): self._top_octets(run) for run in runs}
+
+    def _top_octets(self, run: Run) -> float:
+        """Return the upper end of the run's axis."""
+        longest = greatest([_longest(run), float(run.set_point_octets or 0)]) or 1.0
+        peaks = coarse_peaks(run.queue.peak_octets, self.form.bins)
+        peaks = peaks[drawable(peaks)]
+        if not len(peaks):
+            return longest
+        usual = greatest(
+            [float(np.percentile(peaks, _USUAL_QUEUE_PERCENT)), float(run.set_point_octets or 0)]
+        )
+        return _ABOVE_USUAL_QUEUE * usual if 0 < _FAR_BEYOND_QUEUE * usual < longest else longest
+
+    def _scale(self, run: Run) -> Scale:
+        return octet_scale(self._tops[id(run)])
+
+    def _overshoots(self, run: Run) -> bool:
+        return _longest(run) > self._tops[id(run)]
+
+    def unit(self, run: Run) -> str:
+        """Return the axis' prefixed unit."""
+        return self._scale(run).unit
+
+    def height_px(self, run: Run) -> float:
+        """Return the height of the axes."""
+        return self.form.panel_px if len(self.runs) > 1 else 1.7 * self.form.panel_px
+
+    def readout(self, run: Run) -> str:
+        """Return the run's figures in short."""
+        if not len(run.queue.mean_octets):
+            return "nothing queued"
+        parts = [f"peak {format_octets(greatest([_longest(run)]))}"]
+        mean = measured(run, "queue_mean_octets")
+        if mean is not None:
+            parts.insert(0, f"mean {format_octets(mean)}")
+        if run.set_point_octets is not None and not self.form.narrow:
+            parts.append(f"set point {format_octets(run.set_point_octets)}")
+        if run.buffer_octets is not None:
+            parts.append(f"buffer {format_octets(run.buffer_octets)}")
+        return " · ".join(parts)
+
+    def entries(self) -> list[LegendEntry]:
+        """Return the legend of the lines."""
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+
+        mean = Line2D((), (), color=QUEUE.light, linewidth=1.6)
+        peak = Patch(facecolor=QUEUE.light, alpha=_PEAK_ALPHA, linewidth=0)
+        entries = [LegendEntry(handle=mean, text="mean"), LegendEntry(handle=peak, text="up to the peak")]
+        if any(run.set_point_octets is not None for run in self.runs):
+            line = Line2D((), (), color=INK.light, linewidth=1.1, linestyle=_DASHES)
+            entries.append(LegendEntry(handle=line, text="set point"))
+        if any(self._buffer_is_near(run) for run in self.runs):
+            line = Line2D((), (), color=ALERT.light, linewidth=1.6, linestyle=_BUFFER_DOTS)
+            entries.append(LegendEntry(handle=line, text="end of the buffer"))
+        entries += _theory_entries(self.runs, "queue")
+        if any(self._overshoots(run) for run in self.runs):
+            mark = Line2D((), (), **BEYOND)
+            entries.append(LegendEntry(handle=mark, text="beyond the scale"))
+        return entries
+
+    def draw(self, axes: Axes, run: Run) -> None:
+        """Draw the run's panel."""
+        top, factor = self._tops[id(run)], self._scale(run).factor
+        value_axis(axes, 0, _MARGIN * top / factor, self.form)
+        self._draw_curves(axes, run)
+        for curve in run.theory:
+            if curve.of == "queue":
+                _draw_theory(axes, self.runs, curve, self.time, factor, top * _MARGIN)
+        if run.set_point_octets is not None:
+            axes.axhline(run.set_point_octets / factor, color=INK.light, linewidth=1.1, linestyle=_DASHES)
+        if self._buffer_is_near(run) and run.buffer_octets is not None:
+            axes.axhline(run.buffer_octets / factor, color=ALERT.light, linewidth=1.6, linestyle=_BUFFER_DOTS)
+
+    def _draw_curves(self, axes: Axes, run: Run) -> None:
+        curve, most = run.queue, self.form.bins
+        if not len(curve.mean_octets):
+            return
+        top, factor = _MARGIN * self._tops[id(run)] / self._scale(run).factor, self._scale(run).factor
+        edges = coarse_edges(curve.edges_ns, most) / self.time.scale.factor
+        peak = coarse_peaks(curve.peak_octets, most) / factor
+        mean = coarse_means(curve.edges_ns, curve.mean_octets, most) / factor
+        middles = (edges[1:] + edges[:-1]) / 2
+        axes.stairs(
+            np.minimum(peak, top), edges, fill=True, color=QUEUE.light, alpha=_PEAK_ALPHA, linewidth=0
+        )
+        if len(mean) < _STEPS_BELOW:
+            axes.stairs(mean, edges, baseline=None, color=QUEUE.light, linewidth=1.6)
+        else:
+            axes.plot(middles, mean, color=QUEUE.light, linewidth=1.4)
+        if self._overshoots(run):
+            beyond = middles[peak > top]
+            axes.plot(beyond, np.full(len(beyond), top), clip_on=False, **BEYOND)
+
+    def _buffer_is_near(self, run: Run) -> bool:
+        return run.buffer_octets is not None and run.buffer_octets <= _MARGIN * self._tops[id(run)]
+
+
+def _longest(run: Run) -> float:
+    return max(highest(run.queue.peak_octets), highest(run.queue.mean_octets))
+
+
+_THEORY_DASHES = ((0, (6, 2, 1, 2)), (0, (2, 2)), (0, (9, 3)))
+
+
+def _theory_entries(runs: Sequence[Run], of: str) -> list[LegendEntry]:
+    """Return the legend of the models' curves: each label once."""
+    from matplotlib.lines import Line2D
+
+    labels = dict.fromkeys(curve.label for run in runs for curve in run.theory if curve.of == of)
+    return [LegendEntry(handle=Line2D((), (), **_theory_line(label, runs)), text=label) for label in labels]
+
+
+def _theory_line(label: str, runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the look of a model's curves, the same in all panels."""
+    labels = list(dict.fromkeys(curve.label for run in runs for curve in run.theory))
+    dashes = _THEORY_DASHES[labels.index(label) % len(_THEORY_DASHES)]
+    return {"color": INK.light, "linewidth": 1.3, "linestyle": dashes, "marker": ""}
+
+
+def _draw_theory(
+    axes: Axes, runs: Sequence[Run], curve: TheoryCurve, time: TimeAxis, factor: float, top: float
+) -> None:
+    """Draw a model's curve, cut off at the upper end of the scale."""
+    step = max(1, len(curve.value) // _THEORY_POINTS)
+    across, upward = curve.time_ns[::step] / time.scale.factor, curve.value[::step]
+    axes.plot(across, np.minimum(upward, top) / factor, **_theory_line(curve.label, runs))
+
+
+_THEORY_POINTS = 600
+
+
+class PhasePanels(Panels[Run]):
+    """Panels of the queue, less its set point, against what is sent to it; all on the same two scales."""
+
+    timed = False
+
+    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
+        super().__init__([run for run in runs if len(run.phase.rate_bps) > 1], time, form)
+        offsets = [np.abs(run.phase.offset_octets[drawable(run.phase.offset_octets)]) for run in self.runs]
+        self._width = greatest(float(each.max(initial=0.0)) for each in offsets) or 1.0
+        self._top = greatest(highest(run.phase.rate_bps) for run in self.runs) or 1.0
+        rates = [run.phase.rate_bps[drawable(run.phase.rate_bps)] for run in self.runs]
+        self._least = min((float(each.min(initial=self._top)) for each in rates), default=0.0)
+        self._octets, self._rates = octet_scale(self._width), rate_scale(self._top)
+
+    def unit(self, run: Run) -> str:
+        """Return the axis' prefixed unit."""
+        return self._rates.unit
+
+    def across(self) -> str:
+        """Return the label of the horizontal axis."""
+        return f"queue less its set point ({self._octets.unit})"
+
+    def height_px(self, run: Run) -> float:
+        """Return the height of the axes."""
+        return 1.7 * self.form.panel_px
+
+    def draw(self, axes: Axes, run: Run) -> None:
+        """Draw the run's panel."""
+        across = run.phase.offset_octets / self._octets.factor
+        upward = run.phase.rate_bps / self._rates.factor
+        most = self.form.bins * _PHASE_POINTS_PER_BIN
+        kept = drawable(across) & drawable(upward)
+        across, upward = across[kept][:most], upward[kept][:most]
+        room = _PHASE_ROOM * max(self._top - self._least, _LEAST_PHASE * self._top)
+        bottom, top = max(0.0, self._least - room), self._top + room
+        value_axis(axes, bottom / self._rates.factor, top / self._rates.factor, self.form)
+        width = _MARGIN * self._width / self._octets.factor
+        axes.set_xlim(-width, width)
+        axes.axvline(0, color=INK.light, linewidth=1.1, linestyle=_DASHES)
+        axes.plot(across, upward, color=QUEUE.light, linewidth=0.9, marker=".", markersize=4, alpha=0.8)
+        axes.plot(across[:1], upward[:1], color=QUEUE.light, marker="o", markersize=9, fillstyle="none")
+        end = float(np.mean(upward[-max(1, len(upward) // 10) :])) if len(upward) else 0.0
+        axes.plot([0.0], [end], color=ALERT.light, marker="+", markersize=12, markeredgewidth=2)
+
+
+_PHASE_POINTS_PER_BIN = 4
+_PHASE_ROOM, _LEAST_PHASE = 0.1, 0.05
+"""Room above and below the rates, and the least height that is shown, as parts of the rates."""
+
+_MARKS = 7
+"""How many markers a line has along the whole axis."""
+_LIMIT_DOTS = (0, (1, 1.6))
+
+
+class RatePanels(Panels[Run]):
+    """Panels of rates on one scale; a flow has the same line in every one of them."""
+
+    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
+        super().__init__([run for run in runs if any(len(flow.sent_bps) for flow in run.flows)], time, form)
+        labels = dict.fromkeys(flow.label for run in self.runs for flow in run.flows)
+        self._places = {label: place for place, label in enumerate(labels)}
+        drawn = [self._drawn(flow, self._curve(flow)) for run in self.runs for flow in run.flows]
+        self._top_bps = greatest(map(highest, drawn)) or 1.0
+        self._scale = rate_scale(self._top_bps)
+
+    def unit(self, run: Run) -> str:
+        """Return the axis' prefixed unit."""
+        return self._scale.unit
+
+    def height_px(self, run: Run) -> float:
+        """Return the height of the axes."""
+        return 1.15 * self.form.panel_px
+
+    def entries(self) -> list[LegendEntry]:
+        """Return the legend of the lines."""
+        from matplotlib.lines import Line2D
+
+        entries = [
+            LegendEntry(handle=Line2D((), (), **_rate_line(self._style(label))), text=label)
+            for label in self._places
+        ]
+        return entries + _theory_entries(self.runs, "rate")
+
+    def draw(self, axes: Axes, run: Run) -> None:
+        """Draw the run's panel."""
+        value_axis(axes, 0, 1.06 * self._top_bps / self._scale.factor, self.form)
+        for flow in run.flows:
+            self._draw(axes, flow, self._curve(flow))
+        for curve in run.theory:
+            if curve.of == "rate":
+                _draw_theory(axes, self.runs, curve, self.time, self._scale.factor, 1.06 * self._top_bps)
+
+    def _draw(self, axes: Axes, flow: FlowCurves, values: Floats, **look: Any) -> None:
+        edges = coarse_edges(flow.edges_ns, self.form.bins) / self.time.scale.factor
+        rates = self._drawn(flow, values) / self._scale.factor
+        step = max(1, len(rates) // _MARKS)
+        start = step * self._places[flow.label] // max(1, len(self._places))
+        line = _rate_line(self._style(flow.label)) | {"markevery": (min(start, len(rates) - 1), step)} | look
+        if len(rates):
+            axes.plot((edges[1:] + edges[:-1]) / 2, rates, **line)
+
+    def _curve(self, flow: FlowCurves) -> Floats:
+        return flow.delivered_bps
+
+    def _drawn(self, flow: FlowCurves, values: Floats) -> Floats:
+        return coarse_means(flow.edges_ns, values, self.form.bins)
+
+    def _style(self, label: str) -> LineStyle:
+        if label.casefold().startswith("others"):
+            return LineStyle(colour=OTHERS, marker="")
+        return line_style(self._places[label])
+
+
+class SentPanels(RatePanels):
+    """Panels of what the flows sent, with the limits that reaction points set; one if all sent the same."""
+
+    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
+        super().__init__(runs, time, form)
+        self._alike = len(self.runs) > 1 and all(_sent_alike(self.runs[0], run) for run in self.runs[1:])
+        if self._alike:
+            self.runs = self.runs[:1]
+
+    def title(self, run: Run) -> str:
+        """Return whose panel it is."""
+        return "All runs" if self._alike else ""
+
+    def entries(self) -> list[LegendEntry]:
+        """Return the legend of the lines."""
+        from matplotlib.lines import Line2D
+
+        entries = super().entries()
+        if any(flow.limit_bps is not None for run in self.runs for flow in run.flows):
+            line = Line2D((), (), color=MUTED.light, linewidth=1.3, linestyle=_LIMIT_DOTS)
+            entries.append(LegendEntry(handle=line, text="dotted: the flow's rate limit"))
+        return entries
+
+    def draw(self, axes: Axes, run: Run) -> None:
+        """Draw the run's panel."""
+        super().draw(axes, run)
+        for flow in run.flows:
+            if flow.limit_bps is not None:
+                self._draw(axes, flow, flow.limit_bps, linestyle=_LIMIT_DOTS, marker="", linewidth=1.3)
+
+    def _curve(self, flow: FlowCurves) -> Floats:
+        return flow.sent_bps
+
+
+def _rate_line(style: LineStyle) -> dict[str, Any]:
+    return {
+        "color": style.colour.light,
+        "marker": style.marker,
+        "markersize": 6,
+        "markeredgewidth": 0,
+        "linewidth": 1.4,
+    }
+
+
+def _sent_alike(one: Run, other: Run) -> bool:
+    return [flow.label for flow in one.flows] == [flow.label for flow in other.flows] and all(
+        a.limit_bps is None
+        and b.limit_bps is None
+        and np.array_equal(a.edges_ns, b.edges_ns)
+        and np.array_equal(a.sent_bps, b.sent_bps, equal_nan=True)
+        for a, b in zip(one.flows, other.flows, strict=True)
+    )
+
+
+_ROWS = 16
+_LEAST_HEIGHT = 0.3
+"""Height of the weakest message, as a part of the strongest one's."""
+_PAUSE = line_style(6).colour
+
+
+class MessagePanels(RowPanels[Run]):
+    """The raster of messages: a tick where a flow got one, the higher the stronger it was."""
+
+    def rows_of(self, run: Run) -> list[Row]:
+        """Return the rows of a run."""
+        messages, bins = run.messages, self.form.bins
+        counts = np.bincount(messages.row, minlength=len(messages.labels))
+        if not len(messages.row):
+            return []
+        strength = np.ones(len(messages.row)) if messages.strength is None else messages.strength
+        strength = np.clip(np.nan_to_num(strength), 0, 1)
+        place = bin_of(messages.time_ns, self.time.span_ns, bins)
+        rows = []
+        totals = counts if messages.totals is None else np.array(messages.totals, dtype=np.int64)
+        for label, of_row in _grouped(messages.labels, totals):
+            chosen = np.isin(messages.row, of_row)
+            heights = np.zeros(bins)
+            marked = _LEAST_HEIGHT + (1 - _LEAST_HEIGHT) * strength[chosen]
+            np.maximum.at(heights, place[chosen], marked)
+            total = value_text(int(totals[of_row].sum()), "count")
+            rows.append(Row(label=label, total=total, heights=heights, colour=QUEUE))
+        return rows
+
+    def readout(self, run: Run) -> str:
+        """Return the run's figures in short."""
+        totals = run.messages.totals
+        return counted(len(run.messages.row) if totals is None else sum(totals), "message")
+
+    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+        """Draw one row."""
+        marked = row.heights > 0
+        centres = bin_centres(self.time.span_ns, len(row.heights))[marked] / self.time.scale.factor
+        gap = np.full(len(centres), np.nan)
+        base = np.full(len(centres), place + BASE)
+        across = np.stack((centres, centres, gap), axis=1).ravel()
+        upward = np.stack((base, base - row_reach(self.form) * row.heights[marked], gap), axis=1).ravel()
+        width = max(1.0, 0.4 * self.form.width_px / self.form.bins)
+        axes.plot(across, upward, color=row.colour.light, linewidth=width, solid_capstyle="butt")
+
+
+class LossPanels(RowPanels[Run]):
+    """Dropped frames and paused senders: a row for the drops, then one per sender that was stopped."""
+
+    def rows_of(self, run: Run) -> list[Row]:
+        """Return the rows of a run."""
+        drops = [self._drops(run)] if int(run.drops.count.sum()) else []
+        return drops + self._pauses(run)
+
+    def entries(self) -> list[LegendEntry]:
+        """Return the legend of the lines."""
+        from matplotlib.patches import Patch
+
+        drops, pauses = (Patch(facecolor=colour.light, alpha=1, linewidth=0) for colour in (ALERT, _PAUSE))
+        entries = []
+        if any(int(run.drops.count.sum()) for run in self.runs):
+            entries.append(LegendEntry(handle=drops, text="frames dropped"))
+        if any(run.pauses for run in self.runs):
+            entries.append(LegendEntry(handle=pauses, text="paused"))
+        return entries
+
+    def _drops(self, run: Run) -> Row:
+        bins = self.form.bins
+        place = bin_of(run.drops.time_ns, self.time.span_ns, bins)
+        counts = np.bincount(place, weights=run.drops.count, minlength=bins)
+        total = value_text(int(run.drops.count.sum()), "count")
+        heights = counts / counts.max()
+        return Row(label="frames dropped", total=total, heights=heights, colour=ALERT)
+
+    def _pauses(self, run: Run) -> list[Row]:
+        lengths_ns = np.array([curve.stopped_ns.sum() for curve in run.pauses])
+        rows = []
+        for label, members in _grouped([curve.label for curve in run.pauses], lengths_ns):
+            curves = [run.pauses[member] for member in members]
+            shares = [
+                shares_of(curve.edges_ns, curve.stopped_ns, self.time.span_ns, self.form.bins)
+                for curve in curves
+            ]
+            total = format_time(float(lengths_ns[members].sum()))
+            rows.append(Row(label=label, total=total, heights=np.mean(shares, axis=0), colour=_PAUSE))
+        return rows
+
+    def readout(self, run: Run) -> str:
+        """Return the run's figures in short."""
+        paused, summed = measured(run, "paused_ns"), measured(run, "paused_sum_ns")
+        if not paused or summed is None:
+            return ""
+        together = f"some sender stood still for {format_time(paused)}"
+        return together if self.form.narrow else f"{together} · summed up {format_time(summed)}"
+
+    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+        """Draw one row."""
+        edges = np.linspace(0, max(1, self.time.span_ns), len(row.heights) + 1) / self.time.scale.factor
+        draw_area(axes, place, row, edges, self.form)
+
+
+def _grouped(labels: Sequence[str], weights: NDArray[Any]) -> list[tuple[str, list[int]]]:
+    """Return the rows to show: those that weigh most by themselves, in order, and the rest together."""
+    present = np.flatnonzero(weights).tolist()
+    if len(present) <= _ROWS:
+        return [(labels[row], [row]) for row in present]
+    heaviest = sorted(present, key=lambda row: -float(weights[row]))[: _ROWS - 1]
+    rest = sorted(set(present) - set(heaviest))
+    return [*((labels[row], [row]) for row in sorted(heaviest)), (f"{len(rest)} others", rest)]

@@ -1,0 +1,1 @@
+"""The octets of one frame: formats declared, the codec that reads and writes them, Scapy layers."""

@@ -1,0 +1,239 @@
+"""A frame as plain data (JSON, TOML) and back: ``{"layers": [{"layer": "cnm", "cnm.qntz_fb": 40, …}, …]}``.
+
+`to_document` gives every field under its whole name, with scaled twins (``cnm.q_offset_octets``) beside
+those that have a unit.  `from_document` reads that back, and what a person writes: field names without
+their prefix, fields left out, values in any form `ecmproto.wire.formats.text.value_of` takes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from ecmproto.errors import DecodeError, SpecError, escaped, shown
+from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY
+from ecmproto.wire.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ecm import ECM, CMTag, ticks_to_ns
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.registry import BY_PREFIX
+from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.formats.text import json_of, value_of
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+_TAILS = ("padding", "trailer", "fcs")
+_DERIVED = ("cut", "error", "encapsulated")
+"""What a document says about a frame that its octets say already."""
+
+
+def to_document(frame: Frame) -> dict[str, Json]:
+    """Return the frame as plain data; `from_document` gives back an equal frame."""
+    document: dict[str, Json] = {"layers": [_layer_document(value) for value in frame.layers]}
+    for key in _TAILS:
+        octets: bytes = getattr(frame, key)
+        if octets:
+            document[key] = octets.hex()
+    if frame.cut:
+        document["cut"] = frame.cut
+    if frame.error is not None:
+        document["error"] = error_document(frame.error)
+    inner = encapsulated(frame)
+    if inner is not None:
+        document["encapsulated"] = shown = to_document(inner)
+        if is_suspicious(frame, inner):
+            shown["suspicious"] = SUSPICIOUS
+    return document
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
+_SINGLE = frozenset((str, int, float, bool, type(None)))
+
+
+def json_text(document: object, *, indented: bool = False) -> str:
+    """Return plain data as JSON, with characters escaped that are not printable."""
+    return escaped(_indented(document, "\n") if indented else _JSON.encode(document), keep="\n")
+
+
+def _indented(value: object, start: str) -> str:
+    """Return the same as ``json.dumps(value, indent=2)``, whose lines begin with ``start``.
+
+    The encoder that is fast does not indent; here it writes all that holds nothing but single values.
+    """
+    inner = f"{start}  "
+    if isinstance(value, dict) and value:
+        if _SINGLE.issuperset(map(type, value.values())):
+            body = _encoder(inner).encode(value)[1:-1]
+        else:
+            items = value.items()
+            body = f",{inner}".join(f"{_key(key)}{_indented(item, inner)}" for key, item in items)
+        return f"{{{inner}{body}{start}}}"
+    if isinstance(value, list | tuple) and value:
+        if _SINGLE.issuperset(map(type, value)):
+            body = _encoder(inner).encode(value)[1:-1]
+        else:
+            body = f",{inner}".join(_indented(item, inner) for item in value)
+        return f"[{inner}{body}{start}]"
+    return _JSON.encode(value)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _key(key: object) -> str:
+    """Return a key and its colon."""
+    return _JSON.encode({key: 0})[1:-2]
+
+
+@functools.cache
+def _encoder(start: str) -> json.JSONEncoder:
+    """Return an encoder that begins a line with each value."""
+    return json.JSONEncoder(ensure_ascii=False, separators=(f",{start}", ": "))
+
+
+def error_document(wrong: DecodeError) -> dict[str, Json]:
+    """Return a decoding error as plain data."""
+    return {"layer": wrong.layer, "offset": wrong.offset, "needed": wrong.needed, "got": wrong.got}
+
+
+def _layer_document(value: Layer) -> dict[str, Json]:
+    cls = type(value)
+    document: dict[str, Json] = {"layer": cls.prefix}
+    for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]  # classes hash
+        got = getattr(value, field.key)
+        name = field.name_for(got) if field.meta.length_name else field.name
+        document[name] = json_of(field, got)
+        if derived:
+            document[derived] = scaled(value, field)
+    return document
+
+
+@functools.cache
+def derived_names(cls: type[Layer]) -> tuple[str, ...]:
+    """Return for each field of a format the name of its scaled twin, "" where it has none."""
+    keys = (scaled_key(cls, field) for field in cls.layout)
+    return tuple(f"{cls.prefix}.{key}" if key else "" for key in keys)
+
+
+def from_document(
+    document: object, *, where: str = "frame", ethertypes: EtherTypes = DEFAULT
+) -> tuple[Frame, tuple[frozenset[str], ...]]:
+    """Return the frame a document describes, and for each layer the keys that the document gives.
+
+    SpecError names ``where`` in the document something is wrong, and the nearest name that is right.
+    """
+    if not isinstance(document, Mapping):
+        raise SpecError(where=where, needed="an object with layers", got=type(document).__name__)
+    layers = document.get("layers")
+    if not isinstance(layers, list):
+        raise SpecError(where=f"{where}.layers", needed="a list of layers", got=shown(layers))
+    read = [layer_from(item, where=f"{where}.layers[{i}]") for i, item in enumerate(layers)]
+    frame = Frame(
+        layers=tuple(value for value, _ in read),
+        padding=_octets(document, "padding", where),
+        trailer=_octets(document, "trailer", where),
+        fcs=_octets(document, "fcs", where),
+        ethertypes=ethertypes,
+    )
+    return frame, tuple(given for _, given in read)
+
+
+def _octets(document: Mapping[str, object], key: str, where: str) -> bytes:
+    try:
+        return bytes.fromhex(str(document.get(key, "")))
+    except ValueError:
+        got = shown(document[key])
+        raise SpecError(where=f"{where}.{key}", needed="octets in hex", got=got) from None
+
+
+def frame_keys() -> frozenset[str]:
+    """Return the keys of a frame's document; callers with keys of their own refuse all others."""
+    return frozenset(("layers", *_TAILS, *_DERIVED))
+
+
+def layer_from(item: object, *, where: str) -> tuple[Layer, frozenset[str]]:
+    """Return the layer that ``{"layer": NAME, FIELD: VALUE, …}`` describes, and the keys it gives."""
+    if not isinstance(item, Mapping) or not isinstance(item.get("layer"), str):
+        raise SpecError(where=where, needed='an object with "layer": NAME', got=shown(item))
+    cls = format_named(item["layer"], where=where)
+    derived = derived_names(cls)  # type: ignore[arg-type]  # classes hash
+    values: dict[str, int | bytes] = {}
+    for name, given in item.items():
+        if name == "layer" or name in derived:
+            continue
+        field = field_named(cls, name, where=where)
+        if field.key in values:
+            raise SpecError(where=where, needed=f"{field.name} once", got=f"{shown(name)} too")
+        values[field.key] = value_of(field, given)
+    make: Callable[..., Layer] = cls
+    return make(**values), frozenset(values)
+
+
+def format_named(name: str, *, where: str) -> type[Layer]:
+    """Return the format whose prefix is ``name``; SpecError with the nearest otherwise."""
+    cls = BY_PREFIX.get(name)
+    if cls is None:
+        raise SpecError(
+            where=where, needed="the name of a format", got=shown(name), hint=nearest(name, BY_PREFIX)
+        )
+    return cls
+
+
+def field_named(cls: type[Layer], name: str, *, where: str) -> Field:
+    """Return the field of ``cls`` with this key, whole name or length name; SpecError otherwise."""
+    field = _fields_by_name(cls).get(name)  # type: ignore[arg-type]  # classes hash
+    if field is not None:
+        return field
+    keys = [field.key for field in cls.layout]
+    short = name.removeprefix(f"{cls.prefix}.")
+    raise SpecError(
+        where=where, needed=f"a field of {cls.prefix}", got=shown(name), hint=nearest(short, keys)
+    )
+
+
+@functools.cache
+def _fields_by_name(cls: type[Layer]) -> dict[str, Field]:
+    names = {}
+    for field in reversed(cls.layout):
+        for name in (field.key, field.name, field.meta.length_name, f"{cls.prefix}.{field.key}"):
+            names[name] = field
+    names.pop("", None)
+    return names
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the hint that names the nearest known name, or all of them when none is near."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=_NEAR)
+    if not close:
+        return f"one of {', '.join(names)}"
+    likeness = [difflib.SequenceMatcher(None, each, name).ratio() for each in close]
+    # of those that are as near, the one listed first
+    alike = [each for each, ratio in zip(close, likeness, strict=True) if ratio == max(likeness)]
+    return f"did you mean {min(alike, key=names.index)!r}?"
+
+
+_NEAR = 5
+"""Names that may be equally near."""
+
+
+def scaled_key(cls: type[Layer], field: Field) -> str:
+    """Return the key of a field's derived JSON entry (``q_offset_octets``, ``rate_bps``, …), "" for none."""
+    if field.key == "timestamp" and issubclass(cls, ECM | CMTag):
+        return "timestamp_ns"
+    suffix = _SCALED_SUFFIX.get(field.meta.unit)
+    return f"{field.key}{suffix}" if suffix else ""
+
+
+def scaled(value: Layer, field: Field) -> int | None:
+    """Return a field's value in ns, b/s or octets, for the document; None is an infinite rate."""
+    if isinstance(value, ECM | CMTag) and field.key == "timestamp":
+        return ticks_to_ns(value)
+    number: int = getattr(value, field.key)
+    if field.meta.unit == "kb/s":
+        return None if field.key == "rate" and number == RATE_INFINITY else number * 1000
+    return number * QUEUE_UNIT_OCTETS if field.meta.unit == "64 octets" else number
+
+
+_SCALED_SUFFIX = {"64 octets": "_octets", "kb/s": "_bps", "ns": "_ns"}

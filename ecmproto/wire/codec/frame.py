@@ -1,0 +1,382 @@
+"""A frame as typed layers, from octets and back.
+
+`decode` and `decode_lax` are the strict and the lax way into a `Frame`, one walk under both; `encode` writes
+its octets exactly as it says, or with its computed fields put right on request (`fixed`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeVar, overload
+
+from ecmproto.errors import DecodeError
+from ecmproto.values import dataclass
+from ecmproto.wire.formats.base import UNBOUNDED, Layer
+from ecmproto.wire.formats.ethernet import Data, Ethernet, ITag
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.registry import dispatch
+from ecmproto.wire.formats.schema import Field
+
+T = TypeVar("T", bound=Layer)
+
+MIN_OCTETS = 60
+"""The least octets of a frame without its FCS (802.3 4A.4.2); shorter ones are padded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The position of a field: octets ``start`` to ``stop`` (exclusive) of the frame, and the bits in them.
+
+    ``bit_start`` and ``bit_stop`` count from the frame's first bit, most significant first.
+    """
+
+    start: int
+    stop: int
+    bit_start: int
+    bit_stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """One field of one layer of a frame, with its value and place."""
+
+    layer: int
+    """Index of the layer in ``Frame.layers``."""
+    field: Field
+    value: int | bytes
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """A frame as typed layers, from the outermost header to the payload.
+
+    Two frames are equal when their layers, padding, trailer and FCS are.
+    """
+
+    layers: tuple[Layer, ...]
+    padding: bytes = b""
+    """Zero octets behind the last layer that fill the frame up to 60 octets (``eth.padding``)."""
+    trailer: bytes = b""
+    """Any other octets behind the last layer (``eth.trailer``)."""
+    fcs: bytes = b""
+    """Frame check sequence where the capture says that frames carry one (``eth.fcs``), else empty."""
+    starts: tuple[int, ...] = dataclasses.field(default=(), compare=False, init=False)
+    """Where the decoder found each layer to start, then the last to end; empty in a frame made otherwise."""
+    cut: int = dataclasses.field(default=0, compare=False)
+    """Octets that the capture's snap length cut off the end."""
+    error: DecodeError | None = dataclasses.field(default=None, compare=False)
+    """What is malformed (lax decoding only)."""
+    ethertypes: EtherTypes = dataclasses.field(default=DEFAULT, compare=False)
+    """The EtherType map it was decoded with."""
+
+    def __contains__(self, key: type[Layer] | str) -> bool:
+        return next(self._found(key), None) is not None
+
+    @overload
+    def __getitem__(self, key: type[T]) -> T: ...
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    def __getitem__(self, key: type[Layer] | str) -> Any:
+        """Return the first layer of a format (``frame[CNM]``, ``frame["cnm"]``) or the first value of a
+        field (``frame["cnm.qntz_fb"]``); KeyError where there is none.
+        """
+        for found in self._found(key):
+            return found
+        raise KeyError(key if isinstance(key, str) else key.prefix)
+
+    @overload
+    def get(self, key: type[T]) -> T | None: ...
+    @overload
+    def get(self, key: str) -> Any: ...
+    def get(self, key: type[Layer] | str) -> Any:
+        """Return the first layer of a format or value of a field as ``frame[key]`` does, None without one."""
+        return next(self._found(key), None)
+
+    def _found(self, key: type[Layer] | str) -> Iterator[Layer | int | bytes]:
+        """Yield the layers of a format, by class or name, or the values of a field by name."""
+        if not isinstance(key, str):
+            yield from (value for value in self.layers if isinstance(value, key))
+            return
+        for value in self.layers:
+            if value.prefix == key:
+                yield value
+            for field in value.layout:
+                got: int | bytes = getattr(value, field.key)
+                if field.name_for(got) == key or f"{value.prefix}.{field.key}" == key:
+                    yield got
+
+    def all(self, cls: type[T]) -> tuple[T, ...]:
+        """Return every layer of a format, outermost first."""
+        return tuple(value for value in self.layers if isinstance(value, cls))
+
+    def fields(self) -> Iterator[Placed]:
+        """Yield every field of every layer in wire order."""
+        boundaries = self.boundaries()
+        for index in range(len(self.layers)):
+            yield from self._placed(index, boundaries[index] * 8)
+
+    def fields_of(self, index: int) -> Iterator[Placed]:
+        """Yield the fields of layer ``index`` in wire order."""
+        return self._placed(index, self.boundaries()[index] * 8)
+
+    def _placed(self, index: int, base: int) -> Iterator[Placed]:
+        value, first = self.layers[index], base
+        for field in value.layout:
+            got: int | bytes = getattr(value, field.key)
+            bits = field.bits if field.bits is not None else 8 * len(got)  # type: ignore[arg-type]
+            span = Span(
+                start=first // 8, stop=-(-(first + bits) // 8), bit_start=first, bit_stop=first + bits
+            )
+            yield Placed(layer=index, field=field, value=got, span=span)
+            first += bits
+
+    def spans(self, name: str) -> tuple[Span, ...]:
+        """Return the positions of the fields called ``name`` (``cnm.qntz_fb``), outermost first."""
+        return tuple(placed.span for placed in self.fields() if placed.field.name_for(placed.value) == name)
+
+    def boundaries(self) -> tuple[int, ...]:
+        """Return the octet at which each layer starts, then the one at which the last ends."""
+        if len(self.starts) == len(self.layers) + 1:
+            return self.starts
+        boundaries = [0]
+        for value in self.layers:
+            boundaries.append(boundaries[-1] + len(value.build()))
+        return tuple(boundaries)
+
+
+_SETTERS = tuple(getattr(Frame, field.name).__set__ for field in dataclasses.fields(Frame))
+
+
+def assembled(*values: object) -> Frame:
+    """Return a `Frame` from the values of all its fields in order: a decoder's shortcut.
+
+    Setting the slots directly takes a quarter of the time of the frozen dataclass's constructor.
+    """
+    frame = object.__new__(Frame)
+    for set_value, value in zip(_SETTERS, values, strict=True):
+        set_value(frame, value)
+    return frame
+
+
+def frame_check_sequence(octets: bytes | memoryview) -> bytes:
+    """Return the four octets of FCS, as they stand on the wire, of a frame from its DA to its end."""
+    return zlib.crc32(octets).to_bytes(4, "little")
+
+
+def decode(
+    data: bytes | bytearray | memoryview,
+    *,
+    original_octets: int | None = None,
+    fcs_octets: int = 0,
+    ethertypes: EtherTypes = DEFAULT,
+    first: type[Layer] = Ethernet,
+) -> Frame:
+    """Decode one frame from its destination address on; DecodeError when it is malformed.
+
+    ``original_octets`` is the frame's length on the wire where a snap length may have cut it: what is
+    cut off is ``frame.cut``, never malformed.  ``fcs_octets`` says how many octets of FCS its end has.
+    ``first`` is the format it starts with, for octets that begin elsewhere.  A type that is known is
+    decoded or raises; octets of an unknown type are `Data`.
+    """
+    frame = decode_lax(
+        data, original_octets=original_octets, fcs_octets=fcs_octets, ethertypes=ethertypes, first=first
+    )
+    if frame.error is not None:
+        raise frame.error
+    return frame
+
+
+def decode_lax(
+    data: bytes | bytearray | memoryview,
+    *,
+    original_octets: int | None = None,
+    fcs_octets: int = 0,
+    ethertypes: EtherTypes = DEFAULT,
+    first: type[Layer] = Ethernet,
+) -> Frame:
+    """Decode one frame as far as possible; ``frame.error`` is the error if it is malformed.
+
+    The layers before the malformed place are there, its octets as `Data`, so that encoding the frame
+    gives back the same octets.  Arguments as in `decode`; never raises for any octets.
+    """
+    octets = bytes(data)
+    captured = len(octets)
+    cut = max(0, (original_octets or 0) - captured)
+    # the FCS is last on the wire, so a cut frame loses its FCS first
+    last = captured - max(0, min(fcs_octets - cut, captured))
+    return _decode(octets, first, last, last + max(0, cut - fcs_octets), cut, ethertypes)
+
+
+def encapsulated(frame: Frame) -> Frame | None:
+    """Return the sampled frame that a CNM, ECM, BCN or E²CM message shows, None when it shows none.
+
+    Decoded laxly and as one that the message cut off; a CNM's begins with an `MSDU` layer, since its
+    addresses stand in the CNM itself.
+    """
+    message = frame.layers[-1] if frame.layers else None
+    if message is None or message.shows is None:
+        return None
+    octets: bytes = getattr(message, message.layout[-1].key)
+    return _decode(octets, message.shows, len(octets), UNBOUNDED, 0, frame.ethertypes) if octets else None
+
+
+SUSPICIOUS = "its source is not the message's destination"
+"""What is odd about a sampled frame (wire-formats 1.2: a message goes to the source of what it shows)."""
+
+
+def is_suspicious(frame: Frame, shown: Frame) -> bool:
+    """Return whether the sampled frame ``shown`` is from another station than the one ``frame`` goes to.
+
+    A CNM shows no source, and of a frame whose headers are not whole nothing is said.
+    """
+    sampled = shown.layers[0] if shown.layers else None
+    header = next((one for one in reversed(frame.layers) if isinstance(one, Ethernet | ITag)), None)
+    if header is None or not isinstance(sampled, Ethernet):
+        return False
+    return sampled.src != (header.cdst if isinstance(header, ITag) else header.dst)
+
+
+def _decode(
+    data: bytes, cls: type[Layer] | None, last: int, reach: int, cut: int, ethertypes: EtherTypes
+) -> Frame:
+    """Walk the layers from ``cls`` on.
+
+    ``data[:last]`` is the frame without its FCS, ``reach`` ≥ ``last`` how far it went on the wire, ``cut``
+    what the capture says is missing.  Inner lengths narrow ``stop`` and ``reach``; what needs more than
+    ``stop`` is malformed only when it needs more than ``reach`` too.
+    """
+    formats = dispatch(ethertypes)
+    layers: list[Layer] = []
+    starts = [0]
+    error: DecodeError | None = None
+    pos, stop = 0, last
+    # what the first layer of a packet has said of those behind it, and how far the last of them may reach
+    awaited: tuple[type[Layer], ...] = ()
+    whole = stop, reach
+    while cls is not None and (pos < stop or cls is not Data):
+        if cls.otherwise is not None and cls.cannot_be(data, pos, stop, reach):
+            cls = cls.otherwise
+        parsed = cls.parse(data, pos, stop)
+        if parsed is None:
+            error = error or cls.short(data, pos, stop, reach)
+            pos = _rest(data, pos, last, layers, starts)
+            break
+        value, end, missing = parsed
+        layers.append(value)
+        starts.append(end)
+        wrong = value.check(pos, reach)
+        if wrong is None and end + missing > reach:
+            wrong = _short(cls.prefix, pos, end + missing - pos, end - pos)
+        error = error or wrong
+        if missing or wrong is not None:
+            pos = _rest(data, end, last, layers, starts)
+            break
+        if cls.closed_by is not None:
+            awaited, whole = (*value.sequence_behind(), Data, cls.closed_by), (stop, reach)
+            reach -= cls.closed_by.fixed_octets
+            if reach < end:
+                error = error or _short(cls.closed_by.prefix, end, cls.closed_by.fixed_octets, stop - end)
+                pos = _rest(data, end, last, layers, starts)
+                break
+            stop = min(stop, reach)
+        if awaited:
+            pos = end
+            cls, *others = awaited[1:] if awaited[0] is Data and pos >= stop else awaited
+            awaited = tuple(others)
+            if not awaited:
+                stop, reach = whole
+                if stop == pos < reach:
+                    break  # the snap length has cut off all of it
+            continue
+        cls, bound = value.following(formats, data, end, stop)
+        if bound != stop:
+            if bound > reach:
+                error = error or _short(value.prefix, pos, bound - pos, reach - pos)
+            stop, reach = min(stop, bound), min(reach, bound)
+        pos = end
+    tail = data[pos:last]
+    split = max(0, MIN_OCTETS - pos)
+    if tail[:split].strip(b"\0"):
+        split = 0
+    return assembled(
+        tuple(layers), tail[:split], tail[split:], data[last:], tuple(starts), cut, error, ethertypes
+    )
+
+
+def _rest(data: bytes, pos: int, last: int, layers: list[Layer], starts: list[int]) -> int:
+    """Keep the rest of a malformed or cut frame as `Data`; return its end."""
+    if pos < last:
+        layers.append(Data(data=data[pos:last]))
+        starts.append(last)
+    return last
+
+
+def _short(layer: str, start: int, needed: int, got: int) -> DecodeError:
+    return DecodeError(layer=layer, offset=start, needed=f"{needed} octets", got=f"{got} octets")
+
+
+@overload
+def encode(frame: Frame, /, *, fix: bool = False) -> bytes: ...
+@overload
+def encode(layer: Layer, /, *layers: Layer, fix: bool = True) -> bytes: ...
+def encode(first: Frame | Layer, /, *layers: Layer, fix: bool | None = None) -> bytes:
+    """Return the octets of a frame, or of layers from the outermost on: ``encode(ethernet, vlan, cnm)``.
+
+    With ``fix``, types, lengths and header checksums are first computed and the frame padded to 60 octets;
+    without it every field is written as it stands.  A `Frame` is written as it stands, layers are put right,
+    unless ``fix`` says otherwise.  EncodeError for a value out of its field's range, TypeError for what is
+    neither.
+    """
+    if isinstance(first, Frame):
+        if layers:
+            raise TypeError("encode() takes one Frame, or layers")
+        frame = fixed(first) if fix else first
+    else:
+        for value in (first, *layers):
+            if not isinstance(value, Layer):
+                raise TypeError(f"encode() takes a Frame or layers, got {type(value).__name__}")
+        frame = Frame(layers=(first, *layers))
+        frame = frame if fix is False else fixed(frame)
+    return b"".join([value.build() for value in frame.layers]) + frame.padding + frame.trailer + frame.fcs
+
+
+def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
+    """Return the frame with its type, length and checksum fields computed and padded to 60 octets.
+
+    ``given[i]`` names the fields of layer i that stay as they are.
+    """
+    formats = dispatch(frame.ethertypes)
+    layers: list[Layer] = []
+    rest = b""
+    following: Layer | None = None
+    for index in reversed(range(len(frame.layers))):
+        value = frame.layers[index]
+        keep = given[index] if index < len(given) else ()
+        computed = value.computed(rest, following, formats)
+        changes = {key: number for key, number in computed.items() if key not in keep}
+        if changes:
+            value = value.replace(**changes)
+        layers.insert(0, value)
+        rest = value.build() + rest
+        following = value
+    if any(value.covers for value in layers):
+        _cover(layers, given)
+        rest = b"".join([value.build() for value in layers])
+    short = max(0, MIN_OCTETS - len(rest) - len(frame.trailer))
+    padding = frame.padding if len(frame.padding) >= short else bytes(short)
+    return dataclasses.replace(frame, layers=tuple(layers), padding=padding, error=None)
+
+
+def _cover(layers: list[Layer], given: Sequence[Collection[str]]) -> None:
+    """Compute the values that cover the octets in front of their layers."""
+    octets, starts = b"", [0]
+    for index, value in enumerate(layers):
+        if value.covers:
+            compute = value.covering(layers[:index], starts)
+            if compute is not None and not (index < len(given) and value.covers in given[index]):
+                layers[index] = value = value.replace(**{value.covers: compute(octets)})
+        octets += value.build()
+        starts.append(len(octets))

@@ -1,0 +1,97 @@
+"""The construct schemas of formats, made of their declared fields when they are asked for.
+
+Nothing that runs over captures asks: what reads and writes frames is generated from the same declarations
+(`ecmproto.wire.formats.base`), and importing construct would take a tenth of the start of a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from construct import (
+    Adapter,
+    BitsInteger,
+    BitStruct,
+    Bytes,
+    BytesInteger,
+    Container,
+    GreedyBytes,
+    IfThenElse,
+    Struct,
+    Subconstruct,
+    this,
+)
+
+from ecmproto.wire.formats.schema import Count, Meta, Width
+
+
+class Documented(Subconstruct):  # type: ignore[misc]  # construct is untyped
+    """A construct that carries a field's `Meta` and, for a variable one, its `Count`."""
+
+    def __init__(self, subcon: Any, meta: Meta, count: Count | None = None) -> None:
+        super().__init__(subcon)
+        self.meta = meta
+        self.count = count
+
+
+class FlatStruct(Adapter):  # type: ignore[misc]
+    """A Struct whose BitStruct members, named ``_bits…``, show as fields of the whole."""
+
+    def _decode(self, obj: Any, context: Any, path: str) -> Any:
+        flat = Container()
+        for key, value in obj.items():
+            if key.startswith("_bits"):
+                flat.update((k, v) for k, v in value.items() if not k.startswith("_"))
+            elif not key.startswith("_"):
+                flat[key] = value
+        return flat
+
+    def _encode(self, obj: Any, context: Any, path: str) -> Any:
+        nested = Container()
+        for member in self.subcon.subcons:
+            if member.name.startswith("_bits"):
+                nested[member.name] = {bit.name: obj[bit.name] for bit in member.subcon.subcon.subcons}
+            else:
+                nested[member.name] = obj[member.name]
+        return nested
+
+
+def schema_of(widths: Iterable[tuple[str, Width]]) -> FlatStruct:
+    """Return the construct: octet fields as they are, runs of sub-octet fields as BitStructs."""
+    members: list[Any] = []
+    run: list[Any] = []
+    run_bits = 0
+    where: dict[str, Any] = {}
+    for key, width in widths:
+        if width.bits is None:
+            assert width.count is not None
+            members.append(key / Documented(_variable(width.count, where), width.meta, width.count))
+        elif width.bits % 8 or run_bits:
+            group = f"_bits{len(members)}"
+            run.append(key / Documented(BitsInteger(width.bits), width.meta))
+            run_bits += width.bits
+            where[key] = this[group][key]
+            if run_bits % 8 == 0:
+                members.append(group / BitStruct(*run))
+                run, run_bits = [], 0
+        else:
+            members.append(key / Documented(_fixed(width), width.meta))
+            where[key] = this[key]
+    return FlatStruct(Struct(*members))
+
+
+def _fixed(width: Width) -> Any:
+    assert width.bits is not None
+    if width.meta.kind in ("uint", "sint", "cpid"):
+        return BytesInteger(width.bits // 8, signed=width.meta.kind == "sint")
+    return Bytes(width.bits // 8)
+
+
+def _variable(count: Count, where: Mapping[str, Any]) -> Any:
+    body = Bytes(where[count.key] * count.scale - count.minus) if count.key else GreedyBytes
+    if count.when is None:
+        return body
+    key, values = count.when
+    path = where[key]
+    return IfThenElse(lambda context: path(context) in values, body, Bytes(0))

@@ -1,0 +1,43 @@
+"""CSIG's compact tag: how congested the most congested hop of a path is (draft-ravi-ippm-csig).
+
+No EtherType is assigned to it, so it is known only where the `EtherTypes` map names one.
+"""
+
+from __future__ import annotations
+
+from ecmproto.wire.formats.base import Layer, layer
+from ecmproto.wire.formats.schema import uint
+from ecmproto.wire.formats.summary import Summary
+
+_SOURCE = "draft-ravi-ippm-csig"
+
+AVAILABLE, SHARE, DELAY, DEPTH = range(4)
+SIGNALS = {
+    AVAILABLE: "available bandwidth", SHARE: "available share of capacity", DELAY: "per-hop delay",
+    DEPTH: "queue depth",
+}  # fmt: skip
+"""The signals: of the first two the least on the path counts, of the others the most."""
+LEAST_COUNTS = (AVAILABLE, SHARE)
+
+
+def signal_text(signal: int) -> str:
+    """Return the name of a signal."""
+    return SIGNALS.get(signal) or f"signal {signal}"
+
+
+@layer("csig", title="CSIG compact tag", source=_SOURCE)
+class CSIG(Layer):
+    """Rides in a data frame; each hop puts its own value in where that says more of the path."""
+
+    t: int = uint(3, default=AVAILABLE, doc="which signal", source=_SOURCE, names=SIGNALS)
+    r: int = uint(1, default=0, doc="reserved", source=_SOURCE)
+    s: int = uint(5, default=0, doc="the signal's value, as the number of a bucket", source=_SOURCE)
+    lm: int = uint(7, default=0, doc="locator of the hop that has put it in", source=_SOURCE)
+    etype: int = uint(
+        16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
+        source=_SOURCE, length_name="csig.len",
+    )  # fmt: skip
+    counted_as = "CSIG tag"
+    summary = Summary(tag="CSIG {t:signal} {s} at {lm}", styles={"signal": signal_text})
+    announced_by = "csig"
+    next_key = "etype"

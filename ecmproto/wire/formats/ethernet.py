@@ -1,0 +1,210 @@
+"""Headers that frames start with: Ethernet, VLAN tags, the PBB I-TAG, LLC with SNAP, Linux cooked headers.
+
+Every header and tag here names the EtherType, or 802.3 length, of what follows it (802.3; 802.1Q clause 9;
+802.2; RFC 1042).  A cooked header is what Linux captures have where the link layer header is not kept.
+"""
+
+from __future__ import annotations
+
+from ecmproto.wire.formats.base import Following, Formats, Layer, layer
+from ecmproto.wire.formats.schema import REST, Address, mac, octets, uint
+from ecmproto.wire.formats.summary import Summary
+
+_TYPE = "EtherType of what follows, or, up to 1500, its length in octets"
+_PCP = "priority code point"
+_DEI = "drop eligible indicator"
+
+
+@layer("eth", title="Ethernet", source="802.3 3.2")
+class Ethernet(Layer):
+    """Destination, source and the type or length of what follows."""
+
+    dst: Address = mac(default=bytes(6), doc="destination address", source="802.3 3.2.3")
+    src: Address = mac(default=bytes(6), doc="source address", source="802.3 3.2.3")
+    type: int = uint(
+        16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", name="eth.type", length_name="eth.len"
+    )
+    summary = Summary(sender="src", receiver="dst", addressee="dst")
+    next_key = "type"
+
+
+@layer("vlan", title="VLAN tag (C-TAG)", source="802.1Q 9.6")
+class VLAN(Layer):
+    """A customer VLAN tag."""
+
+    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.6")
+    dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
+    id: int = uint(12, default=0, doc="VLAN identifier", source="802.1Q 9.6")
+    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.6", base="hex", length_name="vlan.len")
+    counted_as = "VLAN tag"
+    summary = Summary(tag="vlan {id} prio {priority}{dei:dei}")
+    announced_by = "c_tag"
+    next_key = "etype"
+
+
+@layer("ieee8021ad", title="Service VLAN tag (S-TAG)", source="802.1Q 9.6")
+class STag(Layer):
+    """A service VLAN tag: provider bridges' outer tag, or the B-TAG of PBB."""
+
+    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.6")
+    dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
+    id: int = uint(12, default=0, doc="service VLAN identifier", source="802.1Q 9.6")
+    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.6", base="hex", length_name="ieee8021ad.len")
+    counted_as = "S-TAG"
+    summary = Summary(tag="S-vlan {id} prio {priority}{dei:dei}")
+    announced_by = "s_tag"
+    next_key = "etype"
+
+
+@layer("ieee8021ah", title="Backbone service instance tag (I-TAG)", source="802.1Q 9.7")
+class ITag(Layer):
+    """PBB's I-TAG with the customer addresses that follow its I-TCI."""
+
+    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.7")
+    drop: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.7")
+    nca: int = uint(1, default=0, doc="use customer addresses", source="802.1Q 9.7")
+    res1: int = uint(1, default=0, doc="reserved 1", source="802.1Q 9.7")
+    res2: int = uint(2, default=0, doc="reserved 2", source="802.1Q 9.7")
+    isid: int = uint(24, default=0, doc="backbone service instance identifier", source="802.1Q 9.7")
+    cdst: Address = mac(default=bytes(6), doc="customer destination address", source="802.1Q 9.7")
+    csrc: Address = mac(default=bytes(6), doc="customer source address", source="802.1Q 9.7")
+    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.7", base="hex", length_name="ieee8021ah.len")
+    counted_as = "I-TAG"
+    summary = Summary(tag="I-SID {isid} prio {priority} {csrc} → {cdst}", addressee="cdst")
+    announced_by = "i_tag"
+    next_key = "etype"
+
+
+@layer("llc", title="LLC and SNAP", source="802.2; RFC 1042")
+class SNAP(Layer):
+    """LLC and SNAP headers behind an 802.3 length that announce IPv4, IPv6 or ARP as an EtherType would.
+
+    Other LLC headers, and SNAP of other organisations, are `Data`: what is the same in all of these headers
+    has names of its own, since Wireshark's ``llc.dsap`` and so on are in those too.
+    """
+
+    dsap: int = uint(
+        8, default=0xAA, base="hex", doc="destination service access point", source="802.2 3.3.1",
+        name="snap.dsap",
+    )  # fmt: skip
+    ssap: int = uint(
+        8, default=0xAA, base="hex", doc="source service access point", source="802.2 3.3.1",
+        name="snap.ssap",
+    )  # fmt: skip
+    control: int = uint(
+        8, default=3, base="hex", doc="control: unnumbered information", source="802.2 5.4",
+        name="snap.control",
+    )  # fmt: skip
+    oui: int = uint(24, default=0, doc="organisation", source="RFC 1042", name="snap.oui")
+    etype: int = uint(
+        16, default=0, base="hex", doc="EtherType of what follows", source="RFC 1042", name="llc.type"
+    )
+    next_key = "etype"
+    follows = "snap"
+    constants = ("dsap", "ssap", "control", "oui")
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """The format of IPv4, IPv6, ARP and others that are read here; else octets."""
+        if self.etype not in formats.behind_snap:
+            return Data, stop
+        return formats.announced(self.etype, data, end, stop)
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Return the EtherType of the next layer, if it has one."""
+        ethertype = formats.ethertype_of(following)
+        return {} if ethertype is None else {"etype": ethertype}
+
+
+SNAP_START = bytes.fromhex("aaaa03000000")
+"""The octets by which LLC and SNAP headers with an EtherType are known."""
+
+
+@layer("msdu", title="MSDU", source="802.1Q; wire-formats 3")
+class MSDU(Layer):
+    """How an Encapsulated MSDU starts: the sampled frame's payload EtherType or length, no addresses."""
+
+    type: int = uint(16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", length_name="msdu.len")
+    next_key = "type"
+
+
+@layer("data", title="Data", source="802.3 3.2.7")
+class Data(Layer):
+    """Octets of no format known here: a payload, what a snap length left over, what is malformed."""
+
+    data: bytes = octets(REST, default=b"", doc="the octets", source="802.3 3.2.7")
+    summary = Summary(gives_way=True, detail="{#data:octets}")
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Nothing to compute."""
+        return {}
+
+
+_SLL = "LINKTYPE_LINUX_SLL"
+_SLL2 = "LINKTYPE_LINUX_SLL2"
+PACKET_TYPES = {0: "to us", 1: "broadcast", 2: "multicast", 3: "to someone else", 4: "sent by us"}
+_LEAST_ETHERTYPE = 0x0600
+
+
+class Cooked(Layer):
+    """Base of the two cooked headers."""
+
+    __slots__ = ()
+
+    pkttype: int
+    halen: int
+    src: bytes
+    etype: int
+    summary = Summary(tag="{pkttype:packet}", name="{etype:protocol}", sender="sender")
+    follows = "cooked"
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Return the format that the EtherType announces; smaller values are Linux's own, not lengths."""
+        return (
+            (Data, stop) if self.etype < _LEAST_ETHERTYPE else formats.announced(self.etype, data, end, stop)
+        )
+
+    @property
+    def sender(self) -> bytes:
+        """The sender's MAC address, empty where the link has no such addresses."""
+        return self.src if self.halen == 6 else b""
+
+
+@layer("sll", title="Linux cooked capture", source=_SLL)
+class SLL(Cooked):
+    """What Linux gives instead of a link layer header: version 1."""
+
+    pkttype: int = uint(
+        16, default=0, doc="where the packet went", source=_SLL, names=PACKET_TYPES, name="sll.pkttype"
+    )
+    hatype: int = uint(16, default=1, doc="ARPHRD type of the device", source=_SLL)
+    halen: int = uint(16, default=6, unit="octets", doc="length of the sender's address", source=_SLL)
+    src: Address = mac(default=bytes(6), doc="sender's address", source=_SLL, name="sll.src.eth")
+    unused: int = uint(16, default=0, base="hex", doc="rest of the address field", source=_SLL)
+    etype: int = uint(16, default=0, base="hex", doc="protocol", source=_SLL, name="sll.etype")
+    next_key = "etype"
+
+
+@layer("sll2", title="Linux cooked capture v2", source=_SLL2)
+class SLL2(Cooked):
+    """What Linux gives instead of a link layer header: version 2, with the interface."""
+
+    etype: int = uint(16, default=0, base="hex", doc="protocol", source=_SLL2, name="sll.etype")
+    reserved: int = uint(16, default=0, doc="0", source=_SLL2, name="sll.reserved")
+    ifindex: int = uint(32, default=0, doc="index of the interface", source=_SLL2, name="sll.ifindex")
+    hatype: int = uint(16, default=1, doc="ARPHRD type of the device", source=_SLL2, name="sll.hatype")
+    pkttype: int = uint(
+        8, default=0, doc="where the packet went", source=_SLL2, names=PACKET_TYPES, name="sll.pkttype"
+    )
+    halen: int = uint(
+        8,
+        default=6,
+        unit="octets",
+        doc="length of the sender's address",
+        source=_SLL2,
+        name="sll.halen",
+    )
+    src: Address = mac(default=bytes(6), doc="sender's address", source=_SLL2, name="sll.src.eth")
+    unused: int = uint(
+        16, default=0, base="hex", doc="rest of the address field", source=_SLL2, name="sll.unused"
+    )
+    next_key = "etype"

@@ -1,0 +1,156 @@
+"""The discriminator word that every pre-standard message and tag starts with (wire-formats 1.1).
+
+Anyone may use an experimental EtherType.  Octets that merely begin with the word of a proposal are told from
+its messages and tags by what these cannot have: a CPID that is zero or a group's address, and more octets
+than a message without a payload is padded to.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ecmproto.errors import DecodeError
+from ecmproto.wire.formats.base import UNBOUNDED, Crafting, Layer, layer, too_few
+from ecmproto.wire.formats.ethernet import Ethernet
+from ecmproto.wire.formats.schema import REST, octets, uint
+from ecmproto.wire.formats.summary import Summary
+
+PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP"}
+"""The Protocol values of the word; 5–7 are unassigned."""
+
+MESSAGE_PRIORITY = 7
+"""The priority a message travels in, forward probes aside (wire-formats 1.2)."""
+
+MIN_SAMPLED_OCTETS = 24
+"""S000 3.1: at least 24 octets of the sampled frame ride in an ECM, BCN or E²CM message."""
+
+MOST_OCTETS = 64
+"""The most octets behind the EtherType of a message that has no payload: those of a frame padded to 60, an
+FCS that the capture does not tell of, and a little that taps put behind frames."""
+
+CPID_AT, CPID_OCTETS = 2, 8
+"""Where the messages and tags that have a CPID have it, and its octets."""
+
+DEFAULT_CPID = 0x0200_0000_0001_0001
+"""02:00:00:00:00:01/1, for whoever leaves it out: a possible one."""
+
+UNKNOWN_LENGTH = UNBOUNDED >> 1
+"""From how many octets on the length of a frame is one that nobody knows."""
+
+_GROUP_BIT = 1
+_SOURCE = "wire-formats 1.1 (choice)"
+
+
+def selector(protocol: int, type: int) -> int:
+    """Return the value by which `Formats` tells experimental formats apart."""
+    return protocol << 4 | type
+
+
+@layer("word", title="Discriminator word", source=_SOURCE)
+class Word(Layer):
+    """The 16 bits that experimental messages and tags share; the formats inherit these fields."""
+
+    version: int = uint(4, default=0, doc="0; a higher version is read as far as 0 goes", source="S000 3.1")
+    q: int = uint(1, default=0, doc="Qdelta saturated (ECM and E²CM)", source="S000 3.1")
+    protocol: int = uint(3, default=0, doc="which proposal", source=_SOURCE, names=PROTOCOLS)
+    type: int = uint(4, default=0, doc="which frame or tag of the proposal", source=_SOURCE)
+    reserved: int = uint(4, default=0, doc="0 on transmission, ignored on reception", source=_SOURCE)
+
+
+@layer("expmsg", title="Unknown experimental message", source=_SOURCE, protocol=7)
+class UnknownMessage(Word):
+    """A message of no proposal: unassigned, without a possible CPID or too long; its octets are kept."""
+
+    body: bytes = octets(REST, default=b"", doc="what follows the word", source=_SOURCE)
+    role = "message"
+    counted_as = "unknown message"
+    summary = Summary(
+        label="msg?",
+        colour="title",
+        detail="experimental message, protocol {protocol} type {type}, {#body:octets}",
+    )
+    announced_by = "message"
+    crafting = Crafting(priority=MESSAGE_PRIORITY)
+
+
+@layer("exptag", title="Unknown experimental tag", source=_SOURCE, protocol=7)
+class UnknownTag(Word):
+    """A tag of no proposal, unassigned or without a possible CPID: the rest of the frame is its octets."""
+
+    body: bytes = octets(REST, default=b"", doc="what follows the word", source=_SOURCE)
+    role = "tag"
+    counted_as = "unknown tag"
+    summary = Summary(
+        label="tag?", detail="experimental tag, protocol {protocol} type {type}, {#body:octets}"
+    )
+    announced_by = "tag"
+
+
+class Proposed(Word):
+    """Base of the proposals' messages and tags."""
+
+    __slots__ = ()
+
+    otherwise: ClassVar[type[Layer] | None] = UnknownMessage
+    has_cpid: ClassVar[bool] = False
+    """Whether it has a CPID, behind the word."""
+    padded: ClassVar[bool] = True
+    """Whether there is only padding behind its fields, unless it shows a frame."""
+    showing: ClassVar[tuple[int, ...]] = ()
+    """The types that show a sampled frame, from its DA on, behind their other fields."""
+    crafting = Crafting(priority=MESSAGE_PRIORITY)
+
+    @classmethod
+    def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
+        """Return whether the CPID is invalid, or more than padding follows a message without payload."""
+        cpid_at = start + CPID_AT
+        behind = cpid_at + CPID_OCTETS
+        if cls.has_cpid and stop >= behind and is_no_cpid(data[cpid_at:behind]):
+            return True
+        if not cls.padded or _type_at(data, start, stop) in cls.showing:
+            return False
+        return stop - start > MOST_OCTETS or MOST_OCTETS < reach - start < UNKNOWN_LENGTH
+
+
+class Sampling(Proposed):
+    """Base of the messages that show a sampled frame: at least its first 24 octets (S000 3.1)."""
+
+    __slots__ = ()
+
+    has_cpid = True
+    role = "message"
+    shows = Ethernet
+    least_shown = MIN_SAMPLED_OCTETS
+
+    @classmethod
+    def short(cls, data: bytes, start: int, stop: int, reach: int) -> DecodeError | None:
+        """Return the error of a message without all of its fields, or whose sampled frame is too short."""
+        wrong = too_few(cls, start, stop, reach)
+        if wrong is None and _type_at(data, start, stop) in cls.showing:
+            return _short_sample(cls, start, reach)
+        return wrong
+
+    def check(self, start: int, reach: int) -> DecodeError | None:
+        """The sampled frame has at least 24 octets on the wire, whatever was captured of them."""
+        return _short_sample(type(self), start, reach) if self.type in self.showing else None
+
+
+def is_no_cpid(octets: bytes) -> bool:
+    """Return whether the eight octets of a CPID are all zero or have the address of a group."""
+    return bool(octets[0] & _GROUP_BIT) or not any(octets)
+
+
+def _type_at(data: bytes, start: int, stop: int) -> int | None:
+    return data[start + 1] >> 4 if stop - start >= Word.fixed_octets else None
+
+
+def _short_sample(cls: type[Layer], start: int, reach: int) -> DecodeError | None:
+    sample_at = start + cls.fixed_octets
+    if reach - sample_at >= MIN_SAMPLED_OCTETS:
+        return None
+    return DecodeError(
+        layer=cls.prefix,
+        offset=sample_at,
+        needed=f"{MIN_SAMPLED_OCTETS} octets of the sampled frame",
+        got=f"{reach - sample_at} octets",
+    )

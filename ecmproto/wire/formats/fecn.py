@@ -1,0 +1,61 @@
+"""FECN's rate-discovery tag and returning frame (S003), and the DBP rate report (S002; wire-formats 7)."""
+
+from __future__ import annotations
+
+from ecmproto.units import RATE_INFINITY
+from ecmproto.wire.formats.base import Crafting, layer
+from ecmproto.wire.formats.experimental import MESSAGE_PRIORITY, Proposed, UnknownTag, selector
+from ecmproto.wire.formats.schema import uint
+from ecmproto.wire.formats.summary import Summary
+
+_RATE = "the least rate any switch allows so far; all ones is infinity, no limit yet"
+_MESSAGE = "RLQ {rlq_id} rate {rate:rate}"
+_RLQ = "rate-limited queue of the source, from 1"
+
+
+@layer("rdtag", title="Rate-discovery tag (RD tag)", source="S003; wire-formats 7", protocol=3)
+class RDTag(Proposed):
+    """Rides in a data frame and collects the rate the path's switches allow."""
+
+    rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
+    rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="S003; wire-formats 7")
+    etype: int = uint(
+        16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
+        source="wire-formats 7", length_name="rdtag.len",
+    )  # fmt: skip
+    role = "tag"
+    counted_as = "RD tag"
+    summary = Summary(tag="RD-TAG RLQ {rlq_id} rate {rate:rate}")
+    announced_by = "tag"
+    selected_by = (selector(3, 0),)
+    otherwise = UnknownTag
+    padded = False
+    next_key = "etype"
+
+
+@layer("fecn", title="FECN returning frame", source="S003; wire-formats 7", protocol=3, type=1)
+class FECNReturn(Proposed):
+    """Brings an RD tag's rate back to the source."""
+
+    rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
+    rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="S003; wire-formats 7")
+    role = "message"
+    counted_as = "FECN return"
+    summary = Summary(label="FECN", detail_first=True, detail=_MESSAGE)
+    announced_by = "message"
+    crafting = Crafting(direction="reply", priority=MESSAGE_PRIORITY)
+    selected_by = (selector(3, 1),)
+
+
+@layer("dbp", title="DBP rate report", source="S002 (M. Seaman); wire-formats 7", protocol=4)
+class DBPRateReport(Proposed):
+    """Sent by a destination to each active source; every switch on the way back lowers the rate."""
+
+    rlq_id: int = uint(16, default=0, doc="0", source="wire-formats 7")
+    rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="wire-formats 7")
+    role = "message"
+    counted_as = "DBP rate report"
+    summary = Summary(label="DBP", detail_first=True, detail=_MESSAGE)
+    announced_by = "message"
+    crafting = Crafting(direction="reply", priority=MESSAGE_PRIORITY)
+    selected_by = (selector(4, 0),)

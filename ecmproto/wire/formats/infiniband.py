@@ -1,0 +1,524 @@
+"""RoCE: InfiniBand's transport over UDP (RoCEv2) and over Ethernet (RoCEv1), and the CNP that slows it down.
+
+A packet starts with a base transport header (BTH) behind UDP port 4791, or behind the global route header
+(GRH) of EtherType 0x8915.  Its opcode says which extended headers follow; then come the payload with its
+padding and the invariant CRC, which covers what no switch on the way may change (IBTA, volume 1, chapter 9,
+annexes A16 and A17).  A congestion notification packet (CNP) is a BTH of opcode 0x81: a receiver of marked
+frames sends it to the queue pair that is to slow down.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from ecmproto.wire.formats.base import Crafting, Following, Formats, Layer, Limit, layer
+from ecmproto.wire.formats.ethernet import Data
+from ecmproto.wire.formats.ip import (
+    CE,
+    DESTINATION_IP,
+    DESTINATION_IP6,
+    ECT0,
+    NOT_ECT,
+    SOURCE_IP,
+    SOURCE_IP6,
+    UDP,
+    IPv4,
+    IPv6,
+)
+from ecmproto.wire.formats.schema import Address, BitPart, Count, address, octets, uint
+from ecmproto.wire.formats.summary import Case, Clause, First, Summary
+
+ROCE_PORT = 4791
+"""The UDP destination port that announces RoCEv2 (IBTA annex A17)."""
+ROCE_ETHERTYPE = 0x8915
+"""The EtherType that announces RoCEv1 (IBTA annex A16)."""
+IBA_TRANSPORT = 0x1B
+"""The next header of a GRH with a BTH behind it (IBTA 8.3)."""
+CNP_OPCODE = 0x81
+CNP_RESERVED_OCTETS = 16
+CNP_DSCP = 48
+"""The differentiated services code point of CNPs, by vendors' default."""
+ROCE_DSCP = 26
+"""That of the frames they are about."""
+DEFAULT_P_KEY = 0xFFFF
+ACKNOWLEDGE_OPCODE = 0x11
+
+_BTH = "IBTA vol. 1, 9.2"
+_ICRC = "IBTA vol. 1, 7.8.1; annex A17"
+
+TRANSPORTS = {0x00: "RC", 0x20: "UC", 0x40: "RD", 0x60: "UD"}
+"""The upper three bits of an opcode."""
+_OPERATIONS = {
+    0x00: "SEND first", 0x01: "SEND middle", 0x02: "SEND last", 0x03: "SEND last with immediate",
+    0x04: "SEND only", 0x05: "SEND only with immediate", 0x06: "RDMA WRITE first", 0x07: "RDMA WRITE middle",
+    0x08: "RDMA WRITE last", 0x09: "RDMA WRITE last with immediate", 0x0A: "RDMA WRITE only",
+    0x0B: "RDMA WRITE only with immediate", 0x0C: "RDMA READ request", 0x0D: "RDMA READ response first",
+    0x0E: "RDMA READ response middle", 0x0F: "RDMA READ response last", 0x10: "RDMA READ response only",
+    0x11: "acknowledge", 0x12: "atomic acknowledge", 0x13: "compare and swap", 0x14: "fetch and add",
+    0x16: "SEND last with invalidate", 0x17: "SEND only with invalidate",
+}  # fmt: skip
+"""The lower five bits."""
+_OF_TRANSPORT = {
+    0x00: tuple(_OPERATIONS), 0x20: tuple(range(0x0C)), 0x40: tuple(range(0x15)), 0x60: (0x04, 0x05)
+}  # fmt: skip
+OPCODES = {
+    transport | operation: f"{name} {_OPERATIONS[operation]}"
+    for transport, name in TRANSPORTS.items()
+    for operation in _OF_TRANSPORT[transport]
+} | {CNP_OPCODE: "CNP"}
+"""The opcodes that are assigned (IBTA table 38; annex A17 for the CNP), and their names."""
+
+
+class Coverage(NamedTuple):
+    """The octets of a frame that an invariant CRC covers, and which of them count as ones."""
+
+    start: int
+    stop: int
+    ones: tuple[tuple[int, int], ...]
+    """The places of octets, and the bits of each."""
+
+    def crc(self, octets: bytes | bytearray | memoryview) -> int:
+        """Return the invariant CRC of a frame, its four octets as they stand on the wire read as a number."""
+        covered = bytearray(octets[self.start : self.stop])
+        for place, bits in self.ones:
+            covered[place - self.start] |= bits
+        return int.from_bytes(zlib.crc32(covered, _START).to_bytes(4, "little"), "big")
+
+
+_START = zlib.crc32(b"\xff" * 8)
+"""What stands for InfiniBand's own link header."""
+
+
+def coverage(layers: Sequence[Layer], starts: Sequence[int]) -> Coverage | None:
+    """Return the octets that the invariant CRC behind ``layers`` covers; None where that cannot be told.
+
+    ``starts`` says where each of the layers starts in the frame, then where the last one ends.
+    """
+    at = {cls: place for value, place in zip(layers, starts, strict=False) for cls in type(value).__mro__}
+    network = next((index for index in reversed(range(len(layers))) if type(layers[index]) in NETWORKS), None)
+    if network is None or BTH not in at:
+        return None
+    headers = [(type(layers[network]), starts[network]), *((cls, at[cls]) for cls in (UDP, BTH) if cls in at)]
+    ones = [(first + place, bits) for cls, first in headers for place, bits in CHANGING[cls]]
+    return Coverage(starts[network], starts[len(layers)], tuple(ones))
+
+
+CRC_STATUS = "infiniband.invariant.crc.status"
+GOOD, BAD, UNVERIFIED = "good", "bad", "unverified"
+
+
+def crc_status(layers: Sequence[Layer], starts: Sequence[int]) -> str | None:
+    """Return whether the invariant CRC of a decoded frame is GOOD or BAD; None for a frame without a BTH.
+
+    UNVERIFIED where octets of the packet are missing, or it is a fragment; ``starts`` as in `coverage`.
+    """
+    if not any(isinstance(value, BTH) for value in layers):
+        return None
+    index = next((index for index, value in enumerate(layers) if isinstance(value, ICRC)), None)
+    if index is None or any(isinstance(value, IPv4) and value.flags & 1 for value in layers):
+        return UNVERIFIED
+    covered = coverage(layers[:index], starts[: index + 1])
+    if covered is None:
+        return UNVERIFIED
+    value = layers[index]
+    assert isinstance(value, ICRC)
+    octets = b"".join([value.build() for value in layers[:index]])
+    return GOOD if covered.crc(octets) == value.crc else BAD
+
+
+class _Decoded(Protocol):
+    """A frame of the codec."""
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Its layers from the outside in."""
+
+    def boundaries(self) -> Sequence[int]:
+        """Return the offset of each layer, and of the end of the last one."""
+
+
+def crc_is_bad(frame: _Decoded) -> bool:
+    """Return whether a decoded frame has an invariant CRC that does not hold."""
+    # a packet ends with it
+    if not frame.layers or not isinstance(frame.layers[-1], ICRC):
+        return False
+    return crc_status(frame.layers, frame.boundaries()) == BAD
+
+
+@layer("icrc", title="Invariant CRC", source=_ICRC)
+class ICRC(Layer):
+    """The last four octets of a packet: a CRC over all that stays the same from end to end."""
+
+    crc: int = uint(
+        32, default=0, base="hex", doc="CRC-32 of the packet without what switches change, low octet first",
+        source=_ICRC, name="infiniband.invariant.crc",
+    )  # fmt: skip
+    role = "header"
+    covers = "crc"
+
+    @classmethod
+    def covering(cls, layers: Sequence[Layer], starts: Sequence[int]) -> Callable[[bytes], int] | None:
+        """Return the function that computes the CRC of the packet; None where that cannot be told."""
+        covered = coverage(layers, starts)
+        return None if covered is None else covered.crc
+
+
+class _Extended(Layer):
+    """Base of the extended transport headers: the opcode says where they stand."""
+
+    __slots__ = ()
+
+    role = "header"
+    follows = "data"
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Octets, unless the opcode names another header."""
+        return Data, stop
+
+
+@layer("rdeth", title="Reliable datagram extended transport header (RDETH)", source="IBTA vol. 1, 9.3.1")
+class RDETH(_Extended):
+    """Names the end-to-end context of a reliable datagram."""
+
+    reserved: int = uint(
+        8, default=0, base="hex", doc="0", source="IBTA vol. 1, 9.3.1", name="infiniband.rdeth.reserved"
+    )
+    eecnxt: int = uint(
+        24, default=0, doc="end-to-end context", source="IBTA vol. 1, 9.3.1", name="infiniband.rdeth.eecnxt"
+    )
+
+
+@layer("deth", title="Datagram extended transport header (DETH)", source="IBTA vol. 1, 9.3.2")
+class DETH(_Extended):
+    """Names the queue pair that a datagram comes from."""
+
+    q_key: int = uint(
+        32, default=0, base="hex", doc="queue key", source="IBTA vol. 1, 9.3.2", name="infiniband.deth.q_key"
+    )
+    reserved: int = uint(
+        8, default=0, base="hex", doc="0", source="IBTA vol. 1, 9.3.2", name="infiniband.deth.reserved"
+    )
+    srcqp: int = uint(
+        24, default=0, base="hex", doc="source queue pair", source="IBTA vol. 1, 9.3.2",
+        name="infiniband.deth.srcqp",
+    )  # fmt: skip
+
+
+def _va(source: str) -> int:
+    value: int = uint(
+        64, default=0, base="hex", doc="virtual address", source=source, name="infiniband.reth.va"
+    )
+    return value
+
+
+def _r_key(source: str) -> int:
+    value: int = uint(
+        32, default=0, base="hex", doc="remote key", source=source, name="infiniband.reth.r_key"
+    )
+    return value
+
+
+@layer("reth", title="RDMA extended transport header (RETH)", source="IBTA vol. 1, 9.3.3")
+class RETH(_Extended):
+    """Says what is written or read, and where."""
+
+    va: int = _va("IBTA vol. 1, 9.3.3")
+    r_key: int = _r_key("IBTA vol. 1, 9.3.3")
+    dmalen: int = uint(
+        32, default=0, unit="octets", doc="octets of the whole transfer", source="IBTA vol. 1, 9.3.3",
+        name="infiniband.reth.dmalen",
+    )  # fmt: skip
+
+
+@layer("atomiceth", title="Atomic extended transport header (AtomicETH)", source="IBTA vol. 1, 9.3.4")
+class AtomicETH(_Extended):
+    """Says what is compared, swapped or added, and where."""
+
+    va: int = _va("IBTA vol. 1, 9.3.4")
+    r_key: int = _r_key("IBTA vol. 1, 9.3.4")
+    swapdt: int = uint(
+        64, default=0, doc="what is swapped in or added", source="IBTA vol. 1, 9.3.4",
+        name="infiniband.atomiceth.swapdt",
+    )  # fmt: skip
+    cmpdt: int = uint(
+        64, default=0, doc="what must be there", source="IBTA vol. 1, 9.3.4",
+        name="infiniband.atomiceth.cmpdt",
+    )  # fmt: skip
+
+
+NAK_CODES = {
+    0: "PSN sequence error", 1: "invalid request", 2: "remote access error", 3: "remote operational error",
+    4: "invalid RD request",
+}  # fmt: skip
+"""The reasons of a negative acknowledgment (IBTA 9.7.5.2.8)."""
+_ACK, _RNR, _NAK = 0, 1, 3
+"""The upper bits of a syndrome."""
+
+
+def syndrome_text(syndrome: int) -> str:
+    """Return the text of a syndrome: an acknowledgment, how long to wait, or why it is a negative one."""
+    kind, value = syndrome >> 5, syndrome & 0x1F
+    if kind == _ACK:
+        return "ACK"
+    if kind == _RNR:
+        return f"receiver not ready, timer {value}"
+    if kind == _NAK:
+        return f"NAK {NAK_CODES.get(value, f'code {value}')}"
+    return f"syndrome {syndrome:#04x}"
+
+
+@layer("aeth", title="Acknowledge extended transport header (AETH)", source="IBTA vol. 1, 9.3.5")
+class AETH(_Extended):
+    """Acknowledges what has arrived, or says why it was not taken."""
+
+    syndrome: int = uint(
+        8, default=0x1F, base="hex",
+        doc="0 and credits: acknowledged; 1 and a timer: receiver not ready; 3 and a code: refused",
+        source="IBTA vol. 1, 9.7.5.2", name="infiniband.aeth.syndrome",
+        parts=(
+            BitPart(
+                name="infiniband.aeth.syndrome.opcode", low=5, bits=2, doc="which kind of acknowledgment",
+                names={_ACK: "acknowledged", _RNR: "receiver not ready", _NAK: "refused"},
+            ),
+        ),
+    )  # fmt: skip
+    msn: int = uint(
+        24, default=0, doc="message sequence number", source="IBTA vol. 1, 9.3.5", name="infiniband.aeth.msn"
+    )
+
+
+@layer("atomicacketh", title="Atomic acknowledge header (AtomicAckETH)", source="IBTA vol. 1, 9.3.5.3")
+class AtomicAckETH(_Extended):
+    """Brings back what was there before an atomic operation."""
+
+    origremdt: int = uint(
+        64, default=0, doc="what was there", source="IBTA vol. 1, 9.3.5.3",
+        name="infiniband.atomicacketh.origremdt",
+    )  # fmt: skip
+
+
+@layer("immdt", title="Immediate data (ImmDt)", source="IBTA vol. 1, 9.3.6")
+class ImmDt(_Extended):
+    """Four octets for whoever receives the message."""
+
+    immdt: int = uint(
+        32, default=0, base="hex", doc="immediate data", source="IBTA vol. 1, 9.3.6", name="infiniband.immdt"
+    )
+
+
+@layer("ieth", title="Invalidate extended transport header (IETH)", source="IBTA vol. 1, 9.3.7")
+class IETH(_Extended):
+    """The key that is no longer valid."""
+
+    r_key: int = uint(
+        32, default=0, base="hex", doc="remote key", source="IBTA vol. 1, 9.3.7", name="infiniband.ieth"
+    )
+
+
+def opcode_text(opcode: int) -> str:
+    """Return the name of an opcode."""
+    return OPCODES.get(opcode) or f"opcode {opcode:#04x}"
+
+
+def _outer(dscp: int, ecn: int) -> dict[type[Layer], dict[str, int | bytes]]:
+    # no router may cut a packet in two: the invariant CRC is at its end (IBTA A17.4.5.2)
+    return {IPv4: {"dsfield": dscp << 2 | ecn, "flags": 2}, IPv6: {"tclass": dscp << 2 | ecn}}
+
+
+_BACK: dict[type[Layer], dict[str, int | bytes]] = {
+    IPv4: {"src": DESTINATION_IP, "dst": SOURCE_IP},
+    IPv6: {"src": DESTINATION_IP6, "dst": SOURCE_IP6},
+}
+"""From the destination to the source."""
+
+
+def _sequences() -> dict[int, tuple[type[Layer], ...]]:
+    """Return the extended headers by opcode, in order (IBTA table 38); the most common transport last."""
+    of: dict[int, tuple[type[Layer], ...]] = {
+        **dict.fromkeys((0x03, 0x05, 0x09), (ImmDt,)),
+        **dict.fromkeys((0x06, 0x0A, 0x0C), (RETH,)),
+        0x0B: (RETH, ImmDt),
+        **dict.fromkeys((0x0D, 0x0F, 0x10, 0x11), (AETH,)),
+        0x12: (AETH, AtomicAckETH),
+        **dict.fromkeys((0x13, 0x14), (AtomicETH,)),
+        **dict.fromkeys((0x16, 0x17), (IETH,)),
+    }
+    answers = (0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12)
+    before: dict[int, tuple[type[Layer], ...]] = {0x40: (RDETH, DETH), 0x60: (DETH,)}
+    return {
+        transport | operation: (
+            before.get(transport, ())[: 1 if operation in answers else None] + of.get(operation, ())
+        )
+        for transport in reversed(TRANSPORTS)
+        for operation in _OF_TRANSPORT[transport]
+    }
+
+
+_STYLES = {"opcode": opcode_text, "qp": hex, "syndrome": syndrome_text}
+_CLAUSES: Mapping[str, Clause] = {
+    "ends": First(("{ip.src} → {ip.dst} ", "{ipv6.src} → {ipv6.dst} ", "{grh.sgid} → {grh.dgid} ", "")),
+    "between": First(
+        (" | {ip.src} → {ip.dst}", " | {ipv6.src} → {ipv6.dst}", " | {grh.sgid} → {grh.dgid}", "")
+    ),
+    "said": First((" {aeth.syndrome:syndrome} MSN {aeth.msn}", "")),
+    "marked": Case("ip.dsfield[6:8]", CE, CE, " CE", "{:marked6}"),
+    "marked6": Case("ipv6.tclass[6:8]", CE, CE, " CE"),
+}
+
+
+@layer("bth", title="Base transport header (BTH)", source=_BTH)
+class BTH(Layer):
+    """What every packet of InfiniBand's transport starts with: what it is, and which queue pair it is for.
+
+    Port 4791 was free to use before; so fewer octets than a packet has, and those that start with four zeros
+    (whose partition key 0 is invalid), are `Data`.
+    """
+
+    opcode: int = uint(
+        8, default=0x04, base="hex", doc="transport and operation", source="IBTA vol. 1, 9.2.1",
+        names=OPCODES, name="infiniband.bth.opcode",
+    )  # fmt: skip
+    se: int = uint(1, default=0, doc="solicited event", source="IBTA vol. 1, 9.2.3", name="infiniband.bth.se")
+    m: int = uint(1, default=0, doc="migration state", source="IBTA vol. 1, 9.2.4", name="infiniband.bth.m")
+    padcnt: int = uint(
+        2, default=0, unit="octets", doc="octets that fill the payload up to a multiple of 4",
+        source="IBTA vol. 1, 9.2.5", name="infiniband.bth.padcnt",
+    )  # fmt: skip
+    tver: int = uint(
+        4, default=0, doc="transport header version, 0", source="IBTA vol. 1, 9.2.6",
+        name="infiniband.bth.tver",
+    )  # fmt: skip
+    p_key: int = uint(
+        16, default=DEFAULT_P_KEY, base="hex", doc="partition key", source="IBTA vol. 1, 9.2.7",
+        name="infiniband.bth.p_key",
+    )  # fmt: skip
+    fecn: int = uint(
+        1, default=0, doc="the packet met congestion", source="IBTA vol. 1, A10.2.1",
+        name="infiniband.bth.fecn",
+    )  # fmt: skip
+    becn: int = uint(
+        1, default=0, doc="packets of the other direction met congestion", source="IBTA vol. 1, A10.2.1",
+        name="infiniband.bth.becn",
+    )  # fmt: skip
+    reserved6: int = uint(6, default=0, base="hex", doc="0", source=_BTH, name="infiniband.bth.reserved6")
+    qp: int = uint(
+        24, default=0, base="hex", doc="destination queue pair", source="IBTA vol. 1, 9.2.8",
+        name="infiniband.bth.destqp",
+    )  # fmt: skip
+    a: int = uint(
+        1, default=0, doc="acknowledge request", source="IBTA vol. 1, 9.2.9", name="infiniband.bth.a"
+    )
+    reserved7: int = uint(7, default=0, base="hex", doc="0", source=_BTH, name="infiniband.bth.reserved7")
+    psn: int = uint(
+        24, default=0, doc="packet sequence number", source="IBTA vol. 1, 9.2.10", name="infiniband.bth.psn"
+    )
+
+    role = "payload"
+    counted_as = "RoCE"
+    summary = Summary(
+        label="RoCE", detail="{:ends}{opcode:opcode} QP {qp:qp} PSN {psn}{:said}{:marked}",
+        clauses=_CLAUSES, styles=_STYLES,
+    )  # fmt: skip
+    udp_ports = (ROCE_PORT,)
+    follows = "sequence"
+    sequence_key = "opcode"
+    sequences = _sequences()
+    closed_by = ICRC
+    otherwise = Data
+    least_octets = 16
+    nonzero_octets = 4
+    crafting = Crafting(direction="data", outer=_outer(ROCE_DSCP, ECT0))
+
+
+@layer(
+    "cnp",
+    title="Congestion notification packet (CNP)",
+    source="IBTA annex A17.9.3",
+    opcode=CNP_OPCODE,
+    becn=1,
+)
+class CNP(BTH):
+    """Tells a sender that frames of its queue pair met congestion: a BTH and 16 octets."""
+
+    reserved: bytes = octets(
+        Count(key="opcode", scale=0, minus=-CNP_RESERVED_OCTETS), default=bytes(CNP_RESERVED_OCTETS), doc="0",
+        source="IBTA annex A17.9.3", name="infiniband.cnp.reserved",
+    )  # fmt: skip
+    role = "message"  # type: ignore[assignment]  # other than what it is built on
+    counted_as = "CNP"
+    summary = Summary(
+        label="CNP",
+        detail_first=True,
+        detail="→ QP {qp:qp}{:between}",
+        clauses=_CLAUSES,
+        styles=_STYLES,
+    )
+    constants = ("opcode",)
+    selected_by = tuple(CNP_OPCODE << 8 | second for second in range(1 << 8))
+    sequences = {}
+    crafting = Crafting(
+        direction="reply", priority=6,
+        outer={cls: values | _BACK[cls] for cls, values in _outer(CNP_DSCP, NOT_ECT).items()},
+    )  # fmt: skip
+
+
+@layer("grh", title="Global route header (GRH)", source="IBTA vol. 1, 8.3; annex A16")
+class GRH(Layer):
+    """What RoCEv1 has in place of IP and UDP, in the layout of an IPv6 header."""
+
+    ipver: int = uint(4, default=6, doc="6", source="IBTA vol. 1, 8.3", name="infiniband.grh.ipver")
+    tclass: int = uint(
+        8, default=0, base="hex", doc="traffic class", source="IBTA vol. 1, 8.3", name="infiniband.grh.tclass"
+    )
+    flowlabel: int = uint(
+        20, default=0, base="hex", doc="flow label", source="IBTA vol. 1, 8.3",
+        name="infiniband.grh.flowlabel",
+    )  # fmt: skip
+    paylen: int = uint(
+        16, default=0, unit="octets", doc="from the BTH to the invariant CRC", source="IBTA vol. 1, 8.3",
+        name="infiniband.grh.paylen",
+    )  # fmt: skip
+    nxthdr: int = uint(
+        8, default=IBA_TRANSPORT, base="hex", doc="next header, 0x1b: BTH", source="IBTA vol. 1, 8.3",
+        name="infiniband.grh.nxthdr",
+    )  # fmt: skip
+    hoplmt: int = uint(
+        8, default=64, doc="hop limit", source="IBTA vol. 1, 8.3", name="infiniband.grh.hoplmt"
+    )
+    sgid: Address = address(
+        128, default=bytes(16), doc="source GID", source="IBTA vol. 1, 8.3", name="infiniband.grh.sgid"
+    )
+    dgid: Address = address(
+        128, default=bytes(16), doc="destination GID", source="IBTA vol. 1, 8.3", name="infiniband.grh.dgid"
+    )
+    counted_as = "RoCEv1"
+    summary = Summary(label="GRH", gives_way=True, detail="{sgid} → {dgid}")
+    announced_by = ROCE_ETHERTYPE
+    follows = "grh"
+    limits = (Limit(key="ipver", low=6, high=6),)
+    crafting = Crafting(values={"sgid": SOURCE_IP6, "dgid": DESTINATION_IP6})
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Return the format of the packet; a payload length of 0 is not told."""
+        last = end + self.paylen if self.paylen else stop
+        if self.nxthdr != IBA_TRANSPORT:
+            return Data, last
+        return formats.behind_port(ROCE_PORT, data, end, min(stop, last)), last
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Payload length, and the next header of a BTH."""
+        values = {"paylen": len(rest)}
+        return values | {"nxthdr": IBA_TRANSPORT} if isinstance(following, BTH) else values
+
+
+NETWORKS: tuple[type[Layer], ...] = (IPv4, IPv6, GRH)
+"""The headers at which the coverage of an invariant CRC begins."""
+_IPV6_CHANGING = ((0, 0x0F), (1, 0xFF), (2, 0xFF), (3, 0xFF), (7, 0xFF))
+CHANGING: Mapping[type[Layer], tuple[tuple[int, int], ...]] = {
+    IPv4: ((1, 0xFF), (8, 0xFF), (10, 0xFF), (11, 0xFF)), IPv6: _IPV6_CHANGING, GRH: _IPV6_CHANGING,
+    UDP: ((6, 0xFF), (7, 0xFF)), BTH: ((4, 0xFF),),
+}  # fmt: skip
+"""Octets of each header that change on the way, and their bits; an invariant CRC counts them as ones (IBTA
+annex A17.3.3)."""

@@ -1,0 +1,424 @@
+"""Every format, listed once; which of them an EtherType announces; every field by its name.
+
+A new format is one class and one entry in ``OWN``.  Other packages add theirs through the entry point group
+``ecmproto.formats``: each entry point's value is the class; scripts, with `ecmproto.formats.base.register`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ecmproto.errors import ParameterError, shown, warn_of_plugin
+from ecmproto.values import dataclass
+from ecmproto.wire.formats.base import ADDED, Layer
+from ecmproto.wire.formats.bcn import BCN, RRTTag
+from ecmproto.wire.formats.cn import CNM, CNTag
+from ecmproto.wire.formats.csig import CSIG
+from ecmproto.wire.formats.e2cm import E2CM
+from ecmproto.wire.formats.ecm import ECM, CMTag
+from ecmproto.wire.formats.ethernet import MSDU, SLL, SLL2, SNAP, SNAP_START, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, OFF, EtherTypes
+from ecmproto.wire.formats.experimental import UnknownMessage, UnknownTag, selector
+from ecmproto.wire.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.wire.formats.infiniband import (
+    AETH,
+    BTH,
+    CNP,
+    CRC_STATUS,
+    DETH,
+    GRH,
+    ICRC,
+    IETH,
+    RDETH,
+    RETH,
+    AtomicAckETH,
+    AtomicETH,
+    ImmDt,
+)
+from ecmproto.wire.formats.ip import (
+    AH,
+    ARP,
+    ARP_ETHERTYPE,
+    TCP,
+    UDP,
+    DestinationOptions,
+    EthernetARP,
+    FragmentHeader,
+    HopByHop,
+    IPv4,
+    IPv4ARP,
+    IPv6,
+    OtherARP,
+    Routing,
+    arp_at,
+)
+from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV, tlv_at
+from ecmproto.wire.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.wire.formats.schema import Field
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+OWN: tuple[type[Layer], ...] = (
+    Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
+    UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, EthernetARP,
+    IPv4ARP, OtherARP, IPv4, IPv6, HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP,
+    CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, MSDU, SLL, SLL2,
+    Data,
+)  # fmt: skip
+
+"""The formats that ecmproto itself brings."""
+
+ENTRY_POINT_GROUP = "ecmproto.formats"
+MOST_FORMATS = 63
+"""How many formats compiled code has room for; it is the same whatever formats there are."""
+
+
+def _added() -> Iterator[tuple[type[Layer], EntryPoint | None]]:
+    """Yield the formats of other packages with their entry points, then those that were registered."""
+    if any(map(_names_formats, sys.path)):
+        # imported only where it is needed, since that takes longer than all of this module's other work
+        from importlib.metadata import entry_points
+
+        for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
+            try:
+                cls = entry.load()
+            except (Exception, SystemExit) as error:  # whatever a foreign package raises when imported
+                warn_of_plugin(entry, f"{type(error).__name__}: {error}")
+                continue
+            if isinstance(cls, type) and issubclass(cls, Layer) and hasattr(cls, "layout"):
+                yield cls, entry
+            else:
+                warn_of_plugin(entry, f"needed a format, got {shown(cls)}")
+    yield from ((cls, None) for cls in ADDED)
+
+
+def _names_formats(folder: str) -> bool:
+    """Return whether a package installed in a folder has entry points for formats."""
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return False
+    for name in names:
+        if name.endswith((".dist-info", ".egg-info")):
+            with suppress(OSError), open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:
+                if f"[{ENTRY_POINT_GROUP}]".encode() in file.read():
+                    return True
+    return False
+
+
+def _with_added(own: tuple[type[Layer], ...]) -> tuple[type[Layer], ...]:
+    """Return all formats; ParameterError for a registered one that takes another's name or announcement."""
+    formats = list(own)
+    for cls, entry in _added():
+        if cls in formats:
+            continue
+        try:
+            for other in formats:
+                _refuse_same(cls, other)
+            if len(formats) >= MOST_FORMATS:
+                got = f"{cls.prefix} as well"
+                raise ParameterError(name="formats", needed=f"at most {MOST_FORMATS}", got=got)
+        except ParameterError as error:
+            if entry is None:
+                raise
+            warn_of_plugin(entry, str(error))
+        else:
+            formats.append(cls)
+    return tuple(formats)
+
+
+def _refuse_same(cls: type[Layer], other: type[Layer]) -> None:
+    """Raise ParameterError where two formats cannot be told apart."""
+    same = ""
+    if cls.prefix == other.prefix:
+        same = "name"
+    elif set(cls.udp_ports) & set(other.udp_ports):
+        same = "UDP port"
+    elif cls.ip_protocol is not None and cls.ip_protocol in (other.ip_protocol, other.next_header):
+        same = "IP protocol"
+    elif announcement(cls, DEFAULT) in {announcement(other, DEFAULT)} - {None} and not _told_apart(
+        cls, other
+    ):
+        same = "EtherType"
+    if same:
+        raise ParameterError(
+            name=cls.prefix, needed=f"a {same} that no other format has", got=f"that of {other.prefix}"
+        )
+
+
+def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
+    """Return the EtherType that announces a format, None for one that no EtherType does."""
+    role = cls.announced_by
+    if isinstance(role, int):
+        return role
+    value = getattr(ethertypes, role) if role else OFF
+    return None if value == OFF else value
+
+
+def _told_apart(cls: type[Layer], other: type[Layer]) -> bool:
+    """Return whether a selector distinguishes an added format from another of its EtherType."""
+    if not cls.selected_by or set(cls.selected_by) & set(other.selected_by):
+        return False
+    if other in OWN:
+        return cls.announced_by == other.announced_by in _SELECTING
+    return bool(other.selected_by)
+
+
+_SELECTING = ("message", "tag", "mac_control")
+"""The roles of EtherTypes that any number of formats may share."""
+
+FORMATS: tuple[type[Layer], ...] = _with_added(OWN)
+"""Every format; their numbers in tables are their places here."""
+
+BY_PREFIX: dict[str, type[Layer]] = {cls.prefix: cls for cls in FORMATS}
+
+
+def all_fields() -> Iterator[tuple[type[Layer], Field]]:
+    """Yield every format's every field."""
+    for cls in FORMATS:
+        for field in cls.layout:
+            yield cls, field
+
+
+Chooser = Callable[[bytes, int, int], type[Layer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """The formats under one EtherType map; see `ecmproto.wire.formats.base.Formats`."""
+
+    ethertypes: EtherTypes
+    plain: dict[int, type[Layer]]
+    chosen: dict[int, Chooser]
+    behind_snap: frozenset[int]
+
+    def announced(self, value: int, data: bytes, pos: int, stop: int) -> tuple[type[Layer], int]:
+        """Return the format at ``data[pos:stop]`` that ``value``, an EtherType or length, announces."""
+        cls = self.plain.get(value)
+        if cls is not None:
+            return cls, stop
+        choose = self.chosen.get(value)
+        if choose is not None:
+            return choose(data, pos, stop), stop
+        if value > MAX_LENGTH:
+            return Data, stop
+        bound = pos + value
+        whole = min(stop, bound) - pos >= SNAP.fixed_octets
+        return SNAP if whole and data.startswith(SNAP_START, pos) else Data, bound
+
+    def ethertype_of(self, following: Layer | None) -> int | None:
+        """Return the EtherType that announces ``following``, None when none does."""
+        return None if following is None else announcement(type(following), self.ethertypes)
+
+    def behind_ip(self, version: int, protocol: int) -> type[Layer]:
+        """Return the format that IPv4's protocol or IPv6's next header announces; `Data` for others."""
+        return (BEHIND_IPV4 if version == 4 else BEHIND_IPV6).get(protocol, Data)
+
+    def behind_port(self, port: int, data: bytes, pos: int, stop: int) -> type[Layer]:
+        """Return the format that a UDP port announces at ``data[pos:stop]``; `Data` for others."""
+        choose = BEHIND_PORTS.get(port)
+        return Data if choose is None else choose(data, pos, stop)
+
+
+BEHIND_IPV4 = {cls.ip_protocol: cls for cls in FORMATS if cls.ip_protocol is not None}
+BEHIND_IPV6 = BEHIND_IPV4 | {cls.next_header: cls for cls in FORMATS if cls.next_header is not None}
+"""The formats that IPv4's protocol and IPv6's next header announce."""
+
+
+def dispatch(ethertypes: EtherTypes = DEFAULT) -> Dispatch:
+    """Return the formats under ``ethertypes``."""
+    # hashing a map takes longer than decoding a tag, and it is nearly always this one
+    return _DEFAULT if ethertypes is DEFAULT else _dispatch(ethertypes)
+
+
+@functools.lru_cache(maxsize=32)
+def _dispatch(ethertypes: EtherTypes) -> Dispatch:
+    groups: dict[int, list[type[Layer]]] = {}
+    for cls in FORMATS:
+        value = announcement(cls, ethertypes)
+        if value is not None:
+            groups.setdefault(value, []).append(cls)
+            if any(other.announced_by != cls.announced_by for other in groups[value]):
+                raise ParameterError(
+                    name="ethertype",
+                    needed="a value no format has",
+                    got=f"{value:#06x}, which is {cls.prefix}'s",
+                )
+    plain = {value: members[0] for value, members in groups.items() if len(members) == 1}
+    plain[ethertypes.old_s_tag] = VLAN
+    chosen = {
+        ethertypes.message: _by_selector(groups[ethertypes.message], _discriminator, UnknownMessage),
+        ethertypes.tag: _by_selector(groups[ethertypes.tag], _discriminator, UnknownTag),
+        ethertypes.mac_control: _by_selector(groups[ethertypes.mac_control], _first_two, MACControl),
+        ethertypes.lldp: tlv_at,
+        ARP_ETHERTYPE: arp_at,
+    }
+    for value, members in groups.items():
+        if len(members) > 1 and value not in chosen:
+            chosen[value] = _by_selector(members, _first_two, Data)
+    snapped = frozenset(value for value, members in groups.items() if members[0].behind_snap)
+    return Dispatch(ethertypes, plain, chosen, snapped)
+
+
+def _by_selector(
+    members: list[type[Layer]], select: Callable[[bytes, int], int], other: type[Layer]
+) -> Chooser:
+    by_value = {value: cls for cls in members for value in cls.selected_by}
+    # too short to say which: one that the octets cannot fill, so that this is an error and not Data
+    short = other if other.fixed_octets else members[0]
+
+    def choose(data: bytes, pos: int, stop: int) -> type[Layer]:
+        return short if stop - pos < 2 else by_value.get(select(data, pos), other)
+
+    return choose
+
+
+def _behind_ports() -> dict[int, Chooser]:
+    groups: dict[int, list[type[Layer]]] = {}
+    for cls in FORMATS:
+        for port in cls.udp_ports:
+            groups.setdefault(port, []).append(cls)
+    return {
+        port: _by_selector(members, _first_two, next((cls for cls in members if not cls.selected_by), Data))
+        for port, members in groups.items()
+    }
+
+
+def _discriminator(data: bytes, pos: int) -> int:
+    return selector(data[pos] & 7, data[pos + 1] >> 4)
+
+
+def _first_two(data: bytes, pos: int) -> int:
+    return data[pos] << 8 | data[pos + 1]
+
+
+BEHIND_PORTS = _behind_ports()
+"""What chooses the format that a UDP destination port announces."""
+
+_DEFAULT = _dispatch(DEFAULT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One field name: its type (``uint6``, ``sint16``, ``mac``, ``octets``, ``bit``), meaning and source."""
+
+    name: str
+    type: str
+    unit: str
+    doc: str
+    source: str
+    formats: tuple[str, ...]
+    """The formats that have it."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as plain data."""
+        return dataclasses.asdict(self)
+
+
+_FRAME = (
+    ("frame.number", "uint", "", "number of the frame in the capture, from 1"),
+    ("frame.time_epoch", "time", "s", "time of capture in seconds since 1970, nine decimal places"),
+    ("frame.time_relative", "duration", "s", "time since the first frame of the capture"),
+    ("frame.time_delta", "duration", "s", "time since the frame before it in the capture"),
+    ("frame.time_delta_displayed", "duration", "s", "time since the frame displayed before it"),
+    ("frame.len", "uint", "octets", "length on the wire"),
+    ("frame.cap_len", "uint", "octets", "octets captured"),
+    ("frame.interface_id", "uint", "", "interface of its section of the capture, from 0"),
+    ("frame.protocols", "text", "", "the layers, outermost first"),
+    ("frame.error", "text", "", "what is malformed"),
+    (
+        CRC_STATUS,
+        "text",
+        "",
+        "whether RoCE's invariant CRC holds: good, bad, or unverified where it is cut",
+    ),
+    ("eth.padding", "octets", "", "zero octets that fill the frame up to 60"),
+    ("eth.trailer", "octets", "", "other octets behind the last layer"),
+    ("eth.fcs", "octets", "", "frame check sequence, where the capture has it"),
+)
+
+
+ALIASES = {
+    **{f"pfc.prio{n}": f"macc.cbfc.pause_time.c{n}" for n in range(8)},
+    **{f"pfc.enabled.{n}": f"macc.cbfc.enbv.c{n}" for n in range(8)},
+}
+"""Short names of fields, which are taken wherever one is asked for by name."""
+
+
+USUAL_FIELDS = (
+    "frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_id", "frame.protocols",
+    "frame.error",
+    "eth.dst", "eth.src", "eth.type", "vlan.id", "vlan.priority",
+    "ip.src", "ip.dst", "ip.dsfield.ecn", "ipv6.src", "ipv6.dst", "ipv6.tclass.ecn",
+    "udp.srcport", "udp.dstport", "tcp.srcport", "tcp.dstport",
+    "macc.opcode", "macc.pause_time", "macc.cbfc.enbv",
+    *(f"macc.cbfc.pause_time.c{priority}" for priority in range(8)),
+    "cntag.flow_id", "cnm.cpid", "cnm.qntz_fb", "cnm.q_offset", "cnm.q_delta",
+    "ecm.cpid", "ecm.q_off", "ecm.q_delta", "bcn.cpid", "bcn.e", "e2cm.cpid", "e2cm.q_off", "e2cm.q_delta",
+    "fecn.rate", "dbp.rate", "infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.psn",
+)  # fmt: skip
+"""The columns of a file where none are named: what most questions ask for, the same for every capture."""
+
+
+@functools.cache
+def catalogue() -> tuple[Entry, ...]:
+    """Return every field name once, the frame's own first, then in the order of the formats."""
+    entries: dict[str, Entry] = {
+        name: Entry(name=name, type=kind, unit=unit, doc=doc, source="capture", formats=("frame",))
+        for name, kind, unit, doc in _FRAME
+    }
+    for cls in FORMATS:
+        for field in cls.layout:
+            for entry in _entries(field, cls.prefix):
+                known = entries.get(entry.name)
+                formats = (*known.formats, cls.prefix) if known else entry.formats
+                entries[entry.name] = dataclasses.replace(known or entry, formats=formats)
+    return tuple(entries.values())
+
+
+def _entries(field: Field, prefix: str) -> list[Entry]:
+    meta = field.meta
+    base = Entry(
+        name=field.name,
+        type=type_of(field),
+        unit=meta.unit,
+        doc=meta.doc,
+        source=meta.source,
+        formats=(prefix,),
+    )
+    entries = [base]
+    if meta.length_name:
+        doc = "802.3 length of what follows, where the value is at most 1500"
+        entries.append(
+            dataclasses.replace(base, name=meta.length_name, unit="octets", doc=doc, source="802.3 3.2.6")
+        )
+    return entries + [
+        dataclasses.replace(
+            base,
+            name=part.name,
+            type="bit" if part.bits == 1 else f"uint{part.bits}",
+            unit="",
+            doc=part.doc,
+        )
+        for part in meta.parts
+    ]
+
+
+def type_of(field: Field) -> str:
+    """Return a field's type as one word: ``uint6``, ``sint16``, ``mac``, ``octets``."""
+    return f"{field.kind}{field.bits}" if field.kind in ("uint", "sint") else field.kind
+
+
+def field_of(cls: type[Layer], key: str) -> Field:
+    """Return the field ``key`` of a format."""
+    return _FIELDS[cls, key]
+
+
+_FIELDS = {(cls, field.key): field for cls in FORMATS for field in cls.layout}

@@ -1,0 +1,154 @@
+"""A format's part of a frame's summary line: a template, and the clauses that it names.
+
+A template is text with values in braces, which `ecmproto.frames.dissect` puts together:
+
+``{id}``               a field of the format's own layer; ``{ip.src}``, one of the nearest layer of another
+``{sender}``           the frame's source address; ``{receiver}``, its destination
+``{cpid[48:64]}``      some of a field's bits, counted from its first
+``{#data}``            how many octets a field has
+``{length-8}``         a difference; ``{64*q_off}``, a multiple
+``{proto:ip}``         a value in a style of `dissect`; ``{timestamp,unit:ticks}``, two values in one
+``{q_off:queue}``      a clause, one of the summary's own or a shared one, in which ``@`` stands for the value
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from string import Formatter
+from typing import Any, TypeAlias
+
+from ecmproto.values import dataclass
+from ecmproto.wire.formats.schema import Field
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first of several templates whose layers and addresses the frame has.
+
+    A tag that the template tells of is not told again.
+    """
+
+    templates: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``then`` where a value is in ``low`` to ``high``, ``otherwise`` elsewhere or where there is none.
+
+    Addresses are numbers here.
+    """
+
+    value: str
+    low: int
+    high: int
+    then: Clause
+    otherwise: Clause = ""
+
+
+Clause: TypeAlias = "str | First | Case"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A format's part of a frame's summary line; everything may be left out."""
+
+    label: str = ""
+    """The kind of a frame that has this format, in a short word."""
+    detail: str = ""
+    """The template of such a frame's summary."""
+    tag: str = ""
+    """The template of what this format adds to the summary of a frame of any kind."""
+    detail_first: bool = False
+    """Whether its detail goes before the frame's tags, as that of a message of congestion management."""
+    gives_way: bool = False
+    """Whether any other format with a detail goes before it."""
+    name: str = ""
+    """The frame's kind if no format in it has a label."""
+    sender: str = ""
+    receiver: str = ""
+    addressee: str = ""
+    shown_to: str = ""
+    """The fields that hold the frame's addresses, whom a message in it is for, and the destination of the
+    frame that it shows."""
+    told_by: Callable[[Sequence[Any]], list[str]] | None = None
+    """Returns its tags and, last, its detail from the layers of a frame, where no template can."""
+    colour: str = ""
+    """The style in which the format's name is shown; "": its role's."""
+    clauses: Mapping[str, Clause] = dataclasses.field(default_factory=dict)
+    """Those of its own."""
+    styles: Mapping[str, Callable[..., str]] = dataclasses.field(default_factory=dict)
+    """Styles that its templates name and `ecmproto.frames.dissect` does not have."""
+
+
+STYLES = frozenset({
+    "decimal", "signed", "hex", "mac", "ipv4", "ipv6", "address", "from", "capacity", "time", "ticks",
+    "cm_tag", "e2cm_type", "ip", "flags", "packet", "ethertype", "protocol",
+})  # fmt: skip
+"""Names of the styles of `ecmproto.frames.dissect`."""
+CLAUSES = frozenset({
+    "ports", "cpid", "source", "other", "stranger", "queue", "queues", "saturated", "quanta", "dei", "octets",
+    "rate", "addresses",
+})  # fmt: skip
+"""Names of the clauses of `ecmproto.frames.dissect`."""
+
+
+def check_summary(name: str, summary: Summary) -> None:
+    """Raise TypeError where a template of a format's summary names an unknown style or clause."""
+    known = STYLES | CLAUSES | summary.styles.keys() | summary.clauses.keys()
+    for template in _templates((summary.detail, summary.tag, summary.name, *summary.clauses.values())):
+        try:
+            styles = {style for _, _, style, _ in Formatter().parse(template) if style}
+        except ValueError as error:
+            raise TypeError(f"{name}: summary: needed a template, got {template!r} ({error})") from None
+        if unknown := sorted(styles - known):
+            # imported where something is wrong: it takes long
+            import difflib
+
+            near = difflib.get_close_matches(unknown[0], known, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            needed = "a style or clause that there is"
+            raise TypeError(f"{name}: summary: needed {needed}, got {unknown[0]!r} in {template!r}{hint}")
+
+
+def _templates(clauses: Sequence[Clause]) -> Iterator[str]:
+    for clause in clauses:
+        if isinstance(clause, str):
+            yield clause
+        elif isinstance(clause, First):
+            yield from clause.templates
+        else:
+            yield from _templates((clause.then, clause.otherwise))
+
+
+_SAID_OF_NUMBERS = 6
+"""Fields that a summary made of the fields alone names."""
+_UNSAID = ("version", "reserved", "length")
+
+
+def summary_of_fields(
+    prefix: str, role: str, fields: Sequence[Field], *, next_key: str, shows: bool
+) -> Summary:
+    """Return the summary of a format that declares none: its first fields by name, as its role has them."""
+    keys = [
+        field
+        for field in fields
+        if field.key != next_key and not field.key.startswith(_UNSAID) and not (shows and field.count)
+    ]
+    counting = {field.count.key for field in fields if field.count is not None}
+    said = [_said(field) for field in keys if field.key not in counting]
+    detail = " ".join(said[:_SAID_OF_NUMBERS])
+    if role == "header":
+        return Summary()
+    if role == "tag":
+        return Summary(tag=f"{prefix} {detail}".rstrip())
+    return Summary(label=prefix.upper(), detail=detail or prefix, detail_first=role == "message")
+
+
+def _said(field: Field) -> str:
+    if field.kind == "octets":
+        return f"{field.key} {{#{field.key}:octets}}"
+    if field.kind == field.key == "cpid":
+        return "{:cpid}"
+    short = field.kind == "uint" and field.meta.base == "hex" and (field.bits or 0) <= 16
+    return f"{field.key} {{{field.key}{':hex' if short else ''}}}"

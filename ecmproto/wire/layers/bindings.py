@@ -1,0 +1,406 @@
+"""Binding of layers to EtherTypes in Scapy's tables, conversion of whole packets, deeper trees.
+
+Nothing is bound by importing.  Scapy keeps its bindings in class attributes; `bind` puts ours before the
+others, so that they win over what a contrib module has bound to the same EtherType, and `unbind` takes out
+exactly what `bind` put in.  Where formats share an EtherType, they say themselves by which discriminator
+word or opcode they are told apart.
+
+>>> print(payload_text(octets))             # a whole frame as Scapy sees it, down to IP, TCP, UDP, DNS, …
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from scapy.config import conf
+from scapy.fields import ConditionalField
+from scapy.layers.l2 import Dot1AD, Dot1AH, Dot1Q, Ether, l2_register_l3
+from scapy.packet import NoPayload, Packet, Raw
+
+from ecmproto.wire import codec
+from ecmproto.wire.codec import Frame, decode, encode
+from ecmproto.wire.formats import csig, ethernet, ip
+from ecmproto.wire.formats import infiniband as roce
+from ecmproto.wire.formats.ethernet import Ethernet
+from ecmproto.wire.formats.ethertypes import DEFAULT, OFF, EtherTypes
+from ecmproto.wire.formats.registry import FORMATS, announcement, dispatch
+from ecmproto.wire.layers import infiniband
+from ecmproto.wire.layers.cn import CNM, CNTag
+from ecmproto.wire.layers.derived import layer_of, lower_of
+from ecmproto.wire.layers.lldp import LLDPTLV, LLDPCongestionNotification
+from ecmproto.wire.layers.mac_control import PFC, MACControl, Pause
+from ecmproto.wire.layers.parts import Sampling, Tag, sampled_source
+from ecmproto.wire.layers.proposals import (
+    BCN,
+    E2CM,
+    ECM,
+    CMTag,
+    DBPRateReport,
+    FECNReturn,
+    RDTag,
+    RRTTag,
+    UnknownMessage,
+    UnknownTag,
+)
+
+LAYERS: dict[type[codec.Layer], type[Packet]] = {
+    codec.CNTag: CNTag,
+    codec.CNM: CNM,
+    codec.ECM: ECM,
+    codec.CMTag: CMTag,
+    codec.BCN: BCN,
+    codec.RRTTag: RRTTag,
+    codec.E2CM: E2CM,
+    codec.RDTag: RDTag,
+    codec.FECNReturn: FECNReturn,
+    codec.DBPRateReport: DBPRateReport,
+    codec.UnknownMessage: UnknownMessage,
+    codec.UnknownTag: UnknownTag,
+    codec.Pause: Pause,
+    codec.PFC: PFC,
+    codec.MACControl: MACControl,
+    codec.TLV: LLDPTLV,
+    codec.CongestionNotificationTLV: LLDPCongestionNotification,
+}
+"""The layer of each format that this package has one for."""
+
+_SCAPYS_OWN = {ethernet.__name__, ip.__name__, roce.__name__}
+"""The modules of formats that Scapy has layers for."""
+_DERIVED = [cls for cls in FORMATS if cls not in LAYERS and cls.__module__ not in _SCAPYS_OWN]
+LAYERS |= {cls: layer_of(cls) for cls in _DERIVED}
+CSIG = LAYERS[csig.CSIG]
+
+VLAN_LAYERS: dict[str, type[Packet]] = {"c_tag": Dot1Q, "s_tag": Dot1AD, "i_tag": Dot1AH}
+"""Scapy's own layers by their role in the EtherType map."""
+
+_FORMATS = dispatch()
+
+
+def _behind(role: str, octets: bytes | None, otherwise: type[Packet]) -> type[Packet]:
+    """Return the layer to dissect ``octets`` with after the EtherType of ``role``."""
+    if not octets:
+        return otherwise
+    ethertype = getattr(_FORMATS.ethertypes, role)
+    found = _FORMATS.announced(ethertype, octets, 0, len(octets))[0]
+    if found.otherwise is not None and found.cannot_be(octets, 0, len(octets), len(octets)):
+        found = found.otherwise
+    cls = LAYERS[found]
+    return cls.dispatch_hook(octets) if hasattr(cls, "dispatch_hook") else conf.raw_layer
+
+
+class ExperimentalMessage(Packet):
+    """Any message of the experimental EtherType: dissects as the layer that the word announces."""
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
+        """Return the layer by Protocol and Type."""
+        return _behind("message", _pkt, UnknownMessage)
+
+
+class ExperimentalTag(Packet):
+    """Any tag of the experimental EtherType: dissects as the layer that the word announces."""
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
+        """Return the layer by Protocol and Type."""
+        return _behind("tag", _pkt, UnknownTag)
+
+
+class MACControlFrame(Packet):
+    """Any MAC Control frame: dissects as the layer of its opcode."""
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
+        """Return the layer by opcode."""
+        return _behind("mac_control", _pkt, MACControl)
+
+
+class LLDPDU(Packet):
+    """An LLDPDU: dissects as the layer of its first TLV."""
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
+        """Return the layer of the first TLV."""
+        return _behind("lldp", _pkt, LLDPTLV)
+
+
+DOORS: dict[str, type[Packet]] = {
+    "cn_tag": CNTag,
+    "cnm": CNM,
+    "message": ExperimentalMessage,
+    "tag": ExperimentalTag,
+    "mac_control": MACControlFrame,
+    "lldp": LLDPDU,
+}
+"""By role in the EtherType map, the layer that is asked to dissect."""
+
+
+_LOWERS: tuple[type[Packet], ...] = (Ether, Dot1Q, Dot1AD)
+
+_OVERLOADS = "_overload_fields"
+_Guess = tuple[dict[str, Any], type[Packet]]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Bound:
+    """The entries that `bind` has put into Scapy's tables, and those that it has replaced."""
+
+    ethertypes: EtherTypes
+    guesses: list[tuple[type[Packet], _Guess]] = dataclasses.field(default_factory=list)
+    overloads: list[tuple[type[Packet], type[Packet], dict[str, Any], dict[str, Any] | None]] = (
+        dataclasses.field(default_factory=list)
+    )
+    resolvers: list[tuple[type[Packet], type[Packet]]] = dataclasses.field(default_factory=list)
+
+
+_bound: _Bound | None = None
+
+
+def bind(ethertypes: EtherTypes = DEFAULT) -> None:
+    """Make Scapy dissect and build these layers under ``ethertypes``.
+
+    Binding again does nothing; binding with another map first unbinds.  Packets built before keep the
+    types they have.
+    """
+    global _bound
+    if _bound is not None and _bound.ethertypes == ethertypes:
+        return
+    unbind()
+    _bound = _Bound(ethertypes=ethertypes)
+    _bind_dissection(_bound)
+    _bind_building(_bound)
+    _bind_resolvers(_bound)
+
+
+def unbind() -> None:
+    """Leave Scapy's tables as they were before `bind`; does nothing when nothing is bound."""
+    global _bound
+    if _bound is None:
+        return
+    for lower, guess in _bound.guesses:
+        lower.payload_guess = [entry for entry in lower.payload_guess if entry is not guess]
+    for upper, lower, ours, before in reversed(_bound.overloads):
+        _restore_overload(upper, lower, ours, before)
+    for pair in _bound.resolvers:
+        conf.neighbor.resolvers.pop(pair, None)
+    _bound = None
+
+
+def bound_ethertypes() -> EtherTypes | None:
+    """Return the map that is bound, None when none is."""
+    return None if _bound is None else _bound.ethertypes
+
+
+@contextmanager
+def bound(ethertypes: EtherTypes = DEFAULT) -> Iterator[None]:
+    """Bind for the length of a ``with`` block, then restore the previous bindings."""
+    before = bound_ethertypes()
+    bind(ethertypes)
+    try:
+        yield
+    finally:
+        if before is None:
+            unbind()
+        else:
+            bind(before)
+
+
+def _bind_dissection(bound: _Bound) -> None:
+    vlans = [(getattr(bound.ethertypes, role), cls) for role, cls in VLAN_LAYERS.items()]
+    vlans.append((bound.ethertypes.old_s_tag, Dot1Q))
+    doors = [(getattr(bound.ethertypes, role), cls) for role, cls in DOORS.items()]
+    doors = [(value, cls) for value, cls in doors if value != OFF]
+    derived = [
+        (announcement(cls, bound.ethertypes), cls) for cls in _DERIVED if cls.announced_by not in DOORS
+    ]
+    doors += [(value, LAYERS[cls]) for value, cls in derived if value is not None]
+    for lower in _LOWERS:
+        new = [(value, cls) for value, cls in vlans if _dissected_as(lower, value) is not cls]
+        guesses: list[_Guess] = [({"type": value}, cls) for value, cls in doors + new]
+        lower.payload_guess = [*guesses, *lower.payload_guess]
+        bound.guesses += [(lower, guess) for guess in guesses]
+    behind = [(lower, values, LAYERS[cls]) for cls in _DERIVED for lower, values in lower_of(cls)]
+    for lower, values, layer in (*behind, *infiniband.dissected()):
+        guess = (values, layer)
+        lower.payload_guess = [guess, *lower.payload_guess]
+        bound.guesses.append((lower, guess))
+
+
+def _dissected_as(lower: type[Packet], ethertype: int) -> type[Packet] | None:
+    """Return the layer that Scapy finds behind an EtherType, which every layer looks up in Ether's too."""
+    tables = [table for cls in (lower, Ether) for table in cls.payload_guess]
+    return next((cls for values, cls in tables if values == {"type": ethertype}), None)
+
+
+def _bind_building(bound: _Bound) -> None:
+    for cls, layer in LAYERS.items():
+        ethertype = announcement(cls, bound.ethertypes)
+        if ethertype is not None:
+            _overload(bound, layer, ethertype, cls.crafting.destination)
+        for lower, values in lower_of(cls):
+            _put_overload(bound, layer, lower, values)
+    for role, layer in VLAN_LAYERS.items():
+        ethertype = getattr(bound.ethertypes, role)
+        if _overloads_of(layer)[Ether] != {"type": ethertype}:
+            _overload(bound, layer, ethertype, b"")
+
+
+def _overload(bound: _Bound, upper: type[Packet], ethertype: int, destination: bytes) -> None:
+    for lower in _LOWERS:
+        ours: dict[str, Any] = {"type": ethertype}
+        if lower is Ether and destination:
+            ours["dst"] = destination.hex(":")
+        _put_overload(bound, upper, lower, ours)
+
+
+def _put_overload(bound: _Bound, upper: type[Packet], lower: type[Packet], ours: dict[str, Any]) -> None:
+    table = _overloads_of(upper)
+    bound.overloads.append((upper, lower, ours, table.get(lower)))
+    _set_overloads(upper, {**table, lower: ours})
+
+
+def _restore_overload(
+    upper: type[Packet], lower: type[Packet], ours: dict[str, Any], before: dict[str, Any] | None
+) -> None:
+    table = dict(_overloads_of(upper))
+    if table.get(lower) is not ours:
+        return  # someone has bound the layer anew since
+    if before is None:
+        del table[lower]
+    else:
+        table[lower] = before
+    _set_overloads(upper, table)
+
+
+_Overloads = dict[type[Packet], dict[str, Any]]
+
+
+def _overloads_of(upper: type[Packet]) -> _Overloads:
+    # Scapy's metaclass makes this attribute out of ``overload_fields``, unseen by type checkers
+    table: _Overloads = getattr(upper, _OVERLOADS)
+    return table
+
+
+def _set_overloads(upper: type[Packet], table: _Overloads) -> None:
+    setattr(upper, _OVERLOADS, table)
+
+
+def _bind_resolvers(bound: _Bound) -> None:
+    """Register resolvers that find Ether's destination behind a tag, or in the frame that a message shows."""
+    for layer in LAYERS.values():
+        resolver = l2_register_l3 if issubclass(layer, Tag) else sampled_source
+        if issubclass(layer, Tag | Sampling):
+            conf.neighbor.register_l3(Ether, layer, resolver)
+            bound.resolvers.append((Ether, layer))
+
+
+def to_scapy(frame: Frame | bytes, *, ethertypes: EtherTypes | None = None) -> Packet:
+    """Return a frame as a Scapy packet with these layers, whether they are bound or not.
+
+    ``ethertypes`` is, when left out, the frame's own map, for octets the one that is bound or else the
+    default.  Fewer octets than an Ethernet header are Raw.  EncodeError for a frame that has no octets.
+    """
+    if isinstance(frame, Frame):
+        octets, own = encode(frame), frame.ethertypes
+    else:
+        octets, own = bytes(frame), bound_ethertypes() or DEFAULT
+    if len(octets) < Ethernet.fixed_octets:
+        return Raw(octets)
+    with bound(ethertypes or own):
+        return Ether(octets)
+
+
+def from_scapy(packet: Packet, *, ethertypes: EtherTypes | None = None) -> Frame:
+    """Return a Scapy packet as a decoded frame; DecodeError when its octets are malformed.
+
+    ``ethertypes`` is, when left out, the map that is bound, else the default.
+    """
+    return decode(bytes(packet), ethertypes=ethertypes or bound_ethertypes() or DEFAULT)
+
+
+DEEP_MODULES = (
+    "scapy.layers.inet", "scapy.layers.inet6", "scapy.layers.dhcp", "scapy.layers.dhcp6",
+    "scapy.layers.dns", "scapy.layers.ntp", "scapy.layers.sctp", "scapy.layers.vxlan",
+)  # fmt: skip
+"""The Scapy modules whose layers a tree shows; loaded with the first tree."""
+
+
+MAX_DEPTH = 8
+"""How deep packets within packets are shown: octets can be made that hold hundreds of them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One layer of a tree: its name, its fields as text, and the packets inside it.
+
+    ``branches`` are packets within fields (DNS records) and the frame that a message shows, not the
+    layer's payload, which is the next branch of the tree.
+    """
+
+    name: str
+    fields: tuple[tuple[str, str], ...]
+    branches: tuple[Branch, ...] = ()
+
+
+def payload_tree(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> tuple[Branch, ...]:
+    """Return a frame's layers, outermost first, as Scapy dissects them; never raises for any octets."""
+    for name in DEEP_MODULES:
+        importlib.import_module(name)
+    with bound(ethertypes):
+        return tuple(_branches(to_scapy(octets, ethertypes=ethertypes)))
+
+
+def payload_text(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> str:
+    """Return `payload_tree` as indented lines."""
+    return "\n".join(_lines(payload_tree(octets, ethertypes=ethertypes), indent=""))
+
+
+def _lines(branches: tuple[Branch, ...], indent: str) -> Iterator[str]:
+    for branch in branches:
+        yield f"{indent}{branch.name}"
+        for name, value in branch.fields:
+            yield f"{indent}    {name} = {value}"
+        yield from _lines(branch.branches, indent + "    ")
+
+
+def _branches(packet: Packet, depth: int = 0) -> Iterator[Branch]:
+    layer = packet
+    while not isinstance(layer, NoPayload):
+        yield _branch(layer, depth)
+        layer = layer.payload
+
+
+def _branch(layer: Packet, depth: int) -> Branch:
+    fields: list[tuple[str, str]] = []
+    inner: list[Packet] = []
+    for field in layer.fields_desc:
+        if isinstance(field, ConditionalField) and not field._evalcond(layer):
+            continue
+        value = layer.getfieldval(field.name)
+        packets = [member for member in _members(value) if isinstance(member, Packet)]
+        if packets:
+            inner += packets
+        else:
+            fields.append((field.name, _text(layer, field, value)))
+    if hasattr(type(layer), "encapsulated"):
+        sampled = layer.encapsulated()
+        inner += [] if sampled is None else [sampled]
+    shown = inner if depth < MAX_DEPTH else []
+    branches = tuple(branch for packet in shown for branch in _branches(packet, depth + 1))
+    return Branch(name=str(layer.name), fields=tuple(fields), branches=branches)
+
+
+def _members(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text(layer: Packet, field: Any, value: Any) -> str:
+    try:
+        return str(field.i2repr(layer, value))
+    except Exception:
+        # a dissector of Scapy's that cannot show what it has read from hostile octets
+        return repr(value)

@@ -1,0 +1,184 @@
+"""Scapy fields and layers made of formats.
+
+The layers of ecmproto's own formats have their fields from here and their behaviour written by hand.  The
+formats that other packages add get a whole layer: it computes lengths and EtherTypes that are left out, and
+shows the frame that the format shows.  Fields have the names of their keys, but ``payload``, which is
+``sample``, since Scapy's packets have the other name already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scapy.fields import (
+    BitEnumField,
+    BitField,
+    ByteEnumField,
+    ByteField,
+    ConditionalField,
+    FieldLenField,
+    IntEnumField,
+    IntField,
+    IPField,
+    LongField,
+    MACField,
+    ShortEnumField,
+    ShortField,
+    SignedByteField,
+    SignedIntField,
+    SignedLongField,
+    SignedShortField,
+    StrFixedLenField,
+    XBitField,
+    XByteField,
+    XIntField,
+    XLongField,
+    XShortField,
+    XStrField,
+    XStrLenField,
+)
+from scapy.packet import Packet
+
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import MSDU
+from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.layers.parts import (
+    CPIDField,
+    EtypeField,
+    LastLayer,
+    Tag,
+    frame_of,
+    over_ether,
+    raw_octets,
+    whole_or_raw,
+)
+
+RENAMED = {"payload": "sample"}
+"""Fields that cannot have their format's key as their name, since Scapy's Packet has it already."""
+
+_ETYPE = "etype"
+_SIGNED = {8: SignedByteField, 16: SignedShortField, 32: SignedIntField, 64: SignedLongField}
+_PLAIN = {8: ByteField, 16: ShortField, 32: IntField, 64: LongField}
+_HEX = {8: XByteField, 16: XShortField, 32: XIntField, 64: XLongField}
+_NAMED = {8: ByteEnumField, 16: ShortEnumField, 32: IntEnumField}
+_LENGTHS = {8: "B", 16: "!H", 32: "!I"}
+
+
+def layer_of(cls: type[Layer]) -> type[Packet]:
+    """Return the Scapy layer of a format; TypeError for a signed field that Scapy has no kind for."""
+    is_tag = cls.next_key == _ETYPE and cls.layout[-1].key == _ETYPE
+    counted = cls.layout[-1].count
+    base: type[Packet] = Packet
+    if is_tag:
+        base = Tag
+    elif not cls.next_key and (counted is None or counted.key):
+        base = LastLayer
+    fields = fields_of(cls)
+    shown = " ".join(f"{field.name}=%{field.name}%" for field in fields[:4])
+    attributes: dict[str, Any] = {
+        "__module__": cls.__module__,
+        "__doc__": cls.__doc__,
+        "name": cls.title,
+        "fields_desc": fields,
+        "dispatch_hook": classmethod(whole_or_raw),
+        "mysummary": lambda self: over_ether(self.sprintf(f"{cls.__name__} {shown}")),
+    }
+    if cls.shows is not None:
+        attributes["encapsulated"] = _encapsulated(cls, _name(cls.layout[-1].key))
+    return type(cls.__name__, (base,), attributes)
+
+
+def fields_of(cls: type[Layer], **names: Mapping[int, str]) -> list[Any]:
+    """Return a format's fields as Scapy's, in wire order; ``names`` gives values of some fields names."""
+    lengths = {
+        field.count.key: field
+        for field in cls.layout
+        if field.count and field.count.key and field.count.scale
+    }
+    return [
+        _field(cls, field, lengths.get(field.key), names.get(field.key, field.meta.names))
+        for field in cls.layout
+    ]
+
+
+def _field(cls: type[Layer], field: Field, counts: Field | None, names: Mapping[int, str]) -> Any:
+    default: Any = field.meta.default
+    name, bits = _name(field.key), field.bits
+    if bits is None:
+        return _variable(cls, field, name)
+    if counts is not None and counts.count is not None and bits in _LENGTHS:
+        scale, minus = counts.count.scale, counts.count.minus
+        return FieldLenField(
+            name, None, length_of=_name(counts.key), fmt=_LENGTHS[bits],
+            adjust=lambda pkt, octets: (octets + minus) // scale,
+        )  # fmt: skip
+    if field.kind == "cpid":
+        return CPIDField(name, default)
+    if field.kind == "mac":
+        return MACField(name, bytes(default).hex(":"))
+    if field.kind == "ipv4":
+        return IPField(name, ".".join(map(str, bytes(default))))
+    if not field.is_number:
+        return StrFixedLenField(name, default, length=bits // 8)
+    if field.key == cls.next_key == _ETYPE:
+        return EtypeField(name)
+    aligned = field.bit_offset % 8 == 0 and bits in _PLAIN
+    if field.kind == "sint":
+        if not aligned:
+            raise TypeError(f"{field.name}: Scapy has no signed field of {bits} bits")
+        return _SIGNED[bits](name, default)
+    if names:
+        if aligned and bits in _NAMED:
+            return _NAMED[bits](name, default, dict(names))
+        return BitEnumField(name, default, bits, dict(names))
+    if field.meta.base == "hex":
+        return _HEX[bits](name, default) if aligned else XBitField(name, default, bits)
+    return _PLAIN[bits](name, default) if aligned else BitField(name, default, bits)
+
+
+def _variable(cls: type[Layer], field: Field, name: str) -> Any:
+    count = field.count
+    assert count is not None
+    default: Any = field.meta.default
+    octets: Any = XStrField(name, default)
+    if count.key:
+        key = _name(count.key)
+        most = [limit.high * count.scale - count.minus for limit in cls.limits if limit.key == count.key]
+        octets = XStrLenField(
+            name,
+            default,
+            length_from=lambda pkt: max(0, getattr(pkt, key) * count.scale - count.minus),
+            max_length=min(most, default=None),
+        )
+    if count.when is None:
+        return octets
+    on, values = count.when
+    return ConditionalField(octets, lambda pkt: getattr(pkt, on) in values)
+
+
+def _name(key: str) -> str:
+    return RENAMED.get(key, key)
+
+
+def _encapsulated(cls: type[Layer], name: str) -> Any:
+    missing = bytes(12) if cls.shows is MSDU else b""
+
+    def encapsulated(self: Packet) -> Packet | None:
+        """Return the sampled frame as far as the message shows it, None when it shows nothing."""
+        octets = raw_octets(self, name)
+        return frame_of(missing + octets) if octets else None
+
+    return encapsulated
+
+
+def lower_of(cls: type[Layer]) -> list[tuple[type[Packet], dict[str, Any]]]:
+    """Return the layers that announce a format by other means than its EtherType, and the fields they use."""
+    if not cls.udp_ports and cls.ip_protocol is None:
+        return []
+    from scapy.layers.inet import IP, UDP
+
+    lower: list[tuple[type[Packet], dict[str, Any]]] = [
+        (UDP, {"dport": port}) for port in cls.udp_ports[::-1]
+    ]
+    return lower if cls.ip_protocol is None else [*lower, (IP, {"proto": cls.ip_protocol})]
