@@ -23,6 +23,7 @@ from ecmproto.control.engine.config import PortConfig
 from ecmproto.control.engine.port import lengthen_ring, new_port
 from ecmproto.control.mechanisms.api.machine import PortContext, machine_of
 from ecmproto.control.mechanisms.api.protocol import new_outbox
+from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.control.replay.open_loop import Outcomes
 from ecmproto.control.replay.open_loop import run_port as run_port
@@ -76,7 +77,7 @@ def _in_memory() -> None:
         point = machine.congestion_point(place, np.random.default_rng(1))
         done, outbox = 0, new_outbox(65_536)
         while done < FRAMES:
-            done = run_port(state, point, arrivals, outcomes, outbox, done)
+            done = run_port(state, point, arrivals, outcomes, outbox, done, NEVER_NS)
             outbox.posted.count = 0
         return FRAMES
 

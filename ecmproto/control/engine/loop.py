@@ -40,7 +40,6 @@ from ecmproto.control.engine.frame_pool import (
     take,
     take_first,
 )
-from ecmproto.control.engine.gauge import queue_lengths
 from ecmproto.control.engine.messages import (
     count_message,
     message_frame,
@@ -58,6 +57,7 @@ from ecmproto.control.engine.network import (
     trace_room,
 )
 from ecmproto.control.engine.port import PASSED_BY, depart, end_control
+from ecmproto.control.engine.port_steps import leave, tick
 from ecmproto.control.engine.stations import receive_message, route_frame, wake_station
 from ecmproto.control.engine.switches import (
     gate_port,
@@ -68,6 +68,7 @@ from ecmproto.control.engine.switches import (
 )
 from ecmproto.control.engine.traffic import MOST_OFFERS, Offer, Sources
 from ecmproto.control.mechanisms.api.protocol import (
+    EVENT_MESSAGES,
     NO_AVERAGE,
     NO_CAUSE,
     NO_STATION,
@@ -80,10 +81,6 @@ from ecmproto.kernels.kernel import compiled, inlined
 
 if TYPE_CHECKING:
     from ecmproto.control.engine.feedback import CapturedFeedback
-
-
-_ROOM = 16
-"""More messages, passages and frames than one event makes; ticks and reports look for room themselves."""
 
 
 @compiled
@@ -173,15 +170,15 @@ def spare_events(network: NetworkState) -> int:
     spare = _spare_frames(network)
     spare = min(spare, _spare_flights(network))
     completions = len(network.offers.completions) - network.offers.count.completed
-    spare = min(spare, completions // (_ROOM + MOST_OFFERS))
+    spare = min(spare, completions // (EVENT_MESSAGES + MOST_OFFERS))
     messages = len(outbox.messages) - outbox.posted.count
     if loop.is_logging == 1:
-        spare = min(spare, messages // _ROOM)
+        spare = min(spare, messages // EVENT_MESSAGES)
         passages = len(network.passages) - network.log.passages
-        spare = min(spare, passages // (_ROOM + MOST_OFFERS))
+        spare = min(spare, passages // (EVENT_MESSAGES + MOST_OFFERS))
     else:
         # What an event posted is gone before the next one.
-        spare = spare if messages >= _ROOM else 0
+        spare = spare if messages >= EVENT_MESSAGES else 0
         spare = min(spare, len(network.stop_events) - network.stop_count.logged)
     if loop.is_tracing == 1:
         spare = min(spare, (len(network.traced) - network.log.traced) // trace_room(network))
@@ -191,7 +188,7 @@ def spare_events(network: NetworkState) -> int:
 @inlined
 def _spare_frames(network: NetworkState) -> int:
     """Return for how many events the pool has frames."""
-    return (len(network.pool.frames) - network.pool.stock.used) // (_ROOM + MOST_OFFERS)
+    return (len(network.pool.frames) - network.pool.stock.used) // (EVENT_MESSAGES + MOST_OFFERS)
 
 
 @inlined
@@ -199,9 +196,9 @@ def _spare_flights(network: NetworkState) -> int:
     """Return for how many events the messages have room in flight, a full outbox at the end."""
     in_flight = network.loop.sent - network.loop.received
     # A message to every station is one for each where they come at different times.
-    copies = 0 if network.loop.same_delays == 1 else _ROOM * len(network.links)
+    copies = 0 if network.loop.same_delays == 1 else EVENT_MESSAGES * len(network.links)
     room = len(network.in_flight) - in_flight - len(network.outbox.messages)
-    return max(0, room // (_ROOM + copies))
+    return max(0, room // (EVENT_MESSAGES + copies))
 
 
 def make_room(network: NetworkState) -> None:
@@ -257,14 +254,14 @@ def _on_timer(network: NetworkState, entry: int, now_ns: int) -> None:
     posted = outbox.posted.count
     if entry < ports:
         point = network.points[entry]
-        point.on_timer(now_ns, queue_lengths(network.ports[entry].gauge), outbox)
+        tick(network.ports[entry], point, outbox, now_ns)
         set_due(network.timers, entry, point.next_timer_ns())
         send_of_port(network, posted, entry, now_ns)
         return
     number = entry - ports
     if number < len(network.controls):
         control = network.controls[number]
-        control.on_timer(now_ns, queue_lengths(network.ports[0].gauge), outbox)
+        tick(network.ports[0], control, outbox, now_ns)
         set_due(network.timers, entry, control.next_timer_ns())
         stop_feeds(network, posted, _switch_of(network, number), now_ns)
         return
@@ -398,32 +395,31 @@ def _depart(
         end_control(port)
         schedule_departure(network, number)
         return
-    index = depart(port)
-    schedule_departure(network, number)
+    counts, index = network.port_counts[number], port.line.in_service_token
     frame = network.pool.frames[index]
+    if frame.carries == 0:
+        outbox.posted.cause = frame.serial
+        leave(port, point, outbox, frame.station)
+        set_due(network.timers, number, point.next_timer_ns())
+    else:
+        depart(port)
+        counts.message_frames += 1
+        counts.message_octets += frame.octets
+    schedule_departure(network, number)
     memory.held_octets -= frame.octets
     memory.held_frames -= 1
     if frame.input != NOWHERE:
         feed = network.feeds[memory.first_feed + frame.input]
         feed.held_octets -= frame.octets
         feed.held_frames -= 1
-    counts = network.port_counts[number]
     counts.sent_frames += 1
     counts.sent_octets += frame.octets
     if network.loop.is_tracing == 1 and way.is_adapter == 0:
         trace_frame(network, index, number, now_ns)
-    port_octets = port.gauge.total.octets
-    if frame.carries == 0:
-        outbox.posted.cause = frame.serial
-        point.on_dequeue(now_ns, frame.station, frame.priority, frame.octets, port_octets, outbox)
-        set_due(network.timers, number, point.next_timer_ns())
-    else:
-        counts.message_frames += 1
-        counts.message_octets += frame.octets
     if way.control != NOWHERE:
         send_of_port(network, posted, number, now_ns)
         posted = outbox.posted.count
-        control = network.controls[way.control]
+        control, port_octets = network.controls[way.control], port.gauge.total.octets
         control.on_dequeue(now_ns, frame.input, frame.priority, frame.octets, port_octets, outbox)
         set_due(network.timers, len(network.ports) + way.control, control.next_timer_ns())
         stop_feeds(network, posted, way.switch, now_ns)

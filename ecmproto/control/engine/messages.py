@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from ecmproto.control.engine.event_heap import set_due
-from ecmproto.control.engine.frame_pool import (
-    NOWHERE,
-    append,
-    clear_frame,
-    take,
-)
+from ecmproto.control.engine.frame_pool import NOWHERE, append, clear_frame, take
 from ecmproto.control.engine.network import (
     DATA_FRAME,
     FLOW_CONTROL_FRAME,
@@ -20,11 +15,7 @@ from ecmproto.control.engine.network import (
     occupy,
 )
 from ecmproto.control.engine.port import send_control
-from ecmproto.control.mechanisms.api.protocol import (
-    EVERY_STATION,
-    NO_STATION,
-    Message,
-)
+from ecmproto.control.mechanisms.api.protocol import EVERY_STATION, NO_STATION, Message
 from ecmproto.kernels.kernel import compiled, inlined
 
 

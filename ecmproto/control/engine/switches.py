@@ -6,17 +6,10 @@ from ecmproto.control.engine.event_heap import set_due
 from ecmproto.control.engine.frame_pool import NOWHERE, Frame, give_back
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.messages import send_of_port, stop_feeds
-from ecmproto.control.engine.network import (
-    NetworkState,
-)
+from ecmproto.control.engine.network import NetworkState
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, arrive, free_slots, stop
-from ecmproto.control.mechanisms.api.protocol import (
-    NO_CAUSE,
-    PFC_KIND,
-    Arrival,
-    Message,
-    flow_control_payload,
-)
+from ecmproto.control.engine.port_steps import enter
+from ecmproto.control.mechanisms.api.protocol import PFC_KIND, Arrival, Message, flow_control_payload
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.gate import is_sending, opens_ns, starts_sending
 from ecmproto.kernels.kernel import compiled, inlined
@@ -61,12 +54,16 @@ def pass_to_port(
     memory = network.switches[switch]
     frame.input = inlet
     idle = port.line.in_service_octets == 0
-    enqueued = bool(
+    posted = outbox.posted.count
+    fits = bool(
         memory.held_octets + frame.octets <= memory.memory_octets
         and memory.held_frames < memory.memory_frames
         and _fits_partition(network, memory.first_feed + inlet, inlet, frame.octets)
-        and arrive(port, now_ns, frame.priority, frame.octets, index, frame.tagged == 1)
     )
+    if frame.carries == 1:
+        enqueued = fits and arrive(port, now_ns, frame.priority, frame.octets, index, False)
+    else:
+        enqueued, frame.tag = enter(port, point, outbox, frame, index, fits, now_ns)
     if enqueued:
         memory.held_octets += frame.octets
         memory.held_frames += 1
@@ -79,23 +76,10 @@ def pass_to_port(
             set_due(network.port_events, number, port.line.departure_ns)
         elif free_slots(port, frame.priority) < _FREE_SLOTS:
             network.loop.tight_port, network.loop.tight_priority = number, frame.priority
-    qlen_octets = port.gauge.queues[frame.priority].octets
-    posted = outbox.posted.count
     if frame.carries == 0:
-        outbox.posted.cause = frame.serial
-        point.on_arrival(
-            Arrival(
-                now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.sampled == 1,
-                frame.answerable == 1, enqueued, frame.tagged == 1, frame.tag, frame.mark, qlen_octets,
-                port.gauge.total.octets,
-            ),
-            outbox,
-        )  # fmt: skip
-        outbox.posted.cause = NO_CAUSE
         set_due(network.timers, number, point.next_timer_ns())
         send_of_port(network, posted, number, now_ns)
-        if enqueued and frame.tagged == 1:
-            frame.tag = point.rewrite_tag(frame.priority, frame.tag)
+        qlen_octets = port.gauge.queues[frame.priority].octets
         note_passage(network, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps, rtt_ns)
     if way.control != NOWHERE and enqueued:
         _watch(network, frame, number, now_ns)

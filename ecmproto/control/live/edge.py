@@ -29,6 +29,7 @@ from ecmproto.control.live.tagging import (
 )
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.control.mechanisms.api.protocol import (
+    EVENT_MESSAGES,
     NO_CAUSE,
     PROBE_KIND,
     Delivery,
@@ -76,7 +77,6 @@ LARGEST_OCTETS = 2048
 """Of a frame, unless the maker of an edge says otherwise."""
 SERVE, TAKE, GO_ON = range(3)
 """What `step` is to do: serve real interfaces, take the frames that are in hand, or carry on with these."""
-_ROOM = 16
 _MESSAGES_AT_ONCE = 4096
 _SHOWN_OCTETS = 256
 _GROUP_BIT = 1
@@ -195,7 +195,7 @@ def step(
 @compiled
 def _report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
     """Post the receivers' reports that are due by ``now_ns``, as far as there is room."""
-    while receivers.next_report_ns() <= now_ns and has_room(outbox, _ROOM):
+    while receivers.next_report_ns() <= now_ns and has_room(outbox, EVENT_MESSAGES):
         receivers.post_reports(max(receivers.next_report_ns(), 0), outbox)
 
 
@@ -267,7 +267,7 @@ def _carry_on(edge: EdgeState, receivers: Receivers, wires: Wires) -> int:
         if original[frame] > captured[frame]:
             edge.counts.refused_frames += 1
             state.position += 1
-        elif not has_room(edge.outbox, _ROOM):
+        elif not has_room(edge.outbox, EVENT_MESSAGES):
             return MESSAGES_POSTED
         elif frame == progress.probe:
             _deliver(edge, receivers, wires, frame, True)
@@ -290,7 +290,7 @@ def _pass_to_host(edge: EdgeState, receivers: Receivers, wires: Wires, frame: in
     if facts.asks_net != 0 and not edge.is_data[frame] and frame >= progress.passed:
         return False
     if facts.delivers != 0:
-        if not has_room(edge.outbox, _ROOM):
+        if not has_room(edge.outbox, EVENT_MESSAGES):
             return False
         _deliver(edge, receivers, wires, frame, False)
     slots, start, octets = wires.rings[NET].octets, wires.offset[frame], wires.captured[frame]

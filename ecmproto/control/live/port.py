@@ -63,7 +63,6 @@ from ecmproto.control.mechanisms.api.protocol import (
     CongestionPoint,
     new_outbox,
 )
-from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.messages import read_flow_control
 from ecmproto.control.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
 from ecmproto.control.mechanisms.pause.reaction_point import (
@@ -391,13 +390,6 @@ class Downstream:
     @property
     def _state(self) -> PauseTimers:
         return self._switch.pauses
-
-    @property
-    def resumes_ns(self) -> int:
-        """Return when the next priority resumes; NEVER_NS while none is stopped."""
-        mask = int(self._switch.port.line.stopped_mask)
-        until_ns = self._state.until_ns
-        return min((int(until_ns[p]) for p in range(PRIORITIES) if mask >> p & 1), default=NEVER_NS)
 
     def pause_frames(self, batch: Batch) -> Iterator[PauseFrame]:
         """Yield the content of the MAC Control frames of a batch."""

@@ -29,9 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.engine.frame_pool import Pool, give_back, is_used_up, take
-from ecmproto.control.engine.gauge import PRIORITIES, queue_lengths
-from ecmproto.control.engine.port import Port, arrive, depart, departs, stop
-from ecmproto.control.mechanisms.api.protocol import NO_CAUSE, Arrival, CongestionPoint, Outbox, has_room
+from ecmproto.control.engine.gauge import PRIORITIES
+from ecmproto.control.engine.port import Port, departs, stop
+from ecmproto.control.engine.port_steps import PassingFrame, enter, leave, tick
+from ecmproto.control.mechanisms.api.protocol import EVENT_MESSAGES, CongestionPoint, Outbox, has_room
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.reaction_point import (
     PauseFrame,
@@ -72,8 +73,6 @@ _HALF_BITS = 24
 _HALF = (1 << _HALF_BITS) - 1
 _STEP_NS, _LATEST_NS = 1_000_000, 200_000_000
 """How a switch that was late catches up: see rule 7."""
-_ROOM = 16
-"""More messages than an event posts; ticks look for room themselves."""
 
 
 class SwitchCounts:
@@ -154,24 +153,20 @@ class Switch(NamedTuple):
 @compiled
 def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
     """Do the departures and timers up to ``now_ns``; return False if room runs out before that."""
-    line, gauge = switch.port.line, switch.port.gauge
-    late = False
-    while has_room(switch.outbox, _ROOM) and has_room_to_send(switch.outgoing, switch.facts.largest_octets):
+    line, late = switch.port.line, False
+    while has_event_room(switch):
         tick_ns = NEVER_NS if switch.clock.behind_ns > 0 else point.next_timer_ns()
         resumes_ns = _resumes_ns(switch)
         if departs(line, min(now_ns, min(tick_ns, resumes_ns))):
-            when_ns = line.departure_ns
-            index = depart(switch.port)
-            frame = switch.pool.frames[index]
-            port_octets = gauge.total.octets
-            point.on_dequeue(when_ns, frame.station, frame.priority, frame.octets, port_octets, switch.outbox)
+            when_ns, index = line.departure_ns, line.in_service_token
+            leave(switch.port, point, switch.outbox, switch.pool.frames[index].station)
             _depart(switch, index, when_ns)
         elif resumes_ns <= min(now_ns, tick_ns):
             _review(switch, resumes_ns)
         elif tick_ns <= now_ns:
             # At an empty port nothing changes from tick to tick: one call catches up with all.
-            is_one = switch.clock.timer_waits != 0 or (late and gauge.total.octets == 0)
-            point.on_timer(now_ns if is_one else tick_ns, queue_lengths(gauge), switch.outbox)
+            is_one = switch.clock.timer_waits != 0 or (late and switch.port.gauge.total.octets == 0)
+            tick(switch.port, point, switch.outbox, now_ns if is_one else tick_ns)
             late, switch.clock.timer_waits = True, 0
         else:
             return True
@@ -241,7 +236,7 @@ def forward(
         return first
     largest_octets = switch.facts.largest_octets
     for position in range(first, count):
-        if not (has_room(switch.outbox, _ROOM) and has_room_to_send(switch.outgoing, largest_octets)):
+        if not has_event_room(switch):
             return position
         octets = frames.captured[position]
         if octets < HEADER_OCTETS or octets > largest_octets or frames.original[position] > octets:
@@ -306,27 +301,19 @@ def _arrive(
     now_ns: int,
 ) -> None:
     """Queue a frame for the output, or drop it, and tell the congestion point."""
-    counts, port, outbox = switch.counts, switch.port, switch.outbox
+    counts = switch.counts
     octets, priority = frames.captured[position], found.priority
     tag = own_tag(frames.buffer, frames.offset[position], octets, switch.roles, switch.layout)
-    enqueued, index = not is_used_up(switch.pool, 1), NOWHERE
-    if enqueued:
-        index = take(switch.pool)
-        enqueued = arrive(port, now_ns, priority, octets, index, tag.tagged)
-        if not enqueued:
-            give_back(switch.pool, index)
-    outbox.posted.cause = position
-    point.on_arrival(
-        Arrival(
-            now_ns, interface, -1, priority, octets, found.sampled, found.answerable, enqueued,
-            tag.tagged, tag.tag, tag.mark,
-            port.gauge.queues[priority].octets,
-            port.gauge.total.octets,
-        ),
-        outbox,
+    came = PassingFrame(
+        position, interface, -1, priority, octets, found.sampled, found.answerable, tag.tagged, tag.tag,
+        tag.mark,
     )  # fmt: skip
-    outbox.posted.cause = NO_CAUSE
+    fits = not is_used_up(switch.pool, 1)
+    index = take(switch.pool) if fits else NOWHERE
+    enqueued, lowered = enter(switch.port, point, switch.outbox, came, index, fits, now_ns)
     if not enqueued:
+        if fits:
+            give_back(switch.pool, index)
         counts.dropped_frames += 1
         counts.dropped_octets += octets
         return
@@ -337,11 +324,9 @@ def _arrive(
     at = index * switch.store.slot_octets
     start = frames.offset[position]
     copy(frames.buffer, start, switch.store.octets, at, octets)
-    if tag.tagged:
-        lowered = point.rewrite_tag(priority, tag.tag)
-        if lowered != tag.tag:
-            counts.lowered_tags += 1
-            write_tag(switch.store.octets, at + tag.at, switch.layout, lowered)
+    if lowered != tag.tag:
+        counts.lowered_tags += 1
+        write_tag(switch.store.octets, at + tag.at, switch.layout, lowered)
 
 
 @inlined
@@ -545,13 +530,14 @@ def clear(outgoing: Outgoing) -> None:
 
 
 @inlined
-def has_room_to_send(outgoing: Outgoing, largest_octets: int) -> bool:
-    """Return whether every interface has room to send one more frame."""
-    room = outgoing.offset.shape[1]
+def has_event_room(switch: Switch) -> bool:
+    """Return whether one more event may post its messages, and every interface send one more frame."""
+    outgoing, room = switch.outgoing, switch.outgoing.offset.shape[1]
     for interface in range(len(outgoing.frames)):
         if outgoing.frames[interface] >= room:
             return False
-    return bool(outgoing.used[0] + largest_octets <= len(outgoing.octets))
+    fits = outgoing.used[0] + switch.facts.largest_octets <= len(outgoing.octets)
+    return bool(fits and has_room(switch.outbox, EVENT_MESSAGES))
 
 
 @inlined

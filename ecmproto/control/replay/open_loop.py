@@ -20,25 +20,23 @@ from numpy.typing import NDArray
 from ecmproto.control.engine.arrivals import Arrivals, Intake, Taken
 from ecmproto.control.engine.config import PortConfig, check_seed
 from ecmproto.control.engine.frames import GeneratedFrame, comment_of, octets_of
-from ecmproto.control.engine.gauge import queue_lengths
 from ecmproto.control.engine.port import (
     DROPPED,
     ENQUEUED,
     PASSED_BY,
     Port,
-    arrive,
-    depart,
     departs,
     is_full,
     lengthen_ring,
     new_port,
     set_rate,
 )
+from ecmproto.control.engine.port_steps import PassingFrame, enter, leave, tick
 from ecmproto.control.engine.statistics import FlowSeries, PortCounts, second_half_ns
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.control.mechanisms.api.protocol import (
+    EVENT_MESSAGES,
     NO_CAUSE,
-    Arrival,
     CongestionPoint,
     Outbox,
     has_room,
@@ -155,10 +153,6 @@ def ports_from(text: str, interfaces: Sequence[Interface], ethertypes: EtherType
     return PortPerFilter(text.split(";"), interfaces, ethertypes)
 
 
-_ROOM = 16
-"""More than a frame and what happens before it can post, but for ticks, which look for room themselves."""
-
-
 class Outcomes(NamedTuple):
     """Per frame: its disposition, its priority's Qlen after it (−1 if it passed by), and its tag then."""
 
@@ -169,91 +163,72 @@ class Outcomes(NamedTuple):
 
 @compiled
 def run_port(
-    port: Port, point: CongestionPoint, arrivals: Arrivals, outcomes: Outcomes, outbox: Outbox, first: int
+    port: Port,
+    point: CongestionPoint,
+    arrivals: Arrivals,
+    outcomes: Outcomes,
+    outbox: Outbox,
+    first: int,
+    change_ns: int,
 ) -> int:
     """Run ``arrivals`` from position ``first`` on through the port and its congestion point.
 
     Fills ``outcomes``; messages and samples stay in ``outbox``, the position of the frame that caused each
     in its ``cause``.  Returns the position of the first frame that was not run: it stops early when
-    ``outbox`` or a ring is full.
+    ``outbox`` or a ring is full, and for a change at ``change_ns`` when all is done that is due before.
     """
+    # The kernel works on a copy, of which the compiler sees that nobody else knows it.
     own = local_copy(port)
-    position = _run(own, point, arrivals, outcomes, outbox, first)
-    write_back(port, own)
-    return position
-
-
-@inlined
-def _run(
-    port: Port, point: CongestionPoint, arrivals: Arrivals, outcomes: Outcomes, outbox: Outbox, first: int
-) -> int:
-    """Run ``arrivals`` through a port that nobody else knows: what `run_port` returns."""
-    gauge = port.gauge
     # Arrays are taken out of their tuples here: in a loop that costs as much as the loop itself.
     times_ns, lengths, priorities, occupies, sampled, answerable, tagged, tags, marks, stations, flows = (
         arrivals
     )
     dispositions, qlens_octets, forwarded = outcomes
-    queues = gauge.queues
-    posted = outbox.posted
     # Counted like this, the compiler sees that no index counts from the end; with a range it does not.
     position = max(first, 0)
     while position < times_ns.size:
-        priority = int(priorities[position])
-        octets = lengths[position]
-        if not has_room(outbox, _ROOM) or is_full(port, priority):
-            return position
+        priority, octets, station = int(priorities[position]), lengths[position], int(stations[position])
         now_ns = times_ns[position]
-        if not _settle(port, point, outbox, now_ns):
-            return position
+        if (
+            not _settle(own, point, outbox, min(now_ns, change_ns - 1))
+            or now_ns >= change_ns
+            or is_full(own, priority)
+        ):
+            break
         if not occupies[position] or octets <= 0:
             dispositions[position] = PASSED_BY
             qlens_octets[position] = -1
             position += 1
             continue
-        station = int(stations[position])
-        enqueued = arrive(port, now_ns, priority, octets, station + 1, tagged[position])
-        qlen_octets = queues[priority].octets
-        dispositions[position] = ENQUEUED if enqueued else DROPPED
-        qlens_octets[position] = qlen_octets
-        posted.cause = position
-        point.on_arrival(
-            Arrival(
-                now_ns, station, int(flows[position]), priority, octets, sampled[position],
-                answerable[position], enqueued, tagged[position], tags[position], marks[position],
-                qlen_octets, gauge.total.octets,
-            ),
-            outbox,
+        frame = PassingFrame(
+            position, station, int(flows[position]), priority, octets, sampled[position],
+            answerable[position], tagged[position], tags[position], marks[position],
         )  # fmt: skip
-        posted.cause = NO_CAUSE
-        if enqueued and tagged[position]:
-            forwarded[position] = point.rewrite_tag(priority, tags[position])
+        enqueued, forwarded[position] = enter(own, point, outbox, frame, station + 1, True, now_ns)
+        dispositions[position] = ENQUEUED if enqueued else DROPPED
+        qlens_octets[position] = own.gauge.queues[priority].octets
         position += 1
+    write_back(port, own)
     return position
 
 
 @inlined
 def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> bool:
     """Run departures and timers up to ``now_ns``; return False if ``outbox`` is full before that."""
-    line, gauge = port.line, port.gauge
-    late = False
-    while True:
+    line, late = port.line, False
+    while has_room(outbox, EVENT_MESSAGES):
         tick_ns = point.next_timer_ns()
         # Compared with NEVER_NS first: of a point without timers no comparison is left.
         ticks = tick_ns != NEVER_NS and tick_ns <= now_ns
         if departs(line, tick_ns if ticks else now_ns):
-            when_ns, priority, octets = line.departure_ns, line.in_service_priority, line.in_service_octets
-            station = depart(port) - 1
-            point.on_dequeue(when_ns, station, priority, octets, gauge.total.octets, outbox)
+            leave(port, point, outbox, line.in_service_token - 1)
         elif ticks:
             # At an idle port nothing changes from tick to tick: one call catches up with all.
-            when_ns = now_ns if late and line.in_service_octets == 0 else tick_ns
-            point.on_timer(when_ns, queue_lengths(gauge), outbox)
+            tick(port, point, outbox, now_ns if late and line.in_service_octets == 0 else tick_ns)
             late = True
         else:
             return True
-        if not has_room(outbox, _ROOM):
-            return False
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -368,41 +343,26 @@ class _RunningPort:
         self._changes = list(config.rate_changes)
 
     def run(self, arrivals: Arrivals, outcomes: Outcomes) -> NDArray[Any]:
-        """Run all ``arrivals``, the rate changing among them; return the messages."""
-        pieces, position = [], 0
-        while self._changes and arrivals.time_ns[-1] >= self._changes[0].time_ns:
-            change = self._changes.pop(0)
-            until = int(np.searchsorted(arrivals.time_ns, change.time_ns))
-            pieces.append(
-                self._run(Arrivals._make(column[:until] for column in arrivals), outcomes, position)
-            )
-            position = until
-            # A frame that passes by just before the change: all comes first that is due until then.
-            last = Arrivals._make(column[until : until + 1].copy() for column in arrivals)
-            last.time_ns[:], last.occupies[:] = change.time_ns - 1, False
-            spare = Outcomes._make(column[until : until + 1].copy() for column in outcomes)
-            pieces.append(self._run(last, spare, 0))
-            set_rate(self.state.line, change.rate_bps)
-            self._machine.set_capacity(self.point, change.rate_bps)
-        pieces.append(self._run(arrivals, outcomes, position))
-        messages: NDArray[Any] = np.concatenate(pieces)
-        self.counts.add_messages(messages)
-        return messages
-
-    def _run(self, arrivals: Arrivals, outcomes: Outcomes, position: int) -> NDArray[Any]:
-        """Run ``arrivals`` from ``position`` on, making room wherever the kernel stops for it."""
-        pieces, count = [], len(arrivals.time_ns)
+        """Run all ``arrivals``, making room and changing the rate as they come; return the messages."""
+        pieces, position, count = [], 0, len(arrivals.time_ns)
         while True:
-            before = position
-            position = run_port(self.state, self.point, arrivals, outcomes, self.outbox, position)
+            before, change_ns = position, self._changes[0].time_ns if self._changes else NEVER_NS
+            position = run_port(self.state, self.point, arrivals, outcomes, self.outbox, position, change_ns)
             used = self.outbox.posted.count
             pieces.append(columns(self.outbox.messages)[:used].copy())
             self.outbox.posted.count = 0
             if position == count:
                 break
-            if position == before and not used:
+            if position > before or used:
+                continue
+            if arrivals.time_ns[position] >= change_ns:
+                rate_bps = self._changes.pop(0).rate_bps
+                set_rate(self.state.line, rate_bps)
+                self._machine.set_capacity(self.point, rate_bps)
+            else:
                 lengthen_ring(self.state, int(arrivals.priority[position]))
         messages: NDArray[Any] = np.concatenate(pieces)
+        self.counts.add_messages(messages)
         return messages
 
     def summary(self, now_ns: int) -> PortSummary:

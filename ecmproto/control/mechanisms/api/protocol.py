@@ -32,6 +32,8 @@ NO_CAUSE = -1
 NO_AVERAGE = -1.0
 """Instead of an average round-trip time: there was no sample, or the mechanism measures none."""
 
+EVENT_MESSAGES = 16
+"""More messages, frames and notes than one event makes; ticks and reports look for room themselves."""
 SILENT = 0
 """The kind of a message that is not sent: a sample that found nothing to say.  Others are a mechanism's."""
 PAUSE_KIND = 100
