@@ -126,9 +126,10 @@ def _timeless(path: Path) -> bytes:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of processes: one thread each, as many processes as there are cores."""
+    """Return the environment of processes: one thread each, no bars of progress, workers without profiler."""
     single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**os.environ, **single, "ECMPROTO_PROGRESS": "0"}
+    quiet = {"ECMPROTO_PROGRESS": "0", "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "false"}
+    return {**os.environ, **single, **quiet}
 
 
 def started(arguments: Sequence[str], *, heard: bool = True) -> subprocess.Popen[bytes]:
