@@ -64,10 +64,10 @@ def test_all_rules_are_of_one_checker() -> None:
 
 def test_the_pages_of_rules_are_up_to_date() -> None:
     made = pages()
-    assert {path.name: path.read_text() for path in FOLDER.glob("*.md")} == made, "make docs"
+    assert {path.name: path.read_text() for path in FOLDER.glob("*.md")} == made, "run `make references`"
 
 
 def test_the_list_of_rules_is_up_to_date() -> None:
-    assert listed.PATH.read_text(encoding="utf-8") == listed.as_json(), "make docs"
+    assert listed.PATH.read_text(encoding="utf-8") == listed.as_json(), "run `make references`"
     names = [rule.id for family in listed.listed_families() for rule in family.rules]
     assert names == [rule.id for _, rule in RULES]

@@ -116,4 +116,4 @@ def test_a_field_without_a_fixed_place_stands_behind_the_one_before() -> None:
 
 
 def test_the_field_reference_is_up_to_date() -> None:
-    assert PATH.read_text(encoding="utf-8") == text(), "run make docs"
+    assert PATH.read_text(encoding="utf-8") == text(), "run `make references`"

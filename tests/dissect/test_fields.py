@@ -70,7 +70,9 @@ def test_every_name_of_the_catalogue_can_be_asked_for() -> None:
         name
         for name in names
         if name.endswith(".len") and not name.startswith(("frame.", "eth.", "ip.", "ipv6.", "lldp."))
-    } | {"ip.options", "tcp.options", "eth.fcs", "msdu.type"}
+    } | {"ip.options", "tcp.options", "eth.fcs", "msdu.type"}, (
+        "write a frame of the new format into FRAMES of sample.py"
+    )
 
 
 @pytest.mark.parametrize(

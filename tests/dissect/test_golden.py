@@ -37,4 +37,4 @@ def test_view(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     shown = capsys.readouterr().out
     if os.environ.get("ECMPROTO_GOLDEN"):
         (GOLDEN / name).write_text(shown, encoding="utf-8")
-    assert shown == (GOLDEN / name).read_text(encoding="utf-8")
+    assert shown == (GOLDEN / name).read_text(encoding="utf-8"), f"ECMPROTO_GOLDEN=1 pytest {__file__}"

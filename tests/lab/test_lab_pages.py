@@ -16,7 +16,7 @@ _PAGE = (Path(REPOSITORY) / "docs" / "lab.md").read_text(encoding="utf-8")
 
 
 def test_the_scenario_reference_is_up_to_date() -> None:
-    assert PATH.read_text(encoding="utf-8") == text(), "run `make docs`"
+    assert PATH.read_text(encoding="utf-8") == text(), "run `make references`"
 
 
 def test_the_page_s_scenario_has_the_mistake_that_it_shows_and_is_whole_without() -> None:

@@ -103,4 +103,4 @@ def test_what_is_none_of_the_choices_is_refused_with_all_of_them(value: object) 
 
 
 def test_the_parameter_reference_is_up_to_date() -> None:
-    assert PATH.read_text(encoding="utf-8") == text(), "run make docs"
+    assert PATH.read_text(encoding="utf-8") == text(), "run `make references`"

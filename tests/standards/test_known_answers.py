@@ -47,4 +47,4 @@ def test_every_format_has_a_known_answer() -> None:
         "msdu",  # stands inside a CNM only
         "sll",  # of captures that hold no Ethernet header
         "sll2",
-    }
+    }, "write a frame of the new format, from its document, into known_answers.py"
