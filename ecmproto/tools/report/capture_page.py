@@ -10,22 +10,28 @@ from typing import TYPE_CHECKING, Any
 from ecmproto.frames.stats import PauseSender, PauseStorm, Statistics, document_text
 from ecmproto.frames.stats.cells import ABSENT, Columns, cells
 from ecmproto.tools.report.capture_panels import PANELS, Name, address_text
-from ecmproto.tools.report.figures import TIME_PX, PanelPlace, header_px, time_numbers
-from ecmproto.tools.report.figures import panel as draw_panel
-from ecmproto.tools.report.page import Block, Facts, Notes, Page, Section, Table, form_of, page_html, picture
+from ecmproto.tools.report.figures import TIME_PX, draw_panel, header_px
+from ecmproto.tools.report.page import (
+    Block,
+    Facts,
+    Notes,
+    Page,
+    Section,
+    Table,
+    file_forms,
+    form_of,
+    page_html,
+    picture,
+)
 from ecmproto.tools.report.panels import Panels, TimeAxis
 from ecmproto.tools.report.run import time_scale, value_text
 from ecmproto.tools.report.sheet import (
-    MUTED,
     WIDE,
     Format,
     Sheet,
-    drawn_png,
-    drawn_svg,
     legend_px,
     require_matplotlib,
     shortened,
-    standalone_svg,
 )
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 from ecmproto.wire.formats.text import mac_text
@@ -45,14 +51,14 @@ def panel_of(name: Name, statistics: Statistics, form: Format) -> Panels[Statist
     """Return one panel; whether there is anything to show is in its ``shown``."""
     intervals = statistics.intervals
     span_ns = intervals.count * intervals.width_ns
-    return PANELS[name].of(statistics, TimeAxis(span_ns=span_ns, scale=time_scale(span_ns)), form)
+    return PANELS[name].panels(statistics, TimeAxis(span_ns=span_ns, scale=time_scale(span_ns)), form)
 
 
 def single(name: Name, statistics: Statistics, form: Format) -> Figure:
     """Draw one panel by itself; call it inside of ``canvas.drawn_svg`` or its PNG twin."""
     panel = panel_of(name, statistics, form)
     sheet = Sheet(form, _PAD_PX + _height_px(panel, form.left_px, form.width_px))
-    _put(sheet, panel, _PAD_PX, left_px=0.0, right_px=form.width_px)
+    _put(sheet, panel, _PAD_PX, 0.0)
     return sheet.figure
 
 
@@ -71,7 +77,7 @@ def whole(statistics: Statistics, capture: str, lead: Sequence[str]) -> Figure:
         sheet.text(_MARGIN_PX, _TITLE_PX + _LEAD_PX * line, text, size_px=15, room_px=room_px)
     for (name, panel), height_px in zip(shown.items(), heights_px, strict=True):
         sheet.text(_MARGIN_PX, top_px + 24, PANELS[name].heading, bold=True)
-        _put(sheet, panel, top_px + _HEADING_PX, left_px=_MARGIN_PX, right_px=right_px)
+        _put(sheet, panel, top_px + _HEADING_PX, _MARGIN_PX)
         top_px += height_px
     return sheet.figure
 
@@ -83,22 +89,13 @@ def _height_px(panel: Panels[Statistics], left_px: float, right_px: float) -> fl
     return legend + header + panel.height_px(statistics) + TIME_PX
 
 
-def _put(sheet: Sheet, panel: Panels[Statistics], top_px: float, *, left_px: float, right_px: float) -> None:
-    """Put a panel on a sheet between ``left_px`` and ``right_px``, its legend and readout above it."""
+def _put(sheet: Sheet, panel: Panels[Statistics], top_px: float, left_px: float) -> None:
+    """Put a panel on a sheet, its legend and readout above it."""
     (statistics,) = panel.runs
-    form, height_px = panel.form, panel.height_px(statistics)
+    right_px = left_px + panel.form.width_px
     sheet.legend(panel.entries(), left_px, top_px, right_px)
-    top_px += legend_px(panel.entries(), form, left_px, right_px)
-    top_px += header_px(panel, statistics, form, title=False)
-    place = PanelPlace(left_px=left_px + panel.left_px, top_px=top_px, right_px=right_px - panel.right_px)
-    axes = draw_panel(sheet, panel, statistics, place, title="")
-    if panel.timed:
-        panel.time.put_on(axes)
-        time_numbers(sheet, axes, panel.time, place, height_px)
-    else:
-        base_px, small_px = top_px + height_px + TIME_PX - 7, form.text_px - 1
-        label = getattr(panel, "axis_label", "")
-        sheet.text(place.right_px, base_px, label, align="right", colour=MUTED, size_px=small_px)
+    legend = legend_px(panel.entries(), panel.form, left_px, right_px)
+    draw_panel(sheet, panel, statistics, left_px, top_px + legend)
 
 
 def extent(statistics: Statistics) -> str:
@@ -262,21 +259,6 @@ def _cells(row: Any, columns: Columns, statistics: Statistics) -> list[str]:
     return cells(row, columns, statistics, lambda part: value_text(part, "share"))
 
 
-def statistics_html(statistics: Statistics, capture: str) -> bytes:
-    """Return a self-contained HTML page; raises MissingDependencyError without matplotlib."""
-    return statistics_page(statistics, capture).encode()
-
-
-def statistics_png(statistics: Statistics, capture: str) -> bytes:
-    """Return all panels as one PNG; raises MissingDependencyError without matplotlib."""
-    return drawn_png(lambda: whole(statistics, capture, _lead(statistics)))
-
-
-def statistics_svg(statistics: Statistics, capture: str) -> bytes:
-    """Return all panels as one SVG; raises MissingDependencyError without matplotlib."""
-    return standalone_svg(drawn_svg(lambda: whole(statistics, capture, _lead(statistics))), title=capture)
-
-
 def _lead(statistics: Statistics) -> list[str]:
     return [*filter(None, [lost_to_pause(statistics)]), extent(statistics)]
 
@@ -287,14 +269,17 @@ def statistics_json(statistics: Statistics, capture: str) -> bytes:
 
 
 Form = Callable[[Statistics, str], bytes]
-
 FORMS: Mapping[str, Form] = {
-    ".html": statistics_html,
-    ".htm": statistics_html,
-    ".png": statistics_png,
-    ".svg": statistics_svg,
+    **file_forms(
+        statistics_page,
+        lambda statistics, capture: whole(statistics, capture, _lead(statistics)),
+        lambda statistics, capture: capture,
+    ),
     ".json": statistics_json,
 }
+"""The functions that make the octets of statistics, by the suffix of the file's name."""
+
+statistics_html, statistics_png, statistics_svg = (FORMS[suffix] for suffix in (".html", ".png", ".svg"))
 
 
 def statistics_form(path: str) -> Form:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from ecmproto.frames.stats import Statistics
 from ecmproto.frames.stats.statistics import kind_of, means
 from ecmproto.tools.report.panels import (
     Floats,
+    PanelKind,
     Panels,
     Row,
     RowPanels,
@@ -28,7 +29,16 @@ from ecmproto.tools.report.panels import (
     value_axis,
 )
 from ecmproto.tools.report.run import Scale, frame_scale, rate_scale, time_scale, value_text
-from ecmproto.tools.report.sheet import ALERT, QUEUE, Format, LegendEntry, line_style, shortened
+from ecmproto.tools.report.sheet import (
+    ALERT,
+    QUEUE,
+    Format,
+    LegendEntry,
+    line_entry,
+    line_look,
+    line_style,
+    shortened,
+)
 from ecmproto.units import NS_PER_S, format_rate, format_time
 from ecmproto.wire.formats.text import cpid_text, mac_text
 
@@ -148,82 +158,82 @@ class PausePanel(RowPanels[Statistics]):
         draw_area(axes, place, row, edges, self.form)
 
 
-class HistogramPanel(Panel):
-    """CNMs by their 6-bit quantized feedback."""
+class BarPanel(Panel):
+    """Counts as bars over something else than time; the base of these."""
 
     timed = False
-    axis_label = "quantized feedback"
+    noun: str
+    axis_label: str
+    counts: Sequence[int] = ()
+
+    @property
+    def shown(self) -> bool:
+        """Whether there are counts."""
+        return any(self.counts)
+
+    def unit(self, run: Statistics) -> str:
+        """What the panel counts."""
+        return self.noun
+
+    def across(self) -> str:
+        """What goes across."""
+        return self.axis_label
+
+    def draw_bars(self, axes: Axes, lows: NDArray[Any], widths: NDArray[Any] | float) -> None:
+        """Draw bars from ``lows`` on."""
+        value_axis(axes, 0, 1.06 * max(self.counts), self.form, whole=True)
+        axes.bar(lows, self.counts, width=widths, align="edge", color=QUEUE.light, linewidth=0)
+        axes.tick_params(axis="x", length=3, width=0.8)
+
+
+class HistogramPanel(BarPanel):
+    """CNMs by their 6-bit quantized feedback."""
+
+    noun, axis_label = "CNMs", "quantized feedback"
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__(statistics, time, form)
         points = [point.fb_histogram for point in statistics.congestion_points if point.fb_histogram]
-        self._counts = np.sum(np.array(points, np.int64), axis=0) if points else np.zeros(64, np.int64)
-
-    @property
-    def shown(self) -> bool:
-        """Whether there are CNMs."""
-        return bool(self._counts.any())
-
-    def unit(self, run: Statistics) -> str:
-        """CNMs, which the panel counts."""
-        return "CNMs"
+        self.counts = [sum(counts) for counts in zip(*points, strict=True)]
 
     def readout(self, run: Statistics) -> str:
         """How many there are."""
-        return counted(int(self._counts.sum()), "CNM")
+        return counted(sum(self.counts), "CNM")
 
     def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
-        value_axis(axes, 0, 1.06 * int(self._counts.max()), self.form, whole=True)
-        axes.bar(np.arange(len(self._counts)), self._counts, width=0.8, color=QUEUE.light, linewidth=0)
-        axes.set_xlim(-0.7, len(self._counts) - 0.3)
+        self.draw_bars(axes, np.arange(len(self.counts)) - 0.4, 0.8)
+        axes.set_xlim(-0.7, len(self.counts) - 0.3)
         axes.set_xticks([0, 8, 16, 24, 32, 40, 48, 56, 63])
-        axes.tick_params(axis="x", length=3, width=0.8, labelsize=self.form.text_px - 1, pad=4)
         axes.xaxis.set_major_formatter(number_text)
 
 
-class DelayPanel(Panel):
+class DelayPanel(BarPanel):
     """CNPs by the time since the first CE-marked frame that they are for, on a scale of doublings."""
 
-    timed = False
-    axis_label = "from the first CE-marked frame to the CNP"
+    noun, axis_label = "CNPs", "from the first CE-marked frame to the CNP"
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__(statistics, time, form)
-        found = statistics.roce
-        self._bars = found.delay_quarters if found is not None else ()
-
-    @property
-    def shown(self) -> bool:
-        """Whether there are CNPs with a delay."""
-        return bool(self._bars)
-
-    def unit(self, run: Statistics) -> str:
-        """CNPs, which the panel counts."""
-        return "CNPs"
+        self._quarters = statistics.roce.delay_quarters if statistics.roce is not None else ()
+        self.counts = [count for _, _, count in self._quarters]
+        self._is_wide = form.width_px > _NARROW_PX
 
     def readout(self, run: Statistics) -> str:
         """The percentiles."""
         delay = run.roce.delay_ns if run.roce is not None else None
         return "" if delay is None else delay.as_times("p50 p90 p99 most" if self._is_wide else "p50 p99")
 
-    @property
-    def _is_wide(self) -> bool:
-        return self.form.width_px > _NARROW_PX
-
     def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
-        value_axis(axes, 0, 1.06 * max(count for _, _, count in self._bars), self.form, whole=True)
-        lows = np.log2([max(0.5, low) for low, _, _ in self._bars])
-        widths = np.log2([float(high) for _, high, _ in self._bars]) - lows
-        counts = [count for _, _, count in self._bars]
-        axes.bar(lows, counts, width=0.92 * widths, align="edge", color=QUEUE.light, linewidth=0)
+        lows = np.log2([max(0.5, low) for low, _, _ in self._quarters])
+        widths = np.log2([float(high) for _, high, _ in self._quarters]) - lows
+        self.draw_bars(axes, lows, 0.92 * widths)
         first, last = float(lows[0]) - 0.2, float(lows[-1] + widths[-1]) + 0.2
         axes.set_xlim(first, last)
         step = max(1, round((last - first) / (_TIMES_WIDE if self._is_wide else _TIMES_NARROW)))
         ticks = [*range(math.ceil(first), math.floor(last) + 1, step)]
         axes.set_xticks(ticks, [format_time(2**tick) if tick >= 0 else "0" for tick in ticks])
-        axes.tick_params(axis="x", length=3, width=0.8, labelsize=self.form.text_px - 1, pad=4)
 
 
 _TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 7, 3, 600
@@ -252,23 +262,23 @@ Line: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
 """A line of a panel: its label, a value for each interval, and its weight; the heaviest come first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """The lines of a panel, the scale of their axis for the highest value, and figures above the panel."""
-
-    of: Callable[[Statistics], Iterable[Line]]
-    scale: Callable[[float], Scale]
-    legend: bool = True
-    readout: Callable[[Statistics], str] = lambda statistics: ""
-
-
 class LinePanel(Panel):
-    """Several lines on one scale, the weightiest by themselves."""
+    """Several lines on one scale, which suits the highest value; with a legend or alone."""
 
-    def __init__(self, table: Lines, statistics: Statistics, time: TimeAxis, form: Format) -> None:
+    def __init__(
+        self,
+        statistics: Statistics,
+        time: TimeAxis,
+        form: Format,
+        *,
+        lines_of: Callable[[Statistics], Iterable[Line]],
+        scale: Callable[[float], Scale],
+        alone: bool = False,
+        readout: Callable[[Statistics], str] = lambda statistics: "",
+    ) -> None:
         super().__init__(statistics, time, form)
-        self._table = table
-        lines = sorted(table.of(statistics), key=lambda line: -line[2])
+        self._alone, self._readout = alone, readout
+        lines = sorted(lines_of(statistics), key=lambda line: -line[2])
         self._labels = [label for label, _, _ in lines[:_LINES]]
         self._left_out = len(lines) - len(self._labels)
         self._bins = form.bins // _COARSER
@@ -277,6 +287,7 @@ class LinePanel(Panel):
             for _, values, _ in lines[:_LINES]
         ]
         self._top = max(map(highest, self._drawn), default=0.0) or 1.0
+        self._scale = scale(self._top)
 
     @property
     def shown(self) -> bool:
@@ -285,11 +296,11 @@ class LinePanel(Panel):
 
     def unit(self, run: Statistics) -> str:
         """The axis' prefixed unit."""
-        return self._table.scale(self._top).unit
+        return self._scale.unit
 
     def readout(self, run: Statistics) -> str:
         """How many lines are not drawn, or the panel's own figures."""
-        return f"{self._left_out} more not drawn" if self._left_out else self._table.readout(run)
+        return f"{self._left_out} more not drawn" if self._left_out else self._readout(run)
 
     def height_px(self, run: Statistics) -> float:
         """How high the axes are."""
@@ -297,17 +308,12 @@ class LinePanel(Panel):
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
-        from matplotlib.lines import Line2D
-
-        return [
-            LegendEntry(handle=Line2D((), (), **_look(place)), text=label)
-            for place, label in enumerate(self._labels)
-            if self._table.legend
-        ]
+        labels = [] if self._alone else self._labels
+        return [line_entry(label, _look(place)) for place, label in enumerate(labels)]
 
     def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
-        factor = self._table.scale(self._top).factor
+        factor = self._scale.factor
         value_axis(axes, 0, 1.06 * self._top / factor, self.form)
         edges = coarse_edges(self._edges, self._bins) / self.time.scale.factor
         times = (edges[1:] + edges[:-1]) / 2
@@ -366,27 +372,10 @@ def _carrier(layer: str) -> str:
 
 
 def _look(place: int) -> dict[str, Any]:
-    style = line_style(place)
-    return {
-        "color": style.colour.light, "marker": style.marker, "markersize": 5, "markeredgewidth": 0,
-        "linewidth": 1.3,
-    }  # fmt: skip
+    return line_look(line_style(place), 1.3)
 
 
-@dataclass(frozen=True, slots=True)
-class PanelKind:
-    """A kind of panel: its heading, its maker or what its lines are, and how to read it."""
-
-    heading: str
-    panel: Callable[[Statistics, TimeAxis, Format], Panels[Statistics]] | Lines
-    reading: str
-
-    def of(self, statistics: Statistics, time: TimeAxis, form: Format) -> Panels[Statistics]:
-        """Return the panel of ``statistics``."""
-        if isinstance(self.panel, Lines):
-            return LinePanel(self.panel, statistics, time, form)
-        return self.panel(statistics, time, form)
-
+_PERCENT = Scale(factor=0.01, unit="%")
 
 PANELS: Mapping[Name, PanelKind] = {
     "rate": PanelKind(
@@ -401,11 +390,11 @@ PANELS: Mapping[Name, PanelKind] = {
         "the link. No drop counter shows this time.",
     ),
     "marks": PanelKind(
-        "RoCE frames marked CE", Lines(_marks, lambda top: Scale(factor=0.01, unit="%"), legend=False),
+        "RoCE frames marked CE", partial(LinePanel, lines_of=_marks, scale=lambda top: _PERCENT, alone=True),
         "The part of all RoCE frames whose ECN field says that a queue on the way was too long.",
     ),
     "cnps": PanelKind(
-        "CNPs", Lines(_cnps, frame_scale, legend=False),
+        "CNPs", partial(LinePanel, lines_of=_cnps, scale=frame_scale, alone=True),
         "Congestion notification packets a second: each asks a queue pair's sender to slow down.",
     ),
     "delay": PanelKind(
@@ -414,11 +403,11 @@ PANELS: Mapping[Name, PanelKind] = {
         "CNPs that are not known to be for one flow are not here.",
     ),
     "kinds": PanelKind(
-        "Messages and flow control", Lines(_kinds, frame_scale),
+        "Messages and flow control", partial(LinePanel, lines_of=_kinds, scale=frame_scale),
         "Congestion messages and pause frames a second, kind by kind.",
     ),
     "points": PanelKind(
-        "CNMs by congestion point", Lines(_points, frame_scale),
+        "CNMs by congestion point", partial(LinePanel, lines_of=_points, scale=frame_scale),
         "Congestion notification messages a second of the congestion points that sent most.",
     ),
     "feedback": PanelKind(
@@ -427,13 +416,13 @@ PANELS: Mapping[Name, PanelKind] = {
         "queues were when they were sampled.",
     ),
     "advertised": PanelKind(
-        "Advertised rates", Lines(_advertised, rate_scale),
+        "Advertised rates", partial(LinePanel, lines_of=_advertised, scale=rate_scale),
         "The rates that switches allow rate-limited queues, as RD tags collect them and as they come back; "
         "tags that no switch has lowered yet are not drawn.",
     ),
     "latency": PanelKind(
         "Latency measured by E²CM probes",
-        Lines(_latency, time_scale, legend=False, readout=_latency_readout),
+        partial(LinePanel, lines_of=_latency, scale=time_scale, alone=True, readout=_latency_readout),
         "The time that forward probes took, as the replies carry it: the destination's clock less the "
         "source's timestamp, so a difference of the two clocks is in it.",
     ),

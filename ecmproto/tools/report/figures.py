@@ -5,11 +5,11 @@ On the sheet a column is a run, a row a kind of panel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ecmproto.tools.report.panels import Panels, Shown, TimeAxis, number_text, time_axis
+from ecmproto.tools.report.panels import PanelKind, Panels, Shown, number_text, time_axis
 from ecmproto.tools.report.replay_panels import (
     FeedbackPanels,
     LossPanels,
@@ -55,26 +55,59 @@ def listed(parts: Sequence[str]) -> str:
 
 Kind = Literal["queue", "losses", "delivered", "sent", "phase", "feedback", "messages"]
 
-KINDS: Mapping[Kind, Callable[[Sequence[Run], TimeAxis, Format], Panels[Run]]] = {
-    "queue": QueuePanels,
-    "losses": LossPanels,
-    "delivered": RatePanels,
-    "sent": SentPanels,
-    "phase": PhasePanels,
-    "feedback": FeedbackPanels,
-    "messages": MessagePanels,
-}
+KINDS: Mapping[Kind, PanelKind] = {
+    "queue": PanelKind(
+        "Queue length", QueuePanels,
+        "How many octets waited at the port. The line is the mean of each short span of time, the "
+        "shaded area reaches up to the longest queue in it. A good queue is short and stays near "
+        "its set point; at the end of the buffer frames are lost. Each panel has a scale of its own; "
+        "where a few peaks go far beyond the rest, triangles at the upper end mark them.",
+        absent="no queue",
+    ),
+    "losses": PanelKind(
+        "Drops and pauses", LossPanels,
+        "When frames were lost because the buffer was full, and when PAUSE or PFC stopped senders. The "
+        "higher a mark, the more was lost, or the greater the part of the time in which at least one "
+        "sender stood still; the figure at the right is the sum. In an open loop nobody obeys: there it is "
+        "the time for which the port asked for it.",
+        absent="nothing dropped, nobody paused",
+    ),
+    "delivered": PanelKind(
+        "Rate delivered per flow", RatePanels,
+        "What left the port, flow by flow; every flow has its own marker. Lines that lie close "
+        "together mean that the flows share the port fairly.",
+        absent="no flows",
+    ),
+    "sent": PanelKind(
+        "Rate sent per flow", SentPanels,
+        "What the sources sent towards the port. A dotted line is the limit that feedback has set "
+        "the source; where there is none, the source sends as it pleases.",
+        absent="no flows",
+    ),
+    "phase": PanelKind(
+        "Queue and rate against each other", PhasePanels,
+        "The queue less its set point, and what was sent to it, against each other: each point is a short "
+        "span of time, the first one ringed. A loop that winds inward settles, one that stays wide swings; "
+        "the cross is where it should end.",
+        absent="no set point",
+    ),
+    "feedback": PanelKind(
+        "Feedback computed", FeedbackPanels,
+        "What the congestion point computed at each sample. Below zero it asks for less, above "
+        "zero the port has room; an advertised rate is drawn as it is. Triangles mark values beyond the "
+        "scale.",
+        absent="no feedback",
+        comparing=" Mechanisms measure different things, on scales of their own: compare the shapes, not the "
+        "heights.",
+    ),
+    "messages": PanelKind(
+        "Messages sent to the flows", MessagePanels,
+        "Each mark is a message that told this flow's source to change its rate. The higher the "
+        "mark, the stronger the request; the figure at the right counts them.",
+        absent="no messages",
+    ),
+}  # fmt: skip
 """Every kind of panel, in the order in which a report shows them."""
-
-HEADINGS: Mapping[Kind, str] = {
-    "queue": "Queue length",
-    "losses": "Drops and pauses",
-    "delivered": "Rate delivered per flow",
-    "sent": "Rate sent per flow",
-    "phase": "Queue and rate against each other",
-    "feedback": "Feedback computed",
-    "messages": "Messages sent to the flows",
-}
 
 _PAD_PX = 6.0
 _TITLE_PX = 24.0
@@ -97,7 +130,7 @@ class PanelPlace:
 
 def panels_of(kind: Kind, runs: Sequence[Run], form: Format) -> Panels[Run]:
     """Return the panels of one kind for ``runs``; its ``runs`` are empty if none has any."""
-    return KINDS[kind](runs, time_axis(runs), form)
+    return KINDS[kind].panels(runs, time_axis(runs), form)
 
 
 def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
@@ -153,26 +186,15 @@ def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, place: PanelPlace, *,
     return axes
 
 
-def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Run], run: Run, place: PanelPlace) -> None:
+def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Shown], run: Shown, place: PanelPlace) -> None:
     """Write the numbers at the lower axis and its name: of time, or of what else goes across."""
-    height_px = panels.height_px(run)
+    small_px = sheet.form.text_px - 1
+    axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
     if panels.timed:
-        time_numbers(sheet, axes, panels.time, place, height_px)
-        return
-    small_px = sheet.form.text_px - 1
-    axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
-    axes.xaxis.set_major_formatter(number_text)
-    base_px = place.top_px + height_px + TIME_PX - 7
-    sheet.text(place.right_px, base_px, panels.across(), align="right", colour=MUTED, size_px=small_px)
-
-
-def time_numbers(sheet: Sheet, axes: Axes, time: TimeAxis, place: PanelPlace, height_px: float) -> None:
-    """Write the numbers at the time axis and its name below them."""
-    small_px = sheet.form.text_px - 1
-    axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
-    axes.xaxis.set_major_formatter(number_text)
-    base_px = place.top_px + height_px + TIME_PX - 7
-    sheet.text(place.right_px, base_px, time.label, align="right", colour=MUTED, size_px=small_px)
+        axes.xaxis.set_major_formatter(number_text)
+    base_px = place.top_px + panels.height_px(run) + TIME_PX - 7
+    name = panels.time.label if panels.timed else panels.across()
+    sheet.text(place.right_px, base_px, name, align="right", colour=MUTED, size_px=small_px)
 
 
 _ACROSS = 3
@@ -282,20 +304,21 @@ def _draw_band(
             sheet.text(left_px, top_px + 35 + _RUN_LINE_PX * line, text, colour=MUTED)
     top_px += _head_px(band, sheet.form)
     for row in rows:
-        sheet.text(_MARGIN_PX, top_px + 24, HEADINGS[row.kind], bold=True)
+        sheet.text(_MARGIN_PX, top_px + 24, KINDS[row.kind].heading, bold=True)
         panels_px = top_px + _HEADING_PX + row.legend_px
         right_px = sheet.width_px - _MARGIN_PX
         sheet.legend(row.panels.entries(), _MARGIN_PX, top_px + _HEADING_PX, right_px)
         for column, run in enumerate(band):
             if run in row.panels.runs:
-                _draw_panel(sheet, row.panels, run, _MARGIN_PX + column * column_px, panels_px)
+                draw_panel(sheet, row.panels, run, _MARGIN_PX + column * column_px, panels_px)
             else:
-                absent = "as in the first run" if row.stands_for_all else _ABSENT[row.kind]
+                absent = "as in the first run" if row.stands_for_all else KINDS[row.kind].absent
                 sheet.text(_MARGIN_PX + column * column_px, panels_px + 20, absent, colour=MUTED)
         top_px += row.height_px
 
 
-def _draw_panel(sheet: Sheet, panels: Panels[Run], run: Run, left_px: float, top_px: float) -> None:
+def draw_panel(sheet: Sheet, panels: Panels[Shown], run: Shown, left_px: float, top_px: float) -> None:
+    """Draw one run's panel, its readout above and the numbers below it."""
     form = sheet.form
     place = PanelPlace(
         left_px=left_px + panels.left_px,
@@ -306,15 +329,3 @@ def _draw_panel(sheet: Sheet, panels: Panels[Run], run: Run, left_px: float, top
     if panels.timed:
         panels.time.put_on(axes)
     numbers_below(sheet, axes, panels, run, place)
-
-
-_ABSENT: dict[Kind, str] = {
-    "queue": "no queue",
-    "losses": "nothing dropped, nobody paused",
-    "delivered": "no flows",
-    "sent": "no flows",
-    "phase": "no set point",
-    "feedback": "no feedback",
-    "messages": "no messages",
-}
-"""The text in place of a panel that a run does not have."""

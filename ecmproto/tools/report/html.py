@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ecmproto.frames.capture.writer import open_sink
 from ecmproto.tools.report.figures import (
-    HEADINGS,
     KINDS,
     Kind,
     listed,
@@ -25,13 +24,14 @@ from ecmproto.tools.report.page import (
     Section,
     Table,
     Text,
+    file_forms,
     form_of,
     page_html,
     picture,
 )
 from ecmproto.tools.report.run import ComparisonRow, Report, ReportTable, Run, comparison
-from ecmproto.tools.report.sheet import WIDE, drawn_png, drawn_svg, require_matplotlib, standalone_svg
-from ecmproto.tools.report.words import COMPARING, GLOSSARY, MECHANISMS, READING, alternative, summary
+from ecmproto.tools.report.sheet import WIDE, require_matplotlib
+from ecmproto.tools.report.words import GLOSSARY, MECHANISMS, alternative, summary
 
 _BROAD_ABOVE = 5
 """Number of runs above which a table is broader than the text, where the screen is."""
@@ -54,7 +54,10 @@ def html_page(report: Report) -> str:
                     Section(f"table-{number}", table.heading, [_table(table, number)])
                     for number, table in enumerate(report.tables, 1)
                 ),
-                *(Section(kind, HEADINGS[kind], list(_figure(kind, report.runs))) for kind in KINDS),
+                *(
+                    Section(kind, each.heading, list(_figure(kind, report.runs)))
+                    for kind, each in KINDS.items()
+                ),
                 Section("runs", "What was run", list(_runs(report.runs))),
                 Section("words", "Words used", [Facts(GLOSSARY)]),
                 Section("notes", "Notes", [Notes(report.notes)] if report.notes else []),
@@ -93,8 +96,8 @@ def _figure(kind: Kind, runs: Sequence[Run]) -> Iterator[Block]:
     """Yield the figure of one kind; none if it would be empty."""
     shown = panels_of(kind, runs, WIDE).runs
     if shown:
-        caption = READING[kind] + (COMPARING.get(kind, "") if len(shown) > 1 else "")
-        description = alternative(kind, shown, HEADINGS[kind])
+        caption = KINDS[kind].reading + (KINDS[kind].comparing if len(shown) > 1 else "")
+        description = alternative(kind, shown, KINDS[kind].heading)
         yield picture(
             kind,
             caption + _missing(kind, runs, shown),
@@ -134,28 +137,10 @@ def _runs(runs: Sequence[Run]) -> Iterator[Block]:
             )  # fmt: skip
 
 
-def report_html(report: Report) -> bytes:
-    """Return ``report`` as a self-contained HTML page; MissingDependencyError as `html_page`."""
-    return html_page(report).encode()
+FORMS = file_forms(html_page, overview, lambda report: report.title)
+"""The functions that make a report's octets, by the suffix of the file's name; all need matplotlib."""
 
-
-def report_png(report: Report) -> bytes:
-    """Return all panels of ``report`` as one PNG; raises MissingDependencyError without matplotlib."""
-    return drawn_png(lambda: overview(report))
-
-
-def report_svg(report: Report) -> bytes:
-    """Return all panels of ``report`` as one SVG; raises MissingDependencyError without matplotlib."""
-    return standalone_svg(drawn_svg(lambda: overview(report)), title=report.title)
-
-
-FORMS: Mapping[str, Callable[[Report], bytes]] = {
-    ".html": report_html,
-    ".htm": report_html,
-    ".png": report_png,
-    ".svg": report_svg,
-}
-"""The functions that make a report's octets, by the suffix of the file's name."""
+report_html, report_png, report_svg = (FORMS[suffix] for suffix in (".html", ".png", ".svg"))
 
 
 def report_form(path: str) -> Callable[[Report], bytes]:

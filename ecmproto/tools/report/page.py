@@ -14,7 +14,16 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ecmproto.errors import MissingDependencyError, OutputError, printable
-from ecmproto.tools.report.sheet import COLOURS, NARROW, WIDE, Format, drawn_svg, page_svg
+from ecmproto.tools.report.sheet import (
+    COLOURS,
+    NARROW,
+    WIDE,
+    Format,
+    drawn_png,
+    drawn_svg,
+    page_svg,
+    standalone_svg,
+)
 from ecmproto.values import dataclass
 
 if TYPE_CHECKING:
@@ -170,6 +179,23 @@ def stylesheet() -> str:
         f":root{{color-scheme:light dark;{light}}}\n"
         f"@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{_resource('page.css')}"
     )
+
+
+def file_forms(
+    page: Callable[..., str], figure: Callable[..., Figure], title: Callable[..., str]
+) -> dict[str, Callable[..., bytes]]:
+    """Return what makes the octets of a page, or of a figure, by the suffix of a file's name."""
+
+    def html(*subject: Any) -> bytes:
+        return page(*subject).encode()
+
+    def png(*subject: Any) -> bytes:
+        return drawn_png(lambda: figure(*subject))
+
+    def svg(*subject: Any) -> bytes:
+        return standalone_svg(drawn_svg(lambda: figure(*subject)), title=title(*subject))
+
+    return {".html": html, ".htm": html, ".png": png, ".svg": svg}
 
 
 _COMPRESSED = (".gz", ".zst")

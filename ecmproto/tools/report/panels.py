@@ -5,7 +5,7 @@ Reduced curves do not grow with the capture.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -119,6 +119,20 @@ class Panels(Generic[Shown]):
     def draw(self, axes: Axes, run: Shown) -> None:
         """Draw ``run`` on ``axes``."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class PanelKind:
+    """A kind of panels: its heading, what makes them of what they show, a time axis and a form; its words."""
+
+    heading: str
+    panels: Callable[[Any, TimeAxis, Format], Panels[Any]]
+    reading: str
+    """How to read it."""
+    absent: str = ""
+    """The text in place of a panel that a run does not have."""
+    comparing: str = ""
+    """What is added to the reading where several runs are compared."""
 
 
 def value_axis(axes: Axes, least: float, most: float, form: Format, *, whole: bool = False) -> None:

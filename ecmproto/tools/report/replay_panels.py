@@ -26,6 +26,7 @@ from ecmproto.tools.report.panels import (
     drawable,
     extremes,
     highest,
+    number_text,
     row_reach,
     shares_of,
     value_axis,
@@ -51,6 +52,9 @@ from ecmproto.tools.report.sheet import (
     Format,
     LegendEntry,
     LineStyle,
+    area_entry,
+    line_entry,
+    line_look,
     line_style,
 )
 from ecmproto.units import format_octets, format_time
@@ -85,17 +89,13 @@ class FeedbackPanels(Panels[Run]):
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
-        from matplotlib.lines import Line2D
-
         several = self._priorities if len(self._priorities) > 1 else []
         entries = [
-            LegendEntry(
-                handle=Line2D((), (), **_feedback_line(self._style(priority))), text=_priority_text(priority)
-            )
+            line_entry(_priority_text(priority), line_look(self._style(priority), 1.2))
             for priority in several
         ]
         if any(self._beyond(run, run.feedback.value).any() for run in self.runs):
-            entries.append(LegendEntry(handle=Line2D((), (), **BEYOND), text="beyond the scale"))
+            entries.append(line_entry("beyond the scale", BEYOND))
         return entries
 
     def draw(self, axes: Axes, run: Run) -> None:
@@ -122,7 +122,7 @@ class FeedbackPanels(Panels[Run]):
                     axes.plot(there, np.full(len(there), end), clip_on=False, **BEYOND | {"marker": mark})
             if run.feedback_label.endswith(_RATE):
                 axes.step(
-                    across, upward, where="post", **_feedback_line(self._style(priority)) | {"marker": ""}
+                    across, upward, where="post", **line_look(self._style(priority), 1.2) | {"marker": ""}
                 )
             else:
                 self._needles(axes, across, upward, self._style(priority))
@@ -136,7 +136,7 @@ class FeedbackPanels(Panels[Run]):
         upward = np.stack((np.zeros(len(time)), values, gap), axis=1).ravel()
         axes.plot(across, upward, color=style.colour.light, linewidth=0.9, solid_capstyle="butt")
         if len(self._priorities) > 1 or len(values) < _DOTTED_BELOW:
-            axes.plot(time, values, **_feedback_line(style) | {"linestyle": "none", "markersize": 3})
+            axes.plot(time, values, **line_look(style, 1.2) | {"linestyle": "none", "markersize": 3})
 
     def _beyond(self, run: Run, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return which values lie beyond the scale."""
@@ -170,22 +170,12 @@ def _feedback_ends(run: Run) -> tuple[float, float]:
     return max(least, -reach), min(most, reach)
 
 
-def _feedback_line(style: LineStyle) -> dict[str, Any]:
-    return {
-        "color": style.colour.light,
-        "marker": style.marker,
-        "markersize": 5,
-        "markeredgewidth": 0,
-        "linewidth": 1.2,
-    }
-
-
 def _priority_text(priority: int) -> str:
     return f"priority {priority}" if priority >= 0 else "all priorities"
 
 
-_DASHES = (0, (6, 4))
-_BUFFER_DOTS = (0, (1, 2.5))
+_SET_POINT: dict[str, Any] = {"color": INK.light, "linewidth": 1.1, "linestyle": (0, (6, 4))}
+_BUFFER: dict[str, Any] = {"color": ALERT.light, "linewidth": 1.6, "linestyle": (0, (1, 2.5))}
 _PEAK_ALPHA = 0.28
 _MARGIN = 1.06
 _USUAL_QUEUE_PERCENT, _ABOVE_USUAL_QUEUE, _FAR_BEYOND_QUEUE = 96, 1.25, 2.0
@@ -248,22 +238,15 @@ class QueuePanels(Panels[Run]):
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Patch
-
-        mean = Line2D((), (), color=QUEUE.light, linewidth=1.6)
-        peak = Patch(facecolor=QUEUE.light, alpha=_PEAK_ALPHA, linewidth=0)
-        entries = [LegendEntry(handle=mean, text="mean"), LegendEntry(handle=peak, text="up to the peak")]
+        mean = {"color": QUEUE.light, "linewidth": 1.6}
+        entries = [line_entry("mean", mean), area_entry("up to the peak", QUEUE, _PEAK_ALPHA)]
         if any(run.set_point_octets is not None for run in self.runs):
-            line = Line2D((), (), color=INK.light, linewidth=1.1, linestyle=_DASHES)
-            entries.append(LegendEntry(handle=line, text="set point"))
+            entries.append(line_entry("set point", _SET_POINT))
         if any(self._buffer_is_near(run) for run in self.runs):
-            line = Line2D((), (), color=ALERT.light, linewidth=1.6, linestyle=_BUFFER_DOTS)
-            entries.append(LegendEntry(handle=line, text="end of the buffer"))
+            entries.append(line_entry("end of the buffer", _BUFFER))
         entries += _theory_entries(self.runs, "queue")
         if any(self._overshoots(run) for run in self.runs):
-            mark = Line2D((), (), **BEYOND)
-            entries.append(LegendEntry(handle=mark, text="beyond the scale"))
+            entries.append(line_entry("beyond the scale", BEYOND))
         return entries
 
     def draw(self, axes: Axes, run: Run) -> None:
@@ -275,9 +258,9 @@ class QueuePanels(Panels[Run]):
             if curve.of == "queue":
                 _draw_theory(axes, self.runs, curve, self.time, factor, top * _MARGIN)
         if run.set_point_octets is not None:
-            axes.axhline(run.set_point_octets / factor, color=INK.light, linewidth=1.1, linestyle=_DASHES)
+            axes.axhline(run.set_point_octets / factor, **_SET_POINT)
         if self._buffer_is_near(run) and run.buffer_octets is not None:
-            axes.axhline(run.buffer_octets / factor, color=ALERT.light, linewidth=1.6, linestyle=_BUFFER_DOTS)
+            axes.axhline(run.buffer_octets / factor, **_BUFFER)
 
     def _draw_curves(self, axes: Axes, run: Run) -> None:
         curve, most = run.queue, self.form.bins
@@ -312,10 +295,8 @@ _THEORY_DASHES = ((0, (6, 2, 1, 2)), (0, (2, 2)), (0, (9, 3)))
 
 def _theory_entries(runs: Sequence[Run], of: str) -> list[LegendEntry]:
     """Return the legend of the models' curves: each label once."""
-    from matplotlib.lines import Line2D
-
     labels = dict.fromkeys(curve.label for run in runs for curve in run.theory if curve.of == of)
-    return [LegendEntry(handle=Line2D((), (), **_theory_line(label, runs)), text=label) for label in labels]
+    return [line_entry(label, _theory_line(label, runs)) for label in labels]
 
 
 def _theory_line(label: str, runs: Sequence[Run]) -> dict[str, Any]:
@@ -375,7 +356,8 @@ class PhasePanels(Panels[Run]):
         value_axis(axes, bottom / self._rates.factor, top / self._rates.factor, self.form)
         width = _MARGIN * self._width / self._octets.factor
         axes.set_xlim(-width, width)
-        axes.axvline(0, color=INK.light, linewidth=1.1, linestyle=_DASHES)
+        axes.xaxis.set_major_formatter(number_text)
+        axes.axvline(0, **_SET_POINT)
         axes.plot(across, upward, color=QUEUE.light, linewidth=0.9, marker=".", markersize=4, alpha=0.8)
         axes.plot(across[:1], upward[:1], color=QUEUE.light, marker="o", markersize=9, fillstyle="none")
         end = float(np.mean(upward[-max(1, len(upward) // 10) :])) if len(upward) else 0.0
@@ -412,12 +394,7 @@ class RatePanels(Panels[Run]):
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
-        from matplotlib.lines import Line2D
-
-        entries = [
-            LegendEntry(handle=Line2D((), (), **_rate_line(self._style(label))), text=label)
-            for label in self._places
-        ]
+        entries = [line_entry(label, _rate_line(self._style(label))) for label in self._places]
         return entries + _theory_entries(self.runs, "rate")
 
     def draw(self, axes: Axes, run: Run) -> None:
@@ -465,12 +442,10 @@ class SentPanels(RatePanels):
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
-        from matplotlib.lines import Line2D
-
         entries = super().entries()
         if any(flow.limit_bps is not None for run in self.runs for flow in run.flows):
-            line = Line2D((), (), color=MUTED.light, linewidth=1.3, linestyle=_LIMIT_DOTS)
-            entries.append(LegendEntry(handle=line, text="dotted: the flow's rate limit"))
+            look = {"color": MUTED.light, "linewidth": 1.3, "linestyle": _LIMIT_DOTS}
+            entries.append(line_entry("dotted: the flow's rate limit", look))
         return entries
 
     def draw(self, axes: Axes, run: Run) -> None:
@@ -485,13 +460,7 @@ class SentPanels(RatePanels):
 
 
 def _rate_line(style: LineStyle) -> dict[str, Any]:
-    return {
-        "color": style.colour.light,
-        "marker": style.marker,
-        "markersize": 6,
-        "markeredgewidth": 0,
-        "linewidth": 1.4,
-    }
+    return line_look(style, 1.4, 6)
 
 
 def _sent_alike(one: Run, other: Run) -> bool:
@@ -560,15 +529,13 @@ class LossPanels(RowPanels[Run]):
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
-        from matplotlib.patches import Patch
-
-        drops, pauses = (Patch(facecolor=colour.light, alpha=1, linewidth=0) for colour in (ALERT, _PAUSE))
-        entries = []
-        if any(int(run.drops.count.sum()) for run in self.runs):
-            entries.append(LegendEntry(handle=drops, text="frames dropped"))
-        if any(run.pauses for run in self.runs):
-            entries.append(LegendEntry(handle=pauses, text="paused"))
-        return entries
+        dropped = any(int(run.drops.count.sum()) for run in self.runs)
+        paused = any(run.pauses for run in self.runs)
+        return [
+            area_entry(text, colour, 1)
+            for text, colour, there in (("frames dropped", ALERT, dropped), ("paused", _PAUSE, paused))
+            if there
+        ]
 
     def _drops(self, run: Run) -> Row:
         bins = self.form.bins

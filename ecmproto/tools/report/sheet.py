@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -198,6 +198,28 @@ class LegendEntry:
 
     handle: Line2D | Patch
     text: str
+
+
+def line_look(style: LineStyle, width: float, size: float = 5) -> dict[str, Any]:
+    """Return matplotlib's words for a line of a style, with markers of ``size``."""
+    return {
+        "color": style.colour.light, "marker": style.marker, "markersize": size, "markeredgewidth": 0,
+        "linewidth": width,
+    }  # fmt: skip
+
+
+def line_entry(text: str, look: Mapping[str, Any]) -> LegendEntry:
+    """Return the entry of a line."""
+    from matplotlib.lines import Line2D
+
+    return LegendEntry(handle=Line2D((), (), **look), text=text)
+
+
+def area_entry(text: str, colour: Colour, alpha: float) -> LegendEntry:
+    """Return the entry of an area."""
+    from matplotlib.patches import Patch
+
+    return LegendEntry(handle=Patch(facecolor=colour.light, alpha=alpha, linewidth=0), text=text)
 
 
 class Sheet:

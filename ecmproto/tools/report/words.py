@@ -55,48 +55,6 @@ MECHANISMS: Mapping[str, str] = {
     ),
 }
 """Each mechanism in a sentence, for readers who do not know it."""
-READING: Mapping[Kind, str] = {
-    "queue": (
-        "How many octets waited at the port. The line is the mean of each short span of time, the "
-        "shaded area reaches up to the longest queue in it. A good queue is short and stays near "
-        "its set point; at the end of the buffer frames are lost. Each panel has a scale of its own; "
-        "where a few peaks go far beyond the rest, triangles at the upper end mark them."
-    ),
-    "losses": (
-        "When frames were lost because the buffer was full, and when PAUSE or PFC stopped senders. The "
-        "higher a mark, the more was lost, or the greater the part of the time in which at least one "
-        "sender stood still; the figure at the right is the sum. In an open loop nobody obeys: there it is "
-        "the time for which the port asked for it."
-    ),
-    "delivered": (
-        "What left the port, flow by flow; every flow has its own marker. Lines that lie close "
-        "together mean that the flows share the port fairly."
-    ),
-    "sent": (
-        "What the sources sent towards the port. A dotted line is the limit that feedback has set "
-        "the source; where there is none, the source sends as it pleases."
-    ),
-    "phase": (
-        "The queue less its set point, and what was sent to it, against each other: each point is a short "
-        "span of time, the first one ringed. A loop that winds inward settles, one that stays wide swings; "
-        "the cross is where it should end."
-    ),
-    "feedback": (
-        "What the congestion point computed at each sample. Below zero it asks for less, above "
-        "zero the port has room; an advertised rate is drawn as it is. Triangles mark values beyond the "
-        "scale."
-    ),
-    "messages": (
-        "Each mark is a message that told this flow's source to change its rate. The higher the "
-        "mark, the stronger the request; the figure at the right counts them."
-    ),
-}
-"""Captions of the figures, by their kind."""
-COMPARING: Mapping[Kind, str] = {
-    "feedback": " Mechanisms measure different things, on scales of their own: compare the shapes, not the "
-    "heights.",
-}
-"""Further sentences of captions, for figures that compare runs."""
 GLOSSARY: Sequence[tuple[str, str]] = (
     ("Congestion point", "the queue at a switch's output port where frames wait for the line"),
     ("Reaction point", "the part of a sender that limits the rate of a flow when feedback asks for it"),
