@@ -6,7 +6,8 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import PurePath
 from types import TracebackType
 
@@ -15,7 +16,7 @@ import numpy as np
 from ecmproto.errors import OutputError
 from ecmproto.frames.capture import Batch, Interface, PcapngWriter, PcapWriter, format_of
 from ecmproto.frames.stats import ClassPause, RoceTraffic, Statistics
-from ecmproto.frames.stats.statistics import Kind
+from ecmproto.frames.stats.statistics import CPID, Kind, in_json
 from ecmproto.units import NS_PER_S
 
 
@@ -23,7 +24,7 @@ from ecmproto.units import NS_PER_S
 class KindChange:
     """Frames of a kind: all so far, and how many a second since the look before."""
 
-    kind: Kind
+    kind: Kind = field(metadata=in_json(plain=attrgetter("name")))
     frames: int
     frames_per_s: float
     bits_per_s: float
@@ -34,7 +35,7 @@ class PointChange:
     """Messages of a congestion point: ``kind`` is their format."""
 
     kind: str
-    cpid: int
+    cpid: int = field(metadata=CPID)
     frames: int
     frames_per_s: float
 
@@ -82,7 +83,7 @@ class Change:
     frames_per_s: float
     bits_per_s: float
     kinds: tuple[KindChange, ...]
-    points: tuple[PointChange, ...]
+    points: tuple[PointChange, ...] = field(metadata=in_json("congestion_points"))
     pauses: tuple[PauseChange, ...]
     roce: RoceChange | None = None
 

@@ -14,7 +14,7 @@ both agree, and differences of sums are added.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -120,40 +120,27 @@ _SUMS = ("paused", "asked", "ended", "transitions", "expired", "left")
 _LIVE = ("open", "fronts", "candidates")
 
 
+_SHAPES: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("last", "frames", "port", "rate_bps", "port_first", "port_last"), ()),
+    **dict.fromkeys(("paused", "port_paused"), (CLASSES + 1,)),
+    "fronts": (CLASSES, _CANDIDATES, 3),
+}
+"""What a sender has in an array, unless a number for each class."""
+_FIRST = {
+    **dict.fromkeys(("until", "last", "begun", "port_until", "port_last"), LONG_AGO), "rate_bps": 1,
+    "lane": NO_LANE, "storm": NO_STORM, **dict.fromkeys(("calm", "port_first"), NEVER),
+}  # fmt: skip
+"""The numbers in an array before any frame, unless 0."""
+
+
 def new_state(senders: int) -> PauseState:
     """Return the state before any frame, with room for so many senders, each on an interface of its own."""
-
-    def classes(value: int = 0) -> Int64:
-        return np.full((senders, CLASSES), value, np.int64)
-
-    return PauseState(
-        until=classes(LONG_AGO),
-        last=np.full(senders, LONG_AGO, np.int64),
-        paused=np.zeros((senders, CLASSES + 1), np.int64),
-        asked=classes(),
-        ended=classes(),
-        frames=np.zeros(senders, np.int64),
-        port=np.zeros(senders, np.int64),
-        rate_bps=np.ones(senders, np.int64),
-        lane=classes(NO_LANE),
-        begun=classes(LONG_AGO),
-        transitions=classes(),
-        expired=classes(),
-        open=classes(),
-        left=classes(),
-        fronts=np.zeros((senders, CLASSES, _CANDIDATES, 3), np.int64),
-        candidates=classes(),
-        storm=classes(NO_STORM),
-        calm=classes(NEVER),
-        port_until=classes(LONG_AGO),
-        port_first=np.full(senders, NEVER, np.int64),
-        port_last=np.full(senders, LONG_AGO, np.int64),
-        port_paused=np.zeros((senders, CLASSES + 1), np.int64),
-        port_asked=classes(),
-        port_ended=classes(),
-        lanes=np.zeros(3, np.int64),
-        storms=np.zeros((MOST_STORMS, 6), np.int64),
-    )
+    whole = {"lanes": np.zeros(3, np.int64), "storms": np.zeros((MOST_STORMS, 6), np.int64)}
+    return PauseState(**whole, **{
+        name: np.full((senders, *_SHAPES.get(name, (CLASSES,))), _FIRST.get(name, 0), np.int64)
+        for name in PauseState._fields
+        if name not in whole
+    })  # fmt: skip
 
 
 def _larger(state: PauseState, senders: int) -> PauseState:

@@ -59,6 +59,11 @@ _UNKNOWN = -1
 _NO_TIME = -(1 << 63)
 
 (_FRAMES, _OCTETS, _DATA, _ECT, _CE, _CNPS, _ACKS, _RNRS, _GAPS, _MISSING, _REPEATS, _NAKS) = range(12)
+_SUMS = (
+    "frames", "octets", "data_frames", "ect_frames", "ce_frames", "cnps", "acknowledges",
+    "receiver_not_ready", "psn_gaps", "psns_missing", "psn_repeats",
+)  # fmt: skip
+"""The fields of a `QueuePair` that have these numbers, in their order."""
 _CODES = (*NAK_CODES.values(), "other")
 _COUNTS = _NAKS + len(_CODES)
 (_EXPECTED, _SLACK, _RESPONSE, _FIRST_PSN, _FIRST_CE, _ALL_PENDING, _PAIR, _SLOT) = range(8)
@@ -537,18 +542,8 @@ class RoceCounts:
             source=self._address(low >> 32),
             destination=self._address(low & 0xFFFFFFFF),
             queue_pair=int(pairs.high[row]),
-            frames=counts[_FRAMES],
-            octets=counts[_OCTETS],
-            data_frames=counts[_DATA],
-            ect_frames=counts[_ECT],
-            ce_frames=counts[_CE],
-            cnps=counts[_CNPS],
-            acknowledges=counts[_ACKS],
-            receiver_not_ready=counts[_RNRS],
+            **dict(zip(_SUMS, counts[:_NAKS], strict=True)),
             naks={code: count for code, count in zip(_CODES, counts[_NAKS:], strict=True) if count},
-            psn_gaps=counts[_GAPS],
-            psns_missing=counts[_MISSING],
-            psn_repeats=counts[_REPEATS],
             other_direction=int(state.reverse[state.live[row, _PAIR]]) != NO_NUMBER,
             about=tuple(int(pairs.high[flow]) for flow in about.flows),
             about_by=about.how,

@@ -28,7 +28,7 @@ from ecmproto.wire.formats.text import mac_text
 Group = Literal["message", "flow control", "tag", "payload"]
 
 
-def _in_json(name: str | None = None, *, also: str = "", plain: Callable[[Any], Any] | None = None) -> Any:
+def in_json(name: str | None = None, *, also: str = "", plain: Callable[[Any], Any] | None = None) -> Any:
     """Return a field's metadata: its ``name`` in JSON unless its own, and what stands behind it there.
 
     ``also`` has names of properties, or of methods of `Statistics` for the value.  A name ``*`` puts members
@@ -37,8 +37,8 @@ def _in_json(name: str | None = None, *, also: str = "", plain: Callable[[Any], 
     return {"name": name, "also": also.split(), "plain": plain}
 
 
-_LEFT_OUT = _in_json("")
-_CPID = _in_json(plain="{:016x}".format)
+_LEFT_OUT = in_json("")
+CPID = in_json(plain="{:016x}".format)
 _RATES = "frames_per_s bits_per_s"
 _PEAKS = "peak_frames_per_s peak_bits_per_s"
 
@@ -56,7 +56,7 @@ def means(sums: Iterable[int], counts: Iterable[int]) -> list[float | None]:
 class Kind:
     """A kind: ``name`` is the layer's in filters, ``layers`` those of which one makes a frame be of it."""
 
-    name: str = field(metadata=_in_json("kind"))
+    name: str = field(metadata=in_json("kind"))
     title: str
     group: Group
     layers: tuple[str, ...] = field(default=(), metadata=_LEFT_OUT)
@@ -148,7 +148,7 @@ class Span:
     """From the earliest to the latest time in a capture; both None where no frame has one."""
 
     first_ns: int | None = None
-    last_ns: int | None = field(default=None, metadata=_in_json(also="duration_ns"))
+    last_ns: int | None = field(default=None, metadata=in_json(also="duration_ns"))
 
     @property
     def duration_ns(self) -> int:
@@ -175,9 +175,9 @@ class Intervals:
 class KindCount:
     """The number of frames of a kind, and their times."""
 
-    kind: Kind = field(metadata=_in_json("*"))
+    kind: Kind = field(metadata=in_json("*"))
     frames: int
-    octets: int = field(metadata=_in_json(also=f"{_RATES} {_PEAKS}"))
+    octets: int = field(metadata=in_json(also=f"{_RATES} {_PEAKS}"))
     frames_over_time: tuple[int, ...] = field(repr=False)
     octets_over_time: tuple[int, ...] = field(repr=False)
 
@@ -192,7 +192,7 @@ class InterfaceCount:
     linktype_name: str
     snaplen_octets: int
     """0: no limit stated."""
-    speed_bps: int = field(metadata=_in_json(plain=_or_null))
+    speed_bps: int = field(metadata=in_json(plain=_or_null))
     """0: none stated."""
     frames: int
     octets: int
@@ -202,8 +202,8 @@ class InterfaceCount:
 class SizeBucket:
     """Frames of ``low`` to ``high`` octets, both included; no ``high``: and more."""
 
-    low: int = field(metadata=_in_json("low_octets"))
-    high: int | None = field(metadata=_in_json("high_octets"))
+    low: int = field(metadata=in_json("low_octets"))
+    high: int | None = field(metadata=in_json("high_octets"))
     frames: int
 
 
@@ -211,9 +211,9 @@ class SizeBucket:
 class Sizes:
     """The distribution of frame lengths; None if there are no frames."""
 
-    minimum: int | None = field(metadata=_in_json("minimum_octets"))
-    mean: float | None = field(metadata=_in_json("mean_octets"))
-    maximum: int | None = field(metadata=_in_json("maximum_octets"))
+    minimum: int | None = field(metadata=in_json("minimum_octets"))
+    mean: float | None = field(metadata=in_json("mean_octets"))
+    maximum: int | None = field(metadata=in_json("maximum_octets"))
     buckets: tuple[SizeBucket, ...]
 
 
@@ -223,9 +223,9 @@ class CongestionPoint:
 
     kind: str
     """The format: cnm, ecm, bcn, e2cm, or one that another package brings."""
-    cpid: int = field(metadata=_CPID)
-    frames: int = field(metadata=_in_json(also="frames_per_s"))
-    quantities: Mapping[str, Distribution] = field(metadata=_in_json("*"))
+    cpid: int = field(metadata=CPID)
+    frames: int = field(metadata=in_json(also="frames_per_s"))
+    quantities: Mapping[str, Distribution] = field(metadata=in_json("*"))
     """qntz_fb; q_offset_octets and q_delta_octets (CNM: Qeq − Qlen), q_off_octets (ECM and E²CM: Qlen − Qeq),
     e_octets (BCN), by the names of the fields with their unit."""
     types: Mapping[str, int]
@@ -240,12 +240,12 @@ class MessageFlow:
     """The messages about one flow: from one congestion point, for one flow identifier, to one station."""
 
     kind: str
-    cpid: int = field(metadata=_CPID)
+    cpid: int = field(metadata=CPID)
     flow_id: int | None
     """Of the CN-TAG (0 without one), or E²CM's; None where messages have none."""
     destination: bytes | None
     """The station that is told to slow down; None under a link layer without addresses."""
-    frames: int = field(metadata=_in_json(also="frames_per_s"))
+    frames: int = field(metadata=in_json(also="frames_per_s"))
     fb_mean: float | None
     """Mean quantized feedback of CNMs."""
     fb_maximum: int | None
@@ -277,9 +277,7 @@ class Probes:
     replies: int
     latency_ns: Distribution | None
     """Of all replies."""
-    replies_over_time: tuple[int, ...] = field(
-        repr=False, metadata=_in_json(also="latency_mean_ns_over_time")
-    )
+    replies_over_time: tuple[int, ...] = field(repr=False, metadata=in_json(also="latency_mean_ns_over_time"))
     latency_sum_ns_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
     flows: tuple[ProbedFlow, ...]
 
@@ -301,7 +299,7 @@ class AdvertisedRate:
     frames: int
     unlimited: int
     """Frames whose rate is still infinity, −1."""
-    rate_bps: Distribution | None = field(metadata=_in_json(also="rate_mean_bps_over_time"))
+    rate_bps: Distribution | None = field(metadata=in_json(also="rate_mean_bps_over_time"))
     """Of the others."""
     limited_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
     rate_sum_bps_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
@@ -325,7 +323,7 @@ class ClassPause:
     """Frames that asked for a time."""
     resumes: int
     """Frames that asked for none, which ends a pause."""
-    paused_ns: int = field(metadata=_in_json(also="paused_share *history"))
+    paused_ns: int = field(metadata=in_json(also="paused_share *history"))
     """For how long a pause was in force: the union of all."""
     transitions: int | None = field(default=None, metadata=_LEFT_OUT)
     """How often it went from not paused to paused; None of several senders together, as the next three."""
@@ -366,7 +364,7 @@ class PauseSender:
     speed_bps: int
     speed_is_stated: bool
     """Whether the capture states the speed; otherwise it is assumed."""
-    paused_ns: int = field(metadata=_in_json(also="paused_share"))
+    paused_ns: int = field(metadata=in_json(also="paused_share"))
     """For how long at least one class was stopped."""
     classes: tuple[ClassPause, ...]
 
@@ -377,7 +375,7 @@ class PauseInterface:
 
     interface: int
     frames: int
-    paused_ns: int = field(metadata=_in_json(also="paused_share"))
+    paused_ns: int = field(metadata=in_json(also="paused_share"))
     classes: tuple[ClassPause, ...]
 
 
@@ -394,7 +392,7 @@ class PauseStorm:
     detected_ns: int
     restored_ns: int | None
     """When there had been no pause for a restoration time; None: not before the end."""
-    frames_left: int | None = field(metadata=_in_json(also="seen"))
+    frames_left: int | None = field(metadata=in_json(also="seen"))
     """Frames of the priority that left the stopped port within the detection time while the pause was in
     force; None where the capture cannot show any."""
 
@@ -421,8 +419,8 @@ class PauseTimes:
     senders: tuple[PauseSender, ...]
     """Those who stopped somebody for longest first."""
     interfaces: tuple[PauseInterface, ...]
-    detect_ns: int = field(default=200_000_000, metadata=_in_json("storm_detect_ns"))
-    restore_ns: int = field(default=400_000_000, metadata=_in_json("storm_restore_ns"))
+    detect_ns: int = field(default=200_000_000, metadata=in_json("storm_detect_ns"))
+    restore_ns: int = field(default=400_000_000, metadata=in_json("storm_restore_ns"))
     """The times that storms were detected with."""
     more_storms: int = 0
     """Storms beyond those in the list."""
@@ -447,9 +445,9 @@ PFC_FAULTS = {
 class PfcFault:
     """PFC frames with one of `PFC_FAULTS`."""
 
-    fault: str = field(metadata=_in_json(also="meaning"))
+    fault: str = field(metadata=in_json(also="meaning"))
     frames: int
-    source: bytes | None = field(metadata=_in_json("first_source"))
+    source: bytes | None = field(metadata=in_json("first_source"))
     """Who sent the first of them."""
 
     @property
@@ -477,14 +475,14 @@ class QueuePair:
     destination: str
     queue_pair: int
     frames: int
-    octets: int = field(metadata=_in_json(also=_RATES))
-    data_frames: int = field(metadata=_in_json(also="ect_share ce_share"))
+    octets: int = field(metadata=in_json(also=_RATES))
+    data_frames: int = field(metadata=in_json(also="ect_share ce_share"))
     """Neither acknowledges nor CNPs."""
     ect_frames: int
     """Of an ECN-capable transport, marked or not."""
     ce_frames: int
     """Marked on the way, CNPs aside."""
-    cnps: int = field(metadata=_in_json(also="cnps_per_s"))
+    cnps: int = field(metadata=in_json(also="cnps_per_s"))
     """CNPs among the frames: they tell this queue pair to slow down, which sends the other way round."""
     acknowledges: int
     receiver_not_ready: int
@@ -495,17 +493,17 @@ class QueuePair:
     """PSNs in these gaps."""
     psn_repeats: int
     """Frames whose PSN was before the next one."""
-    other_direction: bool = field(metadata=_in_json("other_direction_seen"))
+    other_direction: bool = field(metadata=in_json("other_direction_seen"))
     """Whether the capture has frames of the other direction between the addresses."""
-    about: tuple[int, ...] = field(metadata=_in_json("about_queue_pairs"))
+    about: tuple[int, ...] = field(metadata=in_json("about_queue_pairs"))
     """The queue pairs of the flows that CNPs and acknowledges here may be about."""
-    about_by: str = field(metadata=_in_json(plain=_or_null))
+    about_by: str = field(metadata=in_json(plain=_or_null))
     """How that is known: "acknowledged", "only one", "one of" several; "" where the flow is not seen."""
     cnps_against: int
     """CNPs that came back for these frames, as far as it is known that they are for them."""
     refusals_against: int
     """NAKs and receivers not ready that came back for these frames, likewise."""
-    delay_ns: Distribution | None = field(metadata=_in_json("cnp_delay_ns"))
+    delay_ns: Distribution | None = field(metadata=in_json("cnp_delay_ns"))
     """From the first CE-marked frame since the last such CNP to the next one."""
     first_ce_ns: int | None = field(metadata=_LEFT_OUT)
     """When the first CE-marked frame came."""
@@ -555,15 +553,15 @@ class RoceTraffic:
     """Sources and destinations, each direction by itself."""
     pairs_of_both_directions: int
     """Those of them whose other direction is in the capture too."""
-    delay_ns: Distribution | None = field(metadata=_in_json("cnp_delay_ns"))
+    delay_ns: Distribution | None = field(metadata=in_json("cnp_delay_ns"))
     """Of all flows that CNPs are known to be for."""
     delay_quarters: tuple[tuple[int, int, int], ...] = field(
-        repr=False, metadata=_in_json("cnp_delay_histogram", plain=_delay_histogram)
+        repr=False, metadata=in_json("cnp_delay_histogram", plain=_delay_histogram)
     )
     """These by quarters of doublings: least, least of the next, count."""
     frames_over_time: tuple[int, ...] = field(repr=False)
-    ect_over_time: tuple[int, ...] = field(repr=False, metadata=_in_json("ect_frames_over_time"))
-    ce_over_time: tuple[int, ...] = field(repr=False, metadata=_in_json("ce_frames_over_time"))
+    ect_over_time: tuple[int, ...] = field(repr=False, metadata=in_json("ect_frames_over_time"))
+    ce_over_time: tuple[int, ...] = field(repr=False, metadata=in_json("ce_frames_over_time"))
     cnps_over_time: tuple[int, ...] = field(repr=False)
     queue_pairs: tuple[QueuePair, ...]
     """Those with most trouble first."""
@@ -583,13 +581,13 @@ class Statistics:
     frames: int
     octets: int
     captured_octets: int
-    cut_frames: int = field(metadata=_in_json(also="malformed_frames"))
+    cut_frames: int = field(metadata=in_json(also="malformed_frames"))
     """Frames of which the capture has less than there was."""
     untimed_frames: int
     """Frames without a time, or with one that is no time: before 1824 or after 2116."""
     backwards_frames: int
     """Frames stamped before an earlier one."""
-    span: Span = field(metadata=_in_json("*", also=f"{_RATES} {_PEAKS} linktypes"))
+    span: Span = field(metadata=in_json("*", also=f"{_RATES} {_PEAKS} linktypes"))
     """Of all frames read."""
     interfaces: tuple[InterfaceCount, ...]
     malformed: Mapping[str, int]
@@ -682,37 +680,40 @@ SCHEMA = "ecmproto/stats/1"
 def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
     """Return the JSON document of the statistics of ``capture``."""
     problem = None if statistics.problem is None else str(statistics.problem)
-    return {"schema": SCHEMA, "capture": capture, "problem": problem, **_members(statistics, statistics)}
+    return {"schema": SCHEMA, "capture": capture, "problem": problem, **members(statistics, statistics)}
 
 
-def _members(value: Any, statistics: Statistics) -> dict[str, Any]:
-    """Return the fields of a dataclass, and what stands behind them, as plain data."""
-    members: dict[str, Any] = {}
+def members(value: Any, whole: object) -> dict[str, Any]:
+    """Return the fields of a dataclass, and what stands behind them, as plain data.
+
+    ``whole`` has the methods that stand there; it is what the value is part of.
+    """
+    made: dict[str, Any] = {}
 
     def put(name: str, found: Any) -> None:
         if name.startswith("*"):
-            members.update(_plain(found, statistics))
+            made.update(_plain(found, whole))
         elif name:
-            members[name] = _plain(found, statistics)
+            made[name] = _plain(found, whole)
 
     for each in dataclasses.fields(value):
         name, also, plain = (each.metadata.get(key) for key in ("name", "also", "plain"))
         found = getattr(value, each.name)
         put(each.name if name is None else name, plain(found) if plain else found)
         for more in also or ():
-            put(more, value_of(value, more.lstrip("*"), statistics))
-    return members
+            put(more, value_of(value, more.lstrip("*"), whole))
+    return made
 
 
-def _plain(value: Any, statistics: Statistics) -> Any:
+def _plain(value: Any, whole: object) -> Any:
     if isinstance(value, bytes):
         return mac_text(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(each, statistics) for key, each in value.items()}
+        return {str(key): _plain(each, whole) for key, each in value.items()}
     if isinstance(value, tuple):
         held = value and dataclasses.is_dataclass(value[0])
-        return [_members(each, statistics) for each in value] if held else list(value)
-    return _members(value, statistics) if dataclasses.is_dataclass(value) else value
+        return [members(each, whole) for each in value] if held else list(value)
+    return members(value, whole) if dataclasses.is_dataclass(value) else value
 
 
 def document_text(statistics: Statistics, capture: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 import sys
@@ -398,38 +397,13 @@ def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
 
 def document_line(change: Change, name: str, elapsed_ns: int, dropped: int) -> str:
     """Return the traffic since the last report as a JSON document on one line."""
-    from ecmproto.wire.formats.text import mac_text
+    from ecmproto.frames.stats.statistics import members
 
-    document = {
-        "schema": SCHEMA,
-        "event": "stats",
-        "interface": name,
-        "elapsed_ns": elapsed_ns,
-        "span_ns": change.span_ns,
-        "dropped_frames": dropped,
-        "frames": change.frames,
-        "octets": change.octets,
-        "frames_per_s": change.frames_per_s,
-        "bits_per_s": change.bits_per_s,
-        "kinds": [
-            {
-                "kind": each.kind.name,
-                "frames": each.frames,
-                "frames_per_s": each.frames_per_s,
-                "bits_per_s": each.bits_per_s,
-            }
-            for each in change.kinds
-        ],
-        "congestion_points": [
-            {**dataclasses.asdict(point), "cpid": f"{point.cpid:016x}"} for point in change.points
-        ],
-        "pauses": [
-            {**dataclasses.asdict(each), "source": None if each.source is None else mac_text(each.source)}
-            for each in change.pauses
-        ],
-        "roce": None if change.roce is None else dataclasses.asdict(change.roce),
-    }
-    return json.dumps(document)
+    head = {
+        "schema": SCHEMA, "event": "stats", "interface": name, "elapsed_ns": elapsed_ns,
+        "span_ns": change.span_ns, "dropped_frames": dropped,
+    }  # fmt: skip
+    return json.dumps({**head, **members(change, change)})
 
 
 def summary_line(statistics: Statistics, name: str, dropped: int) -> str:
