@@ -33,9 +33,9 @@ def port_to(network: NetworkState, switch: int, destination: int, path: int) -> 
 
 @inlined
 def hashed(path: int, salt: int) -> int:
-    """Return the ECMP hash of a flow's ``path`` at a switch: of one salt independent of that of another.
+    """Return the ECMP hash (equal-cost multipath) of a flow's ``path`` at a switch.
 
-    Both are of 32 bits, as is the hash, so that no product exceeds 63 bits.
+    Those of two salts are independent.  All are of 32 bits, so that no product exceeds 63 bits.
     """
     mixed = path ^ salt
     for factor in (0x45D9F3B, 0x119DE1F3):

@@ -431,7 +431,7 @@ class Downstream:
 
 
 class _Watchdog:
-    """A watchdog that bounds to ``limit_ns`` the time for which pauses keep a priority from sending.
+    """A PFC watchdog, which bounds to ``limit_ns`` the time for which pauses keep a priority from sending.
 
     A priority that was stopped for so long without a break starts frames again, and what would stop it is
     ignored until nothing has tried to for as long.

@@ -1,8 +1,8 @@
 """The rate limiter that every reaction point shares (algorithms, heading).
 
-A limiter holds a debt in bits: a frame leaves when the debt is 0 and adds its length; the debt drains at
-the current rate, also when that changes; idleness earns no credit.  A mechanism's own limiter record derives
-from `RateLimiter`, so that these functions serve it as it is.
+It is a token bucket that holds no token, only a debt in bits: a frame leaves when the debt is 0 and adds its
+length; the debt drains at the current rate, also when that changes; idleness earns no credit.  A mechanism's
+own limiter record derives from `RateLimiter`, so that these functions serve it as it is.
 """
 
 from __future__ import annotations

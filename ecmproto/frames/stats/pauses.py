@@ -1,4 +1,4 @@
-"""Pause time: for how long each sender of PAUSE and PFC stopped its link partner, by class, and storms.
+"""Pause time: for how long each sender of PAUSE and PFC stopped its link partner, by class, and PFC storms.
 
 A pause frame stops a class of its sender's link partner until its quanta have passed, or until the sender's
 next frame for the class, which takes its place: longer, shorter, or with no quanta the end (802.3 31B, 31D).

@@ -7,7 +7,8 @@ acknowledge ties the two queue pairs together: its PSN is one that the flow has 
 the flow stays one of several.
 
 PSNs of requests go up by one; a READ request takes as many as its responses, which at the least path MTU is
-`_LEAST_MTU`.  A PSN beyond the next one is a gap, one before it a repeat.
+`_LEAST_MTU`.  A PSN beyond the next one is a gap, one before it a repeat, as
+go-back-N makes them: the retransmission of all from the first missing packet on.
 """
 
 from __future__ import annotations
