@@ -13,8 +13,8 @@ from ecmproto.control.mechanisms.e2cm.parameters import (
     E2CMEdgeParameters,
     E2CMReactionPointParameters,
 )
-from ecmproto.control.mechanisms.e2cm.reaction_point import E2CMFields
 from ecmproto.control.mechanisms.ecm.congestion_point import ECMFeedback
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields
 from ecmproto.wire.codec import EtherTypes
 from ecmproto.wire.formats.e2cm import BCN_TYPES
 from ecmproto.wire.formats.ethertypes import DEFAULT
@@ -57,7 +57,7 @@ def read(
     point: MessageDiscards,
     parameters: E2CMReactionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
-) -> tuple[E2CMFields, Flow] | None:
+) -> tuple[ECMFields, Flow] | None:
     """A received message's fields and the flow it is about; None, counted, if it is refused."""
     roles = {
         Role.CONGESTION_POINT: E2CMCongestionPointParameters(),
@@ -69,4 +69,4 @@ def read(
         return None
     fields, flow = found
     type = BCN_TYPES[fields.pop("kind") - BCN_KIND]
-    return E2CMFields(type=type, tagged=fields.pop("tagged") == 1, **fields), flow
+    return ECMFields(type=type, tagged=fields.pop("tagged") == 1, **fields), flow

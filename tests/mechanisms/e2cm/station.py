@@ -15,10 +15,10 @@ from ecmproto.control.mechanisms.e2cm.reaction_point import (
     BCN_MAX,
     BCN_ZERO,
     NO_LATENCY,
-    E2CMFields,
     Probing,
     Reaction,
 )
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields
 from ecmproto.control.mechanisms.limiter import leaves_ns
 from ecmproto.kernels.record import new_record, new_records
 
@@ -34,8 +34,8 @@ def new_point(cpid: int) -> E2CMPoint:
     return E2CMPoint(meter, new_records(Sampler, 2))
 
 
-def bcn(q_off: int, q_delta: int = 0, cpid: int = CPID, type: int = BCN) -> E2CMFields:
-    return E2CMFields(type, cpid, q_off, q_delta, 0, 0, 0, False)
+def bcn(q_off: int, q_delta: int = 0, cpid: int = CPID, type: int = BCN) -> ECMFields:
+    return ECMFields(cpid, q_off, q_delta, 0, 0, 0, False, type)
 
 
 LARGEST = bcn(1171, 2343, type=BCN_MAX)
@@ -63,7 +63,7 @@ class Station:
             flight_ns=flight_ns,
         )
 
-    def message(self, now_ns: int, message: E2CMFields, flow: int = 0) -> int:
+    def message(self, now_ns: int, message: ECMFields, flow: int = 0) -> int:
         return rp.receive(self.source, self.settings, self.generator, message, flow, PRIORITY, now_ns)
 
     def reply(

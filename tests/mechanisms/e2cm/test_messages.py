@@ -15,8 +15,9 @@ from ecmproto.control.mechanisms.e2cm.parameters import (
     E2CMCongestionPointParameters,
     E2CMReactionPointParameters,
 )
-from ecmproto.control.mechanisms.e2cm.reaction_point import BCN, BCN_MAX, BCN_ZERO, E2CMFields
+from ecmproto.control.mechanisms.e2cm.reaction_point import BCN, BCN_MAX, BCN_ZERO
 from ecmproto.control.mechanisms.ecm.congestion_point import REGULAR, SATURATED, SEVERE, ECMFeedback
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields
 from ecmproto.kernels.record import new_record
 from ecmproto.wire.codec import E2CM, CMTag, EtherTypes, decode
 from tests.mechanisms.e2cm.frames import e2cm_message, read, tag_cpid, tagged, untagged
@@ -44,7 +45,7 @@ def sent(sampled: bytes, *arguments: Any, **options: Any) -> bytes:
     return octets
 
 
-def received(octets: bytes, point: LimiterTable | None = None) -> tuple[E2CMFields, tuple[bytes, int]] | None:
+def received(octets: bytes, point: LimiterTable | None = None) -> tuple[ECMFields, tuple[bytes, int]] | None:
     return read(
         octets,
         stations={bytes.fromhex(SRC)},
@@ -74,7 +75,7 @@ def test_the_type_says_what_the_sample_found(kind: int, type: int) -> None:
     assert (type_of(octets), decode(octets)[E2CM].q) == (type, 1)
     found = received(octets)
     assert found is not None
-    assert found[0] == E2CMFields(type, CPID, 1, 2, 1, 0, 0, False)
+    assert found[0] == ECMFields(CPID, 1, 2, 1, 0, 0, False, type)
 
 
 def test_what_is_sent_is_what_is_read() -> None:
@@ -82,7 +83,7 @@ def test_what_is_sent_is_what_is_read() -> None:
     found = received(sent(data("8100 6005 88b6", payload=tag.build().hex() + "45" * 60)))
     assert found is not None
     message, flow = found
-    assert message == E2CMFields(BCN, CPID, 62, -468, 0, 7, 3, True)
+    assert message == ECMFields(CPID, 62, -468, 0, 7, 3, True, BCN)
     assert flow == (bytes.fromhex("0005" + DST + SRC + "03"), 3)
 
 

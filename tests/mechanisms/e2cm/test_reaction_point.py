@@ -14,7 +14,8 @@ from ecmproto.control.mechanisms.aimd.reaction_point import ACTIVE, FREE, TIMED_
 from ecmproto.control.mechanisms.api.protocol import NO_CPID
 from ecmproto.control.mechanisms.e2cm import reaction_point as rp
 from ecmproto.control.mechanisms.e2cm.parameters import E2CMReactionPointParameters
-from ecmproto.control.mechanisms.e2cm.reaction_point import BCN, BCN_ZERO, NO_LATENCY, E2CMFields, Reaction
+from ecmproto.control.mechanisms.e2cm.reaction_point import BCN, BCN_ZERO, NO_LATENCY, Reaction
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields
 from ecmproto.control.mechanisms.limiter import NEVER_NS, leaves_ns
 from ecmproto.errors import ParameterError
 from ecmproto.kernels.record import columns
@@ -286,7 +287,7 @@ def test_flows_beyond_the_table_are_limited_but_not_probed() -> None:
 
 def test_the_round_trip_time_is_averaged_from_the_tag_in_the_payload() -> None:
     station = limited()
-    station.message(50_000, E2CMFields(BCN, CPID, 1, 0, 0, 20, 0, True))
+    station.message(50_000, ECMFields(CPID, 1, 0, 0, 20, 0, True, BCN))
     assert station.limiter().rtt_average_ns == 30_000
 
 
@@ -358,7 +359,7 @@ def test_whatever_happens_rates_keep_their_bounds_and_everything_is_counted(
     silent_until_ns: dict[int, int] = {}
     for gap_ns, flow, (what, detail) in events:
         now_ns += gap_ns
-        if what == "message" and isinstance(detail, E2CMFields):
+        if what == "message" and isinstance(detail, ECMFields):
             station.message(now_ns, detail, flow)
             messages += 1
         elif what == "reply" and isinstance(detail, tuple):

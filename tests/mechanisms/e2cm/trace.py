@@ -13,8 +13,9 @@ from ecmproto.control.mechanisms.e2cm.parameters import (
     E2CMCongestionPointParameters,
     E2CMReactionPointParameters,
 )
-from ecmproto.control.mechanisms.e2cm.reaction_point import BCN, E2CMFields
+from ecmproto.control.mechanisms.e2cm.reaction_point import BCN
 from ecmproto.control.mechanisms.ecm.congestion_point import SILENT
+from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields
 from ecmproto.kernels.record import columns, new_record
 from tests.mechanisms.e2cm.station import CPID, Station, new_point
 
@@ -50,8 +51,8 @@ def trace(seed: int) -> list[str]:
             found = cp.sample(point, settings, generator, tagged, qlen, CPID * tagged)
             said.append(tuple(int(value) for value in found))
             if found.kind != SILENT:
-                message = E2CMFields(
-                    BCN + int(found.kind) - 1, CPID, int(found.q_off), int(found.q_delta), 0, 5, 1, True
+                message = ECMFields(
+                    CPID, int(found.q_off), int(found.q_delta), 0, 5, 1, True, BCN + int(found.kind) - 1
                 )
                 said.append(int(station.message(now_ns, message, flow)))
         if probe:

@@ -20,6 +20,7 @@ MESSAGES = st.builds(
     timestamp=st.integers(0, 0xFFFF),
     unit=st.integers(0, 15),
     tagged=st.booleans(),
+    type=st.just(0),
 )
 FLOWS = st.sampled_from([(-1, 0), (0, 0), (1, 0), (2, 0), (3, 3), (4, 3)])
 """A flow is of one priority, which is a part of its key."""

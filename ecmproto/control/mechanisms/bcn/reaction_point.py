@@ -79,9 +79,7 @@ def settings_record(parameters: BCNReactionPointParameters, link_rate_bps: int) 
         record,
         parameters,
         link_rate_bps=link_rate_bps,
-        floor_bps=parameters.floor_bps,
         restart_bps=int(link_rate_bps * _RESTART_SHARE),
-        self_increase_bps=parameters.self_increase_bps,
     )
     record.step_bps = parameters.increase_gain * parameters.rate_unit_bps
     record.share = parameters.decrease_gain

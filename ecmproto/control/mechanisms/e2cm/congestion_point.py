@@ -25,6 +25,8 @@ from ecmproto.control.mechanisms.aimd.congestion_point import (
     SamplerSettings,
     count,
     draw,
+    has_point,
+    new_states,
     set_sampling,
     set_thresholds,
 )
@@ -35,7 +37,6 @@ from ecmproto.control.mechanisms.api.protocol import (
     Arrival,
     NullCongestionPoint,
     Outbox,
-    signed_cpid,
 )
 from ecmproto.control.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
 from ecmproto.control.mechanisms.ecm.congestion_point import (
@@ -53,7 +54,6 @@ from ecmproto.control.mechanisms.ecm.congestion_point import (
 from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.kernels.record import new_record, new_records
 from ecmproto.kernels.structs import Draws, Random, Struct
-from ecmproto.wire.formats.text import cpid
 
 _KINDS_OF_FRAMES = 2
 
@@ -184,15 +184,12 @@ def new_points(
 ) -> E2CMPoints:
     """Return the congestion points of a port, started; priorities that are not enabled stay silent."""
     points = E2CMPoints(
-        new_records(E2CMPointState, PRIORITIES),
+        new_states(E2CMPointState, place.cp_mac),
         new_records(Sampler, PRIORITIES * _KINDS_OF_FRAMES),
-        np.isin(np.arange(PRIORITIES), list(parameters.enabled)),
+        has_point(parameters.enabled),
         settings_record(parameters),
         Draws(generator),
     )
     for priority in sorted(parameters.enabled):
-        first = priority * _KINDS_OF_FRAMES
-        samplers = points.samplers[first : first + _KINDS_OF_FRAMES]
-        points.meters[priority].cpid = signed_cpid(cpid(place.cp_mac, priority + 1))
-        start(E2CMPoint(points.meters[priority], samplers), points.settings, points.generator)
+        start(_point(points, priority), points.settings, points.generator)
     return points

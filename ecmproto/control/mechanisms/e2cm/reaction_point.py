@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ecmproto.control.mechanisms.aimd import reaction_point
-from ecmproto.control.mechanisms.aimd.congestion_point import ecm_payload
 from ecmproto.control.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
 from ecmproto.control.mechanisms.aimd.reaction_point import (
     FREE,
@@ -60,8 +59,15 @@ from ecmproto.control.mechanisms.e2cm.congestion_point import BCN_KIND, BCN_ZERO
 from ecmproto.control.mechanisms.e2cm.edge import REPLY_KIND, reply_payload
 from ecmproto.control.mechanisms.e2cm.parameters import OWN_PRIORITY, E2CMReactionPointParameters
 from ecmproto.control.mechanisms.ecm import reaction_point as ecm
-from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields as ECMMessage
-from ecmproto.control.mechanisms.ecm.reaction_point import average_rtt, demanded, ticks
+from ecmproto.control.mechanisms.ecm.reaction_point import (
+    TAG_OCTETS,
+    TIMESTAMP_BITS,
+    ECMFields,
+    average_rtt,
+    demanded,
+    fields_read,
+    ticks,
+)  # fmt: skip
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.errors import ParameterError
 from ecmproto.kernels.kernel import compiled, expanded, inlined
@@ -269,23 +275,6 @@ _depart = reaction_point.depart
 BCN, BCN_MAX, BCN_ZERO = BCN_TYPES
 
 
-class E2CMFields(NamedTuple):
-    """A congestion point's message as a reaction point reads it, in the units of the wire."""
-
-    type: int
-    """BCN, BCN_MAX or BCN_ZERO."""
-    cpid: int
-    """As `ecmproto.control.mechanisms.api.protocol` has it."""
-    q_off: int
-    q_delta: int
-    q: int
-    timestamp: int
-    """Of the CM-Tag that its payload shows; the message itself has none."""
-    unit: int
-    tagged: bool
-    """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
-
-
 class E2CMStationSettings(ecm.ECMStationSettings, ProbeSettings):
     """The parameters as the kernels read them; a record."""
 
@@ -379,7 +368,7 @@ def receive(
     source: E2CMStation,
     settings: E2CMStationSettings,
     generator: Random,
-    message: E2CMFields,
+    message: ECMFields,
     flow: int,
     priority: int,
     now_ns: int,
@@ -395,8 +384,7 @@ def receive(
     index = react(limiters, settings, generator, demand, flow, priority, now_ns)
     if index == NO_LIMITER:
         return index
-    if message.tagged and limiters.slots[index].cpid == message.cpid:
-        average_rtt(limiters.slots[index], settings, _as_ecm(message), now_ns)
+    average_rtt(limiters.slots[index], settings, message, now_ns)
     if flow < len(probings) and index < fine_count(limiters):
         renewed = settings.autonomous == 0 and limiters.point.allocated != allocated
         if renewed or probings[flow].active == 0:
@@ -404,23 +392,10 @@ def receive(
     return index
 
 
-@inlined
-def _as_ecm(message: E2CMFields) -> ECMMessage:
-    return ECMMessage(
-        message.cpid,
-        message.q_off,
-        message.q_delta,
-        message.q,
-        message.timestamp,
-        message.unit,
-        message.tagged,
-    )
-
-
 @compiled
-def _demand(settings: E2CMStationSettings, message: E2CMFields) -> Demand:
+def _demand(settings: E2CMStationSettings, message: ECMFields) -> Demand:
     # The type says what ECM tells by (0,0).
-    demand = demanded(settings, _as_ecm(message))
+    demand = demanded(settings, message)
     if message.type == BCN_ZERO:
         return Demand(STOP, message.cpid, 0.0, 0.0, False, 0.0)
     if demand.kind == STOP:
@@ -538,14 +513,6 @@ def next_probe(source: E2CMStation, settings: E2CMStationSettings) -> ProbeDue:
     return ProbeDue(flow, due_ns)
 
 
-TAG_OCTETS = 16
-"""What a CM-Tag adds to a frame."""
-UNIT_SHIFT = 16
-"""The mark of a frame is the tag's unit above the 16 bits of its timestamp."""
-
-_TIMESTAMPS = 2**32
-
-
 class E2CMStations(Stations[E2CMStationSettings]):
     """The reaction points of stations, their records one station after the other."""
 
@@ -572,7 +539,7 @@ class E2CMStations(Stations[E2CMStationSettings]):
         else:
             # Before it leaves: a limiter that it releases has no congestion point any more.
             tag = self.slots[station * self.slots_each + departure.limiter].cpid
-            mark = self.timestamp_unit << UNIT_SHIFT | ticks(now_ns, self.timestamp_unit)
+            mark = self.timestamp_unit << TIMESTAMP_BITS | ticks(now_ns, self.timestamp_unit)
             added = 0 if tagged else TAG_OCTETS
             self.points[station].replaced_tags += 1 if tagged else 0
             tagged = True
@@ -584,7 +551,7 @@ class E2CMStations(Stations[E2CMStationSettings]):
             own = self.probe_priority == OWN_PRIORITY
             priority = departure.priority if own else self.probe_priority
             probe = post(outbox, PROBE_KIND, now_ns, station, flow, priority)
-            probe_payload(probe).mark = now_ns % _TIMESTAMPS
+            probe_payload(probe).mark = now_ns % _LATENCIES
         return Sent(tagged, tag, mark, added)
 
     def on_message(self, message: Message, now_ns: int) -> None:
@@ -596,19 +563,8 @@ class E2CMStations(Stations[E2CMStationSettings]):
             reply = reply_payload(message)
             receive_reply(source, self.settings, message.flow, reply.latency, reply.throughput, now_ns)
         elif BCN_KIND <= message.kind <= BCN_ZERO_KIND:
-            fields = ecm_payload(message)
-            feedback = E2CMFields(
-                message.kind - BCN_KIND,
-                fields.cpid,
-                fields.q_off,
-                fields.q_delta,
-                fields.q,
-                fields.timestamp,
-                fields.unit,
-                fields.tagged == 1,
-            )
-            flow, priority = message.flow, message.priority
-            receive(source, self.settings, self.generator, feedback, flow, priority, now_ns)
+            fields, flow = fields_read(message, message.kind - BCN_KIND), message.flow
+            receive(source, self.settings, self.generator, fields, flow, message.priority, now_ns)
 
 
 @expanded
@@ -667,5 +623,5 @@ def set_flight(stations: E2CMStations, flight_ns: int) -> None:
 
     It holds for all flows, each from when its probing next starts (algorithms §4, rule 4).
     """
-    known_ns = NO_LATENCY if flight_ns == NO_LATENCY else flight_ns % _TIMESTAMPS
+    known_ns = NO_LATENCY if flight_ns == NO_LATENCY else flight_ns % _LATENCIES
     columns(stations.probings)["known_flight_ns"] = known_ns

@@ -43,7 +43,7 @@ _TIMESTAMP_MASK = 0xFFFF
 
 
 class ECMFields(NamedTuple):
-    """An ECM frame's fields as a reaction point reads them, in the units of the wire."""
+    """The fields of an ECM or E²CM message as a reaction point reads them, in the units of the wire."""
 
     cpid: int
     """As `ecmproto.control.mechanisms.api.protocol` has it."""
@@ -54,6 +54,18 @@ class ECMFields(NamedTuple):
     unit: int
     tagged: bool
     """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
+    type: int = 0
+    """BCN, BCN_MAX or BCN_ZERO of E²CM; ECM has no types."""
+
+
+@inlined
+def fields_read(message: Message, type: int) -> ECMFields:
+    """Return the fields of a message of ``type``."""
+    fields = ecm_payload(message)
+    return ECMFields(
+        fields.cpid, fields.q_off, fields.q_delta, fields.q, fields.timestamp, fields.unit,
+        fields.tagged == 1, type,
+    )  # fmt: skip
 
 
 class ECMStationSettings(TableSettings):
@@ -87,9 +99,7 @@ def set_stations(
         record,
         parameters,
         link_rate_bps=link_rate_bps,
-        floor_bps=parameters.floor_bps,
         restart_bps=parameters.restart_bps,
-        self_increase_bps=parameters.self_increase_bps,
     )
     record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
     record.step_bps_8 = parameters.increase_gain * parameters.rate_unit_bps / WEIGHT_DENOMINATOR
@@ -113,7 +123,7 @@ def receive(
     """
     demand = demanded(settings, message)
     index = react(limiters, settings, generator, demand, flow, priority, now_ns)
-    if index != NO_LIMITER and message.tagged and limiters.slots[index].cpid == message.cpid:
+    if index != NO_LIMITER:
         average_rtt(limiters.slots[index], settings, message, now_ns)
     return index
 
@@ -140,7 +150,9 @@ def ticks(now_ns: int, unit: int) -> int:
 
 @inlined
 def average_rtt(limiter: Limiter, settings: ECMStationSettings, message: ECMFields, now_ns: int) -> None:
-    """Add the round-trip time that ``message`` shows to the limiter's average (rule 7)."""
+    """Add the round-trip time that ``message`` shows, if it does, to the limiter's average (rule 7)."""
+    if not message.tagged or limiter.cpid != message.cpid:
+        return
     elapsed = (ticks(now_ns, message.unit) - message.timestamp) & _TIMESTAMP_MASK
     rtt_ns = float(elapsed * (_TICK_NS << message.unit))
     if limiter.rtt_average_ns == NO_AVERAGE:
@@ -170,15 +182,5 @@ class ECMStations(Stations[ECMStationSettings]):
         """React to an ECM frame."""
         if message.station < 0:
             return
-        fields = ecm_payload(message)
-        feedback = ECMFields(
-            fields.cpid,
-            fields.q_off,
-            fields.q_delta,
-            fields.q,
-            fields.timestamp,
-            fields.unit,
-            fields.tagged == 1,
-        )
-        limiters = limiters_at(self, message.station)
-        receive(limiters, self.settings, self.generator, feedback, message.flow, message.priority, now_ns)
+        limiters, fields = limiters_at(self, message.station), fields_read(message, 0)
+        receive(limiters, self.settings, self.generator, fields, message.flow, message.priority, now_ns)
