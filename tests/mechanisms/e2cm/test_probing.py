@@ -17,13 +17,12 @@ from ecmproto.control.mechanisms.e2cm.reaction_point import (
     on_departure,
     on_probe_timer,
     on_reply,
-    set_probing,
     signed_difference,
     start_probing,
     stop_probing,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
-from ecmproto.kernels.record import new_record
+from ecmproto.kernels.record import new_record, record_from
 
 SKIPPED = Reaction(False, 0.0, 0.0)
 GBPS_10 = 10_000_000
@@ -36,8 +35,8 @@ class Flow:
     def __init__(
         self, parameters: E2CMReactionPointParameters | None = None, *, flight_ns: int = NO_LATENCY
     ) -> None:
-        self.settings: ProbeSettings = new_record(ProbeSettings)
-        set_probing(self.settings, parameters or E2CMReactionPointParameters())
+        parameters = parameters or E2CMReactionPointParameters()
+        self.settings = record_from(ProbeSettings, parameters, weight_8=int(8 * parameters.weight))
         self.counters: ProbeCounters = new_record(ProbeCounters)
         self.probing: Probing = new_record(Probing)
         self.probing.qeq_octets = 15_000

@@ -23,7 +23,6 @@ from ecmproto.control.mechanisms.aimd.parameters import (
     PRIORITIES,
     WEIGHT_DENOMINATOR,
     AIMDCongestionPointParameters,
-    SamplingParameters,
 )
 from ecmproto.control.mechanisms.api.protocol import Arrival, Message, signed_cpid
 from ecmproto.kernels.kernel import compiled, inlined
@@ -56,14 +55,6 @@ class SamplerSettings:
     """Sscale: S is divided by 2^Sscale while the queue is empty or above Qmc."""
     qmc_octets: int
     """Qmc, or OFF_OCTETS."""
-
-
-def set_sampling(record: SamplerSettings, parameters: SamplingParameters, qmc_octets: int) -> None:
-    """Fill ``record``; ``qmc_octets`` is Qmc, 0 for off."""
-    record.fixed_octets = parameters.fixed_octets
-    record.random_octets = parameters.random_octets
-    record.oversampling_shift = parameters.oversampling_shift
-    record.qmc_octets = qmc_octets or OFF_OCTETS
 
 
 @compiled
@@ -99,12 +90,13 @@ class Thresholds:
     """Qscale in 1/8."""
 
 
-def set_thresholds(record: Thresholds, parameters: AIMDCongestionPointParameters) -> None:
-    """Fill ``record``."""
-    record.qeq_octets = parameters.qeq_octets
-    record.qmc_octets = parameters.qmc_octets or OFF_OCTETS
-    record.qsc_octets = parameters.qsc_octets or OFF_OCTETS
-    record.qscale_8 = int(parameters.qscale * WEIGHT_DENOMINATOR)
+def threshold_fields(parameters: AIMDCongestionPointParameters) -> dict[str, int]:
+    """Return the fields of `Thresholds` that are no parameters as they stand."""
+    return {
+        "qmc_octets": parameters.qmc_octets or OFF_OCTETS,
+        "qsc_octets": parameters.qsc_octets or OFF_OCTETS,
+        "qscale_8": int(parameters.qscale * WEIGHT_DENOMINATOR),
+    }
 
 
 @inlined

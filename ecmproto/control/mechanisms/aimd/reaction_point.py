@@ -146,25 +146,23 @@ class Limiters(NamedTuple):
     slots: Sequence[Limiter]
 
 
-def set_table(record: TableSettings, parameters: Any, *, link_rate_bps: int, restart_bps: int) -> None:
-    """Fill ``record`` for limiters in front of a link of ``link_rate_bps``.
+def table_fields(parameters: Any, link_rate_bps: int) -> dict[str, Any]:
+    """Return the fields of `TableSettings` that are no parameters as they stand.
 
-    ``parameters`` are those of ECM, BCN or E²CM, each with its own floor and self-increase.  Raises
+    The limiters are in front of a link of ``link_rate_bps``, the parameters ECM's, BCN's or E²CM's.  Raises
     ParameterError if the floor is above the initial rate on such a link.
     """
-    record.link_bps = float(link_rate_bps)
-    record.floor_bps = float(parameters.floor_bps)
-    record.initial_bps = parameters.initial_share * link_rate_bps
-    record.largest_decrease = parameters.largest_decrease
-    record.largest_increase_bps = parameters.largest_increase * link_rate_bps
-    record.tmax_ns = parameters.tmax_ns
-    record.restart_bps = float(restart_bps)
-    record.tick_ns = parameters.self_increase_ns
-    record.self_increase_bps = float(parameters.self_increase_bps)
-    record.enabled[:] = [int(priority in parameters.enabled) for priority in range(PRIORITIES)]
-    if record.floor_bps > record.initial_bps:
-        needed = f"at most the initial rate ri·C ({format_rate(record.initial_bps)})"
+    initial_bps = parameters.initial_share * link_rate_bps
+    if parameters.floor_bps > initial_bps:
+        needed = f"at most the initial rate ri·C ({format_rate(initial_bps)})"
         raise ParameterError(name="floor", needed=needed, got=format_rate(parameters.floor_bps))
+    return {
+        "link_bps": link_rate_bps,
+        "initial_bps": initial_bps,
+        "largest_increase_bps": parameters.largest_increase * link_rate_bps,
+        "tick_ns": parameters.self_increase_ns,
+        "enabled": [priority in parameters.enabled for priority in range(PRIORITIES)],
+    }
 
 
 def new_limiters(fine: int, settings: TableSettings, now_ns: int) -> Limiters:

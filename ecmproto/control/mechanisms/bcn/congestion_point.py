@@ -27,9 +27,8 @@ from ecmproto.control.mechanisms.aimd.congestion_point import (
     has_point,
     new_states,
     offset_octets,
-    set_sampling,
-    set_thresholds,
     start,
+    threshold_fields,
     truncated_quotient,
     withhold,
 )
@@ -60,7 +59,7 @@ from ecmproto.control.mechanisms.pause.congestion_point import (
 from ecmproto.control.mechanisms.pause.parameters import GenerationParameters
 from ecmproto.control.mechanisms.pause.reaction_point import ALL_PRIORITIES
 from ecmproto.kernels.kernel import compiled, inlined
-from ecmproto.kernels.record import new_record
+from ecmproto.kernels.record import new_record, record_from
 from ecmproto.kernels.structs import Draws, Random, Struct, payload_view
 from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire.formats.bcn import NORMAL, STOP
@@ -116,12 +115,8 @@ class BCNFeedback(NamedTuple):
 
 def settings_record(parameters: BCNCongestionPointParameters) -> BCNPointSettings:
     """Return the record of settings for ``parameters``."""
-    record = new_record(BCNPointSettings)
-    set_sampling(record, parameters, parameters.qmc_octets)
-    set_thresholds(record, parameters)
-    record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
-    record.probability = float(parameters.probability)
-    return record
+    weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
+    return record_from(BCNPointSettings, parameters, weight_8=weight_8, **threshold_fields(parameters))
 
 
 @inlined

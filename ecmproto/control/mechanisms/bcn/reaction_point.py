@@ -20,7 +20,7 @@ from ecmproto.control.mechanisms.aimd.reaction_point import (
     limiters_at,
     react,
     send,
-    set_table,
+    table_fields,
 )
 from ecmproto.control.mechanisms.api.protocol import (
     Departure,
@@ -34,7 +34,7 @@ from ecmproto.control.mechanisms.bcn.congestion_point import (
 )
 from ecmproto.control.mechanisms.bcn.parameters import BCNReactionPointParameters
 from ecmproto.kernels.kernel import compiled
-from ecmproto.kernels.record import new_record
+from ecmproto.kernels.record import record_from
 from ecmproto.kernels.structs import Random
 from ecmproto.wire.formats.bcn import STOP as STOP_TYPE
 
@@ -74,17 +74,11 @@ def settings_record(parameters: BCNReactionPointParameters, link_rate_bps: int) 
 
     Raises ParameterError if the floor is above the initial rate on such a link.
     """
-    record = new_record(BCNStationSettings)
-    set_table(
-        record,
-        parameters,
-        link_rate_bps=link_rate_bps,
-        restart_bps=int(link_rate_bps * _RESTART_SHARE),
-    )
-    record.step_bps = parameters.increase_gain * parameters.rate_unit_bps
-    record.share = parameters.decrease_gain
-    record.capacity_scaling = int(parameters.capacity_scaling)
-    return record
+    return record_from(
+        BCNStationSettings, parameters, **table_fields(parameters, link_rate_bps),
+        restart_bps=int(link_rate_bps * _RESTART_SHARE), share=parameters.decrease_gain,
+        step_bps=parameters.increase_gain * parameters.rate_unit_bps,
+    )  # fmt: skip
 
 
 @compiled

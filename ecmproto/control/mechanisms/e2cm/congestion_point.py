@@ -15,7 +15,7 @@ BCN_ZERO for SEVERE.  ``tagged`` is 1 for rate-limited frames, else 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ from ecmproto.control.mechanisms.aimd.congestion_point import (
     draw,
     has_point,
     new_states,
-    set_sampling,
-    set_thresholds,
+    threshold_fields,
 )
 from ecmproto.control.mechanisms.aimd.parameters import PRIORITIES, WEIGHT_DENOMINATOR
 from ecmproto.control.mechanisms.api.machine import PortContext
@@ -52,7 +51,7 @@ from ecmproto.control.mechanisms.ecm.congestion_point import (
     post_feedback,
 )
 from ecmproto.kernels.kernel import compiled, expanded, inlined
-from ecmproto.kernels.record import new_record, new_records
+from ecmproto.kernels.record import new_records, record_from
 from ecmproto.kernels.structs import Draws, Random, Struct
 
 _KINDS_OF_FRAMES = 2
@@ -89,15 +88,12 @@ class E2CMPointSettings(Struct):
 
 def settings_record(parameters: E2CMCongestionPointParameters) -> E2CMPointSettings:
     """Return the records of settings for ``parameters``."""
-    meter = new_record(PointSettings)
-    set_thresholds(meter, parameters)
-    meter.q_bit = int(parameters.q_bit)
-    meter.increase_signals = int(parameters.increase_signals)
-    meter.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
-    samplers = new_records(SamplerSettings, _KINDS_OF_FRAMES)
-    set_sampling(samplers[0], parameters, parameters.qmc_octets)
-    set_sampling(samplers[1], parameters.tagged_sampling(), parameters.qmc_octets)
-    return E2CMPointSettings(meter, samplers)
+    fields = threshold_fields(parameters)
+    weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
+    samplers: Any = new_records(SamplerSettings, _KINDS_OF_FRAMES)
+    for tagged, sampling in enumerate((parameters, parameters.tagged_sampling())):
+        samplers[tagged] = record_from(SamplerSettings, sampling, qmc_octets=fields["qmc_octets"])
+    return E2CMPointSettings(record_from(PointSettings, parameters, weight_8=weight_8, **fields), samplers)
 
 
 @compiled

@@ -71,7 +71,7 @@ from ecmproto.control.mechanisms.ecm.reaction_point import (
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.errors import ParameterError
 from ecmproto.kernels.kernel import compiled, expanded, inlined
-from ecmproto.kernels.record import columns, new_record, new_records
+from ecmproto.kernels.record import columns, new_record, new_records, record_from
 from ecmproto.kernels.structs import Random
 from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire.formats.e2cm import BCN_TYPES
@@ -148,14 +148,6 @@ class Reaction(NamedTuple):
     reacts: bool
     queue_octets: float
     feedback_octets: float
-
-
-def set_probing(record: ProbeSettings, parameters: E2CMReactionPointParameters) -> None:
-    """Fill ``record``."""
-    record.probe_octets = parameters.probe_octets
-    record.probe_frames = parameters.probe_frames
-    record.probe_interval_ns = parameters.probe_interval_ns
-    record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
 
 
 @compiled
@@ -305,17 +297,13 @@ def settings_record(parameters: E2CMReactionPointParameters, link_rate_bps: int)
 
     Raises ParameterError if the floor is above the initial rate on such a link.
     """
-    record = new_record(E2CMStationSettings)
-    ecm.set_stations(record, parameters, link_rate_bps)
-    set_probing(record, parameters)
     gains = parameters.gains(link_rate_bps)
     units_8 = QUEUE_UNIT_OCTETS / WEIGHT_DENOMINATOR
-    record.step_bps_8 = gains.increase * parameters.rate_unit_bps * units_8
-    record.share_8 = gains.decrease * units_8
-    record.flow_step_bps = gains.flow_increase * parameters.rate_unit_bps
-    record.flow_share = gains.flow_decrease
-    record.autonomous = int(parameters.autonomous)
-    return record
+    return record_from(
+        E2CMStationSettings, parameters, **ecm.limiting_fields(parameters, link_rate_bps),
+        step_bps_8=gains.increase * parameters.rate_unit_bps * units_8, share_8=gains.decrease * units_8,
+        flow_step_bps=gains.flow_increase * parameters.rate_unit_bps, flow_share=gains.flow_decrease,
+    )  # fmt: skip
 
 
 def new_source(

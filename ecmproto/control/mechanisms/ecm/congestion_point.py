@@ -31,9 +31,8 @@ from ecmproto.control.mechanisms.aimd.congestion_point import (
     new_states,
     offset_octets,
     scaled_units,
-    set_sampling,
-    set_thresholds,
     start,
+    threshold_fields,
     withhold,
 )
 from ecmproto.control.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
@@ -42,7 +41,7 @@ from ecmproto.control.mechanisms.api.protocol import NO_CPID, Arrival, NullConge
 from ecmproto.control.mechanisms.ecm.parameters import ECMCongestionPointParameters
 from ecmproto.control.mechanisms.ecm.reaction_point import TIMESTAMP_BITS, TIMESTAMP_MASK
 from ecmproto.kernels.kernel import compiled, inlined
-from ecmproto.kernels.record import new_record
+from ecmproto.kernels.record import record_from
 from ecmproto.kernels.structs import Draws, Random
 
 SILENT, REGULAR, SATURATED, SEVERE = range(4)
@@ -93,11 +92,7 @@ class ECMFeedback(NamedTuple):
 
 def settings_record(parameters: ECMCongestionPointParameters) -> ECMPointSettings:
     """Return the record of settings for ``parameters``."""
-    record = new_record(ECMPointSettings)
-    set_sampling(record, parameters, parameters.qmc_octets)
-    set_thresholds(record, parameters)
-    record.q_bit = int(parameters.q_bit)
-    return record
+    return record_from(ECMPointSettings, parameters, **threshold_fields(parameters))
 
 
 @compiled

@@ -6,7 +6,7 @@ in `ecmproto.control.mechanisms.aimd.reaction_point`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ecmproto.control.mechanisms.aimd.congestion_point import ecm_payload
 from ecmproto.control.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
@@ -23,7 +23,7 @@ from ecmproto.control.mechanisms.aimd.reaction_point import (
     limiters_at,
     react,
     send,
-    set_table,
+    table_fields,
 )
 from ecmproto.control.mechanisms.api.protocol import (
     NO_AVERAGE,
@@ -35,7 +35,7 @@ from ecmproto.control.mechanisms.api.protocol import (
 )
 from ecmproto.control.mechanisms.ecm.parameters import ECMReactionPointParameters
 from ecmproto.kernels.kernel import compiled, inlined
-from ecmproto.kernels.record import new_record
+from ecmproto.kernels.record import record_from
 from ecmproto.kernels.structs import Random
 
 _TICK_NS = 1000
@@ -86,25 +86,17 @@ def settings_record(parameters: ECMReactionPointParameters, link_rate_bps: int) 
 
     Raises ParameterError if the floor is above the initial rate on such a link.
     """
-    record = new_record(ECMStationSettings)
-    set_stations(record, parameters, link_rate_bps)
-    return record
+    return record_from(
+        ECMStationSettings, parameters, **limiting_fields(parameters, link_rate_bps),
+        step_bps_8=parameters.increase_gain * parameters.rate_unit_bps / WEIGHT_DENOMINATOR,
+        share_8=parameters.decrease_gain / WEIGHT_DENOMINATOR,
+    )  # fmt: skip
 
 
-def set_stations(
-    record: ECMStationSettings, parameters: ECMReactionPointParameters, link_rate_bps: int
-) -> None:
-    """Fill ``record``; raises as `settings_record`."""
-    set_table(
-        record,
-        parameters,
-        link_rate_bps=link_rate_bps,
-        restart_bps=parameters.restart_bps,
-    )
-    record.weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
-    record.step_bps_8 = parameters.increase_gain * parameters.rate_unit_bps / WEIGHT_DENOMINATOR
-    record.share_8 = parameters.decrease_gain / WEIGHT_DENOMINATOR
-    record.rtt_weight = 0.5**parameters.rtt_shift
+def limiting_fields(parameters: ECMReactionPointParameters, link_rate_bps: int) -> dict[str, Any]:
+    """Return the fields of the settings that are no parameters as they stand, gains left out."""
+    weight_8, rtt_weight = int(parameters.weight * WEIGHT_DENOMINATOR), 0.5**parameters.rtt_shift
+    return table_fields(parameters, link_rate_bps) | {"weight_8": weight_8, "rtt_weight": rtt_weight}
 
 
 @compiled
