@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 from ecmproto.control.engine.arrivals import Taken
 from ecmproto.control.engine.statistics import kind_name
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
-from ecmproto.control.mechanisms.api.protocol import (
-    NO_CAUSE,
-    PAUSE_KIND,
-    PFC_KIND,
-    fields_of,
-)
+from ecmproto.control.mechanisms.api.protocol import NO_CAUSE, PAUSE_KIND, PFC_KIND, fields_of
 from ecmproto.control.mechanisms.pause.messages import flow_control_frame
 from ecmproto.frames.batch.tags import spliced_batch, tag_splice, with_tag_values
 from ecmproto.frames.capture.batch import Batch

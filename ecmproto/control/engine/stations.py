@@ -16,14 +16,7 @@ from ecmproto.control.engine.frame_pool import (
     take_first,
 )
 from ecmproto.control.engine.messages import trace_frame
-from ecmproto.control.engine.network import (
-    ENTRIES,
-    ON_LINK,
-    OWN_QUEUES,
-    TIMER,
-    NetworkState,
-    occupy,
-)
+from ecmproto.control.engine.network import ENTRIES, ON_LINK, OWN_QUEUES, TIMER, NetworkState, occupy
 from ecmproto.control.engine.port import HELD_OUT
 from ecmproto.control.engine.switches import gate_port, log_stop, note_passage, pass_to_port
 from ecmproto.control.mechanisms.api.protocol import (

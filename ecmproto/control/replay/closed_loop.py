@@ -29,13 +29,7 @@ from ecmproto.control.engine.feedback import (
 )
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.loop import make_room, run, spare_events
-from ecmproto.control.engine.network import (
-    add_stations,
-    lengthened,
-    new_network,
-    next_change_ns,
-    with_obeyed,
-)
+from ecmproto.control.engine.network import add_stations, lengthened, new_network, next_change_ns, with_obeyed
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, set_rate
 from ecmproto.control.engine.stations import PROBE_OCTETS
 from ecmproto.control.engine.statistics import FlowSeries, PortCounts, second_half_ns

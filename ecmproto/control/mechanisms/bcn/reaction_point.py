@@ -22,16 +22,8 @@ from ecmproto.control.mechanisms.aimd.reaction_point import (
     send,
     table_fields,
 )
-from ecmproto.control.mechanisms.api.protocol import (
-    Departure,
-    Message,
-    Outbox,
-    Sent,
-)
-from ecmproto.control.mechanisms.bcn.congestion_point import (
-    KIND_OF_TYPE,
-    bcn_payload,
-)
+from ecmproto.control.mechanisms.api.protocol import Departure, Message, Outbox, Sent
+from ecmproto.control.mechanisms.bcn.congestion_point import KIND_OF_TYPE, bcn_payload
 from ecmproto.control.mechanisms.bcn.parameters import BCNReactionPointParameters
 from ecmproto.kernels.kernel import compiled
 from ecmproto.kernels.record import record_from

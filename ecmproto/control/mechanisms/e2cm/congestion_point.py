@@ -31,12 +31,7 @@ from ecmproto.control.mechanisms.aimd.congestion_point import (
 )
 from ecmproto.control.mechanisms.aimd.parameters import PRIORITIES, WEIGHT_DENOMINATOR
 from ecmproto.control.mechanisms.api.machine import PortContext
-from ecmproto.control.mechanisms.api.protocol import (
-    NO_CPID,
-    Arrival,
-    NullCongestionPoint,
-    Outbox,
-)
+from ecmproto.control.mechanisms.api.protocol import NO_CPID, Arrival, NullCongestionPoint, Outbox
 from ecmproto.control.mechanisms.e2cm.parameters import E2CMCongestionPointParameters
 from ecmproto.control.mechanisms.ecm.congestion_point import (
     REGULAR,

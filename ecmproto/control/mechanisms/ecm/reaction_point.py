@@ -25,14 +25,7 @@ from ecmproto.control.mechanisms.aimd.reaction_point import (
     send,
     table_fields,
 )
-from ecmproto.control.mechanisms.api.protocol import (
-    NO_AVERAGE,
-    NO_LIMITER,
-    Departure,
-    Message,
-    Outbox,
-    Sent,
-)
+from ecmproto.control.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
 from ecmproto.control.mechanisms.ecm.parameters import ECMReactionPointParameters
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import record_from
