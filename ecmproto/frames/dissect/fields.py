@@ -9,8 +9,7 @@ from __future__ import annotations
 import csv
 import functools
 import io
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
 
 from ecmproto.errors import SpecError
 from ecmproto.frames.capture import CaptureReader
@@ -32,7 +31,7 @@ from ecmproto.frames.columns.text.pieces import (
     When,
 )
 from ecmproto.frames.dissect.form import Listing, Record
-from ecmproto.frames.dissect.single import MOST, Chain, Text, View, compiled, octets_piece, path_of, reader
+from ecmproto.frames.dissect.single import MOST, Chain, Text, View, compiled, octets_piece, path_of
 from ecmproto.frames.filter.evaluation import protocols
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.document import nearest
@@ -42,9 +41,6 @@ from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.infiniband import BTH, CRC_STATUS, crc_status
 from ecmproto.wire.formats.registry import ALIASES, FORMATS, catalogue
 from ecmproto.wire.formats.schema import BitPart, Field
-
-if TYPE_CHECKING:
-    from ecmproto.frames.columns.text.renderer import Renderer
 
 _OF_RECORD: dict[str, Piece] = {
     "frame.number": Decimal(RecordNumber.NUMBER),
@@ -81,9 +77,6 @@ class Asked:
     parts: tuple[Part, ...]
 
 
-Holds: TypeAlias = "Callable[[View], bool]"
-
-
 class FieldReader:
     """Reads fields by name; SpecError with the nearest name for one that does not exist."""
 
@@ -100,15 +93,7 @@ class FieldReader:
 
     def _compiled(self, chain: Chain) -> list[Text]:
         path = path_of(chain)
-        return [_cell([value.compiled() for value in _cell_values(path, each)]) for each in self.asked]
-
-
-def _cell(values: Sequence[tuple[Text, Holds]]) -> Text:
-    """Return the function that writes the values of a field that a frame has, comma-separated."""
-    if len(values) == 1:
-        ((text, holds),) = values
-        return lambda view: text(view) if holds(view) else ""
-    return lambda view: ",".join([text(view) for text, holds in values if holds(view)])
+        return [compiled([_cell(_cell_values(path, each))]) for each in self.asked]
 
 
 def _asked(name: str) -> Asked:
@@ -156,12 +141,11 @@ class _CellValue:
         pieces = [*mark, *self.pieces]
         return pieces if self.number is None else [When(self.number, self.low, self.high, pieces)]
 
-    def compiled(self) -> tuple[Text, Holds]:
-        """Return the functions that write a frame's value, and test whether it has one."""
-        if self.number is None:
-            return compiled(self.pieces), lambda view: True
-        number, low, high = reader(self.number), self.low, self.high
-        return compiled(self.pieces), lambda view: low <= number(view) <= high
+
+def _cell(values: Iterable[_CellValue], *, quoted: bool = False, lone: bool = False) -> Cell:
+    """Return the cell with all values of a field, comma-separated."""
+    pieces = [piece for value in values for piece in value.behind(Mark.COMMA)]
+    return Cell(pieces, quoted=quoted, lone=lone)
 
 
 def row_pieces(path: Path, asked: Sequence[Asked], between: str, *, quoted: bool) -> list[Piece]:
@@ -173,8 +157,7 @@ def row_pieces(path: Path, asked: Sequence[Asked], between: str, *, quoted: bool
         if column:
             pieces.append(between)
         if len(values) > 1 or lone:
-            listed = [piece for value in values for piece in value.behind(Mark.COMMA)]
-            pieces.append(Cell(listed, quoted=quoted, lone=lone))
+            pieces.append(_cell(values, quoted=quoted, lone=lone))
         else:
             pieces += [piece for value in values for piece in value.behind()]
     return [*pieces, "\n"]
@@ -237,22 +220,25 @@ def _unless_empty(stretch: Octets, piece: Piece) -> _CellValue:
 class _Rows(Listing):
     """A row a frame."""
 
+    between = ","
+    """What stands between two values."""
+    quoted = True
+    """Whether values with a comma in them are quoted."""
+
     def __init__(self, names: Sequence[str]) -> None:
         self._reader = FieldReader(names)
+        self.sampled = any(each.inner for each in self._reader.asked)
+        self.malformed = all(each.name != "frame.error" for each in self._reader.asked)
 
-    def _rendering(self, between: str, *, quoted: bool) -> Renderer:
-        from ecmproto.frames.columns.text.renderer import Renderer
-
-        asked = self._reader.asked
-        return Renderer(
-            lambda path: row_pieces(path, asked, between, quoted=quoted),
-            sampled=any(each.inner for each in asked),
-            malformed=all(each.name != "frame.error" for each in asked),
-        )
+    def pieces(self, path: Path) -> list[Piece]:
+        """Return the pieces of the rows of frames with a path."""
+        return row_pieces(path, self._reader.asked, self.between, quoted=self.quoted)
 
 
 class Tabs(_Rows):
     """Rows with tabs between the values, as ``tshark -T fields`` writes them; a header on request."""
+
+    between, quoted = "\t", False
 
     def __init__(self, names: Sequence[str], *, header: bool = False) -> None:
         super().__init__(names)
@@ -266,10 +252,6 @@ class Tabs(_Rows):
         """Return the frame's row."""
         return "\t".join(self._reader.row(record)) + "\n"
 
-    def renderer(self) -> Renderer:
-        """Return the renderer of whole batches."""
-        return self._rendering("\t", quoted=False)
-
 
 class Csv(_Rows):
     """Rows as CSV (RFC 4180 quoting, LF line ends) with a header."""
@@ -281,10 +263,6 @@ class Csv(_Rows):
     def record(self, record: Record) -> str:
         """Return the frame's row."""
         return _csv_row(self._reader.row(record))
-
-    def renderer(self) -> Renderer:
-        """Return the renderer of whole batches."""
-        return self._rendering(",", quoted=True)
 
 
 def _csv_row(values: Sequence[str]) -> str:

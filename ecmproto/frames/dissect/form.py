@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.errors import DecodeError
 from ecmproto.frames.batch.beginnings import first_format
 from ecmproto.frames.capture import Batch, CaptureReader, Interface, comments, exact_times
 from ecmproto.frames.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, SIMPLE_PACKET, Displayed
@@ -27,6 +28,7 @@ from ecmproto.wire.codec.frame import Frame, assembled, decode_lax
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 if TYPE_CHECKING:
+    from ecmproto.frames.columns.text.pieces import Path, Piece
     from ecmproto.frames.columns.text.renderer import Renderer
 
 
@@ -60,8 +62,18 @@ class Listing(ABC):
 
     origin_ns: int | None = None
     """The time that times count from."""
+    ethertypes = DEFAULT
+    """The EtherTypes of the frames of batches."""
     commented = False
     """Whether it shows the comments of records."""
+    columnar = True
+    """Whether batches are more than their frames one by one."""
+    sampled = True
+    """Whether it shows the frames that messages show."""
+    malformed = True
+    """Whether its pieces show what is malformed."""
+    wrong: Callable[[DecodeError], str] | None = None
+    """The text of an error, where a frame that shows a malformed one shows its error, too."""
     _renderer: Renderer | None = None
 
     def begin(self, reader: CaptureReader) -> str:
@@ -76,6 +88,10 @@ class Listing(ABC):
     @abstractmethod
     def record(self, record: Record) -> str:
         """Return one frame, with its line ends."""
+
+    @abstractmethod
+    def pieces(self, path: Path) -> list[Piece]:
+        """Return the pieces of the text of frames with a path."""
 
     def among_others(self, record: Record) -> str:
         """Return one frame of a batch's text."""
@@ -97,8 +113,8 @@ class Listing(ABC):
         """Return the text of a batch's frames in pieces of UTF-8, each valid until the next.
 
         Joined they are what `record` gives of the frames that ``shown`` (None: all) picks, with `passed` for
-        the others.  ``pool`` begins with it, before it is taken.  Where `renderer` gives one, this
-        compiles and loads kernels: it is for captures of many frames.
+        the others.  ``pool`` begins with it, before it is taken.  This compiles and loads kernels: it is for
+        captures of many frames.
         """
         self.follow(batch, interfaces)
         batch = (batch if shown is None else batch.select(shown)).displayed()
@@ -124,10 +140,19 @@ class Listing(ABC):
             each = records(part, interfaces, ethertypes=ethertypes, commented=self.commented)
             return (self.among_others(record) for record in each)
 
-        renderer = self._renderer = self._renderer or self.renderer()
-        if renderer is None:
+        if not self.columnar:
             return (text.encode("utf-8", errors="replace") for text in single(batch))
-        return renderer.batch(
+        from ecmproto.frames.columns.text.renderer import Renderer
+
+        if self._renderer is None or ethertypes != self.ethertypes:
+            self.ethertypes = ethertypes
+            self._renderer = Renderer(
+                lambda path: None if path.goes_on else self.pieces(path),
+                sampled=self.sampled,
+                malformed=self.malformed,
+                wrong=self.wrong,
+            )
+        return self._renderer.batch(
             batch,
             single,
             interfaces=interfaces,
@@ -137,18 +162,9 @@ class Listing(ABC):
             pool=pool,
         )
 
-    @property
-    def columnar(self) -> bool:
-        """Whether batches are more than their frames one by one."""
-        return type(self).renderer is not Listing.renderer
-
-    def renderer(self) -> Renderer | None:
-        """Return the renderer of whole batches; None if this form writes frames one by one."""
-        return None
-
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
         """Return which frames of a batch `record` has to write, whatever their layers; None for none."""
-        return None
+        return commented(batch) if self.commented else None
 
 
 _REPEATED_OCTETS = 128

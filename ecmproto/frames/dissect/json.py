@@ -40,11 +40,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 from ecmproto.errors import DecodeError
 from ecmproto.frames.capture import Batch, CaptureReader, Interface, linktype_name
@@ -60,7 +57,7 @@ from ecmproto.frames.columns.text.pieces import (
     When,
     Word,
 )
-from ecmproto.frames.dissect.form import Listing, Record, commented
+from ecmproto.frames.dissect.form import Listing, Record
 from ecmproto.frames.dissect.single import (
     MOST,
     Chain,
@@ -81,9 +78,6 @@ from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.infiniband import BAD, crc_is_bad
 from ecmproto.wire.formats.schema import Field
 
-if TYPE_CHECKING:
-    from ecmproto.frames.columns.text.renderer import Renderer
-
 FRAMES_SCHEMA = "ecmproto/frames/1"
 FRAME_SCHEMA = "ecmproto/frame/1"
 
@@ -98,10 +92,15 @@ RECORD_KEYS = frozenset(
 _Object: TypeAlias = dict[str, Document]
 
 
+def _error_text(wrong: DecodeError) -> str:
+    return json_text(error_document(wrong))
+
+
 class _Documents(Listing):
     """A document a frame, between ``head`` and ``tail``."""
 
     commented = True
+    wrong = staticmethod(_error_text)
 
     def __init__(self, head: str, tail: str) -> None:
         self._head, self._tail = head, tail
@@ -112,24 +111,12 @@ class _Documents(Listing):
         view = View(record)
         return self._texts(view.locate())(view)
 
-    def renderer(self) -> Renderer:
-        """Return the renderer of whole batches."""
-        from ecmproto.frames.columns.text.renderer import Renderer
-
-        def pieces(path: Path) -> list[Piece] | None:
-            return None if path.goes_on else self._pieces(path)
-
-        return Renderer(pieces, sampled=True, malformed=True, wrong=_error_text)
-
-    def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
-        """Return which frames have a comment."""
-        return commented(batch)
-
-    def _pieces(self, path: Path) -> list[Piece]:
+    def pieces(self, path: Path) -> list[Piece]:
+        """Return the pieces of the documents of frames with a path."""
         return [self._head, *_frame(path), self._tail]
 
     def _compiled(self, chain: Chain) -> Text:
-        return compiled(self._pieces(path_of(chain)), _error_text)
+        return compiled(self.pieces(path_of(chain)), _error_text)
 
 
 class Json(_Documents):
@@ -259,10 +246,6 @@ def _linktype_text(number: int) -> str:
 
 _CUT = When(RecordNumber.CUT, 1, MOST, [', "cut": ', Decimal(RecordNumber.CUT)])
 _ERROR = When(RecordNumber.ERROR, 1, MOST, [', "error": ', Mark.ERROR])
-
-
-def _error_text(wrong: DecodeError) -> str:
-    return json_text(error_document(wrong))
 
 
 def _document(path: Path) -> list[Piece]:

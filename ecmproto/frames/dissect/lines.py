@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from string import Formatter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ from ecmproto.frames.columns.text.pieces import (
     Seconds,
     Significant,
     Size,
+    Stripped,
     Sum,
     Term,
     When,
@@ -65,10 +66,6 @@ from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.schema import Field
 from ecmproto.wire.formats.summary import Case, Clause, First
 from ecmproto.wire.formats.text import address_text
-
-if TYPE_CHECKING:
-    from ecmproto.frames.columns.text.renderer import Renderer
-
 
 KIND_STYLES = {
     cls.summary.label: cls.colour
@@ -108,14 +105,9 @@ class Lines(Listing):
             self._behind_time[id(frame)] = frame, behind
         return f"{_head(view)}{behind}\n"
 
-    def renderer(self) -> Renderer:
-        """Return the renderer of whole batches."""
-        from ecmproto.frames.columns.text.renderer import Renderer
-
-        def pieces(path: Path) -> list[Piece] | None:
-            return None if path.goes_on else line_pieces(path, self._label, self._paint)
-
-        return Renderer(pieces, sampled=True, malformed=True)
+    def pieces(self, path: Path) -> list[Piece]:
+        """Return the pieces of the lines of frames with a path."""
+        return [*_HEAD, *_behind(path, self._label, self._paint), "\n"]
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
         """Return which frames have no whole Ethernet header, or an FCS that does not hold."""
@@ -154,11 +146,6 @@ def _parts(chain: Chain) -> LineParts:
     return LineParts(*map(compiled, (addresses, kind, detail, _flaws(plain))))
 
 
-def line_pieces(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece]:
-    """Return the pieces of the lines of frames with a path; ``label`` fills up and paints a frame's kind."""
-    return [*_HEAD, *_behind(path, label, paint), "\n"]
-
-
 _HEAD: tuple[Piece, ...] = (
     Decimal(RecordNumber.NUMBER, width=5), " ",
     When(RecordNumber.TIMED, 1, 1, [Seconds(RecordNumber.SINCE_NS, width=12)], [f"{'-':>12}"]), " ",
@@ -167,16 +154,17 @@ _head = compiled(_HEAD)
 
 
 def _behind(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece]:
-    """Return the pieces behind the time."""
+    """Return the pieces behind the time; ``label`` fills up and paints a frame's kind."""
     summary = summary_of(path)
     told = _elements_pieces(path, summary.detail)
     word = summary.name[0]
     name = label(word) if isinstance(word, str) else _line_name(path, summary.name)
     empty = not told or isinstance(told[-1], OfFrame)
-    return [
+    pieces: list[Piece] = [
         *_addresses(path, summary.addresses), " ", Decimal(RecordNumber.ORIGINAL, width=5), " ", name, " ",
-        *told, *_flaws(paint), *([Mark.STRIP] if empty else []),
+        *told, *_flaws(paint),
     ]  # fmt: skip
+    return [Stripped(pieces)] if empty else pieces
 
 
 def _flaws(paint: Paint) -> list[Piece]:

@@ -15,6 +15,7 @@ from ecmproto.frames.capture.batch import ETHERNET
 from ecmproto.frames.columns.text.pieces import (
     Binary,
     Bits,
+    Cell,
     Decimal,
     Dotted,
     Grouped,
@@ -36,6 +37,7 @@ from ecmproto.frames.columns.text.pieces import (
     Significant,
     Size,
     Stretch,
+    Stripped,
     Sum,
     When,
     Widest,
@@ -122,8 +124,8 @@ def compiled(pieces: Pieces, wrong: Callable[[Any], str] = str) -> Text:
     template = ""
     values: list[Callable[[View], object]] = []
     for piece in pieces:
-        if piece is Mark.STRIP:
-            template, values = "%s", [_stripped(_filled(template, values))]
+        if piece is Mark.COMMA:
+            template += ","
         elif isinstance(piece, str):
             template += piece.replace("%", "%%")
         else:
@@ -133,18 +135,33 @@ def compiled(pieces: Pieces, wrong: Callable[[Any], str] = str) -> Text:
     return _filled(template, values)
 
 
+_KNOWN_LAYERS = 1024
+_KNOWN_OCTETS = 64
+
+
+def layer_text(pieces: Pieces) -> Callable[[bytes], str]:
+    """Return the function that writes pieces about nothing but a layer at boundary 0, given its octets."""
+    text = compiled(pieces)
+
+    def write(octets: bytes) -> str:
+        view = object.__new__(View)
+        view.octets, view.boundaries = octets, [0, len(octets)]
+        return text(view)
+
+    known = functools.lru_cache(maxsize=_KNOWN_LAYERS)(write)
+    return lambda octets: known(octets) if len(octets) <= _KNOWN_OCTETS else write(octets)
+
+
 def _filled(template: str, values: list[Callable[[View], object]]) -> Text:
     if not values:
         text = template % ()
         return lambda view: text
+    if template == "%s":
+        return values[0]  # type: ignore[return-value]  # those are texts
     if len(values) == 1:
         (value,) = values
         return lambda view: template % (value(view),)
     return lambda view: template % tuple([value(view) for value in values])
-
-
-def _stripped(text: Text) -> Text:
-    return lambda view: text(view).rstrip(" ")
 
 
 def _compiled(piece: Piece, wrong: Callable[[Any], str]) -> tuple[str, Callable[[View], object]]:
@@ -169,6 +186,12 @@ def _compiled(piece: Piece, wrong: Callable[[Any], str]) -> tuple[str, Callable[
         case Padded():
             text = compiled(piece.pieces, wrong)
             return "%s", lambda view: text(view).ljust(view.width)
+        case Stripped():
+            text = compiled(piece.pieces, wrong)
+            return "%s", lambda view: text(view).rstrip(" ")
+        case Cell():
+            text = compiled(piece.pieces, wrong)
+            return "%s", lambda view: text(view)[1:]  # a comma stands in front of each value
     return "%s", _text(piece, wrong)
 
 
@@ -187,8 +210,7 @@ def _text(piece: Piece, wrong: Callable[[Any], str]) -> Text:
             return lambda view: moment_text(number(view))
         case Binary():
             number, bits, start = reader(piece.number), piece.bits, piece.offset
-            gaps = [bit for bit in range(1, bits) if (start + bit) % 4 == 0]
-            return lambda view: _grouped(f"{number(view) & (1 << bits) - 1:0{bits}b}", gaps)
+            return lambda view: _binary_text(number(view), bits, start)
         case Word():
             function, values = piece.function, [_value(each) for each in piece.values]
             return lambda view: function(*[value(view) for value in values])
@@ -200,14 +222,26 @@ def _text(piece: Piece, wrong: Callable[[Any], str]) -> Text:
     raise TypeError(f"expected a piece of one frame's text, got {piece!r}")
 
 
-def _grouped(digits: str, gaps: list[int]) -> str:
+@functools.lru_cache(maxsize=4096)
+def _binary_text(number: int, bits: int, offset: int) -> str:
+    """Return a number in binary digits as `Binary` has them."""
+    digits = f"{number & (1 << bits) - 1:0{bits}b}"
+    gaps = [bit for bit in range(1, bits) if (offset + bit) % 4 == 0]
     return " ".join(digits[i:j] for i, j in zip([0, *gaps], [*gaps, None], strict=True))
 
 
 def _chosen(piece: When, wrong: Callable[[Any], str]) -> Text:
     number, low, high = reader(piece.number), piece.low, piece.high
-    then, otherwise = compiled(piece.then, wrong), compiled(piece.otherwise, wrong)
-    return lambda view: then(view) if low <= number(view) <= high else otherwise(view)
+    texts: dict[bool, Text] = {}  # compiled when first needed: most frames take the same branch
+
+    def choose(view: View) -> str:
+        holds = low <= number(view) <= high
+        text = texts.get(holds)
+        if text is None:
+            text = texts[holds] = compiled(piece.then if holds else piece.otherwise, wrong)
+        return text(view)
+
+    return choose
 
 
 def _widest(piece: Widest, wrong: Callable[[Any], str]) -> Text:

@@ -1,12 +1,15 @@
-"""A frame in full: every layer with its octets and source, every field with its bits, value and meaning."""
+"""A frame in full: every layer with its octets and source, every field with its bits, value and meaning.
+
+For frames with the same layers (a `Path`) the text is taken apart into constant text and values: pieces,
+which `ecmproto.frames.dissect.single` writes for one frame and kernels for batches.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from textwrap import indent
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +17,61 @@ from numpy.typing import NDArray
 from ecmproto.errors import printable
 from ecmproto.frames.capture import Batch, Interface
 from ecmproto.frames.capture.batch import linktype_name
-from ecmproto.frames.dissect.form import Listing, Paint, Record, commented, moment_text, plain, seconds_text
-from ecmproto.frames.dissect.lines import fcs_holds, short_or_bad
-from ecmproto.units import QUEUE_UNIT_OCTETS, format_rate, format_time, quanta_to_ns
-from ecmproto.wire.codec.document import scaled, scaled_key
-from ecmproto.wire.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
+from ecmproto.frames.columns.text.pieces import (
+    Binary,
+    Decimal,
+    Hex,
+    HexNumber,
+    Mark,
+    Moment,
+    Number,
+    Octets,
+    OfFrame,
+    Padded,
+    Path,
+    Piece,
+    Pieces,
+    Power,
+    RecordNumber,
+    Seconds,
+    Size,
+    Stretch,
+    Stripped,
+    Sum,
+    When,
+    Widest,
+    Word,
+)
+from ecmproto.frames.dissect.form import Listing, Paint, Record, commented, plain
+from ecmproto.frames.dissect.lines import fcs_holds, painted, prefixed, short_or_bad
+from ecmproto.frames.dissect.single import (
+    MOST,
+    Chain,
+    Text,
+    View,
+    compiled,
+    if_suspicious,
+    layer_text,
+    octets_piece,
+    path_of,
+    where_ethernet,
+)
+from ecmproto.units import (
+    QUEUE_UNIT_OCTETS,
+    RATE_INFINITY,
+    RATE_UNITS,
+    TIME_UNITS,
+    format_time,
+    quanta_to_ns,
+)
+from ecmproto.values import dataclass
+from ecmproto.wire.codec.frame import SUSPICIOUS, Frame
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.e2cm import E2CM
 from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES
-from ecmproto.wire.formats.ecm import ECM, CMTag, ticks_to_ns
+from ecmproto.wire.formats.ecm import ECM, CMTag, timestamp_ns
 from ecmproto.wire.formats.ethernet import MSDU
-from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
+from ecmproto.wire.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats.infiniband import BAD, UNVERIFIED, crc_status
 from ecmproto.wire.formats.ip import (
     EXTENSIONS,
@@ -40,14 +87,12 @@ from ecmproto.wire.formats.ip import (
 from ecmproto.wire.formats.lldp import TLV
 from ecmproto.wire.formats.mac_control import PFC
 from ecmproto.wire.formats.registry import FORMATS, announcement
-from ecmproto.wire.formats.schema import BitPart, Field
-from ecmproto.wire.formats.text import meaning_of, text_of
-
-if TYPE_CHECKING:
-    from ecmproto.frames.columns.text.renderer import Renderer
-
+from ecmproto.wire.formats.schema import BitPart, Field, bit_field
+from ecmproto.wire.formats.text import meaning_of
 
 SHOWN_OCTETS = 32
+_FCS_OCTETS = 4
+_MAC_WIDTHS, _IPV4_WIDTHS, _IPV6_WIDTHS = (17, 17), (7, 15), (2, 39)
 INDENT = "    "
 MOST_VALUE_WIDTH = 24
 """What a value means stands no further behind it, however long others are."""
@@ -66,11 +111,12 @@ class Trees(Listing):
     """
 
     commented = True
+    wrong = str
 
     def __init__(self, paint: Paint = plain, *, deep: Callable[[bytes], str] | None = None) -> None:
         self._paint = paint
         self._deep = deep
-        self._ethertypes = DEFAULT
+        self.columnar = deep is None
 
     def record(self, record: Record) -> str:
         """Return the frame's tree."""
@@ -81,35 +127,9 @@ class Trees(Listing):
             text += self._paint("Scapy", "title") + "\n" + indent(self._deep(record.octets), INDENT) + "\n"
         return text + "\n"
 
-    def texts(
-        self,
-        batch: Batch,
-        interfaces: Sequence[Interface],
-        *,
-        ethertypes: EtherTypes = DEFAULT,
-        pool: ThreadPoolExecutor | None = None,
-    ) -> Iterator[bytes | memoryview]:
-        """Return the text of a batch's frames; see `Listing.texts`."""
-        if ethertypes != self._ethertypes:  # programs say what EtherTypes announce
-            self._ethertypes, self._renderer = ethertypes, None
-        return super().texts(batch, interfaces, ethertypes=ethertypes, pool=pool)
-
-    @property
-    def columnar(self) -> bool:
-        """Whether batches are more than their frames one by one: with deeper trees they are not."""
-        return self._deep is None
-
-    def renderer(self) -> Renderer | None:
-        """Return the renderer of whole batches."""
-        if self._deep is not None:
-            return None
-        from ecmproto.frames.columns.text.renderer import Renderer
-        from ecmproto.frames.dissect.text_pieces import tree_pieces
-
-        paint, ethertypes = self._paint, self._ethertypes
-        return Renderer(
-            lambda path: tree_pieces(path, paint, ethertypes), sampled=True, malformed=True, wrong=str
-        )
+    def pieces(self, path: Path) -> list[Piece]:
+        """Return the pieces of the trees of frames with a path."""
+        return [*_Layout(self._paint, self.ethertypes).tree(path), "\n"]
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
         """Return which frames have a comment, no whole Ethernet header, or an FCS that does not hold."""
@@ -132,240 +152,381 @@ class TreeLine(NamedTuple):
 
 def tree_lines(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> Iterator[TreeLine]:
     """Yield the lines of a frame's tree; ``origin_ns`` is the time that its relative time counts from."""
-    for depth, title, texts, start, stop, name, frame, index in _blocks(record, paint, origin_ns):
-        yield TreeLine(title, depth, start, stop, name)
-        if frame is None:
-            continue
-        # of a frame shown by one that is shown no filter knows a name
-        prefix = "encapsulated." if depth else ""
-        base = start - frame.boundaries()[index]
-        for text, (name, first, last) in zip(texts, _places(frame, index), strict=True):
-            yield TreeLine(text, depth + 1, first + base, last + base, prefix + name if depth <= 2 else "")
+    for line in _text(record, paint, origin_ns, placed=True).splitlines():
+        name, start, stop, shown = line.split("\t")
+        text = shown.lstrip(" ")
+        yield TreeLine(text, (len(shown) - len(text)) // len(INDENT), int(start), int(stop), name)
 
 
 def tree_text(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> str:
     """Return the tree of a frame; ``origin_ns`` is the time that its relative time counts from."""
-    lines: list[str] = []
-    for depth, title, texts, *_ in _blocks(record, paint, origin_ns):
-        lines.append(INDENT * depth + title)
-        if texts:
-            indent = INDENT * (depth + 1)
-            lines += [indent + text for text in texts]
-    return "\n".join(lines) + "\n"
+    return _text(record, paint, origin_ns, placed=False)
 
 
-_Block: TypeAlias = "tuple[int, str, Sequence[str], int, int, str, Frame | None, int]"
-"""A line: depth, text, lines of fields below it, first octet, octet behind the last, name; and the layer that
-the fields are of, by its frame and place there, or None.  Where these fields stand is found out for those
-alone who ask: that takes longer than all their text.
-"""
+def _text(record: Record, paint: Paint, origin_ns: int | None, *, placed: bool) -> str:
+    view = View(record, origin_ns)
+    return _compiled(view.locate(), paint, record.frame.ethertypes, origin_ns is not None, placed)(view)
 
 
-def _line(depth: int, text: str, start: int = 0, stop: int = 0, name: str = "") -> _Block:
-    return depth, text, (), start, stop, name, None, 0
+@functools.lru_cache(maxsize=1024)
+def _compiled(chain: Chain, paint: Paint, ethertypes: EtherTypes, since: bool, placed: bool) -> Text:
+    """Return the function that writes the trees of frames by their formats."""
+    layout = _Layout(paint, ethertypes, since=since, placed=placed, apart=not placed)
+    return compiled(layout.tree(path_of(chain)))
 
 
-def _blocks(record: Record, paint: Paint, origin_ns: int | None) -> Iterator[_Block]:
-    """Yield the lines of a frame's tree, those of a layer's fields together."""
-    for text in _about(record, paint, origin_ns):
-        yield _line(int(text.startswith(INDENT)), text.removeprefix(INDENT))
-    yield from _layers(record.frame, paint, base=0, depth=0)
-    yield from _tail(record, paint)
-    if record.cut:
-        captured, original = len(record.octets), record.original_octets
-        yield _line(0, paint(f"[cut: {captured} of {original} octets were captured]", "dim"))
-    error = record.frame.error
-    if error is not None:
-        stop = len(record.octets)
-        told = paint(f"[malformed: {error}]", "error")
-        yield _line(0, told, min(error.offset, stop), stop, "frame.error")
+@functools.lru_cache(maxsize=1024)
+def _fields_text(
+    cls: type[Layer], depth: int, paint: Paint, ethertypes: EtherTypes
+) -> Callable[[bytes], str]:
+    """Return the function that writes the fields of a layer by its octets."""
+    return layer_text(_Layout(paint, ethertypes).fields(Path(layers=(cls,)), 0, depth))
 
 
-def _about(record: Record, paint: Paint, origin_ns: int | None) -> Iterator[str]:
-    captured = len(record.octets)
-    lengths = (
-        f"{record.original_octets} octets on the wire, {captured} captured, interface {record.interface}"
-    )
-    yield paint(f"Frame {record.number}", "title") + f"  {lengths}"
-    if not record.is_ethernet:
-        yield f"{INDENT}link type  {linktype_name(record.linktype)} ({record.linktype})"
-    if record.time_ns is None:
-        yield f"{INDENT}time       none in the capture"
-    else:
-        since = (
-            f", {seconds_text(record.time_ns - origin_ns)} s since the first frame"
-            if origin_ns is not None
-            else ""
-        )
-        yield f"{INDENT}time       {moment_text(record.time_ns)} UTC ({seconds_text(record.time_ns)}){since}"
-    for comment in record.comments:
-        yield f"{INDENT}comment    {printable(comment)}"
+_NOWHERE: Pieces = ("0\t0",)
 
 
-def _layers(frame: Frame, paint: Paint, *, base: int, depth: int) -> Iterator[_Block]:
-    """Yield the lines of a frame's layers; it starts at octet ``base`` of the one that was captured."""
-    boundaries = frame.boundaries()
-    prefix = "encapsulated." if depth else ""
-    for index, value in enumerate(frame.layers):
-        start, stop = boundaries[index] + base, boundaries[index + 1] + base
-        title, texts = layer_lines(value, start, stop, paint, frame)
-        if value.covers:
-            texts = _with_status(texts, frame, paint)
-        yield depth, title, texts, start, stop, prefix + value.prefix if depth <= 2 else "", frame, index
-    inner = encapsulated(frame)
-    if inner is not None:
-        message = frame.layers[-1]
-        shown = boundaries[-2] + message.fixed_octets + base
-        end = boundaries[-1] + base
-        said = paint("Sampled frame", "title")
-        said += paint(f"  the first {end - shown} octets{of_message(type(message))}", "dim")
-        yield _line(depth + 1, said, shown, end, "" if depth else "encapsulated")
-        if is_suspicious(frame, inner):
-            yield _line(depth + 2, paint(f"[suspicious: {SUSPICIOUS}]", "error"))
-        yield from _layers(inner, paint, base=shown, depth=depth + 2)
-        rest = inner.padding + inner.trailer
-        if rest:
-            yield _line(depth + 2, f"rest  {_octets_text(rest)}", end - len(rest), end)
-        if inner.error is not None:
-            told = f"[malformed: {inner.error}, counted in the sampled frame]"
-            yield _line(depth + 2, paint(told, "error"))
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of a layer: name, bits, value and meaning."""
 
-
-def _places(frame: Frame, index: int) -> Iterator[tuple[str, int, int]]:
-    """Yield the name, the first octet and the octet behind the last of each line of a layer's fields."""
-    for placed in frame.fields_of(index):
-        if placed.value == b"":
-            continue  # has no line
-        first, last = placed.span.start, placed.span.stop
-        yield placed.field.name_for(placed.value), first, last
-        if isinstance(placed.value, int):
-            for part in placed.field.meta.parts:
-                yield part.name, first, last
-
-
-def _with_status(lines: Sequence[str], frame: Frame, paint: Paint) -> list[str]:
-    """Return the lines of an invariant CRC, the last with whether it holds."""
-    *others, last = lines
-    status = crc_status(frame.layers, frame.boundaries()) or UNVERIFIED
-    return [*others, f"{last}  {paint(status, 'error') if status == BAD else status}"]
-
-
-def of_message(cls: type[Layer]) -> str:
-    """Return which octets a message of a format shows, "" where they are those of a frame."""
-    return " of its MSDU" if cls.shows is MSDU else ""
-
-
-def layer_lines(value: Layer, start: int, stop: int, paint: Paint, frame: Frame) -> tuple[str, Sequence[str]]:
-    """Return the title of one layer, in octets ``start`` to ``stop`` (exclusive), and its fields' lines."""
-    where = f"octets {start}–{stop - 1}" if stop > start else f"at octet {start}, empty"
-    told = _layer_text(type(value), frame.ethertypes, paint)  # type: ignore[arg-type]  # classes can be hashed
-    return told.title + paint(f"  {where}{told.source}", "dim"), told.lines(value)
-
-
-class _LayerText:
-    """The tree of layers of one format; keeps the lines of layers, and the rows of numbers, seen before."""
-
-    def __init__(self, cls: type[Layer], ethertypes: EtherTypes, paint: Paint) -> None:
-        self.title = paint(cls.title, cls.colour)
-        self.source = f"  [{cls.source}]"
-        self._ethertypes = ethertypes
-        self._paint = paint
-        self._fields: list[tuple[Field, tuple[int, int] | None, dict[int, list[_Row]] | None]] = [
-            (field, word_of(cls.layout, field), {} if field.is_number and _says_itself(cls, field) else None)
-            for field in cls.layout
-        ]
-        self._fixed = all(field.bits is not None for field in cls.layout)
-        self._lines: dict[Layer, tuple[str, ...]] = {}
-        self._shapes: dict[tuple[str, ...], tuple[list[str], int]] = {}
-        """Of rows with these names: the names as they are shown, and how wide patterns are."""
-
-    def lines(self, value: Layer) -> tuple[str, ...]:
-        """Return the lines of a layer's fields."""
-        if not self._fixed:
-            return self._made(value)
-        lines = self._lines.get(value)
-        if lines is None:
-            lines = _kept(self._lines, value, self._made(value))
-        return lines
-
-    def _made(self, value: Layer) -> tuple[str, ...]:
-        rows: list[_Row] = []
-        for field, word, known in self._fields:
-            got = getattr(value, field.key)
-            if got == b"":
-                continue  # options and payloads that are not there need no line
-            if known is None:
-                rows += _rows(value, field, word, got, self._ethertypes)
-                continue
-            found = known.get(got)
-            if found is None:
-                found = _kept(known, got, list(_rows(value, field, word, got, self._ethertypes)))
-            rows += found
-        names = tuple(row.name for row in rows)
-        shape = self._shapes.get(names)
-        if shape is None:
-            name_width = max(map(len, names), default=0)
-            padded = [self._paint(f"{name:<{name_width}}", "name") for name in names]
-            shape = _kept(self._shapes, names, (padded, max((len(row.bits) for row in rows), default=0)))
-        heads, bits_width = shape
-        value_width = min(MOST_VALUE_WIDTH, max((len(row.value) for row in rows), default=0))
-        lines = []
-        for head, (_, bits, text, told) in zip(heads, rows, strict=True):
-            if bits_width:
-                head = f"{head}  {bits:<{bits_width}}"
-            lines.append(f"{head}  {text:<{value_width}}  {told}" if told else f"{head}  {text}".rstrip())
-        return tuple(lines)
-
-
-_layer_text = functools.lru_cache(maxsize=256)(_LayerText)
-_MOST_KEPT = 4096
-"""Layers of a format, and values of a field, whose text is kept at a time."""
-
-
-def _kept(known: dict[_Key, _Text], key: _Key, text: _Text) -> _Text:
-    if len(known) >= _MOST_KEPT:
-        known.clear()
-    known[key] = text
-    return text
-
-
-def _says_itself(cls: type[Layer], field: Field) -> bool:
-    """Return whether the meaning of a number depends on no other field of its layer."""
-    return not (issubclass(cls, ECM | CMTag) and field.key == "timestamp") and not issubclass(cls, PFC)
-
-
-class _Row(NamedTuple):
     name: str
-    bits: str
-    value: str
-    meaning: str
+    where: Pieces
+    """The octets that it is about."""
+    value: Pieces
+    widths: tuple[int, int]
+    """Of how many characters the value is at least and at most."""
+    meaning: Pieces = ()
+    certain: bool = True
+    """Whether a meaning is never empty."""
+    bits: tuple[Number, int, int, int] | None = None
+    """A number in bits, how many, where in a word of bits, and how many that has."""
+
+    @property
+    def pattern(self) -> str:
+        """The bits, all of them 0."""
+        if self.bits is None:
+            return ""
+        _, bits, offset, width = self.bits
+        return bit_pattern(0, offset, bits, width)
 
 
-_Key = TypeVar("_Key")
-_Text = TypeVar("_Text")
+class _Layout:
+    """Makes the pieces of trees.
 
+    ``since`` is for a known time that relative times count from.  With ``placed``, the name and the octets
+    that a line is about stand in front of it, with tabs behind each.  With ``apart``, the text of a layer is
+    a word, which frames with the same octets there share.
+    """
 
-def _rows(
-    value: Layer, field: Field, word: tuple[int, int] | None, got: int | bytes, ethertypes: EtherTypes
-) -> Iterator[_Row]:
-    """Yield the rows of a field; ``word`` is that of `word_of`."""
-    name, pattern = field.name_for(got), ""
-    if word is not None and isinstance(got, int) and field.bits is not None:
-        first, width = word
-        pattern = bit_pattern(got, field.bit_offset - first, field.bits, width)
-    text = _octets_text(got) if field.kind == "octets" and isinstance(got, bytes) else text_of(field, got)
-    yield _Row(name, pattern, text, meaning(value, field, got, ethertypes))
-    if field.meta.parts and isinstance(got, int):
+    def __init__(
+        self,
+        paint: Paint,
+        ethertypes: EtherTypes,
+        *,
+        since: bool = True,
+        placed: bool = False,
+        apart: bool = False,
+    ) -> None:
+        self._paint, self._ethertypes = paint, ethertypes
+        self._since, self._placed, self._apart = since, placed, apart
+
+    def tree(self, path: Path) -> list[Piece]:
+        """Return the pieces of the trees of frames with a path."""
+        captured, original = Decimal(RecordNumber.CAPTURED), Decimal(RecordNumber.ORIGINAL)
+        cut = self._painted("dim", "[cut: ", captured, " of ", original, " octets were captured]")
+        error = self._painted("error", "[malformed: ", Mark.ERROR, "]")
+        where = (OfFrame(_place_of_error, in_batches=""),)
+        return [
+            *self._about(path), *self._frames(path), *self._tail(path),
+            When(RecordNumber.CUT, 1, MOST, self._line(0, *cut)),
+            When(RecordNumber.ERROR, 1, MOST, self._line(0, *error, name="frame.error", where=where)),
+        ]  # fmt: skip
+
+    def _painted(self, style: str, *pieces: Piece) -> list[Piece]:
+        return painted(self._paint, style, *pieces)
+
+    def _line(self, depth: int, *pieces: Piece, name: str = "", where: Pieces = _NOWHERE) -> list[Piece]:
+        place = (f"{name}\t", *where, "\t") if self._placed else ()
+        return [*place, INDENT * depth, *pieces, "\n"]
+
+    def _line_of(self, depth: int, text: str) -> str:
+        """Return a line of constant text that is about no octets."""
+        return "".join(map(str, self._line(depth, text)))
+
+    def _about(self, path: Path) -> Iterator[Piece]:
+        """Yield the lines of the record."""
+        lengths = (
+            "  ", Decimal(RecordNumber.ORIGINAL), " octets on the wire, ", Decimal(RecordNumber.CAPTURED),
+            " captured, interface ", Decimal(RecordNumber.INTERFACE),
+        )  # fmt: skip
+        yield from self._line(0, *self._painted("title", "Frame ", Decimal(RecordNumber.NUMBER)), *lengths)
+        link = self._line(1, "link type  ", Word(_linktype_text, (RecordNumber.LINKTYPE,)))
+        yield from where_ethernet(path, [], link)
+        time: list[Piece] = [Moment(RecordNumber.TIME_NS), " UTC (", Seconds(RecordNumber.TIME_NS), ")"]
+        if self._since:
+            time += [", ", Seconds(RecordNumber.SINCE_NS), " s since the first frame"]
+        yield from self._line(1, "time       ", When(RecordNumber.TIMED, 1, 1, time, ["none in the capture"]))
+        yield OfFrame(functools.partial(_comments, self._line_of(1, "comment    @")), in_batches="")
+
+    def _tail(self, path: Path) -> Iterator[Piece]:
+        """Yield the lines of what stands behind the last layer."""
+        for (name, what), stretch in zip(TAILS, (path.padding, path.trailer, path.fcs), strict=True):
+            titles = ([self._paint(each, "title")] for each in (name, name.removeprefix("eth.")))
+            octets = ("  octets ", Decimal(_at(stretch.begin)), "–", Decimal(_at(stretch.end, -1)))
+            title = [*where_ethernet(path, *titles), *self._painted("dim", *octets, f"  {what}")]
+            where = _between(_at(stretch.begin), _at(stretch.end))
+            verdict: list[Piece] = []
+            if name == "eth.fcs":
+                holds = OfFrame(functools.partial(_fcs_verdict, self._paint), in_batches="  good")
+                whole = When(RecordNumber.CUT, 0, 0, [holds])
+                verdict = [When(Size(stretch), _FCS_OCTETS, _FCS_OCTETS, [whole])]
+            lines = self._line(0, *title, name=name, where=where)
+            lines += self._line(1, *_octets_pieces(stretch), *verdict, name=name, where=where)
+            yield When(Size(stretch), 1, MOST, lines)
+
+    def _frames(self, path: Path) -> list[Piece]:
+        """Return the lines of a frame's layers, and of the frames that the last one shows."""
+        pieces: list[Piece] = []
+        end: list[Piece] = []
+        shown: Path | None = path
+        depth = 0
+        while shown is not None:
+            path, shown = shown, shown.sampled
+            for layer in range(len(path.layers)):
+                pieces += self._layer(path, layer, depth)
+            if shown is not None:
+                pieces += self._sampled(path, shown, depth + 1)
+                depth += 2
+                end = [*self._end_of_sampled(shown, depth), *end]
+        return pieces + end
+
+    def _sampled(self, path: Path, shown: Path, depth: int) -> Iterator[Piece]:
+        """Yield the first lines of a frame that a message shows."""
+        message = path.layers[-1]
+        octets = path.stretch(len(path.layers) - 1, message.layout[-1].key)
+        begin = _at(path.first + len(path.layers) - 1, message.fixed_octets)
+        where = _between(begin, _at(path.first + len(path.layers)))
+        of_message = " of its MSDU" if message.shows is MSDU else ""
+        first = self._painted("dim", "  the first ", Decimal(Size(octets)), f" octets{of_message}")
+        name = "encapsulated" if depth == 1 else ""
+        yield from self._line(depth, self._paint("Sampled frame", "title"), *first, name=name, where=where)
+        warning = self._line(depth + 1, self._paint(f"[suspicious: {SUSPICIOUS}]", "error"))
+        yield from if_suspicious(path, shown, *warning)
+
+    def _end_of_sampled(self, shown: Path, depth: int) -> Iterator[Piece]:
+        """Yield the last lines of a frame that a message shows."""
+        rest = Stretch(shown.padding.begin, 0, shown.trailer.end, 0)
+        where = _between(_at(rest.begin), _at(rest.end))
+        yield When(Size(rest), 1, MOST, self._line(depth, "rest  ", *_octets_pieces(rest), where=where))
+        error = self._paint("[malformed: @, counted in the sampled frame]", "error")
+        yield OfFrame(
+            functools.partial(_shown_error, self._line_of(depth, error)), shown.first, in_batches=""
+        )
+
+    def _layer(self, path: Path, layer: int, depth: int) -> Iterator[Piece]:
+        cls = path.layers[layer]
+        mark = path.first + layer
+        begin, end = _at(mark), _at(mark + 1)
+        octets: Pieces = ("  octets ", Decimal(begin), "–", Decimal(_at(mark + 1, -1)))
+        if not cls.fixed_octets:
+            empty: Pieces = ["  at octet ", Decimal(begin), ", empty"]
+            octets = [When(Size(_of_layer(path, layer)), 1, MOST, octets, empty)]
+        title = [self._paint(cls.title, cls.colour), *self._painted("dim", *octets, f"  [{cls.source}]")]
+        yield from self._line(depth, *title, name=_name(depth, cls.prefix), where=_between(begin, end))
+        yield from self.fields(path, layer, depth)
+
+    def fields(self, path: Path, layer: int, depth: int) -> Pieces:
+        """Return the lines of a layer's fields."""
+        cls = path.layers[layer]
+        if self._apart and not (cls.moving or cls.covers or issubclass(cls, TLV)):
+            text = _fields_text(cls, depth, self._paint, self._ethertypes)  # type: ignore[arg-type]
+            return [Word(text, (_of_layer(path, layer),))]
+        return self._fields(path, layer, depth, list(cls.layout), [])
+
+    def _fields(self, path: Path, layer: int, depth: int, fields: list[Field], rows: list[_Row]) -> Pieces:
+        """Return the lines of a layer with ``rows`` of its first fields, and those of the other ``fields``.
+
+        Which rows there are, and what they are called, says how wide the columns are: lines with another
+        name, or without some octets that are not there, are others from the first on.
+        """
+        if not fields:
+            return self._lines(rows, depth)
+        field, *left = fields
+        more = [*rows, *self._rows(path, layer, field)]
+        then = self._fields(path, layer, depth, left, more)
+        if field.bits is None or field in path.layers[layer].moving:
+            # options and payloads that are not there need no line
+            without = self._fields(path, layer, depth, left, rows)
+            return [When(Size(path.stretch(layer, field.key)), 1, MOST, then, without)]
+        if field.meta.length_name and field.meta.base == "hex":
+            number = path.number(layer, field.key)
+            widths = (1, len(str(MAX_LENGTH)))
+            length = _Row(field.meta.length_name, more[-1].where, [Decimal(number)], widths, [LENGTH])
+            other = self._fields(path, layer, depth, left, [*rows, length])
+            return [When(number, 0, MAX_LENGTH, other, then)]
+        return then
+
+    def _lines(self, rows: Sequence[_Row], depth: int) -> list[Piece]:
+        name_width = max((len(row.name) for row in rows), default=0)
+        bits_width = max((len(row.pattern) for row in rows), default=0)
+        least = min(MOST_VALUE_WIDTH, max((row.widths[0] for row in rows), default=0))
+        wider = [row.value for row in rows if row.widths[1] > least]
+        varies = least < MOST_VALUE_WIDTH and bool(wider)
+        pieces: list[Piece] = []
+        if varies and any(row.meaning for row in rows):
+            pieces.append(Widest(wider, least, MOST_VALUE_WIDTH))
+        for row in rows:
+            line: list[Piece] = [self._paint(f"{row.name:<{name_width}}", "name"), "  "]
+            if bits_width:
+                line += _bit_pattern_pieces(row, bits_width)
+            if not row.meaning:
+                line += row.value
+            elif not varies and row.widths[0] == row.widths[1]:
+                line += [*row.value, " " * (least - row.widths[0])]
+            elif not varies:
+                line += [Widest([], least, MOST_VALUE_WIDTH), Padded(row.value)]
+            else:
+                line.append(Padded(row.value))
+            if row.meaning:
+                line += ["  ", *row.meaning]
+            if not row.certain:
+                line = [Stripped(line)]
+            pieces += self._line(depth + 1, *line, name=_name(depth, row.name), where=row.where)
+        return pieces
+
+    def _rows(self, path: Path, layer: int, field: Field) -> Iterator[_Row]:
+        """Yield the rows of a field."""
+        cls = path.layers[layer]
+        where = _between(*_place(path, layer, field))
+        value, widths = _value(path, layer, field)
+        word = word_of(cls.layout, field)
+        bits = None
+        if word is not None and field.is_number and field.bits is not None:
+            first, width = word
+            bits = (path.number(layer, field.key), field.bits, field.bit_offset - first, width)
+        meaning, certain = self._meaning(path, layer, field)
+        yield _Row(field.name, where, value, widths, meaning, certain, bits)
         width = field.bits or 0
         for part in field.meta.parts:
-            number = part.of(got)
-            pattern = bit_pattern(number, width - part.bits - part.low, part.bits, width)
-            yield _Row(part.name, pattern, str(number), part_meaning(part, number))
+            first = width - part.bits - part.low
+            number = path.number(layer, field.key, drop=first, bits=part.bits)
+            named: Pieces = [Word(_named_part(part), (number,))] if part.names else []
+            widths = (1, len(str((1 << part.bits) - 1)))
+            place = (number, part.bits, first, width)
+            yield _Row(part.name, where, [Decimal(number)], widths, named, not named, place)
+
+    def _meaning(self, path: Path, layer: int, field: Field) -> tuple[Pieces, bool]:
+        """Return the pieces of a value's meaning, and whether it is never empty."""
+        cls = path.layers[layer]
+        if field.key == cls.covers:
+            return [OfFrame(functools.partial(_crc_verdict, self._paint), path.first)], True
+        if not field.is_number:
+            said = issubclass(cls, TLV) and field.key == "value"
+            return ([OfFrame(functools.partial(_tlv_text, layer), path.first)] if said else []), not said
+        if field.kind == "cpid":
+            octets = path.stretch(layer, field.key)
+            return [Hex(octets.part(0, 6), ":"), "/", Decimal(octets.part(6, 8).as_number())], True
+        number = path.number(layer, field.key)
+        if (field.meta.base == "hex" and field.meta.length_name) or field.key == "etype":
+            return [Word(_ethertype(self._ethertypes), (number,))], False
+        unit = field.meta.unit
+        if unit.startswith("quanta"):
+            pause: Pieces = [Word(_pause_text, (number,))]
+            if cls is not PFC:
+                return pause, True
+            drop = 15 - int(field.key.removeprefix("time"))
+            enabled = path.number(layer, "class_enable_vector", drop=drop, bits=1)
+            return [When(enabled, 1, 1, pause, [NOT_ENABLED])], True
+        if unit == "8 octets":
+            return [f"× {unit} = ", Decimal(number, times=8), " octets"], True
+        special = _special_meaning(cls, field.key)  # type: ignore[arg-type]  # classes can be hashed
+        if special is not None:
+            return [Word(special, (number,))], False
+        if issubclass(cls, ECM | CMTag) and field.key == "timestamp":
+            exponent = path.number(layer, "unit")
+            time = prefixed(Power(number, exponent), timestamp_ns(1, 0), TIME_UNITS)
+            return ["ticks of 2^", Decimal(exponent), " µs = ", *time], True
+        if unit == "64 octets":
+            return [f"× {unit} = ", Decimal(number, times=QUEUE_UNIT_OCTETS), " octets"], True
+        if unit == "kb/s":
+            rate = ["kb/s = ", *prefixed(number, 1000, RATE_UNITS)]
+            if field.key == "rate":
+                return [When(number, RATE_INFINITY, RATE_INFINITY, [NO_LIMIT], rate)], True
+            return rate, True
+        if unit == "ns":
+            return ["= ", *prefixed(number, 1, TIME_UNITS)], True
+        if field.meta.names:
+            return [Word(_named(cls, field.key), (number,))], False  # type: ignore[arg-type]
+        return ([unit] if unit else []), True
 
 
-def part_meaning(part: BitPart, number: int) -> str:
-    """Return the name of a value of some bits, "" for one without a name."""
-    return part.names.get(number, "")
+def _name(depth: int, name: str) -> str:
+    """Return the name by which filters know a field of a frame; "" for one that is shown in a shown one."""
+    return "" if depth > 2 else f"encapsulated.{name}" if depth else name
+
+
+def _at(mark: int, more: int = 0) -> Size | Sum:
+    """Return the offset of a boundary in the frame, and ``more``."""
+    size = Size(Stretch(0, 0, mark, 0))
+    return Sum(size, more=more) if more else size
+
+
+def _between(begin: Number, end: Number) -> Pieces:
+    """Return the octets that a line is about."""
+    return (Decimal(begin), "\t", Decimal(end))
+
+
+def _of_layer(path: Path, layer: int) -> Stretch:
+    return Stretch(path.first + layer, 0, path.first + layer + 1, 0)
+
+
+def _place(path: Path, layer: int, field: Field) -> tuple[Number, Number]:
+    """Return the offset of a field's first octet, and of the one after its last."""
+    cls, boundary = path.layers[layer], path.first + layer
+    if field not in cls.moving:
+        if field.bits is None:
+            return _at(boundary, cls.fixed_octets), _at(boundary + 1)
+        place = bit_field(field)
+        return _at(boundary, place.at), _at(boundary, place.at + place.octets)
+    begin = end = _at(boundary, cls.fixed_octets)
+    for each in cls.moving[: cls.moving.index(field) + 1]:
+        begin, end = end, Sum(end, Size(path.stretch(layer, each.key)))
+    return begin, end
+
+
+def _octets_pieces(stretch: Octets) -> list[Piece]:
+    """Return the first octets of a stretch in hex, and how many there are."""
+    first = Hex(stretch.part(0, SHOWN_OCTETS))
+    shown = When(Size(stretch), SHOWN_OCTETS + 1, MOST, [first, "…"], [Hex(stretch)])
+    plural = When(Size(stretch), 1, 1, [" octet)"], [" octets)"])
+    return [shown, "  (", Decimal(Size(stretch)), plural]
+
+
+def _value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int]]:
+    """Return a field's value as `ecmproto.wire.formats.text.text_of` has it, and its widths."""
+    if field.kind == "octets":
+        return _octets_pieces(path.stretch(layer, field.key)), (len("00  (1 octet)"), MOST_VALUE_WIDTH)
+    if field.kind not in ("uint", "sint"):
+        digits = 2 * (field.bits or 0) // 8
+        widths = {"mac": _MAC_WIDTHS, "ipv4": _IPV4_WIDTHS, "ipv6": _IPV6_WIDTHS}
+        return [octets_piece(field, path.stretch(layer, field.key))], widths.get(field.kind, (digits, digits))
+    number = path.number(layer, field.key)
+    if field.meta.base == "hex":
+        digits = -(-(field.bits or 0) // 4)
+        return ["0x", HexNumber(number, digits)], (2 + digits, 2 + digits)
+    return [Decimal(number)], (1, max(len(str(field.minimum)), len(str(field.maximum))))
+
+
+def _bit_pattern_pieces(row: _Row, width: int) -> Iterator[Piece]:
+    """Yield the bits of a row as `bit_pattern` draws them, filled up to a width, and two spaces."""
+    pattern = row.pattern
+    if row.bits is None:
+        yield " " * (width + 2)
+        return
+    number, bits, offset, _ = row.bits
+    begin, end = pattern.index("0"), pattern.rindex("0") + 1
+    yield from (pattern[:begin], Binary(number, bits, offset), f"{pattern[end:]:<{width - end}}  ")
 
 
 def word_of(layout: tuple[Field, ...], field: Field) -> tuple[int, int] | None:
@@ -394,72 +555,47 @@ def bit_pattern(value: int, offset: int, bits: int, width: int) -> str:
     return " ".join(row[i : i + 4] for i in range(0, width, 4))
 
 
-def _octets_text(octets: bytes) -> str:
-    shown = octets[:SHOWN_OCTETS].hex()
-    more = "…" if len(octets) > SHOWN_OCTETS else ""
-    return f"{shown}{more}  ({len(octets)} octet{'s' if len(octets) > 1 else ''})"
+def _linktype_text(number: int) -> str:
+    return f"{linktype_name(number)} ({number})"
 
 
-def _tail(record: Record, paint: Paint) -> Iterator[_Block]:
-    frame = record.frame
-    start = frame.boundaries()[-1]
-    for (name, what), octets in zip(TAILS, (frame.padding, frame.trailer, frame.fcs), strict=True):
-        if not octets:
-            continue
-        stop = start + len(octets)
-        shown = name if record.is_ethernet else name.removeprefix("eth.")
-        title = paint(shown, "title") + paint(f"  octets {start}–{stop - 1}  {what}", "dim")
-        yield _line(0, title, start, stop, name)
-        verdict = ""
-        if name == "eth.fcs" and len(octets) == 4 and not record.cut:
-            verdict = "  good" if fcs_holds(record) else "  " + paint("bad", "error")
-        yield _line(1, f"{_octets_text(octets)}{verdict}", start, stop, name)
-        start = stop
+def _comments(line: str, record: Record, frame: Frame) -> str:
+    return "".join(line.replace("@", printable(comment)) for comment in record.comments)
+
+
+def _place_of_error(record: Record, frame: Frame) -> str:
+    size = len(record.octets)
+    return "" if frame.error is None else f"{min(frame.error.offset, size)}\t{size}"
+
+
+def _shown_error(line: str, record: Record, shown: Frame) -> str:
+    return "" if shown.error is None else line.replace("@", str(shown.error))
+
+
+def _fcs_verdict(paint: Paint, record: Record, frame: Frame) -> str:
+    return "  good" if fcs_holds(record) else "  " + paint("bad", "error")
+
+
+def _crc_verdict(paint: Paint, record: Record, frame: Frame) -> str:
+    status = crc_status(frame.layers, frame.boundaries()) or UNVERIFIED
+    return paint(status, "error") if status == BAD else status
+
+
+def _tlv_text(layer: int, record: Record, frame: Frame) -> str:
+    value = frame.layers[layer]
+    if not isinstance(value, TLV) or value.type not in _TEXT_TLVS:
+        return ""
+    return f'"{printable(value.value.decode("utf-8", errors="replace"))}"'
 
 
 _LINK_BPS = 10_000_000_000
 """The rate pause times are shown for: a frame does not say how fast its link is."""
 _TEXT_TLVS = (4, 5, 6)
-
-
-def meaning(value: Layer, field: Field, got: int | bytes, ethertypes: EtherTypes) -> str:
-    """Return the meaning of ``got``, the value of a layer's field; "" where the value needs none."""
-    if not isinstance(got, int):
-        return _text_of_tlv(value, field, got)
-    if (field.meta.base == "hex" and field.meta.length_name) or field.key == "etype":
-        return ethertype_text(ethertypes, got)
-    if field.meta.unit.startswith("quanta"):
-        return _pause_time(value, field, got)
-    if field.meta.unit == "8 octets":
-        return f"× 8 octets = {8 * got} octets"
-    special = _special(value, field, got)
-    return special or _scaled(value, field, got) or meaning_of(field, got)
-
-
-def _scaled(value: Layer, field: Field, got: int) -> str:
-    name = scaled_key(type(value), field)
-    if not name:
-        return ""
-    number = scaled(value, field)
-    if number is None:
-        return NO_LIMIT
-    if name.endswith("_octets"):
-        return f"× {QUEUE_UNIT_OCTETS} octets = {number} octets"
-    return f"kb/s = {format_rate(number)}" if name.endswith("_bps") else f"= {format_time(number)}"
-
-
 NO_LIMIT = "infinity: no limit yet"
 
 
-def _special(value: Layer, field: Field, got: int) -> str:
-    if isinstance(value, ECM | CMTag) and field.key == "timestamp":
-        return f"ticks of 2^{value.unit} µs = {format_time(ticks_to_ns(value))}"
-    tell = special_meaning(type(value), field.key)  # type: ignore[arg-type]  # classes can be hashed
-    return "" if tell is None else tell(got)
-
-
 @functools.lru_cache(maxsize=512)
-def special_meaning(cls: type[Layer], key: str) -> Callable[[int], str] | None:
+def _special_meaning(cls: type[Layer], key: str) -> Callable[[int], str] | None:
     """Return the function that words a field's numbers, if the field has its own; else None."""
     if cls is E2CM and key == "type":
         return lambda got: E2CM_TYPES.get(got, "unassigned")
@@ -481,26 +617,34 @@ _IPV4_PROTOCOLS = _PROTOCOLS | {PROTO_AH: EXTENSIONS[PROTO_AH].title}
 _NEXT_HEADERS = _PROTOCOLS | {nxt: cls.title for nxt, cls in EXTENSIONS.items()}
 
 
-def _pause_time(value: Layer, field: Field, got: int) -> str:
-    if isinstance(value, PFC) and not value.enabled(int(field.key.removeprefix("time"))):
-        return NOT_ENABLED
-    return pause_text(got)
-
-
 NOT_ENABLED = "quanta, not enabled"
 
 
-def pause_text(quanta: int) -> str:
+def _pause_text(quanta: int) -> str:
     """Return the meaning of a pause time that is in effect: its duration at 10 Gb/s, or resume."""
     if not quanta:
         return "quanta: resume"
     return f"quanta = {format_time(quanta_to_ns(quanta, _LINK_BPS))} at 10 Gb/s"
 
 
-def _text_of_tlv(value: Layer, field: Field, got: bytes) -> str:
-    if isinstance(value, TLV) and field.key == "value" and value.type in _TEXT_TLVS and got:
-        return f'"{printable(got.decode("utf-8", errors="replace"))}"'
-    return ""
+def _part_meaning(part: BitPart, number: int) -> str:
+    return part.names.get(number, "")
+
+
+@functools.cache
+def _ethertype(ethertypes: EtherTypes) -> Callable[[int], str]:
+    return functools.partial(ethertype_text, ethertypes)
+
+
+@functools.cache
+def _named_part(part: BitPart) -> Callable[[int], str]:
+    return functools.partial(_part_meaning, part)
+
+
+@functools.cache
+def _named(cls: type[Layer], key: str) -> Callable[[int], str]:
+    field = next(field for field in cls.layout if field.key == key)
+    return functools.partial(meaning_of, field)
 
 
 def ethertype_text(ethertypes: EtherTypes, value: int) -> str:

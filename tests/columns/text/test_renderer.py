@@ -32,6 +32,7 @@ from ecmproto.frames.columns.text.pieces import (
     Seconds,
     Size,
     Stretch,
+    Stripped,
     Sum,
     When,
     Widest,
@@ -214,13 +215,12 @@ def test_cells() -> None:
 
 
 def test_spaces_at_the_end_go() -> None:
-    assert lines([b"\0", b"\1"], ["a  ", When(Bits(1, 0, 1, 0, 8), 1, 1, ["b "]), "  ", Mark.STRIP]) == [
-        "a",
-        "a  b",
-    ]
+    word: list[Piece] = ["a  ", When(Bits(1, 0, 1, 0, 8), 1, 1, ["b "]), "  "]
+    assert lines([b"\0", b"\1"], [Stripped(word)]) == ["a", "a  b"]
     # those of the line in front stay
     batch = Batch.from_frames([HEADER, HEADER])
-    assert text(batch, lambda path: ["x ", Mark.STRIP, "  ", Mark.STRIP, Cell([]), "\n "]) == "x\n x\n "
+    pieces: list[Piece] = [Stripped([Stripped(["x "]), "  "]), Cell([]), "\n "]
+    assert text(batch, lambda path: pieces) == "x\n x\n "
 
 
 def test_words_are_asked_for_once() -> None:

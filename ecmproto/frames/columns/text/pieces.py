@@ -274,6 +274,13 @@ class Padded:
 
 
 @dataclass(frozen=True)
+class Stripped:
+    """Pieces without the spaces that they end with; something other than spaces stands in front of these."""
+
+    pieces: Pieces
+
+
+@dataclass(frozen=True)
 class OfFrame:
     """The text that a Python function makes of a record and one of its frames, given by its first boundary.
 
@@ -292,13 +299,11 @@ class Mark(enum.Enum):
     """A comma, unless the cell is empty so far."""
     ERROR = "error"
     """The error; only where `RecordNumber.ERROR` is not 0."""
-    STRIP = "strip"
-    """Takes away the spaces that the row ends with so far."""
 
 
 Piece: TypeAlias = (
     "str | Decimal | HexNumber | Hex | Dotted | Grouped | Significant | Seconds | Moment | Binary | Word"
-    " | When | Cell | Widest | Padded | OfFrame | Mark"
+    " | When | Cell | Widest | Padded | Stripped | OfFrame | Mark"
 )
 Pieces: TypeAlias = "Sequence[Piece]"
 

@@ -46,6 +46,7 @@ from ecmproto.frames.columns.text.pieces import (
     Significant,
     Size,
     Stretch,
+    Stripped,
     Sum,
     When,
     Widest,
@@ -219,10 +220,11 @@ class Assembler:
                 self._add(CELL)
                 self._block(piece.pieces)
                 self._add(PAD, room=self._most)
+            case Stripped():
+                self._block(piece.pieces)
+                self._add(STRIP)
             case Mark.COMMA:
                 self._add(COMMA, room=1)
-            case Mark.STRIP:
-                self._add(STRIP)
             case Mark.ERROR:
                 self._add(ERROR)
                 self._errors += 1
