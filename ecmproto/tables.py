@@ -12,10 +12,11 @@ from ecmproto.errors import printable
 from ecmproto.values import dataclass
 
 Paint: TypeAlias = Callable[[str, str], str]
+"""Puts text into a named style: title, name, dim, congestion, pause, tag, error."""
 
 
 def plain(text: str, style: str) -> str:
-    """Return ``text`` as it is."""
+    """Return ``text`` as it is: the `Paint` that paints nothing."""
     return text
 
 

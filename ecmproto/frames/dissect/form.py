@@ -22,6 +22,8 @@ from ecmproto.frames.batch.beginnings import first_format
 from ecmproto.frames.capture import Batch, CaptureReader, Interface, comments, exact_times
 from ecmproto.frames.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, SIMPLE_PACKET, Displayed
 from ecmproto.frames.capture.pcapng import COMMENT, END_OF_OPTIONS
+from ecmproto.tables import Paint as Paint
+from ecmproto.tables import plain as plain
 from ecmproto.units import NS_PER_S, elapsed_ns
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.frame import Frame, assembled, decode_lax
@@ -30,15 +32,6 @@ from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 if TYPE_CHECKING:
     from ecmproto.frames.columns.text.pieces import Path, Piece
     from ecmproto.frames.columns.text.renderer import Renderer
-
-
-Paint = Callable[[str, str], str]
-"""Puts text into a named style: title, name, dim, congestion, pause, tag, error."""
-
-
-def plain(text: str, style: str) -> str:
-    """Return ``text`` as it is: the `Paint` that paints nothing."""
-    return text
 
 
 class Form(Protocol):
