@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from ecmproto.errors import DecodeError
@@ -52,6 +52,7 @@ from ecmproto.frames.columns.text.pieces import (
     OfFrame,
     Path,
     Piece,
+    Power,
     RecordNumber,
     Size,
     When,
@@ -69,10 +70,12 @@ from ecmproto.frames.dissect.single import (
     path_of,
     where_ethernet,
 )
+from ecmproto.units import RATE_INFINITY
 from ecmproto.wire.codec.document import Json as Document
-from ecmproto.wire.codec.document import derived_names, error_document, json_text, scaled
+from ecmproto.wire.codec.document import derived_names, error_document, is_rate, json_text, scale_of
 from ecmproto.wire.codec.frame import SUSPICIOUS, Frame
 from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ecm import ECM, CMTag, timestamp_ns
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.infiniband import BAD, crc_is_bad
@@ -309,27 +312,9 @@ def _json_value(path: Path, field: Field) -> list[Piece]:
 
 
 def _derived(path: Path, cls: type[Layer], field: Field) -> Piece:
-    """Return a field's value in the unit of its derived entry."""
+    """Return a field's value as `ecmproto.wire.codec.document.scaled` has it."""
     number = path.number(0, field.key)
-    if field.key == "timestamp":
-        return Word(_scaled_time(cls), (number, path.number(0, "unit")))  # type: ignore[arg-type]
-    one, most = (_scaled(cls, field, value) for value in (1, field.maximum))
-    assert one is not None, f"{field.name}: 1 is no number in its unit"
-    assert _scaled(cls, field, 3) == 3 * one, f"{field.name}: not in proportion"
-    value = Decimal(number, times=one)
-    if most is None:
-        return When(number, field.maximum, field.maximum, ["null"], [value])
-    return value
-
-
-def _scaled(cls: type[Layer], field: Field, value: int) -> int | None:
-    make: Callable[..., Layer] = cls
-    return scaled(make(**{field.key: value}), field)
-
-
-@functools.cache
-def _scaled_time(cls: type[Layer]) -> Callable[[int, int], str]:
-    """Return the function that writes a format's timestamp in ns; one for all paths."""
-    make: Callable[..., Layer] = cls
-    field = next(field for field in cls.layout if field.key == "timestamp")
-    return lambda timestamp, unit: str(scaled(make(timestamp=timestamp, unit=unit), field))
+    if issubclass(cls, ECM | CMTag) and field.key == "timestamp":
+        return Decimal(Power(number, path.number(0, "unit"), timestamp_ns(1, 0)))
+    value = Decimal(number, times=scale_of(field))
+    return When(number, RATE_INFINITY, RATE_INFINITY, ["null"], [value]) if is_rate(field) else value

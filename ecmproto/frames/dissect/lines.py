@@ -37,6 +37,7 @@ from ecmproto.frames.columns.text.pieces import (
     Octets,
     OfFrame,
     OfLayer,
+    Padded,
     Path,
     Piece,
     Power,
@@ -48,6 +49,7 @@ from ecmproto.frames.columns.text.pieces import (
     Sum,
     Term,
     When,
+    Widest,
     Word,
 )
 from ecmproto.frames.dissect.form import Listing, Paint, Record, plain
@@ -158,10 +160,12 @@ def _behind(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece
     summary = summary_of(path)
     told = _elements_pieces(path, summary.detail)
     word = summary.name[0]
-    name = label(word) if isinstance(word, str) else _line_name(path, summary.name)
+    name: list[Piece] = [Widest([], NAME_WIDTH, NAME_WIDTH), Padded(_elements_pieces(path, summary.name))]
+    if isinstance(word, str):
+        name = [label(word)]
     empty = not told or isinstance(told[-1], OfFrame)
     pieces: list[Piece] = [
-        *_addresses(path, summary.addresses), " ", Decimal(RecordNumber.ORIGINAL, width=5), " ", name, " ",
+        *_addresses(path, summary.addresses), " ", Decimal(RecordNumber.ORIGINAL, width=5), " ", *name, " ",
         *told, *_flaws(paint),
     ]  # fmt: skip
     return [Stripped(pieces)] if empty else pieces
@@ -728,17 +732,7 @@ def _word_parts(path: Path, elements: Elements) -> tuple[_Parts, list[Number | O
     return tuple(parts), values
 
 
-def _line_name(path: Path, elements: Elements) -> Word:
-    parts, values = _word_parts(path, elements)
-    return Word(_name_word(parts), tuple(values))
-
-
 # The same function for the same parts: by that, words are known.
-@functools.cache
-def _name_word(parts: _Parts) -> Callable[..., str]:
-    return lambda *values: f"{_spelt(parts, values):<{NAME_WIDTH}}"
-
-
 @functools.cache
 def _addresses_word(parts: _Parts) -> Callable[..., str]:
     return lambda *values: f"{_spelt(parts, values[:-1]) or unknown_text(values[-1]):<{ADDRESSES_WIDTH}}"

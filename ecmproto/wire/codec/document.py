@@ -222,7 +222,7 @@ def scaled_key(cls: type[Layer], field: Field) -> str:
     """Return the key of a field's derived JSON entry (``q_offset_octets``, ``rate_bps``, …), "" for none."""
     if field.key == "timestamp" and issubclass(cls, ECM | CMTag):
         return "timestamp_ns"
-    suffix = _SCALED_SUFFIX.get(field.meta.unit)
+    suffix, _ = _SCALES.get(field.meta.unit, ("", 1))
     return f"{field.key}{suffix}" if suffix else ""
 
 
@@ -231,9 +231,17 @@ def scaled(value: Layer, field: Field) -> int | None:
     if isinstance(value, ECM | CMTag) and field.key == "timestamp":
         return ticks_to_ns(value)
     number: int = getattr(value, field.key)
-    if field.meta.unit == "kb/s":
-        return None if field.key == "rate" and number == RATE_INFINITY else number * 1000
-    return number * QUEUE_UNIT_OCTETS if field.meta.unit == "64 octets" else number
+    return None if is_rate(field) and number == RATE_INFINITY else number * scale_of(field)
 
 
-_SCALED_SUFFIX = {"64 octets": "_octets", "kb/s": "_bps", "ns": "_ns"}
+def scale_of(field: Field) -> int:
+    """Return the factor of a field's derived JSON entry."""
+    return _SCALES[field.meta.unit][1]
+
+
+def is_rate(field: Field) -> bool:
+    """Return whether a field is a rate that may be infinite."""
+    return field.meta.unit == "kb/s" and field.key == "rate"
+
+
+_SCALES = {"64 octets": ("_octets", QUEUE_UNIT_OCTETS), "kb/s": ("_bps", 1000), "ns": ("_ns", 1)}
