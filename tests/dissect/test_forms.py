@@ -15,7 +15,7 @@ from ecmproto.frames.dissect import Lines, NdJson, Record, Tabs, hex_text, recor
 from ecmproto.frames.dissect.hexdump import segments
 from ecmproto.frames.dissect.lines import fcs_holds
 from ecmproto.tools.fuzz.checks.frames import TextCheck
-from ecmproto.wire.codec import ARP, BCN, E2CM, ECM, PFC, VLAN, CMTag, Ethernet, Frame, Layer, encode
+from ecmproto.wire.codec import ARP, BCN, CNM, E2CM, ECM, PFC, VLAN, CMTag, Ethernet, Frame, Layer, encode
 from ecmproto.wire.codec.document import from_document
 from ecmproto.wire.codec.frame import frame_check_sequence
 from ecmproto.wire.formats.registry import catalogue
@@ -153,6 +153,15 @@ def test_a_sampled_frame_of_another_station_is_suspicious(behind: str) -> None:
     assert all(told.format(addressee) in line for line in lines[:3])
     assert all("suspicious" not in line for line in lines[3:])
     assert not list(TextCheck().differences(items * 20))
+
+
+def test_messages_within_messages_may_be_a_thousand_deep() -> None:
+    octets = bytes.fromhex("0800")
+    for _ in range(1100):
+        octets = bytes.fromhex("22e7") + CNM(msdu_length=len(octets), msdu=octets).build()
+    captured = record(bytes(12) + octets)
+    assert NdJson().record(captured).count('"encapsulated": {') == 1100
+    assert tree_text(captured).count("Sampled frame") == 1100
 
 
 def test_what_a_field_means_beside_others_is_not_kept_from_the_frame_before() -> None:
