@@ -21,10 +21,15 @@ from ecmproto.frames.batch.headers import signed, two_octets
 from ecmproto.frames.columns.octets import eight_octets
 from ecmproto.frames.columns.parse_tables import (
     CHOSEN,
+    CPID_DECIDES,
     DATA_NUMBER,
     DECISIVE,
+    DECISIVE_AT,
+    DECISIVE_MASK,
     NO_DOUBT,
+    NONZERO_WORDS,
     NUMBER_OF,
+    OTHERWISE,
     PORT,
     ROUTED,
     ParseTables,
@@ -398,13 +403,14 @@ def _decide(
                 words, last = _mask(word, first, words, last, place, 0xFFFF, captured)
         chosen = _is_chosen(buffer, start + at, layer, tables)
         for row in range(layer * DECISIVE, (layer + 1) * DECISIVE):
-            if decisive[row, 1] == 0:
+            if decisive[row, DECISIVE_MASK] == 0:
                 break
-            place = at + decisive[row, 0]
+            place = at + decisive[row, DECISIVE_AT]
             if place != length_at:
-                words, last = _mask(word, first, words, last, place, decisive[row, 1], captured)
-            if decisive[row, 0] == 0 and tables.doubts[layer, 3] != 0 and octets >= CPID_AT + CPID_OCTETS:
-                named = tables.doubts[layer, 0] != NO_DOUBT
+                words, last = _mask(word, first, words, last, place, decisive[row, DECISIVE_MASK], captured)
+            first_word = decisive[row, DECISIVE_AT] == 0
+            if first_word and tables.doubts[layer, CPID_DECIDES] != 0 and octets >= CPID_AT + CPID_OCTETS:
+                named = tables.doubts[layer, OTHERWISE] != NO_DOUBT
                 words, last = _mask_cpid(
                     word, first, words, last, buffer, start, at + CPID_AT, named, captured
                 )
@@ -425,7 +431,7 @@ def _is_chosen(buffer: Octets, at: int, layer: int, tables: ParseTables) -> bool
     if tables.follows[layer] != PORT:
         return False
     number = signed(tables.ports[two_octets(buffer, at + tables.next_at[layer])])
-    return bool(number <= CHOSEN or tables.doubts[number, 5] != 0)
+    return bool(number <= CHOSEN or tables.doubts[number, NONZERO_WORDS] != 0)
 
 
 @inlined

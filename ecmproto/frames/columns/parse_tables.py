@@ -109,6 +109,31 @@ MOST_MOVING = 4
 CONDITIONS = 4
 """How many limits a format has room for, whatever formats there are: kernels are compiled with it."""
 
+# Columns of the tables, whose meanings `ParseTables` gives.
+AT, OCTETS, SHIFT, MASK = range(4)
+"""Those of a `BitField`, from the column where it begins."""
+TAIL_KIND, COUNT, SCALE, MINUS, WHEN, VALUES, SHOWN_OCTETS = 0, 1, 5, 6, 7, 11, 12
+"""Those of ``tail``."""
+MOVING_FIELD = 0
+"""The first of ``moving``; COUNT, SCALE and MINUS are as in ``tail``."""
+LIMITED, LOW, HIGH = 0, 4, 5
+"""Those of ``within``."""
+OTHERWISE, HAS_CPID, UNSHOWN_OCTETS, CPID_DECIDES, WIRE_OCTETS, NONZERO_WORDS = range(6)
+"""Those of ``doubts``."""
+SEQUENCE_AT, CHAINS_ROW, CLOSED_BY = range(3)
+"""Those of ``sequenced``."""
+GRH_LENGTH, GRH_NEXT, GRH_TRANSPORT, GRH_PORT = range(4)
+"""Those of ``routed``."""
+MESSAGES, TAGS, MAC_CONTROL, ARP_SIZES = range(4)
+"""Those of ``short``; the first three are rows of ``words`` and columns of ``tag_ethertypes``."""
+ARP_OTHER, ARP_OF_IPV4, ARP_OF_MAC, ARP_OF_BOTH = range(4)
+HARDWARE, HARDWARE_2, MAC_OCTETS, PROTOCOL, PROTOCOL_2, IPV4_OCTETS = range(4, 10)
+"""Those of ``arp``: formats, then what their sizes and types are held to."""
+DECISIVE_AT, DECISIVE_MASK = range(2)
+"""Those of ``decisive``."""
+IP_IHL, IP_LEN, IP_PROTO, IP_OFFSET, IPV6_PLEN, IPV6_NXT, FRAGMENT_OFFSET = range(7)
+"""The rows of ``ip``."""
+
 
 class ParseTables(NamedTuple):
     """The tables; a row a format in those of formats."""
@@ -351,8 +376,9 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
     masks = bytearray(cls.fixed_octets)
     followed = followed_by(cls)
     places = [bit_field(field_of(cls, each.key)) for each in cls.limits]
-    places += [BitField(*row[at : at + 4]) for row in [_tail(cls)] for at in (1, 7)]
-    places += _ip_places()[:4] if followed == IPV4 else _ip_places()[4:6] if followed == IPV6 else []
+    places += [BitField(*row[at : at + 4]) for row in [_tail(cls)] for at in (COUNT, WHEN)]
+    in_ip = {IPV4: slice(IP_IHL, IPV6_PLEN), IPV6: slice(IPV6_PLEN, FRAGMENT_OFFSET)}
+    places += _ip_places()[in_ip.get(followed, slice(0))]
     if followed in (ANNOUNCED, COOKED):
         places.append(bit_field(field_of(cls, cls.next_key)))
     if followed == ROUTED:

@@ -46,36 +46,84 @@ from ecmproto.frames.columns.layout_cache import (
 from ecmproto.frames.columns.octets import CACHE_LINE, prefetch
 from ecmproto.frames.columns.parse_tables import (
     ANNOUNCED,
+    ARP_OF_BOTH,
+    ARP_OF_IPV4,
+    ARP_OF_MAC,
+    ARP_OTHER,
+    ARP_SIZES,
     ARP_TYPES,
+    AT,
+    CHAINS_ROW,
     CHOSEN,
+    CLOSED_BY,
     CN_TLV,
     CONDITIONS,
     COOKED,
+    COUNT,
     COUNTED_TAIL,
     DATA,
     DATA_NUMBER,
     EXTENSION,
     FRAGMENT,
+    FRAGMENT_OFFSET,
+    GRH_LENGTH,
+    GRH_NEXT,
+    GRH_PORT,
+    GRH_TRANSPORT,
+    HARDWARE,
+    HARDWARE_2,
+    HAS_CPID,
+    HIGH,
+    IP_IHL,
+    IP_LEN,
+    IP_OFFSET,
+    IP_PROTO,
     IPV4,
+    IPV4_OCTETS,
     IPV6,
+    IPV6_NXT,
+    IPV6_PLEN,
+    LIMITED,
     LLDP,
+    LOW,
+    MAC_CONTROL,
+    MAC_OCTETS,
+    MASK,
+    MESSAGES,
+    MINUS,
     MOST_MOVING,
+    MOVING_FIELD,
     MOVING_FIELDS,
     MOVING_TAIL,
     NO_CHAIN,
     NO_DOUBT,
     NO_TAIL,
+    NONZERO_WORDS,
     NOTHING,
     NUMBER_OF,
+    OCTETS,
     OPCODE,
+    OTHERWISE,
     PORT,
+    PROTOCOL,
+    PROTOCOL_2,
     REST_TAIL,
     ROUTED,
+    SCALE,
+    SEQUENCE_AT,
+    SHIFT,
+    SHOWN_OCTETS,
     SNAP_NUMBER,
     SNAPPED,
     STRANGE,
+    TAGS,
+    TAIL_KIND,
     TLVS,
     UNKNOWN,
+    UNSHOWN_OCTETS,
+    VALUES,
+    WHEN,
+    WIRE_OCTETS,
     ParseTables,
     parse_tables,
 )
@@ -143,29 +191,31 @@ class Paths(NamedTuple):
 def _number(buffer: Octets, start: int, table: Int64, row: int, column: int) -> int:
     """Return the number in the layer at ``start`` whose `BitField` is at ``column`` of a table's row."""
     number = 0
-    first = start + table[row, column]
-    for octet in range(first, first + table[row, column + 1]):
+    first = start + table[row, column + AT]
+    for octet in range(first, first + table[row, column + OCTETS]):
         number = (number << 8) | signed(buffer[octet])
-    return int((number >> table[row, column + 2]) & table[row, column + 3])
+    return int((number >> table[row, column + SHIFT]) & table[row, column + MASK])
 
 
 @inlined
 def _tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64) -> int:
     """Return the octets that the variable part should have, of ``left`` there; −1 where it is not wanted."""
-    if tail[layer, 0] == NO_TAIL:
+    if tail[layer, TAIL_KIND] == NO_TAIL:
         return 0
-    if tail[layer, 11] != 0 and (tail[layer, 11] >> _number(buffer, start, tail, layer, 7)) & 1 == 0:
+    values = tail[layer, VALUES]
+    if values != 0 and (values >> _number(buffer, start, tail, layer, WHEN)) & 1 == 0:
         return -1
-    if tail[layer, 0] == COUNTED_TAIL:
-        return int(max(0, _number(buffer, start, tail, layer, 1) * tail[layer, 5] - tail[layer, 6]))
+    if tail[layer, TAIL_KIND] == COUNTED_TAIL:
+        count = _number(buffer, start, tail, layer, COUNT)
+        return int(max(0, count * tail[layer, SCALE] - tail[layer, MINUS]))
     return left
 
 
 @inlined
 def _moving_octets(buffer: Octets, start: int, index: int, moving: Int64) -> int:
     """Return the octets that the field in row ``index`` should have in the layer at ``start``."""
-    number = _number(buffer, start, moving, index, 1)
-    return int(max(0, number * moving[index, 5] - moving[index, 6]))
+    number = _number(buffer, start, moving, index, COUNT)
+    return int(max(0, number * moving[index, SCALE] - moving[index, MINUS]))
 
 
 @inlined
@@ -183,11 +233,11 @@ def _trace_moving(
     count = 0
     at = start + tables.fixed[layer]
     for index in range(layer * MOST_MOVING, (layer + 1) * MOST_MOVING):
-        if tables.moving[index, 0] == 0:
+        if tables.moving[index, MOVING_FIELD] == 0:
             break
         octets = min(_moving_octets(buffer, start, index, tables.moving), stop - at)
         if octets > 0:
-            trace(cache, traced + count, tables.moving[index, 0], at - begin, octets)
+            trace(cache, traced + count, tables.moving[index, MOVING_FIELD], at - begin, octets)
             count += 1
             at += octets
     return count
@@ -229,13 +279,13 @@ def _arp(buffer: Octets, pos: int, stop: int, tables: ParseTables) -> int:
     arp = tables.arp
     hardware, protocol = two_octets(buffer, pos), two_octets(buffer, pos + 2)
     hw_size, proto_size = signed(buffer[pos + 4]), signed(buffer[pos + 5])
-    is_mac = hw_size == arp[6] and (hardware == arp[4] or hardware == arp[5])
-    is_ipv4 = proto_size == arp[9] and (protocol == arp[7] or protocol == arp[8])
+    is_mac = hw_size == arp[MAC_OCTETS] and (hardware == arp[HARDWARE] or hardware == arp[HARDWARE_2])
+    is_ipv4 = proto_size == arp[IPV4_OCTETS] and (protocol == arp[PROTOCOL] or protocol == arp[PROTOCOL_2])
     if is_mac and is_ipv4:
-        return int(arp[3])
-    if stop - pos < tables.fixed[arp[0]] + 2 * (hw_size + proto_size):
-        return int(arp[0])
-    return int(arp[2] if is_mac else arp[1] if is_ipv4 else arp[0])
+        return int(arp[ARP_OF_BOTH])
+    if stop - pos < tables.fixed[arp[ARP_OTHER]] + 2 * (hw_size + proto_size):
+        return int(arp[ARP_OTHER])
+    return int(arp[ARP_OF_MAC] if is_mac else arp[ARP_OF_IPV4] if is_ipv4 else arp[ARP_OTHER])
 
 
 @inlined
@@ -257,9 +307,10 @@ def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTab
         return _Next(_tlv(buffer, pos, stop), stop, True, NO_LENGTH)
     if layer == ARP_TYPES:
         if stop - pos < 6:
-            return _Next(tables.short[3], stop, False, NO_LENGTH)
+            return _Next(tables.short[ARP_SIZES], stop, False, NO_LENGTH)
         return _Next(_arp(buffer, pos, stop, tables), stop, True, NO_LENGTH)
-    which = 2 if layer == OPCODE else 0 if value == tables.tag_ethertypes[0] else 1
+    is_message = value == tables.tag_ethertypes[MESSAGES]
+    which = MAC_CONTROL if layer == OPCODE else MESSAGES if is_message else TAGS
     if stop - pos < 2:
         return _Next(tables.short[which], stop, False, NO_LENGTH)
     return _Next(signed(tables.words[which, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
@@ -284,7 +335,7 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
     if kind == ROUTED:
         return _after_grh(buffer, start, end, stop, tables)
     if kind in (EXTENSION, FRAGMENT):
-        if kind == FRAGMENT and _number(buffer, start, tables.ip, 6, 0) != 0:
+        if kind == FRAGMENT and _number(buffer, start, tables.ip, FRAGMENT_OFFSET, AT) != 0:
             return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
         nxt = signed(buffer[start + tables.next_at[layer]])
         return _Next(signed(tables.transport[1, nxt]), stop, True, NO_LENGTH)
@@ -307,37 +358,38 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
 
 @inlined
 def _after_ipv4(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
-    length = _number(buffer, start, tables.ip, 1, 0)
+    length = _number(buffer, start, tables.ip, IP_LEN, AT)
     bound, at = stop, NO_LENGTH
     if length != 0:
-        bound = end + length - 4 * _number(buffer, start, tables.ip, 0, 0)
-        at = start + tables.ip[1, 0]
-    if _number(buffer, start, tables.ip, 3, 0) != 0:
+        bound = end + length - 4 * _number(buffer, start, tables.ip, IP_IHL, AT)
+        at = start + tables.ip[IP_LEN, AT]
+    if _number(buffer, start, tables.ip, IP_OFFSET, AT) != 0:
         return _Next(DATA_NUMBER, bound, True, at)
-    return _Next(signed(tables.transport[0, _number(buffer, start, tables.ip, 2, 0)]), bound, True, at)
+    protocol = _number(buffer, start, tables.ip, IP_PROTO, AT)
+    return _Next(signed(tables.transport[0, protocol]), bound, True, at)
 
 
 @inlined
 def _after_ipv6(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
-    length = _number(buffer, start, tables.ip, 4, 0)
-    following = _number(buffer, start, tables.ip, 5, 0)
+    length = _number(buffer, start, tables.ip, IPV6_PLEN, AT)
+    following = _number(buffer, start, tables.ip, IPV6_NXT, AT)
     bound, at = stop, NO_LENGTH
     if length != 0 or following == NO_NEXT_HEADER:
         bound = end + length
-        at = start + tables.ip[4, 0]
+        at = start + tables.ip[IPV6_PLEN, AT]
     return _Next(signed(tables.transport[1, following]), bound, True, at)
 
 
 @inlined
 def _after_grh(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
     routed = tables.routed
-    length = two_octets(buffer, start + routed[0])
+    length = two_octets(buffer, start + routed[GRH_LENGTH])
     bound, at = stop, NO_LENGTH
     if length != 0:
-        bound, at = end + length, start + routed[0]
-    if signed(buffer[start + routed[1]]) != routed[2]:
+        bound, at = end + length, start + routed[GRH_LENGTH]
+    if signed(buffer[start + routed[GRH_NEXT]]) != routed[GRH_TRANSPORT]:
         return _Next(DATA_NUMBER, bound, True, at)
-    behind = _behind_port(buffer, routed[3], end, min(stop, bound), tables)
+    behind = _behind_port(buffer, routed[GRH_PORT], end, min(stop, bound), tables)
     return _Next(behind.layer, bound, behind.settled, at)
 
 
@@ -365,18 +417,19 @@ def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tabl
 
     See `ecmproto.wire.formats.base.Layer.cannot_be` and `ecmproto.wire.formats.experimental.Proposed`.
     """
-    least = tables.doubts[layer, 4]
+    least = tables.doubts[layer, WIRE_OCTETS]
     if least != 0:
         if stop - start < tables.fixed[layer] or reach - start < least:
             return True
-        return tables.doubts[layer, 5] != 0 and all_zero(buffer, start, 2 * tables.doubts[layer, 5])
+        words = tables.doubts[layer, NONZERO_WORDS]
+        return words != 0 and all_zero(buffer, start, 2 * words)
     behind = start + CPID_AT + CPID_OCTETS
-    if tables.doubts[layer, 1] != 0 and stop >= behind:
+    if tables.doubts[layer, HAS_CPID] != 0 and stop >= behind:
         if signed(buffer[start + CPID_AT]) & 1 != 0:
             return True
         if all_zero(buffer, start + CPID_AT, CPID_OCTETS):
             return True
-    most = tables.doubts[layer, 2]
+    most = tables.doubts[layer, UNSHOWN_OCTETS]
     if most == 0 or _shows(buffer, layer, start, stop, tables):
         return False
     return bool(stop - start > most or most < reach - start < UNKNOWN_LENGTH)
@@ -385,7 +438,7 @@ def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tabl
 @inlined
 def _shows(buffer: Octets, layer: int, start: int, stop: int, tables: ParseTables) -> bool:
     """Whether the message at ``start`` is one that shows a frame."""
-    if tables.tail[layer, 12] == 0 or stop - start < 2:
+    if tables.tail[layer, SHOWN_OCTETS] == 0 or stop - start < 2:
         return False
     return _tail_octets(buffer, start, 0, layer, tables.tail) >= 0
 
@@ -395,16 +448,16 @@ def _refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tabl
     """Return the error of the layer at ``start`` if its format forbids it; ``tail`` octets are variable."""
     within = tables.within
     for index in range(layer * CONDITIONS, (layer + 1) * CONDITIONS):
-        if within[index, 1] == 0:
+        if within[index, LIMITED + OCTETS] == 0:
             break
-        number = _number(buffer, start, within, index, 0)
-        if number < within[index, 4] or number > within[index, 5]:
+        number = _number(buffer, start, within, index, LIMITED)
+        if number < within[index, LOW] or number > within[index, HIGH]:
             return _Wrong(CONDITION + index, number, 0)
-    if tail >= 0 and reach - start - tables.fixed[layer] < tables.tail[layer, 12]:
+    if tail >= 0 and reach - start - tables.fixed[layer] < tables.tail[layer, SHOWN_OCTETS]:
         return _Wrong(SAMPLE, reach - start - tables.fixed[layer], 0)
     if tables.follows[layer] == IPV4:
-        header = 4 * _number(buffer, start, tables.ip, 0, 0)
-        length = _number(buffer, start, tables.ip, 1, 0)
+        header = 4 * _number(buffer, start, tables.ip, IP_IHL, AT)
+        length = _number(buffer, start, tables.ip, IP_LEN, AT)
         if 0 < length < header:
             return _Wrong(TOTAL_LENGTH, header, length)
     return _Wrong(NO_ERROR, 0, 0)
@@ -453,6 +506,24 @@ def walk(
 
     The names are those of `ecmproto.wire.codec.frame._decode`, whose text this is.
     """
+    # Positions in the buffer while one layer is looked at, in this order but where lengths lie:
+    #
+    #     begin            pos           after              stop       end   reach
+    #       | earlier layers | fixed part | variable part ... | padding | FCS | not captured
+    #
+    # stop is the end that the lengths of earlier layers allow, end that of the captured octets, reach the
+    # one on the wire: octets behind end and before reach are cut, and missing ones behind reach are an error.
+    #
+    #     layer ── octets are none of it ──> its OTHERWISE, and on with that
+    #       │ ──── a rule of its own ──────> SLOW: the one-frame decoder takes the frame
+    #       │ ──── too short, forbidden ───> Data up to end: the error is recorded, nothing more is told
+    #       │ ──── names a sequence ───────> the formats of its chain, then the one that is closing
+    #       │ ──── announces another ──────> that one; a length lowers stop and reach
+    #       └ ──── nothing left ───────────> done
+    #
+    # What is found becomes the layout of all frames that are equal in the words that decided. Hence the
+    # flags: settled, that there are no other reasons; exact, that it depends on the length too; open_ended,
+    # that longer frames have a longer last layer; bounded, that a length which is no layout's own cut it.
     buffer = frames.buffer
     begin = frames.offset[row]
     captured = frames.captured[row]
@@ -479,40 +550,43 @@ def walk(
         if tables.follows[layer] == UNKNOWN:
             layer = SLOW
             break
-        if tables.doubts[layer, 0] != NO_DOUBT:
+        if tables.doubts[layer, OTHERWISE] != NO_DOUBT:
             if _doubted(buffer, layer, pos, stop, reach, tables):
-                exact = exact or (tables.doubts[layer, 4] != 0 and reach - pos < tables.doubts[layer, 4])
-                layer = tables.doubts[layer, 0]
-            elif tables.doubts[layer, 2] != 0 and not _shows(buffer, layer, pos, stop, tables):
+                wire_octets = tables.doubts[layer, WIRE_OCTETS]
+                exact = exact or (wire_octets != 0 and reach - pos < wire_octets)
+                layer = tables.doubts[layer, OTHERWISE]
+            elif tables.doubts[layer, UNSHOWN_OCTETS] != 0 and not _shows(buffer, layer, pos, stop, tables):
                 exact = True
         fixed = tables.fixed[layer]
         if stop - pos < fixed:
             if reach - pos < fixed:
                 _tell(errors, row, layer, pos - begin, SHORT, fixed, stop - pos)
-            elif reach - pos - fixed < tables.tail[layer, 12] and _shows(buffer, layer, pos, stop, tables):
+            elif reach - pos - fixed < tables.tail[layer, SHOWN_OCTETS] and _shows(
+                buffer, layer, pos, stop, tables
+            ):
                 _tell(errors, row, layer, pos - begin, SAMPLE, reach - pos - fixed, 0)
             broken = True
             after = pos
         else:
             after = pos + fixed
             missing, got = 0, 0
-            if tables.tail[layer, 0] == MOVING_TAIL:
+            if tables.tail[layer, TAIL_KIND] == MOVING_TAIL:
                 wanted = 0
                 for index in range(layer * MOST_MOVING, (layer + 1) * MOST_MOVING):
                     wanted += _moving_octets(buffer, pos, index, tables.moving)
                 missing = max(0, after + wanted - stop)
                 got = wanted - missing
                 after += got
-            elif tables.tail[layer, 0] != NO_TAIL:
+            elif tables.tail[layer, TAIL_KIND] != NO_TAIL:
                 wanted = _tail_octets(buffer, pos, stop - after, layer, tables.tail)
                 missing = max(0, after + max(0, wanted) - stop)
                 got = -1 if wanted < 0 else wanted - missing
                 after += max(0, got)
             trace(cache, layers, layer, pos - begin, after - pos)
             layers += 1
-            if tables.tail[layer, 0] == MOVING_TAIL:
+            if tables.tail[layer, TAIL_KIND] == MOVING_TAIL:
                 layers += _trace_moving(cache, layers, buffer, begin, pos, after, layer, tables)
-            open_ended = tables.tail[layer, 0] == REST_TAIL and got > 0 and not bounded
+            open_ended = tables.tail[layer, TAIL_KIND] == REST_TAIL and got > 0 and not bounded
             settled = settled and tables.settled[layer]
             if not tables.run[layer] or last != layer:
                 node = step(paths, node, layer)
@@ -535,10 +609,10 @@ def walk(
                 last = DATA_NUMBER
             pos = end
             break
-        if tables.sequenced[layer, 2] != NO_LAYER:
-            closing = tables.sequenced[layer, 2]
-            value = signed(buffer[pos + tables.sequenced[layer, 0]])
-            chain = tables.chains[tables.sequenced[layer, 1], value]
+        if tables.sequenced[layer, CLOSED_BY] != NO_LAYER:
+            closing = tables.sequenced[layer, CLOSED_BY]
+            value = signed(buffer[pos + tables.sequenced[layer, SEQUENCE_AT]])
+            chain = tables.chains[tables.sequenced[layer, CHAINS_ROW], value]
             whole_stop, whole_reach = stop, reach
             fixed = tables.fixed[closing]
             reach -= fixed
