@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/ecmproto
 PARALLEL := $(BIN)/pytest -n auto --dist worksteal
 FUZZ_TIME ?= 60s
+MUTANTS ?= 60
 QUICK ?= tests/codec tests/formats tests/mechanisms $(wildcard tests/test_*.py)
 KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms lab \
 	cli/test_dissect_large.py cli/test_dissect_columns.py kernels)
 
-.PHONY: demo quick test test-all lint unit thorough every alone coverage boundscheck bench fuzz docs references papers pcaps wheel wheel-check release oldest newest clean
+.PHONY: demo quick test test-all lint unit thorough every alone coverage boundscheck mutants bench fuzz docs references papers pcaps wheel wheel-check release oldest newest clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -59,6 +60,9 @@ coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that th
 
 boundscheck: $(VENV)/ready-dev  ## the tests that drive kernels, each access to an array checked
 	NUMBA_BOUNDSCHECK=1 $(PARALLEL) -m 'not alone' $(KERNEL_TESTS)
+
+mutants: $(VENV)/ready-dev  ## MUTANTS changes of one comparison or number, 0 for all: those that no test notices
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 bench: $(VENV)/ready-dev  ## figures beside peers, measured in the same run
 	$(BIN)/python -m bench

@@ -1,0 +1,30 @@
+"""The mutants that `tests.mutants` makes of a text."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from tests.mutants import REPOSITORY, ROOMS, mutants_of
+
+TEXT = "LIMIT = 3\n\ndef f(a: int = 7) -> bool:\n    return 0 <= a < LIMIT and a != 5\n"
+
+
+def test_one_comparison_or_number_changes() -> None:
+    tree = ast.parse(TEXT)
+    bodies = [ast.unparse(tree.body[-1]).partition("return ")[2] for _ in mutants_of("f.py", tree)]
+    assert sorted(bodies) == [
+        "0 < a < LIMIT and a != 5", "0 <= a < LIMIT and a != 6", "0 <= a < LIMIT and a == 5",
+        "0 <= a <= LIMIT and a != 5", "1 <= a < LIMIT and a != 5",
+    ]  # fmt: skip
+
+
+def test_mutants_leave_the_text_as_it_was() -> None:
+    tree = ast.parse(TEXT)
+    assert len(list(mutants_of("f.py", tree))) == 5
+    assert ast.dump(tree) == ast.dump(ast.parse(TEXT))
+
+
+def test_rooms_and_their_tests_are_there() -> None:
+    tests = {word for line in ROOMS.values() for word in line.split() if word.startswith("tests/")}
+    assert [path for path in (*ROOMS, *tests) if not Path(REPOSITORY, path).is_file()] == []
