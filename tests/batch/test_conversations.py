@@ -45,7 +45,7 @@ def table(*frames: bytes, learnt: tuple[bytes, ...] = ()) -> FlowTable:
     if frames:
         made.number_batch(Batch.from_frames(list(frames)))
     if learnt:
-        made.learn(Batch.from_frames(list(learnt)))
+        made.number_batch(Batch.from_frames(list(learnt)))
     return made
 
 
@@ -102,10 +102,10 @@ def test_sequence_numbers_go_round() -> None:
 def test_an_acknowledge_that_may_be_of_two_ties_none() -> None:
     made = table(data(0x11, 1), data(0x11, 9), data(0x12, 4), data(0x12, 6), learnt=(acknowledge(0x77, 5),))
     assert [made.queue_pair(0, flow) for flow in (0, 1)] == [0, 0]
-    made.learn(Batch.from_frames([acknowledge(0x77, 8)]))
+    made.number_batch(Batch.from_frames([acknowledge(0x77, 8)]))
     assert [made.queue_pair(0, flow) for flow in (0, 1)] == [0x77, 0]
     # And the other one is what is left of it.
-    made.learn(Batch.from_frames([acknowledge(0x78, 5)]))
+    made.number_batch(Batch.from_frames([acknowledge(0x78, 5)]))
     assert [made.queue_pair(0, flow) for flow in (0, 1)] == [0x77, 0x78]
 
 

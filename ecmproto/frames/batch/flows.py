@@ -245,18 +245,6 @@ class FlowTable:
         low = _key_low(octets, 0, headers, self.key, self.hashed)
         return low, _key_high(station, headers, self.key, self.hashed)
 
-    def learn(self, batch: Batch) -> None:
-        """Learn what a batch tells of queue pairs, without numbering what it is from."""
-        if self._conversations is not None and len(batch):
-            nothing = fixed(np.zeros(0, np.bool_))
-            self._conversations.number(
-                fixed(batch.buffer),
-                fixed(batch.offset),
-                fixed(batch.captured),
-                fixed(batch.original),
-                nothing,
-            )
-
     def queue_pair(self, station: int, flow: int) -> int:
         """Return the queue pair of its sender that a flow is known by, 0 unless an acknowledge has told."""
         if self._conversations is None or not 0 <= station < self.stations:

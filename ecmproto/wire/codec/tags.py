@@ -258,12 +258,3 @@ def with_tag(octets: bytes, tag: Layer, ethertypes: EtherTypes = DEFAULT) -> tup
         at = each.end
     row = kind.announcing(ethertypes).to_bytes(TYPE_OCTETS) + tag.build()[:-TYPE_OCTETS]
     return octets[:at] + row + octets[at:], replaced
-
-
-def with_fields(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT, **fields: int) -> bytes:
-    """Return a frame with ``fields`` of its newest tag of ``kind`` changed; one without such as it is."""
-    found = find_tag(octets, kind, ethertypes)
-    if found is None:
-        return octets
-    row = found.layer.replace(**fields).build()[:-TYPE_OCTETS]
-    return octets[: found.at + TYPE_OCTETS] + row + octets[found.end :]

@@ -10,7 +10,7 @@ from ecmproto.control.mechanisms.aimd.parameters import AIMDReactionPointParamet
 from ecmproto.control.mechanisms.aimd.reaction_point import Limiter, LimiterTable
 from ecmproto.control.mechanisms.api.machine import MessageDiscards, PortContext, SampledFrame
 from ecmproto.control.mechanisms.api.mechanism import Role
-from ecmproto.control.mechanisms.api.protocol import NO_CPID, messages_of, signed_cpid, unsigned_cpid
+from ecmproto.control.mechanisms.api.protocol import NO_CPID, messages_of, signed_cpid
 from ecmproto.wire.codec import EtherTypes, decode
 from ecmproto.wire.codec.tags import TagFormat, find_tag, with_tag, without_tags
 from ecmproto.wire.formats.ethertypes import DEFAULT
@@ -88,7 +88,7 @@ class Frames:
         **fields: int,
     ) -> bytes:
         """A frame that leaves ``limiter`` with its tag; older ones are replaced, and counted."""
-        fields |= {"cpid": unsigned_cpid(limiter.cpid), **self.kind.constants}
+        fields |= {"cpid": int(limiter.cpid) % (1 << 64), **self.kind.constants}
         tag = self.kind.format(**fields)
         octets, replaced = with_tag(octets, tag, ethertypes)
         point.replaced_tags += replaced

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from ecmproto.control.mechanisms.dbp.machine import (
     DBPDestination,
+    DBPSource,
     destination_settings,
     hear,
-    heard_records,
     next_timer_ns,
     on_timer,
     start,
 )
 from ecmproto.control.mechanisms.dbp.parameters import DBPEdgeParameters
 from ecmproto.control.mechanisms.limiter import NEVER_NS
-from ecmproto.kernels.record import new_record
+from ecmproto.kernels.record import new_record, new_records
 
 MS = 1_000_000
 
@@ -29,7 +29,7 @@ class Receiver:
         parameters = parameters or DBPEdgeParameters(sources=4)
         self.settings = destination_settings(parameters)
         self.destination: DBPDestination = new_record(DBPDestination)
-        self.heard = heard_records(parameters)
+        self.heard = new_records(DBPSource, parameters.sources)
         self.due = np.zeros(parameters.sources, np.int64)
         start(self.destination, self.heard, self.settings, np.random.default_rng(seed))
 

@@ -12,9 +12,9 @@ from ecmproto.control.mechanisms.dbp.parameters import (
 )
 from ecmproto.control.mechanisms.fecn.congestion_point import FECNPointState, lowered, start
 from ecmproto.control.mechanisms.fecn.congestion_point import settings_record as switch_settings
-from ecmproto.control.mechanisms.fecn.reaction_point import FECNSource, join, leave, queue_records, route
+from ecmproto.control.mechanisms.fecn.reaction_point import FECNQueue, FECNSource, join, leave, route
 from ecmproto.control.mechanisms.fecn.reaction_point import start as start_source
-from ecmproto.kernels.record import new_record
+from ecmproto.kernels.record import new_record, new_records
 from tests.mechanisms.dbp.frames import Destination, rate_of, report, with_rate
 from tests.mechanisms.fecn.frames import DBPReport, received_report
 
@@ -83,7 +83,11 @@ def test_a_report_for_others_or_from_a_group_is_refused_and_counted() -> None:
 
 def test_item_5_a_source_takes_the_rate_for_all_that_it_sends_there_and_tags_nothing() -> None:
     parameters = DBPReactionPointParameters(queues=2)
-    record, queues, source = settings_record(parameters), queue_records(parameters), new_record(FECNSource)
+    record, queues, source = (
+        settings_record(parameters),
+        new_records(FECNQueue, parameters.queues),
+        new_record(FECNSource),
+    )
     start_source(source, 1e10)
     generator = np.random.default_rng(1)
     assert route(source, queues, 0, 0) == 0
@@ -104,7 +108,11 @@ def test_item_5_a_source_takes_the_rate_for_all_that_it_sends_there_and_tags_not
 @pytest.mark.parametrize(("flow", "unknown"), [(-1, 1), (0, 0), (1, 1), (5, 1)])
 def test_a_report_from_a_destination_without_queue_is_ignored(flow: int, unknown: int) -> None:
     parameters = DBPReactionPointParameters(queues=2)
-    record, queues, source = settings_record(parameters), queue_records(parameters), new_record(FECNSource)
+    record, queues, source = (
+        settings_record(parameters),
+        new_records(FECNQueue, parameters.queues),
+        new_record(FECNSource),
+    )
     start_source(source, 1e10)
     join(source, queues, record, np.random.default_rng(1), route(source, queues, 0, 0))
     on_report(source, queues, record, flow, 1_000_000, 0)

@@ -22,7 +22,7 @@ from ecmproto.kernels.record import columns
 from tests.conftest import REPOSITORY
 from tests.mechanisms.e2cm.literal import LiteralReactionPoint
 from tests.mechanisms.e2cm.station import CPID, LARGEST, LINK, OTHER, STOP, Station, bcn
-from tests.mechanisms.e2cm.trace import trace
+from tests.mechanisms.e2cm.trace import next_probe, trace
 
 SKIPPED = Reaction(False, 0.0, 0.0)
 FULL_UNITS = 1171 + 2 * 2343
@@ -78,13 +78,13 @@ def test_2_probing_ends_with_the_limiter() -> None:
 
 def test_2_a_limiter_that_a_timer_released_takes_its_probing_along() -> None:
     station = limited(E2CMReactionPointParameters(max_flows=4, probe_interval_ns=1_000_000))
-    assert rp.next_probe(station.source, station.settings) == (0, 1_000_000)
+    assert next_probe(station.source, station.settings) == (0, 1_000_000)
     station.limiter().rate_bps = LINK
     # The next tick of Td finds the queue empty.
     on_timer(station.source.limiters, station.settings, 999_999 + 1)
     assert station.index() == -1
     assert not rp.probe_on_timer(station.source, station.settings, 0, 1_000_000)
-    assert rp.next_probe(station.source, station.settings) == (-1, NEVER_NS)
+    assert next_probe(station.source, station.settings) == (-1, NEVER_NS)
 
 
 def test_2_probes_by_time() -> None:
@@ -92,9 +92,9 @@ def test_2_probes_by_time() -> None:
     station = Station(parameters)
     station.message(500, LARGEST, flow=2)
     station.message(700, LARGEST, flow=1)
-    assert rp.next_probe(station.source, station.settings) == (2, 1_500)
+    assert next_probe(station.source, station.settings) == (2, 1_500)
     assert rp.probe_on_timer(station.source, station.settings, 2, 1_500)
-    assert rp.next_probe(station.source, station.settings) == (1, 1_700)
+    assert next_probe(station.source, station.settings) == (1, 1_700)
 
 
 def test_2_autonomous_probes_start_with_the_first_frame_and_limit_on_need() -> None:
@@ -385,7 +385,7 @@ def test_whatever_happens_rates_keep_their_bounds_and_everything_is_counted(
                 assert slot.status == FREE
         if not autonomous:
             own = {int(slot.flow) for slot in source.limiters.slots[:3] if slot.status != FREE}
-            rp.next_probe(source, station.settings)
+            next_probe(source, station.settings)
             probed = {flow for flow in range(6) if station.probing(flow).active}
             # What was released by a timer is noticed at the flow's next frame, reply or timer.
             assert own - {-1, 6, 7} <= probed

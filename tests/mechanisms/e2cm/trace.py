@@ -16,8 +16,18 @@ from ecmproto.control.mechanisms.e2cm.parameters import (
 from ecmproto.control.mechanisms.e2cm.reaction_point import BCN
 from ecmproto.control.mechanisms.ecm.congestion_point import SILENT
 from ecmproto.control.mechanisms.ecm.reaction_point import ECMFields
+from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.record import columns, new_record
 from tests.mechanisms.e2cm.station import CPID, Station, new_point
+
+
+def next_probe(source: rp.E2CMStation, settings: rp.E2CMStationSettings) -> tuple[int, int]:
+    """Return which flow's probe is next by time, and when: -1 and NEVER_NS without any."""
+    if settings.probe_interval_ns <= 0:
+        return -1, NEVER_NS
+    due = [(int(rp.next_probe_ns(probing)), flow) for flow, probing in enumerate(source.probings)]
+    due_ns, flow = min(due, default=(NEVER_NS, -1))
+    return (flow, due_ns) if due_ns < NEVER_NS else (-1, NEVER_NS)
 
 
 def trace(seed: int) -> list[str]:
@@ -61,8 +71,8 @@ def trace(seed: int) -> list[str]:
             said.append(
                 (bool(reaction.reacts), float(reaction.queue_octets), float(reaction.feedback_octets))
             )
-        due = rp.next_probe(station.source, station.settings)
-        lines.append(f"{said} {bool(probe)} {int(due.flow)} {int(due.due_ns)}")
+        due = next_probe(station.source, station.settings)
+        lines.append(f"{said} {bool(probe)} {due[0]} {due[1]}")
     source = station.source
     records = [source.limiters.point, source.counters, point.meter, counters]
     lines += [str(record.tolist()) for record in records]  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from ecmproto.control.mechanisms.fecn.reaction_point import FECNDiscards, FECNFi
 from ecmproto.units import RATE_INFINITY
 from ecmproto.wire.codec import DBPRateReport, Ethernet, EtherTypes, FECNReturn, Frame, Layer, RDTag, decode
 from ecmproto.wire.codec.frame import MIN_OCTETS
-from ecmproto.wire.codec.tags import find_tag, with_fields, with_tag, without_tags
+from ecmproto.wire.codec.tags import TYPE_OCTETS, TagFormat, find_tag, with_tag, without_tags
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
 _ADDRESS_OCTETS = 6
@@ -59,6 +59,15 @@ def rd_tag(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> RDTag | None:
     """Return the RD tag of the data frame ``octets``, the outermost of several, None if it has none."""
     found = find_tag(octets, TAG, ethertypes)
     return found.layer if found is not None and isinstance(found.layer, RDTag) else None
+
+
+def with_fields(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT, **fields: int) -> bytes:
+    """Return a frame with ``fields`` of its newest tag of ``kind`` changed; one without such as it is."""
+    found = find_tag(octets, kind, ethertypes)
+    if found is None:
+        return octets
+    row = found.layer.replace(**fields).build()[:-TYPE_OCTETS]
+    return octets[: found.at + TYPE_OCTETS] + row + octets[found.end :]
 
 
 def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:

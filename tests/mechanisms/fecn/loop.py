@@ -16,7 +16,7 @@ from ecmproto.control.mechanisms.fecn.parameters import (
     FECNReactionPointParameters,
 )
 from ecmproto.control.mechanisms.limiter import leaves_ns
-from ecmproto.kernels.record import new_record
+from ecmproto.kernels.record import new_record, new_records
 from ecmproto.units import NS_PER_S, RATE_INFINITY
 
 OCTETS = 1_500
@@ -52,7 +52,7 @@ class Loop:
         cp.start(self.switch, self.switch_settings, self.generator, 0, capacity_bps)
         self.settings = rp.settings_record(source)
         self.sources = [new_record(rp.FECNSource) for _ in range(sources)]
-        self.tables = [rp.queue_records(source) for _ in range(sources)]
+        self.tables = [new_records(rp.FECNQueue, source.queues) for _ in range(sources)]
         self.queues = [table[0] for table in self.tables]
         self.idle_at_ns = 0
         self.drops = 0

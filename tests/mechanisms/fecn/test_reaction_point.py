@@ -20,13 +20,12 @@ from ecmproto.control.mechanisms.fecn.reaction_point import (
     leave,
     next_timer_ns,
     on_return,
-    queue_records,
     route,
     settings_record,
     start,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS, leaves_ns
-from ecmproto.kernels.record import new_record
+from ecmproto.kernels.record import new_record, new_records
 from ecmproto.units import RATE_INFINITY
 from tests.mechanisms.fecn.literal import LiteralSource
 
@@ -42,7 +41,7 @@ class Station:
         parameters = parameters or FECNReactionPointParameters(queues=8)
         self.settings = settings_record(parameters)
         self.source: FECNSource = new_record(FECNSource)
-        self.queues = queue_records(parameters)
+        self.queues = new_records(FECNQueue, parameters.queues)
         self.generator = np.random.default_rng(seed)
         start(self.source, C)
 

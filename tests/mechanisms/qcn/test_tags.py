@@ -6,14 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.control.mechanisms.qcn.edge import insert_cn_tag, received_priority, strip_cn_tag, with_priority
+from ecmproto.control.mechanisms.qcn.edge import received_priority, strip_cn_tag, with_priority
 from ecmproto.errors import EncodeError
-from ecmproto.wire.codec import EtherTypes
+from ecmproto.wire.codec import CNTag, EtherTypes
+from ecmproto.wire.codec.tags import with_tag
+from ecmproto.wire.formats.ethertypes import DEFAULT
 
 MACS = "020000000001 020000000002 "
 IP = " 0800 " + "45" * 60
 LLC = " 0030 424203" + "00" * 45
 CM_TAG = "88b6 0000 0202030405060708 0000 0000 "
+
+
+def insert_cn_tag(octets: bytes, flow_id: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the frame with a CN-TAG for ``flow_id`` behind its VLAN stack, in place of any it had."""
+    return with_tag(octets, CNTag(flow_id=flow_id), ethertypes)[0]
 
 
 def frame(header: str, payload: str = IP) -> bytes:

@@ -34,7 +34,6 @@ from ecmproto_cli.terminal import echo
 if TYPE_CHECKING:
     from ecmproto.control.live.device import LiveInterface, Stop
     from ecmproto.control.live.net import NetDevice, Part
-    from ecmproto.control.live.prometheus import Look
 
 _FAILED = 1
 _SWITCH_S = 0.0005
@@ -139,10 +138,6 @@ class _Net:
                         remedy=error.remedy,
                     ) from error
             yield links
-
-    def _scrape(self, name: str, stop: Stop) -> Look:
-        """Return the function that reads a device's metrics in the device's own thread."""
-        return lambda: stop.call(self._reporters[name].scrape)
 
     def _part(self, named: NetDevice, links: list[LiveInterface], start_ns: int) -> Part:
         """Return the device as a thread runs it."""

@@ -1,9 +1,8 @@
 """The documents' analytical models, to be drawn beside what a simulation gives.
 
-`proportional_rates` is the optimum that S004's Lyapunov function has (equation 14), `max_min_rates` the other
-fairness that it speaks of; `bcn_fluid` integrates S004's equations 3 to 5 for sources that share one link,
-`qcn_fluid` the averaged QCN byte counter; `fecn_convergence_ns` is S003's estimate of how long FECN takes
-from C/N0 to C/N.  `curves_of` has what of this holds for a run.  Rates are bit/s, lengths octets, times ns.
+`proportional_rates` is the optimum that S004's Lyapunov function has (equation 14); `bcn_fluid` integrates
+S004's equations 3 to 5 for sources that share one link, `qcn_fluid` the averaged QCN byte counter.
+`curves_of` has what of this holds for a run.  Rates are bit/s, lengths octets, times ns.
 """
 
 from __future__ import annotations
@@ -85,44 +84,6 @@ def _price(link: int, prices: Floats, crossing: NDArray[np.bool_], limit_bps: fl
         middle = (low + high) / 2
         low, high = (middle, high) if load_bps(middle) > limit_bps else (low, middle)
     return high
-
-
-def max_min_rates(
-    paths: Sequence[Sequence[int]],
-    capacities_bps: Sequence[float],
-    *,
-    offered_bps: Sequence[float] | None = None,
-) -> Floats:
-    """Return the max-min fair rates: nobody can have more without taking it from one who has no more.
-
-    A flow never gets more than ``offered_bps`` of it.
-    """
-    demands = list(offered_bps) if offered_bps is not None else [math.inf] * len(paths)
-    rates = np.zeros(len(paths))
-    left = [float(capacity) for capacity in capacities_bps]
-    open_flows = set(range(len(paths)))
-    while open_flows:
-        users = [sum(link in paths[flow] for flow in open_flows) for link in range(len(left))]
-        shares = [room / count if count else math.inf for room, count in zip(left, users, strict=True)]
-        share = min(*shares, min(demands[flow] for flow in open_flows))
-        tight = {link for link, each in enumerate(shares) if each <= share * (1 + _TOLERANCE)}
-        closed = [flow for flow in open_flows if demands[flow] <= share or tight.intersection(paths[flow])]
-        for flow in closed:
-            rates[flow] = share
-            open_flows.remove(flow)
-            for link in paths[flow]:
-                left[link] = max(0.0, left[link] - share)
-    return rates
-
-
-def fecn_convergence_ns(
-    *, n0: float, sources: float, interval_ns: int = 1_000_000, multiplier: float = math.sqrt(2)
-) -> float:
-    """Return S003's estimate of the time from r0 = C/N0 to C/N: log_λ(N0/N) intervals.
-
-    λ is the multiplier of the limited increase below Qeq.
-    """
-    return max(0.0, math.log(n0 / sources, multiplier)) * interval_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

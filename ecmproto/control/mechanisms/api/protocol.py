@@ -422,8 +422,3 @@ _BITS = 64
 def signed_cpid(cpid: int) -> int:
     """Return an unsigned 64-bit ``cpid`` as kernels hold it: the signed number of the same bits."""
     return cpid - (1 << _BITS) if cpid >> (_BITS - 1) else cpid
-
-
-def unsigned_cpid(number: int) -> int:
-    """Return the CPID as messages carry it, of what `signed_cpid` gave."""
-    return int(number) % (1 << _BITS)

@@ -78,11 +78,6 @@ def destination_settings(parameters: DBPEdgeParameters) -> DBPDestinationSetting
     return record_from(DBPDestinationSettings, parameters)
 
 
-def heard_records(parameters: DBPEdgeParameters) -> Sequence[DBPSource]:
-    """Return the table of sources, none of them heard yet."""
-    return new_records(DBPSource, parameters.sources)
-
-
 @compiled
 def start(
     destination: DBPDestination,

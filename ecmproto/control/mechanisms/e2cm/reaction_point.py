@@ -25,7 +25,6 @@ from ecmproto.control.mechanisms.aimd import reaction_point
 from ecmproto.control.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
 from ecmproto.control.mechanisms.aimd.reaction_point import (
     FREE,
-    NO_FLOW,
     NOTHING,
     STOP,
     TIMED_OUT,
@@ -285,13 +284,6 @@ class E2CMStation(NamedTuple):
     probings: Sequence[Probing]
 
 
-class ProbeDue(NamedTuple):
-    """The next probe by time: of which flow, and when; NO_FLOW and NEVER_NS if there is none."""
-
-    flow: int
-    due_ns: int
-
-
 def settings_record(parameters: E2CMReactionPointParameters, link_rate_bps: int) -> E2CMStationSettings:
     """Return the record of settings for a link of ``link_rate_bps``.
 
@@ -486,19 +478,6 @@ def probe_on_timer(source: E2CMStation, settings: E2CMStationSettings, flow: int
     if settings.autonomous == 0 and find_fine(limiters, flow) == NO_LIMITER:
         stop_probing(probings[flow])
     return on_probe_timer(probings[flow], counters, settings, now_ns)
-
-
-@compiled
-def next_probe(source: E2CMStation, settings: E2CMStationSettings) -> ProbeDue:
-    """Return which flow's probe is next by time, and when; it takes a look at every flow."""
-    flow = NO_FLOW
-    due_ns = NEVER_NS
-    if settings.probe_interval_ns > 0:
-        for candidate in range(len(source.probings)):
-            if next_probe_ns(source.probings[candidate]) < due_ns:
-                flow = candidate
-                due_ns = next_probe_ns(source.probings[candidate])
-    return ProbeDue(flow, due_ns)
 
 
 class E2CMStations(Stations[E2CMStationSettings]):

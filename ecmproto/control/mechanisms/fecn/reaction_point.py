@@ -112,11 +112,6 @@ def source_settings_record(parameters: SourceParameters) -> FECNSourceSettings:
     return record_from(FECNSourceSettings, parameters, tag_interval_ns=0, frames_per_tag=0, random_phase=0)
 
 
-def queue_records(parameters: SourceParameters) -> Sequence[FECNQueue]:
-    """Return the table of queues, none of them used yet."""
-    return new_records(FECNQueue, parameters.queues)
-
-
 @inlined
 def start(source: FECNSource, link_rate_bps: float) -> None:
     """Bring ``source`` to its start; ``link_rate_bps`` is above 0."""

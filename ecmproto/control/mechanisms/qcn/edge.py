@@ -25,7 +25,6 @@ from ecmproto.kernels.record import new_record
 from ecmproto.units import NS_PER_S
 from ecmproto.wire.codec import (
     VLAN,
-    CNTag,
     CongestionNotificationTLV,
     Ethernet,
     EtherTypes,
@@ -36,17 +35,9 @@ from ecmproto.wire.codec import (
 )
 from ecmproto.wire.codec.frame import MIN_OCTETS
 from ecmproto.wire.codec.pbb import convert_cnm
-from ecmproto.wire.codec.tags import TYPE_OCTETS, tags_in, with_tag, without_tags
+from ecmproto.wire.codec.tags import TYPE_OCTETS, tags_in, without_tags
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.lldp import DESTINATION, TLV
-
-
-def insert_cn_tag(octets: bytes, flow_id: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the frame with a CN-TAG for ``flow_id`` behind its VLAN stack, in place of any it had.
-
-    Raises EncodeError unless ``flow_id`` is in 0..65535.
-    """
-    return with_tag(octets, CNTag(flow_id=flow_id), ethertypes)[0]
 
 
 def strip_cn_tag(
