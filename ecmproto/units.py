@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ecmproto.errors import ParameterError, shown
 
@@ -134,6 +134,13 @@ def per_second(rate: float) -> str:
         if rate >= factor:
             return f"{rate / factor:.4g} {prefix}/s"
     return f"{rate:.4g} /s"
+
+
+def jain_index(rates: Iterable[float], nothing: float = 1.0) -> float:
+    """Return Jain's index of fairness, 1 for equal rates; ``nothing`` of none, or where all are 0."""
+    values = [*map(float, rates)]
+    squares = len(values) * math.fsum(value * value for value in values)
+    return math.fsum(values) ** 2 / squares if squares else nothing
 
 
 def format_index(index: float) -> str:

@@ -16,9 +16,9 @@ from ecmproto.control.engine.statistics import (
     FlowRates,
     FlowSeries,
     TimeBins,
-    jain_index,
     second_half_ns,
 )
+from ecmproto.units import jain_index
 
 Event = tuple[int, int, int]
 """Row or flow, time in ns, value."""

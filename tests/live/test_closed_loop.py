@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ecmproto.control.engine.statistics import jain_index
+from ecmproto.units import jain_index
 from tests.live.network import Network
 
 DURATION_NS = 160_000_000

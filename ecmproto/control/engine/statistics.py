@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT
 from ecmproto.control.mechanisms.api.machine import Machine
 from ecmproto.control.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT, payload_columns
-from ecmproto.units import NS_PER_S
+from ecmproto.units import NS_PER_S, jain_index
 
 MOST_BINS = 512
 _FIRST_SHIFT = 10
@@ -325,9 +325,3 @@ def _shown(own: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the rows of rates over time for rows among all."""
     shown: NDArray[np.int64] = np.where((own > _NOBODY) & (own <= FLOWS_SHOWN), own - 1, OTHERS)
     return shown
-
-
-def jain_index(rates: NDArray[np.float64]) -> float:
-    """Return Jain's fairness index of ``rates``, 1 for equal ones; 1 for none."""
-    squares = float((rates**2).sum()) * len(rates)
-    return float(rates.sum()) ** 2 / squares if squares else 1.0

@@ -35,6 +35,7 @@ from ecmproto.units import (
     format_octets,
     format_rate,
     format_time,
+    jain_index,
     parse_octets,
     parse_rate,
     parse_time,
@@ -176,12 +177,6 @@ def find_measurement(name: str) -> Measurement | None:
     return MEASUREMENTS.get(f"{found[1]}p99" if found else name)
 
 
-def jain(values: Sequence[float]) -> float:
-    """Return Jain's index of fairness; NaN of no values, or where all are 0."""
-    squares = len(values) * math.fsum(value * value for value in values)
-    return math.fsum(values) ** 2 / squares if squares else math.nan
-
-
 def _over(function: Callable[[Sequence[float]], float]) -> Callable[[Sequence[float]], float]:
     return lambda values: function(values) if values else math.nan
 
@@ -193,7 +188,7 @@ _AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "max": _over(max),
     "sum": math.fsum,
     "std": _over(statistics.pstdev),
-    "jain": jain,
+    "jain": lambda values: jain_index(values, math.nan),
 }
 _RATIO = "ratio"
 RESERVED = frozenset({*_AGGREGATES, _RATIO})

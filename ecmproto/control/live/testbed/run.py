@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecmproto.control.engine.statistics import jain_index
 from ecmproto.control.live.device import is_starved
 from ecmproto.control.live.testbed.capacity import TrafficCost, check_rate
 from ecmproto.control.live.testbed.namespaces import Namespaces, turn_off
 from ecmproto.control.live.testbed.topology import Topology
 from ecmproto.errors import MissingDependencyError, OutputError
 from ecmproto.paths import make_folder
-from ecmproto.units import NS_PER_S
+from ecmproto.units import NS_PER_S, jain_index
 
 LINK_MTU_OCTETS = 1600
 """Of the devices' links: a full frame has room for the tags it gets."""
@@ -472,7 +471,7 @@ def outcome_of(mechanism: str, set_point_octets: int | None, report: RunReport) 
     return RunOutcome(
         mechanism=mechanism,
         rates_bps=rates,
-        fairness=jain_index(np.array(rates)),
+        fairness=jain_index(rates),
         victim_bps=None if report.victim is None else _rate_bps(report.victim),
         lost_share=float(np.mean(lost)) if lost else None,
         retransmits=sum(again) if again else None,
