@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from string import Formatter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,8 +118,8 @@ class Lines(Listing):
     def parts(self, record: Record) -> tuple[str, str, str]:
         """Return the parts of a line besides number, time and length: addresses, kind, summary."""
         view = View(record)
-        parts = _parts(view.locate(_MOST_SHOWN))
-        return parts.addresses(view), parts.kind(view), parts.summary(view) + parts.flaws(view)
+        addresses, kind, summary, flaws = _parts(view.locate(_MOST_SHOWN))
+        return addresses(view), kind(view), summary(view) + flaws(view)
 
     def _compiled(self, chain: Chain) -> Text:
         return compiled(_behind(path_of(chain), self._label, self._paint))
@@ -129,23 +129,14 @@ class Lines(Listing):
         return self._paint(label, KIND_STYLES[name]) if name in KIND_STYLES else label
 
 
-class LineParts(NamedTuple):
-    """The functions that write the parts of a frame's line."""
-
-    addresses: Text
-    kind: Text
-    summary: Text
-    flaws: Text
-
-
 @functools.lru_cache(maxsize=1024)
-def _parts(chain: Chain) -> LineParts:
-    """Return the functions that write the parts of the lines of frames by their formats."""
+def _parts(chain: Chain) -> tuple[Text, ...]:
+    """Return the functions that write addresses, kind, summary and flaws of frames by their formats."""
     path = path_of(chain)
     summary = summary_of(path)
     addresses = _addresses(path, summary.addresses)
     kind, detail = (_elements_pieces(path, elements) for elements in (summary.name, summary.detail))
-    return LineParts(*map(compiled, (addresses, kind, detail, _flaws(plain))))
+    return tuple(map(compiled, (addresses, kind, detail, _flaws(plain))))
 
 
 _HEAD: tuple[Piece, ...] = (
@@ -251,8 +242,8 @@ def describe(frame: Frame) -> tuple[str, str]:
             linktype=ETHERNET, frame=frame,
         )
     )  # fmt: skip
-    parts = _parts(view.locate(_MOST_SHOWN))
-    return parts.kind(view), parts.summary(view)
+    _, kind, summary, _ = _parts(view.locate(_MOST_SHOWN))
+    return kind(view), summary(view)
 
 
 def unknown_text(linktype: int) -> str:

@@ -56,14 +56,7 @@ from ecmproto.frames.dissect.single import (
     path_of,
     where_ethernet,
 )
-from ecmproto.units import (
-    QUEUE_UNIT_OCTETS,
-    RATE_INFINITY,
-    RATE_UNITS,
-    TIME_UNITS,
-    format_time,
-    quanta_to_ns,
-)
+from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, RATE_UNITS, TIME_UNITS, format_time, quanta_to_ns
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.frame import SUSPICIOUS, Frame
 from ecmproto.wire.formats.base import Layer
