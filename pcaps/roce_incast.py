@@ -17,7 +17,7 @@ from ecmproto import UDP, VLAN, Data, Ethernet, Frame, IPv4, encode
 from ecmproto.frames.capture import PcapWriter
 from ecmproto.units import WIRE_OVERHEAD_OCTETS, serialisation_ns
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.infiniband import ACKNOWLEDGE_OPCODE, AETH, BTH, ICRC
+from ecmproto.wire.formats.infiniband import ACKNOWLEDGE, AETH, BTH, ICRC
 
 SOURCES = 8
 WRITE_MIDDLE = 0x07
@@ -60,7 +60,7 @@ def data_frame(source: int) -> bytes:
 
 def acknowledge(source: int, psn: int) -> bytes:
     """Return an acknowledge of the frames up to one."""
-    said = BTH(opcode=ACKNOWLEDGE_OPCODE, qp=0x100 + source, psn=psn)
+    said = BTH(opcode=ACKNOWLEDGE, qp=0x100 + source, psn=psn)
     return frame(_HERE, source, 49_152 + source, said, AETH(), ICRC())
 
 

@@ -265,7 +265,15 @@ def numba_type(hint: Any) -> Any:
 
 
 class _Layout:
-    """The layout of a struct in its row of words: the offset and type of each part."""
+    """The layout of a struct in its row of words: the offset and type of each part.
+
+    Numbers stand in it, of all else their addresses::
+
+        a: int | b: an array      | c: a record | d: a struct | e: Sequence[…]
+        value  | address, length  | address     | address     | address, length of a row of addresses
+
+    An interface's address is that of a row of its own: the struct's, its methods' and that of `_failed`.
+    """
 
     def __init__(self, struct: type[Struct]) -> None:
         hints = get_type_hints(struct, include_extras=True)

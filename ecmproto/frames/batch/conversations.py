@@ -21,7 +21,7 @@ from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record
 from ecmproto.kernels.structs import Struct, interface
 from ecmproto.wire.flow import Conversation
-from ecmproto.wire.formats.infiniband import ACKNOWLEDGE_OPCODE, CNP_OPCODE, ROCE_PORT
+from ecmproto.wire.formats.infiniband import ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, CNP_OPCODE, ROCE_PORT
 from ecmproto.wire.formats.ip import PROTO_TCP, PROTO_UDP
 from ecmproto.wire.formats.text import address_text
 
@@ -31,7 +31,6 @@ _FIRST_SLOTS = 256
 _MAPPED = 0xFFFF << 32
 """An IPv4 address is the number that IPv6 maps it to (RFC 4291 2.5.5.2)."""
 _ROCE = 1 << 62
-_ATOMIC_ACKNOWLEDGE = 0x12
 _PSN_MASK = (1 << 24) - 1
 _LOW_BITS = 0xFFFFFFFF
 _MOST_TRIED = 64
@@ -366,7 +365,7 @@ def _number(
         if packet.transport != NOWHERE:
             near, far = two_octets(buffer, packet.transport), two_octets(buffer, packet.transport + 2)
         wanted = len(chosen) == 0 or chosen[i]
-        is_ack = is_roce and opcode in (ACKNOWLEDGE_OPCODE, _ATOMIC_ACKNOWLEDGE)
+        is_ack = is_roce and opcode in (ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE)
         if not wanted and not is_ack:
             continue
         if not (

@@ -306,6 +306,7 @@ def play(
             continue
         port = port_of[who]
         now = max(time_ns[i], port_last[port])
+        # All times run forward to this frame first: what a pause was until now no later frame changes.
         if enabled[i] < 0:
             each = -1 - enabled[i]
             if _is_due(who, each, now, rule, state):
@@ -347,6 +348,8 @@ def play(
             # up to the next whole ns, as a machine that waits does (wire-formats 8)
             end = now - (-quanta[i, each] * _QUANTUM) // rate_bps[who]
             until[who, each] = end
+            # A port is paused while any of its senders asks for it. Only where the one that lasted longest
+            # shortens its pause, the others have to be looked through.
             if end >= port_until[port, each]:
                 port_until[port, each] = end
             elif before == port_until[port, each]:

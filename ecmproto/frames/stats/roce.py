@@ -32,7 +32,19 @@ from ecmproto.frames.stats.tally import (
     Timeline,
 )
 from ecmproto.kernels.kernel import over_batches
-from ecmproto.wire.formats.infiniband import CNP_OPCODE, NAK_CODES
+from ecmproto.wire.formats.infiniband import (
+    ACKNOWLEDGE,
+    ANSWERS,
+    ATOMIC_ACKNOWLEDGE,
+    CNP_OPCODE,
+    DATAGRAM,
+    NAK_CODES,
+    READ_FIRST,
+    READ_MIDDLE,
+    READ_REQUEST,
+    RELIABLE,
+    UNRELIABLE,
+)
 from ecmproto.wire.formats.ip import CE, NOT_ECT
 from ecmproto.wire.formats.text import address_text
 
@@ -52,6 +64,9 @@ _HALF = _PSNS >> 1
 _ACKNOWLEDGED = 1 << 11
 """How far behind the latest PSN of a flow an acknowledge of it may be."""
 _LEAST_MTU = 256
+_RESERVED, _LAST_OPERATION = 0x15, 0x17
+_RNR_NAK, _NAK = 1, 3
+"""The upper bits of an AETH's syndrome."""
 _MOST_DELAY_NS = (1 << 32) - 1
 """Longer delays count as this."""
 _MAPPED = 0xFFFF
@@ -177,6 +192,9 @@ def take(events: _Events, state: RoceState, is_kept: bool, delay_row: Int64, del
             is_first = not is_kept and counts[row, _CNPS] == 0
             if is_first:
                 first_cnp[row] = time
+            # A CNP names the queue pair that it slows down, not the one that was marked: it may be for any
+            # flow the other way round. Each is waiting since its own first mark, and the ties of acknowledges
+            # decide at the end which of these delays count.
             for place in range(others):
                 flow = pair_rows[back, place]
                 since = pending[row, place] if counts[row, _CNPS] > 0 else live[flow, _FIRST_CE]
@@ -205,26 +223,28 @@ def take(events: _Events, state: RoceState, is_kept: bool, delay_row: Int64, del
                         other = pair_rows[back, place]
                         if pending[other, live[row, _SLOT]] == _NO_TIME:
                             pending[other, live[row, _SLOT]] = time
-        answers = operation in (0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12)
-        if transport in (0, 2) and answers:
+        answers = operation in ANSWERS
+        if transport in (RELIABLE, DATAGRAM) and answers:
+            # The PSN that is acknowledged is one that the flow sent lately: a header has no source queue
+            # pair, and by this an acknowledge tells which flow the other way round belongs to its own.
             for place in range(others):
                 latest = live[pair_rows[back, place], _EXPECTED] - 1
                 if latest >= _UNKNOWN and (latest - psn) & (_PSNS - 1) < _ACKNOWLEDGED:
                     tied[row, place] = 1
             if syndromes[i] >= 0:
                 kind, code = syndromes[i] >> 5, syndromes[i] & 0x1F
-                counts[row, _RNRS] += kind == 1
-                if kind == 3:
+                counts[row, _RNRS] += kind == _RNR_NAK
+                if kind == _NAK:
                     counts[row, _NAKS + min(code, len(_CODES) - 1)] += 1
-            if operation in (0x11, 0x12):
+            if operation in (ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE):
                 counts[row, _ACKS] += 1
                 continue
         counts[row, _DATA] += 1
-        if transport > 1 or operation == 0x15 or operation > 0x17:
-            continue
+        if transport > UNRELIABLE or operation == _RESERVED or operation > _LAST_OPERATION:
+            continue  # no PSNs that follow one another
         expected = live[row, _RESPONSE if answers else _EXPECTED]
         if answers:
-            goes_on = operation in (0x0D, 0x0E)
+            goes_on = operation in (READ_FIRST, READ_MIDDLE)
             live[row, _RESPONSE] = (psn + 1) & (_PSNS - 1) if goes_on else _UNKNOWN
         elif expected == _UNKNOWN:
             live[row, _FIRST_PSN] = psn
@@ -238,7 +258,8 @@ def take(events: _Events, state: RoceState, is_kept: bool, delay_row: Int64, del
         if not answers:
             live[row, _EXPECTED] = (psn + 1) & (_PSNS - 1)
             live[row, _SLACK] = 0
-            if operation == 0x0C:
+            if operation == READ_REQUEST:
+                # its responses take a PSN each, how many depends on the path's MTU: so far ahead is no gap
                 live[row, _SLACK] = min(max(0, (reads[i] - 1) // _LEAST_MTU), _HALF - 1)
     return found
 

@@ -43,13 +43,19 @@ CNP_DSCP = 48
 ROCE_DSCP = 26
 """That of the frames they are about."""
 DEFAULT_P_KEY = 0xFFFF
-ACKNOWLEDGE_OPCODE = 0x11
 
 _BTH = "IBTA vol. 1, 9.2"
 _ICRC = "IBTA vol. 1, 7.8.1; annex A17"
 
 TRANSPORTS = {0x00: "RC", 0x20: "UC", 0x40: "RD", 0x60: "UD"}
 """The upper three bits of an opcode."""
+RELIABLE, UNRELIABLE, DATAGRAM = range(3)
+"""The upper three bits of opcodes: RC, UC and RD; UD is 3."""
+READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = range(
+    0x0C, 0x13
+)
+ANSWERS = (READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE)
+"""The operations of a responder: the lower five bits of opcodes."""
 _OPERATIONS = {
     0x00: "SEND first", 0x01: "SEND middle", 0x02: "SEND last", 0x03: "SEND last with immediate",
     0x04: "SEND only", 0x05: "SEND only with immediate", 0x06: "RDMA WRITE first", 0x07: "RDMA WRITE middle",
@@ -345,11 +351,10 @@ def _sequences() -> dict[int, tuple[type[Layer], ...]]:
         **dict.fromkeys((0x13, 0x14), (AtomicETH,)),
         **dict.fromkeys((0x16, 0x17), (IETH,)),
     }
-    answers = (0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12)
     before: dict[int, tuple[type[Layer], ...]] = {0x40: (RDETH, DETH), 0x60: (DETH,)}
     return {
         transport | operation: (
-            before.get(transport, ())[: 1 if operation in answers else None] + of.get(operation, ())
+            before.get(transport, ())[: 1 if operation in ANSWERS else None] + of.get(operation, ())
         )
         for transport in reversed(TRANSPORTS)
         for operation in _OF_TRANSPORT[transport]

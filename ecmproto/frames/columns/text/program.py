@@ -443,11 +443,14 @@ def render(
                 return row
             at = copy(out, at, singles, start, octets)
             continue
+        # Room for all that the row may take is made sure of here, so that no operation looks for it.
         needed = room[which, 0] + _HEX_OCTETS * room[which, 1] * record[_CAPTURED, row]
         needed += room[which, 2] * longest + SPARE_OCTETS
         if at + needed > len(out):
             used[0], used[1] = at, needed
             return row
+        # In out, the row begins at line, the cell being written at cell, and what is written ends at at; wide
+        # is the width of a group's widest cell so far. UNLESS and JUMP move step forward only: each row ends.
         base = boundaries_at[row]
         line = cell = at
         wide = 0
