@@ -24,6 +24,7 @@ from ecmproto.frames.capture.reader import CaptureReader
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record
 from ecmproto.wire.codec import EtherTypes
+from ecmproto.wire.formats.ethertypes import DEFAULT
 
 
 class Arrivals(NamedTuple):
@@ -44,6 +45,14 @@ class Arrivals(NamedTuple):
     mark: NDArray[np.int64]
     station: NDArray[np.int32]
     flow: NDArray[np.int32]
+
+
+def flow_table(machine: Machine, *, stations: int, flows: int, ethertypes: EtherTypes = DEFAULT) -> FlowTable:
+    """Return an empty table of the flows that ``machine`` tells apart."""
+    return FlowTable(
+        machine.flow_key, hashed=machine.flow_hash, max_stations=stations, max_flows=flows,
+        ethertypes=ethertypes,
+    )  # fmt: skip
 
 
 def no_arrivals() -> Arrivals:

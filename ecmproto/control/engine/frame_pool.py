@@ -113,7 +113,7 @@ def is_used_up(pool: Pool, count: int) -> bool:
 
 @inlined
 def take(pool: Pool) -> int:
-    """Return the index of a free frame, which is in use now; there is one."""
+    """Return the index of a free frame, which is in use now, of no source and without tag; there is one."""
     stock = pool.stock
     index = stock.free
     if index == NOWHERE:
@@ -122,7 +122,10 @@ def take(pool: Pool) -> int:
     else:
         stock.free = pool.frames[index].following
     stock.used += 1
-    pool.frames[index].following = NOWHERE
+    frame = pool.frames[index]
+    frame.following = frame.input = frame.source = frame.destination = NOWHERE
+    frame.probe = frame.sampled = frame.answerable = frame.carries = 0
+    frame.tagged = frame.tag = frame.mark = frame.path = 0
     return index
 
 
@@ -155,19 +158,3 @@ def take_first(pool: Pool, queue: Queue) -> int:
     queue.octets -= pool.frames[index].octets
     pool.frames[index].following = NOWHERE
     return index
-
-
-@inlined
-def clear_frame(frame: Frame) -> None:
-    """Make ``frame`` one of no source, without tag."""
-    frame.probe = 0
-    frame.sampled = 0
-    frame.answerable = 0
-    frame.tagged = 0
-    frame.tag = 0
-    frame.mark = 0
-    frame.path = 0
-    frame.input = NOWHERE
-    frame.source = NOWHERE
-    frame.destination = NOWHERE
-    frame.carries = 0

@@ -31,15 +31,7 @@ from typing import TYPE_CHECKING
 
 from ecmproto.control.engine.arrivals import Arrivals
 from ecmproto.control.engine.event_heap import first, first_ns, set_due
-from ecmproto.control.engine.frame_pool import (
-    NOWHERE,
-    Frame,
-    append,
-    clear_frame,
-    give_back,
-    take,
-    take_first,
-)
+from ecmproto.control.engine.frame_pool import NOWHERE, Frame, append, give_back, take, take_first
 from ecmproto.control.engine.messages import (
     count_message,
     message_frame,
@@ -311,7 +303,6 @@ def _arrive(
     """Take a frame of the capture at its station (rule 1)."""
     index = take(network.pool)
     frame = network.pool.frames[index]
-    clear_frame(frame)
     frame.serial = serial
     frame.station = arrivals.station[position]
     frame.flow = arrivals.flow[position]
@@ -344,7 +335,6 @@ def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
         offer: Offer = offers.records[number]
         index = take(network.pool)
         frame = network.pool.frames[index]
-        clear_frame(frame)
         loop.serial += 1
         frame.serial = loop.serial
         frame.station = offer.station

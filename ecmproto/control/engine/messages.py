@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ecmproto.control.engine.event_heap import set_due
-from ecmproto.control.engine.frame_pool import NOWHERE, append, clear_frame, take
+from ecmproto.control.engine.frame_pool import NOWHERE, append, take
 from ecmproto.control.engine.network import (
     DATA_FRAME,
     FLOW_CONTROL_FRAME,
@@ -51,7 +51,6 @@ def message_frame(network: NetworkState, message: Message, station: int, sender:
     index = take(network.pool)
     network.carried[index] = message
     frame = network.pool.frames[index]
-    clear_frame(frame)
     frame.serial = message.cause
     frame.station = station
     frame.flow = NOWHERE

@@ -6,15 +6,7 @@ Rules 1 and 2 of `ecmproto.control.engine.loop`.
 from __future__ import annotations
 
 from ecmproto.control.engine.event_heap import entry_due_ns, first, is_next_due, set_due
-from ecmproto.control.engine.frame_pool import (
-    NOWHERE,
-    Frame,
-    append,
-    clear_frame,
-    give_back,
-    take,
-    take_first,
-)
+from ecmproto.control.engine.frame_pool import NOWHERE, Frame, append, give_back, take, take_first
 from ecmproto.control.engine.messages import trace_frame
 from ecmproto.control.engine.network import ENTRIES, ON_LINK, OWN_QUEUES, TIMER, NetworkState, occupy
 from ecmproto.control.engine.port import HELD_OUT
@@ -203,7 +195,6 @@ def _probe(
     message.cause = serial
     index = take(network.pool)
     frame = network.pool.frames[index]
-    clear_frame(frame)
     frame.serial = serial
     frame.station = message.station
     frame.flow = message.flow

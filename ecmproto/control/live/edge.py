@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.control.engine.arrivals import flow_table
 from ecmproto.control.engine.config import check_seed
 from ecmproto.control.engine.frames import octets_of
 from ecmproto.control.engine.gauge import PRIORITIES
@@ -41,7 +42,7 @@ from ecmproto.control.mechanisms.api.protocol import (
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.frames.batch.classes import class_of
-from ecmproto.frames.batch.flows import FlowTable, FullFlowTable, Numbers, learn_frames, number_frames
+from ecmproto.frames.batch.flows import FullFlowTable, Numbers, learn_frames, number_frames
 from ecmproto.frames.batch.headers import signed
 from ecmproto.frames.batch.tags import own_tag
 from ecmproto.frames.capture.batch import Batch
@@ -386,12 +387,8 @@ class Edge:
             flows=LARGEST_FLOWS,
             ethertypes=ethertypes,
         )
-        self.flows = FlowTable(
-            machine.flow_key,
-            hashed=machine.flow_hash,
-            max_stations=LARGEST_STATIONS,
-            max_flows=LARGEST_FLOWS,
-            ethertypes=ethertypes,
+        self.flows = flow_table(
+            machine, stations=LARGEST_STATIONS, flows=LARGEST_FLOWS, ethertypes=ethertypes
         )
         self._start_ns = start_ns
         self._send = send

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.control.engine.arrivals import Intake
+from ecmproto.control.engine.arrivals import Intake, flow_table
 from ecmproto.control.engine.config import LoopConfig, PortConfig, check_seed
 from ecmproto.control.engine.event_heap import first_ns
 from ecmproto.control.engine.feedback import feedback_counters, new_feedback_counters, read_feedback
@@ -45,7 +45,6 @@ from ecmproto.control.mechanisms.api.protocol import (
     probe_payload,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
-from ecmproto.frames.batch.flows import FlowTable
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.frames.capture.linux.wires import (
     FAILED,
@@ -108,12 +107,8 @@ class ReactionPoint:
             hops=config.hops,
             ethertypes=ethertypes,
         )
-        self.flows = FlowTable(
-            machine.flow_key,
-            hashed=machine.flow_hash,
-            max_stations=LARGEST_STATIONS,
-            max_flows=LARGEST_FLOWS,
-            ethertypes=ethertypes,
+        self.flows = flow_table(
+            machine, stations=LARGEST_STATIONS, flows=LARGEST_FLOWS, ethertypes=ethertypes
         )
         self._intake = Intake(
             machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=(), flows=None, first_time_ns=0

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import Arrivals, Intake, Taken, no_arrivals
+from ecmproto.control.engine.arrivals import Arrivals, Intake, Taken, flow_table, no_arrivals
 from ecmproto.control.engine.config import LoopConfig, PortConfig, check_seed
 from ecmproto.control.engine.feedback import (
     CapturedFeedback,
@@ -52,7 +52,6 @@ from ecmproto.control.replay.summary import (
     port_summary,
     with_counts,
 )
-from ecmproto.frames.batch.flows import FlowTable
 from ecmproto.frames.capture.batch import Batch, Interface
 from ecmproto.kernels.record import columns
 from ecmproto.kernels.structs import as_interface
@@ -96,12 +95,8 @@ class ClosedLoopReplay:
     ) -> None:
         check_seed(seed)
         self.machine = machine
-        self.flows = FlowTable(
-            machine.flow_key,
-            hashed=machine.flow_hash,
-            max_stations=LARGEST_STATIONS,
-            max_flows=LARGEST_FLOWS,
-            ethertypes=ethertypes,
+        self.flows = flow_table(
+            machine, stations=LARGEST_STATIONS, flows=LARGEST_FLOWS, ethertypes=ethertypes
         )
         self._batches = batches
         self._port_config = port

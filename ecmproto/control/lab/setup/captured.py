@@ -95,14 +95,11 @@ def _machine(machine: Machine | None) -> Machine:
 
 def _taken(path: str, machine: Machine, problems: list[CaptureError]) -> Iterator[tuple[Taken, FlowTable]]:
     """Yield the batches of a capture as the engine takes them; where it breaks off goes to ``problems``."""
-    from ecmproto.control.engine.arrivals import Intake, check_ethernet
-    from ecmproto.frames.batch.flows import FlowTable
+    from ecmproto.control.engine.arrivals import Intake, check_ethernet, flow_table
     from ecmproto.frames.capture import open_capture
     from ecmproto.wire.formats.ethertypes import DEFAULT
 
-    table = FlowTable(
-        machine.flow_key, hashed=machine.flow_hash, max_stations=MOST_SOURCES, max_flows=MOST_FLOWS
-    )
+    table = flow_table(machine, stations=MOST_SOURCES, flows=MOST_FLOWS)
     with open_capture(path) as reader:
         intake = Intake(
             machine, cp_mac=_CP_MAC, ethertypes=DEFAULT, interfaces=reader.interfaces, flows=table

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import no_arrivals
+from ecmproto.control.engine.arrivals import flow_table, no_arrivals
 from ecmproto.control.engine.config import Buffer, LoopConfig, PortConfig, check_seed
 from ecmproto.control.engine.event_heap import new_event_heap
 from ecmproto.control.engine.feedback import no_feedback
@@ -86,7 +86,6 @@ from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS
 from ecmproto.control.mechanisms.pause.gate import paused_ns
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import SpecError, shown
-from ecmproto.frames.batch.flows import FlowTable
 from ecmproto.frames.batch.tags import tag_layout
 from ecmproto.frames.capture import Batch, PcapngWriter
 from ecmproto.kernels.kernel import compiled
@@ -283,12 +282,7 @@ class Simulation:
         frames = [_frame(*end) for end in ends] + [_frame(end[1], end[0], end[2]) for end in ends]
         own_frames = np.array([index not in self._captured for index in range(len(ends))] * 2, np.bool_)
         stations = max(1, len(wiring.hosts))
-        table = FlowTable(
-            self.machine.flow_key,
-            hashed=self.machine.flow_hash,
-            max_stations=stations,
-            max_flows=_LARGEST_FLOWS,
-        )
+        table = flow_table(self.machine, stations=stations, flows=_LARGEST_FLOWS)
         batch = Batch.from_frames(frames)
         numbers = table.number(batch.buffer, batch.offset, batch.captured, chosen=own_frames)
         behind = np.zeros(stations, np.int64)
