@@ -391,7 +391,7 @@ class _Layout:
     def _rows(self, path: Path, layer: int, field: Field) -> Iterator[_Row]:
         """Yield the rows of a field."""
         cls = path.layers[layer]
-        where = _between(*_place(path, layer, field))
+        where = _between(*_place(path, layer, field)) if self._placed else _NOWHERE
         value, widths = _value(path, layer, field)
         word = word_of(cls.layout, field)
         bits = None

@@ -11,7 +11,6 @@ The classes have no slots: with them they would take six times as long to make, 
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -358,10 +357,10 @@ class Path:
         field = field_of(self.layers[layer], key)
         assert field.bits is not None, f"{field.name} is no number"
         used = field.bits - drop if bits is None else bits
-        part = dataclasses.replace(field, bit_offset=field.bit_offset + drop, bits=used)
-        place = bit_field(part)
+        start, stop = field.bit_offset + drop, field.bit_offset + drop + used
+        at, end = start // 8, -(-stop // 8)
         signed = field.kind == "sint" and used == field.bits
-        return Bits(self.first + layer, place.at, place.octets, place.shift, used, signed)
+        return Bits(self.first + layer, at, end - at, 8 * end - stop, used, signed)
 
     def stretch(self, layer: int, key: str) -> Octets:
         """Return the octets of the field ``key`` of a layer: an address, octets, a number in whole octets."""
