@@ -150,11 +150,7 @@ class Accumulator:
         return made
 
     def add(
-        self,
-        batch: Batch,
-        *,
-        interfaces: Sequence[Interface] = (),
-        selected: NDArray[np.bool_] | None = None,
+        self, batch: Batch, *, interfaces: Sequence[Interface] = (), selected: NDArray[np.bool_] | None = None
     ) -> None:
         """Count a batch: of ``interfaces`` (none: Ethernet), and only the frames ``selected`` (None: all).
 

@@ -23,14 +23,7 @@ from ecmproto.frames.capture.batch import Int64
 from ecmproto.frames.columns import Columns
 from ecmproto.frames.stats.plain_data import plain_value
 from ecmproto.frames.stats.statistics import QueuePair, RoceTraffic
-from ecmproto.frames.stats.tally import (
-    NO_NUMBER,
-    NO_SLOT,
-    CountedBatch,
-    Distributions,
-    Numbering,
-    Timeline,
-)
+from ecmproto.frames.stats.tally import NO_NUMBER, NO_SLOT, CountedBatch, Distributions, Numbering, Timeline
 from ecmproto.kernels.kernel import over_batches
 from ecmproto.wire.formats.infiniband import (
     ACKNOWLEDGE,

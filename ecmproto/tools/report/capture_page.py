@@ -25,14 +25,7 @@ from ecmproto.tools.report.page import (
 )
 from ecmproto.tools.report.panels import Panels, TimeAxis
 from ecmproto.tools.report.run import time_scale, value_text
-from ecmproto.tools.report.sheet import (
-    WIDE,
-    Format,
-    Sheet,
-    legend_px,
-    require_matplotlib,
-    shortened,
-)
+from ecmproto.tools.report.sheet import WIDE, Format, Sheet, legend_px, require_matplotlib, shortened
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 from ecmproto.wire.formats.text import mac_text
 

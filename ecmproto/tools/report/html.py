@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ecmproto.frames.capture.writer import open_sink
-from ecmproto.tools.report.figures import (
-    KINDS,
-    Kind,
-    listed,
-    overview,
-    panels_of,
-    short_names,
-    stacked,
-)
+from ecmproto.tools.report.figures import KINDS, Kind, listed, overview, panels_of, short_names, stacked
 from ecmproto.tools.report.page import (
     Block,
     Cell,

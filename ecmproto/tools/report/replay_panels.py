@@ -109,10 +109,7 @@ class FeedbackPanels(Panels[Run]):
         for priority in self._priorities:
             chosen = run.feedback.priority == priority
             time, values = extremes(
-                run.feedback.time_ns[chosen],
-                run.feedback.value[chosen],
-                self.time.span_ns,
-                self.form.bins,
+                run.feedback.time_ns[chosen], run.feedback.value[chosen], self.time.span_ns, self.form.bins
             )
             across, upward = time / self.time.scale.factor, (values / scale.factor).clip(bottom, top)
             beyond = self._beyond(run, values)

@@ -316,11 +316,7 @@ def labelled_scale(label: str, greatest: float) -> tuple[str, Scale]:
 
 
 _IN_PARENTHESES = re.compile(r"(.*?)\s*\(([^()]+)\)")
-_SCALES: dict[str, Callable[[float], Scale]] = {
-    "octets": octet_scale,
-    "bit/s": rate_scale,
-    "ns": time_scale,
-}
+_SCALES: dict[str, Callable[[float], Scale]] = {"octets": octet_scale, "bit/s": rate_scale, "ns": time_scale}
 
 
 _PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
