@@ -19,6 +19,7 @@ QUANTUM_BITS = 512
 
 NS_PER_S = 1_000_000_000
 NS_PER_US = 1_000
+BPS_PER_KBPS = 1_000
 
 WIRE_OVERHEAD_OCTETS = 24
 """What serialisation adds to a frame without FCS: FCS 4, preamble and SFD 8, inter-packet gap 12."""

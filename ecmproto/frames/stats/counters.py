@@ -43,7 +43,7 @@ from ecmproto.frames.stats.tally import (
     count_at,
     tally,
 )
-from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY
+from ecmproto.units import BPS_PER_KBPS, QUEUE_UNIT_OCTETS, RATE_INFINITY
 from ecmproto.wire.formats.base import Feedback, Layer
 from ecmproto.wire.formats.e2cm import PROBE_FWD, PROBE_REV
 from ecmproto.wire.formats.registry import FORMATS, all_fields
@@ -470,7 +470,6 @@ def _fb_name(format: FeedbackFormat) -> tuple[str, ...]:
 
 MOST_PROBED_FLOWS = 512
 PROBE_FIELDS = ("eth.dst", "e2cm.type", "e2cm.cpid", "e2cm.flow_id", "e2cm.latency", "e2cm.throughput")
-BPS_PER_KBPS = 1000
 
 
 class ProbeCounts:

@@ -306,10 +306,6 @@ _FLAGS = {
     "--extcap-config": "config",
     "--capture": "capture",
 }
-_WITH_VALUE = (
-    "--extcap-interface", "--extcap-capture-filter", "--extcap-control-in", "--extcap-control-out",
-    "--extcap-reload-option", "--fifo",
-)  # fmt: skip
 
 
 _NO_FILTER = "none: the interface's own options choose frames"

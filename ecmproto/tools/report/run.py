@@ -38,7 +38,7 @@ class Measure:
     """One figure of the table that compares runs; runs are matched by ``key``.
 
     ``better`` says which end is the good one, None where neither is.  The opening sentences of a report
-    use the keys in :data:`SUMMARY_KEYS` where a run has them; any other key is shown in the table only.
+    use the keys that ``words.summary`` names; any other key is shown in the table only.
     """
 
     key: str
@@ -46,21 +46,6 @@ class Measure:
     value: float | int
     unit: Unit
     better: Literal["low", "high"] | None = None
-
-
-SUMMARY_KEYS = {
-    "frames": "frames of the capture",
-    "dropped_frames": "frames that found the buffer full",
-    "queue_mean_octets": "mean queue length over the whole run",
-    "queue_peak_octets": "greatest queue length",
-    "delivered_bps": "what left the port",
-    "utilisation": "share of the time in which the line was busy",
-    "messages": "feedback messages sent to sources",
-    "paused_ns": "time in which PAUSE or PFC stopped at least one sender",
-    "paused_sum_ns": "the same summed up over senders and priorities",
-    "fairness": "Jain's index of the flows' delivered rates, 1 when all are equal",
-}
-"""Keys of measures that reports know the meaning of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

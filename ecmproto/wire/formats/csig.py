@@ -17,7 +17,6 @@ SIGNALS = {
     DEPTH: "queue depth",
 }  # fmt: skip
 """The signals: of the first two the least on the path counts, of the others the most."""
-LEAST_COUNTS = (AVAILABLE, SHARE)
 
 
 def signal_text(signal: int) -> str:

@@ -40,6 +40,7 @@ from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record, new_records, record_from
 from ecmproto.kernels.structs import Draws, Random, Struct
+from ecmproto.units import BPS_PER_KBPS
 from ecmproto.wire.codec import DBPRateReport
 from ecmproto.wire.flow import FlowKey
 
@@ -145,13 +146,9 @@ def on_timer(
     return count
 
 
-_BPS_PER_KBPS = 1000
-_GROUP_BIT = 1
-
-
 def receiving_rate(link_rate_bps: int) -> int:
     """Return the rate that a report starts with: the receiving link's speed in kb/s, always a finite one."""
-    return min(LARGEST_RATE, link_rate_bps // _BPS_PER_KBPS)
+    return min(LARGEST_RATE, link_rate_bps // BPS_PER_KBPS)
 
 
 def settings_record(parameters: DBPReactionPointParameters) -> FECNSourceSettings:

@@ -21,13 +21,12 @@ from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParam
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record, record_from
 from ecmproto.kernels.structs import Draws, Random, Struct
-from ecmproto.units import NS_PER_S, RATE_INFINITY
+from ecmproto.units import BPS_PER_KBPS, NS_PER_S, RATE_INFINITY
 
 LARGEST_RATE = RATE_INFINITY - 1
 """The largest finite rate that a tag can carry, in kb/s."""
 
 _OCTET_BITS = 8
-_BPS_PER_KBPS = 1000
 
 
 class FECNPointState:
@@ -230,7 +229,7 @@ def queue_control(settings: FECNPointSettings, qlen_octets: int) -> float:
 @inlined
 def advertised(state: FECNPointState) -> int:
     """Return the advertised rate as on the wire: whole kb/s, at most the largest finite rate."""
-    return int(min(LARGEST_RATE, math.floor(state.rate_bps / _BPS_PER_KBPS)))
+    return int(min(LARGEST_RATE, math.floor(state.rate_bps / BPS_PER_KBPS)))
 
 
 @compiled

@@ -17,7 +17,6 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 
 _Answer = TypeVar("_Answer", bound=Layer)
 _ADDRESS_OCTETS = 6
-_HEADER_OCTETS = 14
 _GROUP_BIT = 1
 
 

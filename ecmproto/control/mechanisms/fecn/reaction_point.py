@@ -23,12 +23,10 @@ from ecmproto.control.mechanisms.limiter import leave as indebt
 from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.kernels.record import new_records, record_from
 from ecmproto.kernels.structs import Draws, Random, Struct, payload_view
-from ecmproto.units import RATE_INFINITY
+from ecmproto.units import BPS_PER_KBPS, RATE_INFINITY
 
 TAG_OCTETS = 10
 """What an RD tag adds to a frame (wire-formats 7)."""
-
-_BPS_PER_KBPS = 1000
 
 
 class FECNDiscards:
@@ -236,7 +234,7 @@ def on_return(
         source.unknown_returns += 1
         return
     source.returns += 1
-    rate_bps = float(returned.rate) * _BPS_PER_KBPS
+    rate_bps = float(returned.rate) * BPS_PER_KBPS
     if returned.rate == RATE_INFINITY:
         source.infinite_returns += 1
         rate_bps = source.link_rate_bps

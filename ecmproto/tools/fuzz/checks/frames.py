@@ -119,9 +119,6 @@ class _Gathered(NamedTuple):
     layers: list[Layer]
 
 
-_Read = Callable[[Layer], Sequence[Any]]
-
-
 class FieldValues:
     """Reads fields of records; SpecError for a name that is none."""
 
