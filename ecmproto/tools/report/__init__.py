@@ -22,18 +22,6 @@ from ecmproto.tools.report.run import (
 )
 
 __all__ = [
-    "Drops",
-    "Feedback",
-    "FlowCurves",
-    "Measure",
-    "Messages",
-    "PauseCurve",
-    "QueueCurve",
-    "Report",
-    "Run",
-    "report_form",
-    "report_html",
-    "report_png",
-    "report_svg",
-    "write_report",
-]
+    "Drops", "Feedback", "FlowCurves", "Measure", "Messages", "PauseCurve", "QueueCurve", "Report", "Run",
+    "report_form", "report_html", "report_png", "report_svg", "write_report",
+]  # fmt: skip

@@ -356,24 +356,25 @@ class PausedSpan:
 
 def paused_shares(pauses: Sequence[PausedSpan], duration_ns: int, bins: int) -> Floats:
     """Return the share of each bin of time in which at least one of ``pauses`` lasted."""
-    edges = np.linspace(0.0, float(max(1, duration_ns)), bins + 1)
     starts, ends = _merged(pauses)
     if not len(starts):
         return np.zeros(bins)
     paused = np.concatenate(([0.0], np.cumsum(ends - starts)))
-    times = np.stack((starts, ends), axis=1).ravel()
     until = np.stack((paused[:-1], paused[1:]), axis=1).ravel()
-    shares: Floats = np.diff(np.interp(edges, times, until)) / np.diff(edges)
-    return shares.clip(0.0, 1.0)
+    return _shares(np.stack((starts, ends), axis=1).ravel(), until, duration_ns, bins)
 
 
 def shares_of(edges_ns: Integers, stopped_ns: Floats, duration_ns: int, bins: int) -> Floats:
     """Return the share of each of ``bins`` equal parts of the run that ``stopped_ns`` of slots makes up."""
-    edges = np.linspace(0.0, float(max(1, duration_ns)), bins + 1)
     if not len(stopped_ns):
         return np.zeros(bins)
     until = np.concatenate(([0.0], np.cumsum(stopped_ns)))
-    shares: Floats = np.diff(np.interp(edges, edges_ns.astype(np.float64), until)) / np.diff(edges)
+    return _shares(edges_ns.astype(np.float64), until, duration_ns, bins)
+
+
+def _shares(times: Floats, until: Floats, duration_ns: int, bins: int) -> Floats:
+    edges = np.linspace(0.0, float(max(1, duration_ns)), bins + 1)
+    shares: Floats = np.diff(np.interp(edges, times, until)) / np.diff(edges)
     return shares.clip(0.0, 1.0)
 
 

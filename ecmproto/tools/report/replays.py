@@ -181,32 +181,22 @@ def _feedback(rows: NDArray[Any], *, rates: bool) -> Feedback:
 
 
 def _flows(summary: ReplaySummary) -> tuple[FlowCurves, ...]:
-    if not summary.flows or not summary.duration_ns:
-        return ()
-    shown = list(summary.flows)
-    most = FLOWS_SHOWN - 1
-    folded = shown[most:] if len(shown) > FLOWS_SHOWN else []
-    curves = [_flow(flow, summary) for flow in (shown[:most] if folded else shown)]
-    return (*curves, _folded(folded, summary)) if folded else tuple(curves)
+    """Return the flows' curves, those past FLOWS_SHOWN folded into one."""
+    flows = summary.flows if summary.duration_ns else ()
+    most = FLOWS_SHOWN if len(flows) <= FLOWS_SHOWN else FLOWS_SHOWN - 1
+    curves = [_flow([flow], flow.label, summary) for flow in flows[:most]]
+    return (*curves, *([_flow(flows[most:], _OTHERS, summary)] if flows[most:] else ()))
 
 
-def _flow(flow: FlowRates, summary: ReplaySummary) -> FlowCurves:
-    closed = summary.stations is not None
+def _flow(flows: Sequence[FlowRates], label: str, summary: ReplaySummary) -> FlowCurves:
+    limit_bps = flows[0].limit_bps
+    limited = summary.stations is not None and len(flows) == 1 and not np.isnan(limit_bps).all()
     return FlowCurves(
-        label=flow.label,
-        edges_ns=np.arange(len(flow.passed_bps) + 1) * summary.flow_span_ns,
-        sent_bps=flow.sent_bps,
-        delivered_bps=flow.passed_bps,
-        limit_bps=flow.limit_bps if closed and not np.isnan(flow.limit_bps).all() else None,
-    )
-
-
-def _folded(flows: Sequence[FlowRates], summary: ReplaySummary) -> FlowCurves:
-    return FlowCurves(
-        label=_OTHERS,
+        label=label,
         edges_ns=np.arange(len(flows[0].passed_bps) + 1) * summary.flow_span_ns,
         sent_bps=np.sum([flow.sent_bps for flow in flows], axis=0),
         delivered_bps=np.sum([flow.passed_bps for flow in flows], axis=0),
+        limit_bps=limit_bps if limited else None,
     )
 
 
