@@ -1,8 +1,7 @@
 """The steps of a port with its congestion point; a loop holds the clock, the frames and the messages.
 
-`replay.open_loop`, `engine.loop` and `live.switching` call them.  All that a
-congestion point gets of frames and timers is here.  A frame's ``serial`` is the cause of what is posted when
-it comes; when it departs, a network alone sets a cause, since only its numbers outlive a batch.
+`replay.open_loop`, `engine.loop` and `live.switching` call them.  A frame's ``serial`` is the cause of what
+is posted when it comes; when it departs, a network alone sets one, since only its numbers outlive a batch.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def enter(
     fits: bool,
     now_ns: int,
 ) -> tuple[bool, int]:
-    """Enqueue a frame, its tag rewritten, or drop it, and tell the congestion point; return whether it is in.
+    """Enqueue a frame or drop it, as its congestion point sees it; return whether it is in, and its tag.
 
     ``fits`` is whether all stores but the port's own buffer have room.
     """
@@ -65,7 +64,7 @@ def enter(
 
 @inlined
 def leave(port: Port, point: CongestionPoint, outbox: Outbox, station: int) -> int:
-    """Take the frame of ``station`` off the line and tell the congestion point; return its token."""
+    """Take the frame of ``station`` off the line, which the congestion point counts; return its token."""
     line = port.line
     when_ns, priority, octets = line.departure_ns, line.in_service_priority, line.in_service_octets
     token = depart(port)

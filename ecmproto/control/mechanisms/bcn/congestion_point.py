@@ -33,7 +33,7 @@ from ecmproto.control.mechanisms.aimd.congestion_point import (
     withhold,
 )
 from ecmproto.control.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_CPID,
@@ -313,11 +313,3 @@ def new_points(
     for priority in sorted(parameters.enabled):
         start(points.states[priority], points.settings, points.generator)
     return points
-
-
-def point_counters(points: BCNPoints) -> dict[str, int]:
-    """Return the counters of all congestion points and of the threshold, added up, by name."""
-    found = total(
-        points.states, "samples", "normal", "stops", "balanced", "unassociated", "truncated", "unanswerable"
-    )
-    return found | total(points.threshold.told, "xoff_frames", "xon_frames", "refresh_frames")

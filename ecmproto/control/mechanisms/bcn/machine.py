@@ -9,7 +9,7 @@ import numpy as np
 from ecmproto.control.mechanisms.aimd.machine import AIMDMachine
 from ecmproto.control.mechanisms.aimd.reaction_point import new_stations
 from ecmproto.control.mechanisms.api.frames import MessageFormat
-from ecmproto.control.mechanisms.api.machine import PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.machine import PortContext, SampledFrame, total
 from ecmproto.control.mechanisms.api.protocol import PAUSE_KIND, CongestionPoint, Message, Receivers, Senders
 from ecmproto.control.mechanisms.bcn.congestion_point import (
     BCN_KIND,
@@ -17,7 +17,6 @@ from ecmproto.control.mechanisms.bcn.congestion_point import (
     BCNPayload,
     BCNPoints,
     new_points,
-    point_counters,
 )
 from ecmproto.control.mechanisms.bcn.reaction_point import BCNStations, settings_record
 from ecmproto.control.mechanisms.pause.messages import flow_control_frame
@@ -68,4 +67,9 @@ class BCNMachine(AIMDMachine):
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion points or the reaction points."""
-        return point_counters(machine) if isinstance(machine, BCNPoints) else super().counters(machine)
+        if not isinstance(machine, BCNPoints):
+            return super().counters(machine)
+        return total(
+            machine.states, "samples", "normal", "stops", "balanced", "unassociated", "truncated",
+            "unanswerable",
+        ) | total(machine.threshold.told, "xoff_frames", "xon_frames", "refresh_frames")  # fmt: skip

@@ -36,7 +36,7 @@ from ecmproto.control.mechanisms.aimd.congestion_point import (
     withhold,
 )
 from ecmproto.control.mechanisms.aimd.parameters import WEIGHT_DENOMINATOR
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import NO_CPID, Arrival, NullCongestionPoint, Outbox, post
 from ecmproto.control.mechanisms.ecm.parameters import ECMCongestionPointParameters
 from ecmproto.control.mechanisms.ecm.reaction_point import TIMESTAMP_BITS, TIMESTAMP_MASK
@@ -222,11 +222,3 @@ def new_points(
     for priority in sorted(parameters.enabled):
         start(points.states[priority], points.settings, points.generator)
     return points
-
-
-def point_counters(points: ECMPoints) -> dict[str, int]:
-    """Return the counters of all congestion points, added up, by name."""
-    return total(
-        points.states, "samples", "regular", "saturated", "severe", "balanced", "unassociated", "truncated",
-        "unanswerable",
-    )  # fmt: skip

@@ -10,7 +10,7 @@ from ecmproto.control.mechanisms.aimd.congestion_point import ECMPayload
 from ecmproto.control.mechanisms.aimd.machine import AIMDMachine
 from ecmproto.control.mechanisms.aimd.reaction_point import new_stations
 from ecmproto.control.mechanisms.api.frames import MessageFormat
-from ecmproto.control.mechanisms.api.machine import PortContext
+from ecmproto.control.mechanisms.api.machine import PortContext, total
 from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Receivers, Senders
 from ecmproto.control.mechanisms.ecm.congestion_point import (
     ECM_KIND,
@@ -18,7 +18,6 @@ from ecmproto.control.mechanisms.ecm.congestion_point import (
     ECM_ZERO_KIND,
     ECMPoints,
     new_points,
-    point_counters,
 )
 from ecmproto.control.mechanisms.ecm.reaction_point import ECMStations, settings_record
 from ecmproto.wire.codec import ECM, CMTag
@@ -65,4 +64,9 @@ class ECMMachine(AIMDMachine):
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion points or the reaction points."""
-        return point_counters(machine) if isinstance(machine, ECMPoints) else super().counters(machine)
+        if not isinstance(machine, ECMPoints):
+            return super().counters(machine)
+        return total(
+            machine.states, "samples", "regular", "saturated", "severe", "balanced", "unassociated",
+            "truncated", "unanswerable",
+        )  # fmt: skip
