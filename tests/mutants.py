@@ -1,8 +1,9 @@
-"""Mutants: ``python -m tests.mutants [COUNT [SEED [FILE...]]]`` changes code and prints what no test noticed.
+"""Mutants: ``python -m tests.mutants [COUNT [SEED [ROOM...]]]`` changes code and prints what no test noticed.
 
 A mutant has one comparison with its limit on the other side (``<`` for ``<=``, ``==`` for ``!=``), or one
-integer that is greater by 1.  It is made in a copy of the repository, in the body of a function of `ROOMS`,
-and the room's quick tests run on it, as plain Python.  COUNT mutants are drawn (60), 0 for all.
+integer that is greater by 1.  It is made in a copy of the repository, in the body of a function, and the
+room's quick tests run on it, as plain Python.  COUNT mutants are drawn (60), 0 for all, of `ROOMS` or of
+each ROOM: one of them, or a function in it (``FILE::NAME``).
 
 mutmut leaves decorated functions alone, which kernels are; cosmic-ray has one command for all files.
 """
@@ -18,19 +19,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 REPOSITORY = Path(__file__).parents[1]
 _RULES = "ecmproto/tools/check/rules"
 ROOMS = {
-    "ecmproto/frames/columns/walk.py": "tests/columns/test_extraction.py -k not two_threads",
+    "ecmproto/frames/columns/walk.py": "tests/columns/test_extraction.py -k not two_threads and not shared",
     "ecmproto/frames/batch/tags.py": "tests/batch/test_tags.py tests/batch/test_splice.py",
     "ecmproto/frames/stats/pauses.py": "tests/stats/test_pauses.py tests/stats/test_storms.py",
     "ecmproto/frames/stats/roce.py": "tests/stats/test_roce.py -k not million",
     "ecmproto/frames/capture/parts.py": "tests/capture/test_parts.py",
-    "ecmproto/control/engine/switches.py": "tests/lab/test_simulation.py -k partition",
+    "ecmproto/control/engine/switches.py::_fits_partition": "tests/lab/test_simulation.py -k partition_holds",
     "ecmproto/tools/edit/checksums.py": "tests/edit/test_checksums.py",
     f"{_RULES}/cnms.py": "tests/check/test_cnms.py",
     f"{_RULES}/domain.py": "tests/check/test_domain.py",
@@ -42,7 +43,7 @@ ROOMS = {
     f"{_RULES}/reactions.py": "tests/check/test_reactions.py",
     f"{_RULES}/roce.py": "tests/check/test_dcqcn.py",
 }
-"""Files, and the arguments of pytest for the tests that hold them."""
+"""Files, or functions in them, and the arguments of pytest for the tests that hold them."""
 _OTHER = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
 }  # fmt: skip
@@ -50,54 +51,36 @@ _NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis"
 
 
 class Mutant(NamedTuple):
-    """A change: the number of it in its file, the line, and the expression or statement before and after."""
+    """A change: the number of it in its room, the line, and what is changed into what."""
 
-    path: str
+    room: str
     number: int
     line: int
-    before: str
-    after: str
+    change: str
 
 
-def mutants_of(path: str, tree: ast.Module) -> Iterator[Mutant]:
-    """Yield the mutants of a file; ``tree`` is the mutant's as long as the iterator stands at it."""
-    return (Mutant(path, number, *change) for number, change in enumerate(_changes(tree)))
+def mutants_of(room: str, tree: ast.Module) -> Iterator[Mutant]:
+    """Yield the mutants of a room; ``tree`` is the mutant's as long as the iterator stands at it."""
+    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
+    chosen = [each for each in functions if room.partition("::")[2] in ("", each.name)]
+    return (Mutant(room, number, *change) for number, change in enumerate(_changes(chosen)))
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
-    bodies = [each.body for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
-    statements = dict.fromkeys(node for body in bodies for each in body for node in ast.walk(each))
-    for node in statements:
+def _changes(functions: Sequence[ast.FunctionDef]) -> Iterator[tuple[int, str]]:
+    statements = [statement for function in functions for statement in function.body]
+    # functions within others come once
+    for node in dict.fromkeys(node for statement in statements for node in ast.walk(statement)):
         if isinstance(node, ast.Compare):
             for number, operator in enumerate(node.ops):
                 if type(operator) in _OTHER:
                     before = ast.unparse(node)
                     node.ops[number] = _OTHER[type(operator)]()
-                    yield node.lineno, before, ast.unparse(node)
+                    yield node.lineno, f"{before} → {ast.unparse(node)}"
                     node.ops[number] = operator
         elif isinstance(node, ast.Constant) and type(node.value) is int:
-            before = _line_of(statements, node)
             node.value += 1
-            yield node.lineno, before, _line_of(statements, node)
+            yield node.lineno, f"{node.value - 1} → {node.value}"
             node.value -= 1
-
-
-def text_of(mutant: Mutant, source: str) -> str:
-    """Return the text of a mutant's file."""
-    tree = ast.parse(source)
-    next(itertools.islice(mutants_of(mutant.path, tree), mutant.number, None))
-    return ast.unparse(tree)
-
-
-def _line_of(nodes: Iterable[ast.AST], number: ast.Constant) -> str:
-    """Return the longest expression or statement on the line of a number."""
-    around = [
-        each
-        for each in nodes
-        if isinstance(each, ast.expr | ast.Assign | ast.AugAssign | ast.Return)
-        and each.lineno == each.end_lineno == number.lineno
-    ]
-    return max((ast.unparse(each) for each in around), key=len)
 
 
 class Copy:
@@ -106,7 +89,9 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self._folder = shutil.copytree(REPOSITORY, folder / "copy", ignore=_NOT_COPIED)
         path = os.pathsep.join([str(self._folder), str(self._folder / "cli")])
-        self._environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
+        # Byte code is told from that of other mutants by its second and its length alone.
+        plain = {"NUMBA_DISABLE_JIT": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        self._environment = os.environ | plain | {"PYTHONPATH": path}
         self._limits_s: dict[str, float] = {}
 
     def passes(self, tests: str) -> bool:
@@ -125,18 +110,21 @@ class Copy:
         self._limits_s.setdefault(tests, 60 + 5 * (time.monotonic() - begun))
         return ended.returncode == 0
 
-    def read(self, path: str) -> str:
-        """Return the text of a file."""
-        return (self._folder / path).read_text(encoding="utf-8")
+    def file(self, room: str) -> Path:
+        """Return the path of a room's file."""
+        return self._folder / room.partition("::")[0]
 
     def survives(self, mutant: Mutant) -> bool:
         """Return whether the tests of a mutant's room pass all the same."""
-        file, tests = self._folder / mutant.path, ROOMS[mutant.path]
-        source = self.read(mutant.path)
+        file = self.file(mutant.room)
+        tests = ROOMS.get(mutant.room) or ROOMS[mutant.room.partition("::")[0]]
+        source = file.read_text(encoding="utf-8")
         if tests not in self._limits_s and not self.passes(tests):
             sys.exit(f"mutants: {tests} fails without any")
+        tree = ast.parse(source)
+        next(itertools.islice(mutants_of(mutant.room, tree), mutant.number, None))
         try:
-            file.write_text(text_of(mutant, source), encoding="utf-8")
+            file.write_text(ast.unparse(tree), encoding="utf-8")
             return self.passes(tests)
         finally:
             file.write_text(source, encoding="utf-8")
@@ -145,18 +133,19 @@ class Copy:
 def main(arguments: Sequence[str]) -> None:
     """Draw mutants and print those that survive."""
     count, seed = [*map(int, arguments[:2]), *(60, 1)[len(arguments) :]]
-    paths = arguments[2:] or list(ROOMS)
+    rooms = arguments[2:] or list(ROOMS)
     os.nice(10)
-    survivors = 0
+    survivors: list[Mutant] = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
         copy = Copy(Path(name))
-        every = [each for path in paths for each in mutants_of(path, ast.parse(copy.read(path)))]
+        every = [each for room in rooms for each in mutants_of(room, ast.parse(copy.file(room).read_bytes()))]
         drawn = random.Random(seed).sample(every, min(count or len(every), len(every)))
-        for each in sorted(drawn, key=lambda mutant: (mutant.path, mutant.line)):
+        for each in sorted(drawn, key=lambda mutant: (mutant.room, mutant.line)):
             if copy.survives(each):
-                survivors += 1
-                print(f"{each.path}:{each.line}: {each.before}  survives as  {each.after}", flush=True)
-    print(f"{len(drawn)} of {len(every)} mutants: {len(drawn) - survivors} killed, {survivors} survive")
+                survivors.append(each)
+                line = copy.file(each.room).read_text(encoding="utf-8").splitlines()[each.line - 1].strip()
+                print(f"{each.room}:{each.line}: {each.change} in: {line}", flush=True)
+    print(f"{len(drawn)} of {len(every)} mutants, {len(survivors)} of which no test notices")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ from ecmproto.control.mechanisms.api.protocol import signed_cpid
 from ecmproto.errors import ParameterError
 from ecmproto.frames.batch.headers import roles_of
 from ecmproto.frames.batch.tags import (
+    NOWHERE,
     FrameTags,
     OwnTag,
     older_tags,
     own_tag,
     tag_layout,
+    tag_splice,
     tags_of,
     with_tag_values,
 )
@@ -190,3 +192,9 @@ def test_a_kind_has_unsigned_fields_of_a_tag() -> None:
 
 def test_an_empty_batch() -> None:
     assert len(of(kind="ecm").tag_at) == 0
+
+
+def test_a_tag_goes_in_front_of_all_others_where_the_ethertype_was_captured() -> None:
+    batch = Batch.from_frames([octets_of(VLAN_TAG)[:octets] for octets in (13, 14)])
+    splice = tag_splice(batch, np.zeros((2, 4), np.uint8), KINDS["qcn"], outermost=True)
+    assert splice.at.tolist() == [NOWHERE, 12]

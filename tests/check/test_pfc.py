@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 
@@ -155,3 +156,14 @@ def test_a_pause_as_late_as_allowed_was_to_go_on(late_ns: int, found: list[tuple
 def test_a_pause_that_ends_at_its_renewal_is_in_time(late_ns: int, found: list[tuple[str, int]]) -> None:
     asked, end_ns = frame("pfc prio3=1000"), int(1000 * QUANTUM_NS)
     assert faults(pfc([(0, asked), (end_ns + late_ns, asked)], late="50us")) == found
+
+
+def test_pauses_of_one_quantum_go_on_too() -> None:
+    asked, end_ns = frame("pfc prio3=1"), math.ceil(QUANTUM_NS)
+    assert faults(pfc([(0, asked), (end_ns + 1, asked)], late="50us")) == [("PFC009", 2)]
+
+
+@pytest.mark.parametrize("quanta", [(1000, 0), (0, 1000)])
+def test_the_end_of_a_pause_is_no_renewal(quanta: tuple[int, int]) -> None:
+    first, second = (frame(f"pfc prio3={each}") for each in quanta)
+    assert faults(pfc([(0, first), (int(quanta[0] * QUANTUM_NS) + 1000, second)], late="50us")) == []

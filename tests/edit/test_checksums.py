@@ -184,6 +184,28 @@ def test_fix_makes_every_checksum_right() -> None:
     assert (list(again), report.changed, report.fixed) == (frames, 0, {})
 
 
+@pytest.mark.parametrize("off", [1, -1])
+def test_fix_finds_checksums_that_are_off_by_one(off: int) -> None:
+    frames = packets()
+    spoilt = []
+    for octets in frames:
+        frame = decode(octets)
+        layers = [
+            layer.replace(checksum=layer.checksum + off) if isinstance(layer, IPv4 | UDP | TCP) else layer
+            for layer in frame.layers
+        ]
+        spoilt.append(b"".join(layer.build() for layer in layers) + frame.padding + frame.trailer)
+    assert list(edited(Batch.from_frames(spoilt), fix=True)[0]) == frames
+
+
+def test_fix_leaves_both_zeros_of_a_header_as_they_are() -> None:
+    header = decode(whole(Ethernet(), IPv4(**ADDRESSES4), UDP(), Data()))[IPv4]
+    octets = whole(Ethernet(), IPv4(**ADDRESSES4, id=header.checksum), UDP(), Data())
+    frames = [octets[:24] + zero + octets[26:] for zero in (b"\0\0", b"\xff\xff")]
+    after, report = edited(Batch.from_frames(frames), fix=True)
+    assert (list(after), report.fixed) == (frames, {})
+
+
 def test_fix_takes_lengths_back_to_what_a_frame_has() -> None:
     octets = packets()[3]
     frame = decode(octets)

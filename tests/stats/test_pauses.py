@@ -116,6 +116,8 @@ def test_pfc_stops_the_classes_that_it_enables() -> None:
     assert paused(pauses, 0).paused_ns == 512
     assert paused(pauses, 3).paused_ns == 200
     assert paused(pauses, 5).paused_ns == 52
+    over_time = [sum(each.paused_ns_over_time) for each in pauses.senders[0].classes]
+    assert over_time == [512, 200, 52]
     # from 0 to 512: class 5 from 200 to 252 lies within
     assert pauses.senders[0].paused_ns == 512
 

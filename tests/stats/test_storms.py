@@ -135,6 +135,8 @@ def test_back_within_the_restoration_time_is_the_same_storm() -> None:
     assert [ms(each) for each in storms_of(again)] == [(0, 200, 1400)]
     later = [*held(0, 300 * MS), *held(700 * MS, 1000 * MS)]
     assert [ms(each) for each in storms_of(later)] == [(0, 200, 700), (700, 900, 1400)]
+    third = [*later, *held(1400 * MS, 1700 * MS)]
+    assert [ms(each) for each in storms_of(third)][1:] == [(700, 900, 1400), (1400, 1600, 2100)]
 
 
 def test_other_times() -> None:
