@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import MissingDependencyError, ParameterError
 from ecmproto.frames.capture import Batch
-from ecmproto.frames.capture.parts import Part, Place, Reached, linked, open_part, split_capture
+from ecmproto.frames.capture.parts import Extent, Part, Reached, linked, open_part, split_capture
 from ecmproto.frames.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of
 from ecmproto.frames.columns.column import asked
 from ecmproto.frames.columns.extraction import extract
@@ -115,7 +115,7 @@ class _Piece:
 
 def _pieces(captures: Sequence[Sequence[Part]], dask: Any) -> list[_Piece]:
     """Return the parts that have frames, in the order of their times."""
-    reached: list[dict[Place, tuple[Reached, int | None]]] = [{} for _ in captures]
+    reached: list[dict[Extent, tuple[Reached, int | None]]] = [{} for _ in captures]
     while True:
         links = [
             linked(parts, {place: each for place, (each, _) in found.items()})

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from ecmproto.errors import CaptureError
 from ecmproto.frames.capture import Interface, PcapngWriter, PcapWriter, open_capture
-from ecmproto.frames.capture.parts import Part, Place, Reached, linked, open_part, read_through, split_capture
+from ecmproto.frames.capture.parts import (
+    Extent,
+    Part,
+    Reached,
+    linked,
+    open_part,
+    read_through,
+    split_capture,
+)
 from ecmproto.frames.capture.reader import CaptureReader
 from pcaps.manifest import FOLDER
 
@@ -41,7 +49,7 @@ def whole_of(path: Path) -> tuple[Rows, str, list[str], list[Interface]]:
 
 def assert_parts_are_the_whole(path: Path, parts: list[Part], seed: int = 0) -> int:
     """Read parts in any order, as other processes would; return how many were read in all."""
-    reached: dict[Place, Reached] = {}
+    reached: dict[Extent, Reached] = {}
     rng, read = random.Random(seed), 0
     while (links := linked(parts, reached)).missing:
         for part in rng.sample(links.missing, len(links.missing)):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ecmproto.control.live.device import Stop
-from ecmproto.control.live.net import EXAMPLE, NetDevice, Part, read_net, run_together
+from ecmproto.control.live.net import EXAMPLE, DevicePart, NetDevice, read_net, run_together
 from ecmproto.errors import SpecError
 from ecmproto_cli.main import run
 from tests.live.virtual import frame
@@ -124,7 +124,7 @@ class TestThreads:
             told.append((name, str(error), went_on.is_set()))
             stop.ask(signal.SIGTERM)
 
-        parts = {"good": Part(go_on, Stop()), "bad": Part(fail, Stop())}
+        parts = {"good": DevicePart(go_on, Stop()), "bad": DevicePart(fail, Stop())}
         try:
             assert run_together(parts, stop, tell) == ["bad"]
         finally:
@@ -137,7 +137,7 @@ class TestThreads:
         seen: list[set[int]] = []
         stop = Stop()
         try:
-            pinned = Part(lambda _: seen.append(os.sched_getaffinity(0)), Stop(), cpu)
+            pinned = DevicePart(lambda _: seen.append(os.sched_getaffinity(0)), Stop(), cpu)
             assert run_together({"one": pinned}, stop, print) == []
         finally:
             stop.close()

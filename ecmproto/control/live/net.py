@@ -541,7 +541,7 @@ _ROLES: Mapping[str, tuple[Callable[..., DeviceSpec], Mapping[str, _Key]]] = {
 }
 
 
-class Part(NamedTuple):
+class DevicePart(NamedTuple):
     """A device among several: what runs it until ``stop`` is asked, and the processor that it runs on."""
 
     run: Callable[[Stop], None]
@@ -550,7 +550,7 @@ class Part(NamedTuple):
 
 
 def run_together(
-    parts: Mapping[str, Part], stop: Stop, failed: Callable[[str, BaseException], None]
+    parts: Mapping[str, DevicePart], stop: Stop, failed: Callable[[str, BaseException], None]
 ) -> list[str]:
     """Run each of ``parts`` in a thread of its own, until all have ended; ``stop`` stops them all.
 

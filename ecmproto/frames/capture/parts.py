@@ -71,7 +71,7 @@ _DAY_S, _YEARS_S = 86_400, 10 * 366 * 86_400
 """By how much a record may be earlier and later than the first one where a place is guessed."""
 
 
-class Place(NamedTuple):
+class Extent(NamedTuple):
     """What is read of a capture: from where to where, and what was said in front of it."""
 
     start: int
@@ -99,9 +99,9 @@ class Part:
     before_ns: int | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Extent:
         """What of the capture it is; the same for parts that are read alike."""
-        return Place(self.start, self.stop, self.described)
+        return Extent(self.start, self.stop, self.described)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it; ``Part.of_dict`` takes that."""
@@ -183,7 +183,7 @@ class Links:
         return reached.problem.counted_on(part.before or 0)
 
 
-def linked(parts: Sequence[Part], reached: Mapping[Place, Reached]) -> Links:
+def linked(parts: Sequence[Part], reached: Mapping[Extent, Reached]) -> Links:
     """Return the parts of a capture that are proven, with numbers and times, and those to be read next.
 
     ``parts`` are those of `split_capture`, ``reached`` what came of the ones read so far, also of others that

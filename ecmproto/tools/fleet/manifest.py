@@ -26,7 +26,7 @@ Outcome: TypeAlias = Literal["done", "cut short", "unreadable", "set aside"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ManifestLine:
     """What came of one capture."""
 
     path: str
@@ -67,17 +67,17 @@ class _Head(TypedDict):
     asked: Mapping[str, Any]
 
 
-def line_of(document: Mapping[str, Any], where: str = FILE) -> Line:
+def line_of(document: Mapping[str, Any], where: str = FILE) -> ManifestLine:
     """Return the line that a document of JSON is; SpecError for any other."""
-    given = dict(checked(document, Line, where))
+    given = dict(checked(document, ManifestLine, where))
     for name in ("outputs", "warnings"):
         given[name] = tuple(given[name])
     if given["findings"] is not None:
         given["findings"] = {rule: (looked, wrong) for rule, (looked, wrong) in given["findings"].items()}
-    return Line(**given)
+    return ManifestLine(**given)
 
 
-def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Iterable[Line]) -> None:
+def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Iterable[ManifestLine]) -> None:
     """Write the manifest, in place of the one that is there."""
     with open_sink(folder / FILE, force=True, whole=True) as sink:
         head = {"schema": SCHEMA, "base": base, "asked": asked}
@@ -86,7 +86,7 @@ def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Ite
             sink.write(line.as_text())
 
 
-def read_manifest(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Iterator[Line]]:
+def read_manifest(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Iterator[ManifestLine]]:
     """Return what a fleet was asked for (``base``, ``asked``), and its captures one by one.
 
     SpecError for what is no manifest.

@@ -16,7 +16,7 @@ from ecmproto.frames.capture.names import name_shown, size_and_time
 from ecmproto.frames.capture.parts import Part
 from ecmproto.frames.capture.reader import unreadable
 from ecmproto.tools.fleet.jobs import Job, settings_of
-from ecmproto.tools.fleet.manifest import FILE, Line, Outcome, read_manifest
+from ecmproto.tools.fleet.manifest import FILE, ManifestLine, Outcome, read_manifest
 from ecmproto.tools.fleet.names import DATE, NamePattern, common_folder, result_name
 
 
@@ -35,7 +35,7 @@ class Member:
     """Where its parts may be; none of a capture that is done in one."""
     trouble: tuple[Outcome, str] | None = None
     """Why there is nothing of it."""
-    earlier: Line | None = None
+    earlier: ManifestLine | None = None
     """Its line in the manifest, where this run does not name it: it is not read again."""
 
     @property
@@ -43,12 +43,12 @@ class Member:
         """What changes when the capture does."""
         return [self.size_octets, self.modified_ns]
 
-    def line(self) -> Line:
+    def line(self) -> ManifestLine:
         """Return its line in a manifest, while nothing came of it."""
         outcome, problem = self.trouble or ("set aside", f"{name_shown(self.path)}: not done")
         if self.earlier is not None:
             return dataclasses.replace(self.earlier, outcome=outcome, problem=problem)
-        return Line(
+        return ManifestLine(
             path=name_shown(self.path), name=self.name, size_octets=self.size_octets,
             modified_ns=self.modified_ns, digest=None, parts=max(1, len(self.parts)),
             outcome=outcome, problem=problem, frames=0,
@@ -78,7 +78,7 @@ def roster(
     result would take the place of a capture, or of a file that is none of the fleet's.
     """
     asked = asked_of(job, pattern)
-    lines: dict[str, Line] = {}
+    lines: dict[str, ManifestLine] = {}
     base: str | None = None
     if os.path.lexists(folder / FILE):
         before, found = read_manifest(folder)
@@ -180,7 +180,7 @@ def _identity(path: str | Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _gone(line: Line, pattern: NamePattern | None) -> Member:
+def _gone(line: ManifestLine, pattern: NamePattern | None) -> Member:
     """Return a capture that is not named now, as it was.
 
     A manifest may name any file, or a URL: none of them is opened.

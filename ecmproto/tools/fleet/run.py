@@ -25,7 +25,7 @@ from ecmproto.executors.rows import RowStore
 from ecmproto.executors.running import Tally, task_key
 from ecmproto.frames.capture import open_sink
 from ecmproto.frames.capture.names import name_shown
-from ecmproto.frames.capture.parts import Links, Part, Place, Reached, linked, split_capture
+from ecmproto.frames.capture.parts import Extent, Links, Part, Reached, linked, split_capture
 from ecmproto.frames.filter.fields import DISPLAYED, IN_SEQUENCE
 from ecmproto.paths import make_folder, path_below
 from ecmproto.tools.fleet.jobs import (
@@ -42,7 +42,7 @@ from ecmproto.tools.fleet.jobs import (
     StatsJob,
     settings_of,
 )
-from ecmproto.tools.fleet.manifest import FILE, Line, read_manifest, write_manifest
+from ecmproto.tools.fleet.manifest import FILE, ManifestLine, read_manifest, write_manifest
 from ecmproto.tools.fleet.members import Member, Roster, results_of
 from ecmproto.tools.fleet.names import DATE
 from ecmproto.tools.fleet.tasks import (
@@ -128,7 +128,7 @@ class Summary:
     findings: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """For each rule of a check how often it looked, found something, and in how many captures."""
 
-    def take(self, line: Line) -> None:
+    def take(self, line: ManifestLine) -> None:
         """Count a capture."""
         self.captures += 1
         self.outcomes[line.outcome] = self.outcomes.get(line.outcome, 0) + 1
@@ -256,10 +256,10 @@ class FleetRun:
 
     def _links(self, member: Member, key_of: Callable[[Member, Part], str]) -> Links:
         """Return how far a capture is read in parts."""
-        reached: dict[Place, Reached] = {}
+        reached: dict[Extent, Reached] = {}
         while True:
             links = linked(member.parts, reached)
-            found: dict[Place, Reached] = {}
+            found: dict[Extent, Reached] = {}
             for part in links.missing:
                 key = key_of(member, part)
                 row = self._kept.told(self._done_as(key))
@@ -582,7 +582,7 @@ class FleetRun:
 
     # Results ------------------------------------------------------------------------------------------
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[ManifestLine]:
         """Yield what came of each capture."""
         for member in self.members:
             row = self._row(self._whole_key(member)) if member.trouble is None else None
@@ -593,7 +593,7 @@ class FleetRun:
         summary = Summary(known=self.known)
         self._remove(self._partials())
 
-        def told() -> Iterator[Line]:
+        def told() -> Iterator[ManifestLine]:
             for line in self.lines():
                 summary.take(line)
                 self._remove_old(line)
@@ -604,7 +604,7 @@ class FleetRun:
             self._write_findings(self.job, summary)
         return summary
 
-    def _remove_old(self, line: Line) -> None:
+    def _remove_old(self, line: ManifestLine) -> None:
         """Remove results of a capture that it has no more."""
         self._remove(set(self._roster.earlier.get(line.name, ())).difference(line.outputs))
 
@@ -677,7 +677,7 @@ def _count_of(rows: Sequence[Row]) -> Count:
     return whole
 
 
-def _line_of(member: Member, row: Row) -> Line:
+def _line_of(member: Member, row: Row) -> ManifestLine:
     """Return the line of a capture from its row."""
     count, problem, findings = Count(**row["count"]), row["problem"], row["findings"]
     return dataclasses.replace(

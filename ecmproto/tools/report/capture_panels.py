@@ -258,7 +258,7 @@ _DOTTED_BELOW = 40
 _MARKS = 7
 
 
-Line: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
+PanelLine: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
 """A line of a panel: its label, a value for each interval, and its weight; the heaviest come first."""
 
 
@@ -271,7 +271,7 @@ class LinePanel(Panel):
         time: TimeAxis,
         form: Format,
         *,
-        lines_of: Callable[[Statistics], Iterable[Line]],
+        lines_of: Callable[[Statistics], Iterable[PanelLine]],
         scale: Callable[[float], Scale],
         alone: bool = False,
         readout: Callable[[Statistics], str] = lambda statistics: "",
@@ -326,37 +326,37 @@ class LinePanel(Panel):
             axes.plot(times[there], values[there] / factor, **look)
 
 
-def _kinds(statistics: Statistics) -> Iterator[Line]:
+def _kinds(statistics: Statistics) -> Iterator[PanelLine]:
     for each in statistics.kinds:
         if each.kind.group in ("message", "flow control") and "." not in each.kind.name:
             yield each.kind.title, _per_second(statistics, each.frames_over_time), each.frames
 
 
-def _marks(statistics: Statistics) -> Iterator[Line]:
+def _marks(statistics: Statistics) -> Iterator[PanelLine]:
     found = statistics.roce
     if found is not None and any(found.ce_over_time):
         yield "CE", means(found.ce_over_time, found.frames_over_time), 1
 
 
-def _cnps(statistics: Statistics) -> Iterator[Line]:
+def _cnps(statistics: Statistics) -> Iterator[PanelLine]:
     if statistics.roce is not None and any(statistics.roce.cnps_over_time):
         yield "CNP", _per_second(statistics, statistics.roce.cnps_over_time), 1
 
 
-def _points(statistics: Statistics) -> Iterator[Line]:
+def _points(statistics: Statistics) -> Iterator[PanelLine]:
     for point in statistics.congestion_points:
         if point.kind == "cnm":
             yield cpid_text(point.cpid), _per_second(statistics, point.frames_over_time), point.frames
 
 
-def _advertised(statistics: Statistics) -> Iterator[Line]:
+def _advertised(statistics: Statistics) -> Iterator[PanelLine]:
     for rate in statistics.rates:
         if any(rate.limited_over_time):
             label = f"{_carrier(rate.kind)} {address_text(rate.station)} RLQ {rate.rlq_id}"
             yield label, rate.rate_mean_bps_over_time, rate.frames
 
 
-def _latency(statistics: Statistics) -> Iterator[Line]:
+def _latency(statistics: Statistics) -> Iterator[PanelLine]:
     if statistics.probes is not None and any(statistics.probes.replies_over_time):
         yield "all flows", statistics.probes.latency_mean_ns_over_time, 1
 

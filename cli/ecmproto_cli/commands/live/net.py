@@ -33,7 +33,7 @@ from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.control.live.device import LiveInterface, Stop
-    from ecmproto.control.live.net import NetDevice, Part
+    from ecmproto.control.live.net import DevicePart, NetDevice
 
 _FAILED = 1
 _SWITCH_S = 0.0005
@@ -139,10 +139,10 @@ class _Net:
                     ) from error
             yield links
 
-    def _part(self, named: NetDevice, links: list[LiveInterface], start_ns: int) -> Part:
+    def _part(self, named: NetDevice, links: list[LiveInterface], start_ns: int) -> DevicePart:
         """Return the device as a thread runs it."""
         from ecmproto.control.live.device import ProcessorWait, Stop, run, sleep_precisely
-        from ecmproto.control.live.net import Part
+        from ecmproto.control.live.net import DevicePart
         from ecmproto.control.mechanisms.limiter import NEVER_NS
 
         how, spec = self._running, named.spec
@@ -167,7 +167,7 @@ class _Net:
                 )  # fmt: skip
                 self._closings[named.name] = reporter.closing()
 
-        return Part(work, Stop(), named.cpu)
+        return DevicePart(work, Stop(), named.cpu)
 
     def _tell_failure(self, name: str, error: BaseException) -> None:
         """Name a device that failed; the others go on."""
