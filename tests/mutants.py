@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 REPOSITORY = Path(__file__).parents[1]
+_STATS = "ecmproto/frames/stats"
 _RULES = "ecmproto/tools/check/rules"
 ROOMS = {
     "ecmproto/frames/columns/walk.py": "tests/columns/test_extraction.py -k not two_threads and not shared",
     "ecmproto/frames/batch/tags.py": "tests/batch/test_tags.py tests/batch/test_splice.py",
-    "ecmproto/frames/stats/pauses.py": "tests/stats/test_pauses.py tests/stats/test_storms.py",
-    "ecmproto/frames/stats/roce.py": "tests/stats/test_roce.py -k not million",
+    f"{_STATS}/pauses.py": "tests/stats/test_pauses.py tests/stats/test_storms.py tests/stats/test_merge.py",
+    f"{_STATS}/roce.py": "tests/stats/test_roce.py -k not million",
     "ecmproto/frames/capture/parts.py": "tests/capture/test_parts.py",
     "ecmproto/control/engine/switches.py::_fits_partition": "tests/lab/test_simulation.py -k partition_holds",
     "ecmproto/tools/edit/checksums.py": "tests/edit/test_checksums.py",

@@ -110,6 +110,10 @@ def test_a_pause_beyond_the_end_is_cut_there() -> None:
     assert paused(pauses, None).paused_ns == 2000
 
 
+def test_pfc_that_enables_nothing_is_counted() -> None:
+    assert times_of([(0, pfc()), (1000, other())]).senders[0].frames == 1
+
+
 def test_pfc_stops_the_classes_that_it_enables() -> None:
     pauses = times_of([(0, pfc(time0=10, time3=20)), (200, pfc(time3=0, time5=1)), (10**6, other())])
     assert [each.priority for each in pauses.senders[0].classes] == [0, 3, 5]

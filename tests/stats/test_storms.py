@@ -71,6 +71,13 @@ def test_the_history_of_a_priority() -> None:
     assert (found.recent_ns, found.recent_paused_ns) == (START_NS + 2000 * US, 40_020)
 
 
+@pytest.mark.parametrize(("before_ns", "frames"), [(0, 0), (1, 1)])
+def test_frames_that_leave_as_a_pause_ends_do_not_count(before_ns: int, frames: int) -> None:
+    left = [(0, to(EAST)), (150 * MS - before_ns, to(EAST))]
+    (storm,) = storms_of([*held(100 * MS, 150 * MS), *held(151 * MS, 400 * MS), *left])
+    assert storm.frames_left == frames
+
+
 @pytest.mark.parametrize(("after_ns", "frames"), [(REACTION_NS - 1, 0), (REACTION_NS, 1)])
 def test_frames_that_leave_within_the_reaction_time_do_not_count(after_ns: int, frames: int) -> None:
     left = [(0, to(EAST)), (100 * MS + after_ns, to(EAST))]
