@@ -117,6 +117,17 @@ def test_what_was_right_stays_right(texts: tuple[str, ...]) -> None:
     assert bool(report.kept) == (texts != ("vlan.id=9",))
 
 
+@pytest.mark.parametrize("text", ["ip.version=15", "ip.options=0001010101010101", "tcp.urgent_pointer=258"])
+def test_octets_at_the_edges_of_a_header_count(text: str) -> None:
+    frame = packets()[8]
+    assert len(decode(frame)[IPv4].options) == 8
+    after, _ = edited(Batch.from_frames([frame]), text)
+    segment = after[0][42:]
+    pseudo = after[0][26:34] + struct.pack(">HH", 6, len(segment))
+    assert (ones(after[0][14:42]), ones(pseudo + segment)) == (0xFFFF, 0xFFFF)
+    assert after[0] != frame
+
+
 def test_what_was_wrong_stays_wrong_and_a_datagram_without_checksum_goes_without() -> None:
     right = packets()[0]
     wrong = right[:24] + b"\x12\x34" + right[26:40] + b"\x55\x55" + right[42:]
