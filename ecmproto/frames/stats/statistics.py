@@ -9,6 +9,7 @@ have a value for each interval of ``intervals``.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -689,20 +690,36 @@ def members(value: Any, whole: object) -> dict[str, Any]:
     ``whole`` has the methods that stand there; it is what the value is part of.
     """
     made: dict[str, Any] = {}
-
-    def put(name: str, found: Any) -> None:
-        if name.startswith("*"):
-            made.update(_plain(found, whole))
-        elif name:
-            made[name] = _plain(found, whole)
-
-    for each in dataclasses.fields(value):
-        name, also, plain = (each.metadata.get(key) for key in ("name", "also", "plain"))
-        found = getattr(value, each.name)
-        put(each.name if name is None else name, plain(found) if plain else found)
-        for more in also or ():
-            put(more, value_of(value, more.lstrip("*"), whole))
+    for name, source, plain in _entries(type(value)):  # type: ignore[arg-type]
+        found = value_of(value, source, whole) if plain is None else plain(getattr(value, source))
+        if type(found) not in _SINGLE:
+            found = _plain(found, whole)
+        if name == "*":
+            made.update(found)
+        else:
+            made[name] = found
     return made
+
+
+_SINGLE = frozenset({type(None), bool, int, float, str})
+
+
+@functools.cache
+def _entries(cls: type[Any]) -> Sequence[tuple[str, str, Callable[[Any], Any] | None]]:
+    """Return names in JSON, ``*`` for those of a value, names for `value_of`, and what makes values plain."""
+    entries: list[tuple[str, str, Callable[[Any], Any] | None]] = []
+    for each in dataclasses.fields(cls):
+        name = each.metadata.get("name")
+        if name != "":
+            plain = each.metadata.get("plain") or _itself
+            entries.append((each.name if name is None else name, each.name, plain))
+        also = each.metadata.get("also", ())
+        entries += [("*" if more[0] == "*" else more, more.lstrip("*"), None) for more in also]
+    return entries
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _plain(value: Any, whole: object) -> Any:
