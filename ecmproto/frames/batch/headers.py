@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.codec.tags import is_tag
 from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import SNAP, SNAP_START
 from ecmproto.wire.formats.ethertypes import EtherTypes
 from ecmproto.wire.formats.experimental import CPID_AT, CPID_OCTETS
 from ecmproto.wire.formats.ip import AH, TCP, UDP, DestinationOptions, FragmentHeader, HopByHop, Routing
@@ -31,6 +32,8 @@ ADDRESS_OCTETS = 6
 TYPE_AT = 12
 HEADER_OCTETS = 14
 NO_VLAN = -1
+SNAP_OCTETS = SNAP.fixed_octets
+_SNAP_WORDS = tuple(int.from_bytes(SNAP_START[at : at + 2], "big") for at in (0, 2, 4))
 _CHECKSUM_AT = 10
 _ECN_BITS = 3
 
@@ -124,6 +127,17 @@ def two_octets(buffer: NDArray[np.uint8], start: int) -> int:
 
 
 @inlined
+def is_snap(buffer: NDArray[np.uint8], at: int, stop: int) -> bool:
+    """Return whether LLC and SNAP headers that announce an EtherType start at ``at``: `SNAP_START`."""
+    return bool(
+        at + SNAP_OCTETS <= stop
+        and two_octets(buffer, at) == _SNAP_WORDS[0]
+        and two_octets(buffer, at + 2) == _SNAP_WORDS[1]
+        and two_octets(buffer, at + 4) == _SNAP_WORDS[2]
+    )
+
+
+@inlined
 def address(buffer: NDArray[np.uint8], start: int) -> int:
     """Return the MAC address at ``start`` as a number."""
     number = 0
@@ -188,12 +202,12 @@ def tag_octets(
     octets = signed(roles[_ETHERTYPES + (control >> 4 & (_SELECTORS - 1))])
     if octets < _HAS_CPID:
         return octets
-    return 0 if _has_no_cpid(buffer, at + 2 + CPID_AT, end) else octets - _HAS_CPID
+    return 0 if has_no_cpid(buffer, at + 2 + CPID_AT, end) else octets - _HAS_CPID
 
 
 @inlined
-def _has_no_cpid(buffer: NDArray[np.uint8], at: int, end: int) -> bool:
-    """Whether the octets at ``at`` are no CPID: `ecmproto.wire.formats.experimental.is_no_cpid`."""
+def has_no_cpid(buffer: NDArray[np.uint8], at: int, end: int) -> bool:
+    """Return whether the octets at ``at`` are no CPID: `ecmproto.wire.formats.experimental.is_no_cpid`."""
     if at + CPID_OCTETS > end:
         return False
     some = 0

@@ -18,16 +18,18 @@ from ecmproto.frames.batch.headers import (
     EXTENSION,
     FRAGMENT,
     I_TAG,
+    SNAP_OCTETS,
     TCP_HEADER,
     TYPE_AT,
     UDP_HEADER,
     headers_of,
+    is_snap,
     rule_of,
     signed,
     two_octets,
 )
 from ecmproto.kernels.kernel import compiled, inlined
-from ecmproto.wire.formats.ethernet import SNAP, SNAP_START, ITag
+from ecmproto.wire.formats.ethernet import ITag
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.infiniband import BTH, IBA_TRANSPORT, ROCE_ETHERTYPE, ROCE_PORT
 from ecmproto.wire.formats.ip import NO_NEXT_HEADER, UDP, IPv4, IPv6
@@ -46,8 +48,7 @@ _UDP_OCTETS, _BTH_OCTETS = UDP.fixed_octets, BTH.fixed_octets
 _MIN_BTH_OCTETS = BTH.least_octets
 _PORTS_OCTETS = 4
 _FRAGMENT_OCTETS, _MIN_EXTENSION_OCTETS, _MIN_AH_OCTETS = 8, 8, 12
-_SNAP_OCTETS, _I_TAG_OCTETS = SNAP.fixed_octets, ITag.fixed_octets
-_SNAP_WORDS = tuple(int.from_bytes(SNAP_START[at : at + 2], "big") for at in (0, 2, 4))
+_I_TAG_OCTETS = ITag.fixed_octets
 
 
 class Packet(NamedTuple):
@@ -83,9 +84,9 @@ def packet_at(buffer: Octets, start: int, end: int, reach: int, roles: Octets) -
     network, stop = at + 2, end
     if ethertype <= MAX_LENGTH:
         stop, reach = min(end, network + ethertype), min(reach, network + ethertype)
-        if not _is_snap(buffer, network, stop):
+        if not is_snap(buffer, network, stop):
             return _no_packet(end)
-        network += _SNAP_OCTETS
+        network += SNAP_OCTETS
         ethertype = two_octets(buffer, network - 2)
         if ethertype == ROCE_ETHERTYPE:
             return _no_packet(end)
@@ -101,17 +102,6 @@ def packet_at(buffer: Octets, start: int, end: int, reach: int, roles: Octets) -
 @inlined
 def _no_packet(end: int) -> Packet:
     return Packet(NO_NETWORK, NOWHERE, 0, NOWHERE, NOWHERE, end)
-
-
-@inlined
-def _is_snap(buffer: Octets, at: int, stop: int) -> bool:
-    """Return whether LLC and SNAP headers that announce an EtherType start at ``at``."""
-    return bool(
-        at + _SNAP_OCTETS <= stop
-        and two_octets(buffer, at) == _SNAP_WORDS[0]
-        and two_octets(buffer, at + 2) == _SNAP_WORDS[1]
-        and two_octets(buffer, at + 4) == _SNAP_WORDS[2]
-    )
 
 
 @inlined

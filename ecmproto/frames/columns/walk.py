@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.frames.batch.headers import signed, two_octets
+from ecmproto.frames.batch.headers import has_no_cpid, is_snap, signed, two_octets
 from ecmproto.frames.columns.layout_cache import (
     BEHIND,
     FCS_AT,
@@ -130,9 +130,8 @@ from ecmproto.frames.columns.parse_tables import (
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.codec.frame import MIN_OCTETS, Frame, decode_lax
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.ethernet import SNAP, SNAP_START
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH, EtherTypes
-from ecmproto.wire.formats.experimental import CPID_AT, CPID_OCTETS, UNKNOWN_LENGTH
+from ecmproto.wire.formats.experimental import CPID_AT, UNKNOWN_LENGTH
 from ecmproto.wire.formats.ip import NO_NEXT_HEADER
 from ecmproto.wire.formats.lldp import CN_SUBTYPE, END, OUI_8021, TLV, CongestionNotificationTLV
 from ecmproto.wire.formats.registry import FORMATS
@@ -149,8 +148,6 @@ NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
 _TLV, _CN_TLV = NUMBER_OF[TLV], NUMBER_OF[CongestionNotificationTLV]
 _CN_INFORMATION = (OUI_8021 << 8) | CN_SUBTYPE
 _LEAST_ETHERTYPE = 0x0600
-_SNAP_OCTETS = SNAP.fixed_octets
-_SNAP_WORDS = tuple(int.from_bytes(SNAP_START[at : at + 2], "big") for at in (0, 2, 4))
 _SPECIFIC = 127
 
 
@@ -262,18 +259,6 @@ def _tlv(buffer: Octets, pos: int, stop: int) -> int:
 
 
 @inlined
-def _is_snap(buffer: Octets, pos: int, stop: int) -> bool:
-    """Whether LLC and SNAP headers with an EtherType start here: `formats.ethernet.SNAP_START`."""
-    if stop - pos < _SNAP_OCTETS:
-        return False
-    return bool(
-        two_octets(buffer, pos) == _SNAP_WORDS[0]
-        and two_octets(buffer, pos + 2) == _SNAP_WORDS[1]
-        and two_octets(buffer, pos + 4) == _SNAP_WORDS[2]
-    )
-
-
-@inlined
 def _arp(buffer: Octets, pos: int, stop: int, tables: ParseTables) -> int:
     """Return the format of the ARP packet at ``pos``; see `formats.ip.VariableARP.cannot_be`."""
     arp = tables.arp
@@ -296,7 +281,7 @@ def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTab
         if value <= MAX_LENGTH:
             # octets behind the length decide, which are no words of a layer
             bound = pos + value
-            snapped = _is_snap(buffer, pos, min(stop, bound))
+            snapped = is_snap(buffer, pos, min(stop, bound))
             return _Next(SNAP_NUMBER if snapped else layer, bound, False, NOWHERE)
         return _Next(layer, stop, True, NO_LENGTH)
     if layer >= 0:
@@ -423,12 +408,8 @@ def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tabl
             return True
         words = tables.doubts[layer, NONZERO_WORDS]
         return words != 0 and all_zero(buffer, start, 2 * words)
-    behind = start + CPID_AT + CPID_OCTETS
-    if tables.doubts[layer, HAS_CPID] != 0 and stop >= behind:
-        if signed(buffer[start + CPID_AT]) & 1 != 0:
-            return True
-        if all_zero(buffer, start + CPID_AT, CPID_OCTETS):
-            return True
+    if tables.doubts[layer, HAS_CPID] != 0 and has_no_cpid(buffer, start + CPID_AT, stop):
+        return True
     most = tables.doubts[layer, UNSHOWN_OCTETS]
     if most == 0 or _shows(buffer, layer, start, stop, tables):
         return False
