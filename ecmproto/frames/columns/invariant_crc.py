@@ -1,6 +1,6 @@
-"""Whether the invariant CRCs of RoCE packets hold, of many frames at a time.
+"""Invariant CRCs of RoCE packets, of many frames at a time, and whether those in the frames hold.
 
-`ecmproto.wire.formats.infiniband.crc_status` says the same of one frame.
+`ecmproto.wire.formats.infiniband.crc_status` returns the same for one frame.
 """
 
 from __future__ import annotations
@@ -72,14 +72,25 @@ def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
         at, start, _ = layers.get(NUMBER_OF[cls], _NO_LAYERS)
         checked[at[found.frames.buffer[start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = False
     picks = np.flatnonzero(checked)
-    good = np.empty(len(picks), np.bool_)
-    _check(
-        fixed(found.frames.buffer), fixed(network[picks]), fixed(is_ip4[picks]), fixed(udp[picks]),
-        fixed(bth[picks]), fixed(icrc[picks]), _TABLES, _MASKS, good,
-    )  # fmt: skip
+    buffer = found.frames.buffer
+    crcs = invariant_crcs(buffer, *(each[picks] for each in (network, is_ip4, udp, bth, icrc)))
+    there = buffer[icrc[picks, None] + np.arange(ICRC.fixed_octets)].view("<u4").reshape(-1)
     states = np.zeros(frames, np.int8)
-    states[row[picks]] = 1 + good
+    states[row[picks]] = 1 + (there == crcs)
     return rows.astype(np.int32), states[rows]
+
+
+def invariant_crcs(
+    buffer: Octets, network: Int64, is_ip4: NDArray[np.bool_], udp: Int64, bth: Int64, icrc: Int64
+) -> NDArray[np.uint32]:
+    """Return the CRCs that packets should have in front of ``icrc``, low octet first.
+
+    All others are the starts of headers in ``buffer``; ``udp`` is negative for a packet without that header.
+    """
+    crcs = np.empty(len(network), "<u4")
+    places = (fixed(each) for each in (network, is_ip4, udp, bth, icrc))
+    _compute(fixed(buffer), *places, _TABLES, _MASKS, crcs)
+    return crcs
 
 
 _Layers = tuple[Int64, Int64, NDArray[np.bool_]]
@@ -148,7 +159,7 @@ def _octet(crc: int, octet: int, tables: Int64) -> int:
 
 
 @over_batches
-def _check(
+def _compute(
     buffer: Octets,
     network: Int64,
     is_ip4: NDArray[np.bool_],
@@ -157,9 +168,9 @@ def _check(
     icrc: Int64,
     tables: Int64,
     masks: Octets,
-    good: NDArray[np.bool_],
+    crcs: NDArray[np.uint32],
 ) -> None:
-    """Fill in whether the invariant CRC at ``icrc`` is that of the octets from ``network`` on.
+    """Fill in the invariant CRCs of the octets from ``network`` to ``icrc``.
 
     As `ecmproto.wire.formats.infiniband.coverage`: what changes on the way counts as ones.
     """
@@ -191,8 +202,4 @@ def _check(
         while at < stop:
             crc = _octet(crc, signed(buffer[at]), tables)
             at += 1
-        crc ^= _ONES
-        there = 0
-        for octet in range(4):
-            there |= signed(buffer[stop + octet]) << 8 * octet
-        good[row] = there == crc
+        crcs[row] = crc ^ _ONES

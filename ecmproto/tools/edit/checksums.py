@@ -20,13 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns.invariant_crc import invariant_crcs
 from ecmproto.frames.columns.layers import Entries, LayersFound
 from ecmproto.frames.columns.walk import Frames
 from ecmproto.tools.edit.assignments import Written, put_rows, rows_at
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethernet import VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
-from ecmproto.wire.formats.infiniband import BTH, CHANGING, GRH, ICRC
+from ecmproto.wire.formats.infiniband import BTH, GRH, ICRC
 from ecmproto.wire.formats.ip import TCP, UDP, Extension, FragmentHeader, IPv4, IPv6, Routing
 from ecmproto.wire.formats.registry import FORMATS
 
@@ -57,7 +58,6 @@ _UDP, _TCP = 17, 6
 _FRAGMENT_OFFSET = {IPv4: (6, 0x1FFF), FragmentHeader: (2, 0xFFF8)}
 _FCS_OCTETS = 4
 _CRC = "infiniband.invariant.crc"
-_LINK_HEADER_CRC = zlib.crc32(b"\xff" * 8)
 _ALL = 0xFFFF
 
 
@@ -272,9 +272,9 @@ def _renew_crc(
     rows = np.flatnonzero(touched & (packets.bth >= 0) & (packets.network >= 0))
     rows, cut = packets.captured(rows[~_is_fragment(packets, buffer, rows)], packets.crc, _FCS_OCTETS)
     there = rows_at(before, packets.crc[rows] + shift, _FCS_OCTETS)
-    old = invariant_crcs(packets, before, rows, shift)
+    old = _invariant_crcs(packets, before, rows, shift)
     rows = rows[(old == there).all(axis=1)]
-    new = invariant_crcs(packets, buffer, rows)
+    new = _invariant_crcs(packets, buffer, rows)
     at = packets.crc[rows]
     was = rows_at(buffer, at, _FCS_OCTETS)
     put_rows(buffer, at, new)
@@ -288,29 +288,12 @@ def _is_fragment(packets: Packets, buffer: Octets, rows: NDArray[np.intp]) -> ND
     return fragments
 
 
-def invariant_crcs(packets: Packets, buffer: Octets, rows: NDArray[np.intp], shift: int = 0) -> Octets:
+def _invariant_crcs(packets: Packets, buffer: Octets, rows: NDArray[np.intp], shift: int = 0) -> Octets:
     """Return the invariant CRCs that the packets of ``rows`` should have, as they stand on the wire."""
-    start, stop = packets.network[rows] + shift, packets.crc[rows] + shift
-    if not len(rows):
-        return np.empty((0, _FCS_OCTETS), np.uint8)
-    scratch = buffer[int(start.min()) : int(stop.max())].copy()
-    low = int(start.min())
-    start, stop = start - low, stop - low
-    is_ip4, is_udp = packets.is_ip4[rows], packets.is_udp[rows]
-    headers = (
-        (IPv4, start[is_ip4]),
-        (IPv6, start[~is_ip4]),
-        (UDP, packets.transport[rows][is_udp] + shift - low),
-    )
-    for cls, starts in (*headers, (BTH, packets.bth[rows] + shift - low)):
-        for place, bits in CHANGING[cls]:
-            scratch[starts + place] |= bits
-    view = scratch.data
-    crcs = [
-        zlib.crc32(view[first:last], _LINK_HEADER_CRC)
-        for first, last in zip(start.tolist(), stop.tolist(), strict=True)
-    ]
-    return np.array(crcs, "<u4").view(np.uint8).reshape(-1, _FCS_OCTETS)
+    udp = np.where(packets.is_udp, packets.transport + shift, NOWHERE)
+    network, bth, crc = packets.network + shift, packets.bth + shift, packets.crc + shift
+    crcs = invariant_crcs(buffer, *(each[rows] for each in (network, packets.is_ip4, udp, bth, crc)))
+    return crcs.view(np.uint8).reshape(-1, _FCS_OCTETS)
 
 
 def right_fcs(batch: Batch, fcs_octets: NDArray[np.integer], rows: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -423,7 +406,7 @@ def put_checksums_right(found: LayersFound, buffer: Octets) -> tuple[Counter[str
     fragment = _is_fragment(packets, buffer, every)
     rows = np.flatnonzero((packets.bth >= 0) & (packets.crc >= 0) & ~fragment)
     rows, left[_CRC] = packets.captured(rows, packets.crc, _FCS_OCTETS)
-    told[_CRC] = _replace(buffer, packets.crc[rows], invariant_crcs(packets, buffer, rows))
+    told[_CRC] = _replace(buffer, packets.crc[rows], _invariant_crcs(packets, buffer, rows))
     entries = found.entries.get(IPv4)
     if entries is not None:
         start = entries.start
