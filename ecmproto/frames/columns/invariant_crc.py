@@ -73,7 +73,7 @@ def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
         checked[at[found.frames.buffer[start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = False
     picks = np.flatnonzero(checked)
     buffer = found.frames.buffer
-    crcs = invariant_crcs(buffer, *(each[picks] for each in (network, is_ip4, udp, bth, icrc)))
+    crcs = invariant_crcs(buffer, network[picks], is_ip4[picks], udp[picks], bth[picks], icrc[picks])
     there = buffer[icrc[picks, None] + np.arange(ICRC.fixed_octets)].view("<u4").reshape(-1)
     states = np.zeros(frames, np.int8)
     states[row[picks]] = 1 + (there == crcs)
@@ -88,8 +88,10 @@ def invariant_crcs(
     All others are the starts of headers in ``buffer``; ``udp`` is negative for a packet without that header.
     """
     crcs = np.empty(len(network), "<u4")
-    places = (fixed(each) for each in (network, is_ip4, udp, bth, icrc))
-    _compute(fixed(buffer), *places, _TABLES, _MASKS, crcs)
+    _compute(
+        fixed(buffer), fixed(network), fixed(is_ip4), fixed(udp), fixed(bth), fixed(icrc),
+        _TABLES, _MASKS, crcs,
+    )  # fmt: skip
     return crcs
 
 

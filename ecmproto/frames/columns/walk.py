@@ -636,9 +636,8 @@ def walk(
                 bounded = True
             if following.bound > reach:
                 _tell(errors, row, layer, pos - begin, SHORT, following.bound - pos, reach - pos)
-            if following.bound != stop:
-                stop = min(stop, following.bound)
-                reach = min(reach, following.bound)
+            stop = min(stop, following.bound)
+            reach = min(reach, following.bound)
         layer = following.layer
         settled = settled and following.settled
         pos = after

@@ -291,8 +291,10 @@ def _is_fragment(packets: Packets, buffer: Octets, rows: NDArray[np.intp]) -> ND
 def _invariant_crcs(packets: Packets, buffer: Octets, rows: NDArray[np.intp], shift: int = 0) -> Octets:
     """Return the invariant CRCs that the packets of ``rows`` should have, as they stand on the wire."""
     udp = np.where(packets.is_udp, packets.transport + shift, NOWHERE)
-    network, bth, crc = packets.network + shift, packets.bth + shift, packets.crc + shift
-    crcs = invariant_crcs(buffer, *(each[rows] for each in (network, packets.is_ip4, udp, bth, crc)))
+    crcs = invariant_crcs(
+        buffer, packets.network[rows] + shift, packets.is_ip4[rows], udp[rows], packets.bth[rows] + shift,
+        packets.crc[rows] + shift,
+    )  # fmt: skip
     return crcs.view(np.uint8).reshape(-1, _FCS_OCTETS)
 
 

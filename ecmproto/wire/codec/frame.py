@@ -292,7 +292,9 @@ def _decode(
                     break  # the snap length has cut off all of it
             continue
         cls, bound = value.following(formats, data, end, stop)
-        if bound != stop:
+        # a bound at the end of the captured octets is either a length's or no more than handed on: asked with
+        # an octet less, only the latter moves
+        if bound != stop or (stop < reach and value.following(formats, data, end, stop - 1)[1] == stop):
             if bound > reach:
                 error = error or _short(value.prefix, pos, bound - pos, reach - pos)
             stop, reach = min(stop, bound), min(reach, bound)
