@@ -103,6 +103,28 @@ def captures_named(paths: tuple[str, ...], order: Order, *, required: bool) -> t
     return CaptureNames.of(paths, order)
 
 
+def outer_option(function: F) -> F:
+    """``--outer``: look at wrappers, not at the frames in them."""
+    return click.option(
+        "--outer", is_flag=True,
+        help="Leave frames wrapped that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, Geneve, TZSP).",
+    )(function)  # fmt: skip
+
+
+def inner_option(function: F) -> F:
+    """``--inner``: unwrap frames."""
+    return click.option(
+        "--inner", is_flag=True,
+        help="Take the innermost frame of those that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, …).",
+    )(function)  # fmt: skip
+
+
+def print_unwrapped(reader: object) -> None:
+    """Print on stderr which frames a reader has unwrapped, and how many the mirror lost."""
+    if summary := getattr(reader, "summary", ""):
+        echo(f"ecmproto: {summary}", err=True)
+
+
 def filter_option(help: str) -> Callable[[F], F]:
     """``-Y FILTER``; the command gets ``filter``, a `Filter`, or None."""
     return click.option("-Y", "--filter", "filter", metavar="FILTER", callback=_filter, help=help)

@@ -61,18 +61,21 @@ def expected(frame: Frame) -> Packet:
     """Return the packet that the codec finds."""
     index = next((i for i in reversed(range(len(frame.layers))) if type(frame.layers[i]) in NETWORKS), None)
     if index is None:
-        return Packet(NO_NETWORK, NOWHERE, 0, NOWHERE, NOWHERE, 0)
+        return Packet(NO_NETWORK, NOWHERE, 0, NOWHERE, NOWHERE, NOWHERE, 0)
     network = frame.layers[index]
     protocol = next(getattr(network, key) for key in ("proto", "nxt", "nxthdr") if hasattr(network, key))
-    transport = bth = NOWHERE
+    payload = transport = bth = NOWHERE
     for layer, start in zip(frame.layers[index + 1 :], frame.starts[index + 1 :], strict=False):
         if isinstance(layer, Extension):
             protocol = layer.nxt
-        elif isinstance(layer, UDP | TCP):
+            continue
+        if payload == NOWHERE:
+            payload = start
+        if isinstance(layer, UDP | TCP):
             transport = start
         elif isinstance(layer, BTH):
             bth = start
-    return Packet(KINDS[type(network)], frame.starts[index], protocol, transport, bth, 0)
+    return Packet(KINDS[type(network)], frame.starts[index], protocol, payload, transport, bth, 0)
 
 
 def is_comparable(frame: Frame) -> bool:
@@ -100,6 +103,8 @@ def assert_agreement(octets: bytes, original: int) -> None:
         offsets[1] = NOWHERE
     assert (found.kind, found.protocol) == (wanted.kind, wanted.protocol), shown
     assert offsets == [wanted.network, wanted.transport, wanted.bth], shown
+    if found.payload != NOWHERE and wanted.payload != NOWHERE:
+        assert found.payload - 1 == wanted.payload, shown
     network = frame.layers[frame.starts.index(wanted.network)] if wanted.network != NOWHERE else None
     own = own_tag(buffer, 1, len(octets), ROLES, ECN)
     assert own.tagged == isinstance(network, IPv4 | IPv6), shown

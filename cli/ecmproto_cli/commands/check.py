@@ -17,6 +17,8 @@ from ecmproto_cli.options import (
     ethertype_option,
     filter_option,
     force_option,
+    outer_option,
+    print_unwrapped,
     read_option,
     split_assignments,
     split_words,
@@ -81,6 +83,7 @@ _WIDTH = 80
 @click.option("--baseline", metavar="FILE", help="Leave out what this file says is known.")
 @click.option("--write-baseline", metavar="FILE", help="Write what is found as known; exits with 0.")
 @click.option("-c", "limit_frames", metavar="N", type=click.IntRange(min=1), help="Stop after N frames.")
+@outer_option
 @force_option
 @ethertype_option
 @color_option
@@ -101,6 +104,7 @@ def command(
     baseline: str | None,
     write_baseline: str | None,
     limit_frames: int | None,
+    outer: bool,
     force: bool,
     ethertypes: EtherTypes,
 ) -> int:
@@ -134,7 +138,9 @@ def command(
     fails = _failing(fail_on, families)
     check_outputs([name for name in (junit, sarif, write_baseline) if name], force=force)
     known = _baseline(baseline)
-    checked, interrupted = _check(paths, wanted, parameters, families, filter, limit_frames, ethertypes)
+    checked, interrupted = _check(
+        paths, wanted, parameters, families, filter, limit_frames, ethertypes, outer=outer
+    )
     from ecmproto.frames.capture.names import names_shown
 
     path = names_shown(paths)
@@ -223,18 +229,20 @@ def _check(
     filter: Filter | None,
     limit_frames: int | None,
     ethertypes: EtherTypes,
+    *,
+    outer: bool,
 ) -> tuple[Checked, bool]:
     """Return the findings in the captures, and whether reading them was interrupted."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from ecmproto.frames.capture import open_captures
+    from ecmproto.frames.batch.inner import open_innermost
     from ecmproto.frames.stats.accumulator import add_all
     from ecmproto.tools.check.checker import Checker
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1))
         checker: Checker = Checker(rules, parameters, families=families, ethertypes=ethertypes, pool=pool)
-        reader = stack.enter_context(open_captures(paths))
+        reader = stack.enter_context(open_innermost(paths, outer=outer, ethertypes=ethertypes))
         interrupted = False
         try:
             with HeldInterrupt() as held:
@@ -252,6 +260,7 @@ def _check(
             interrupted = True
         for warning in reader.warnings:
             warn(warning)
+        print_unwrapped(reader)
         return checker.result(interfaces=reader.interfaces, problem=reader.problem), interrupted
 
 

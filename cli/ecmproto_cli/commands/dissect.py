@@ -25,6 +25,8 @@ from ecmproto_cli.options import (
     ethertype_option,
     filter_option,
     force_option,
+    inner_option,
+    print_unwrapped,
     read_option,
     write_option,
 )
@@ -86,6 +88,7 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
 )  # fmt: skip
 @click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
+@inner_option
 @write_option(
     "Write the frames to this file, in the form that -T or its name says: .json, .ndjson, .csv, .tsv, .txt, "
     ".parquet, .arrow. Any other is a capture, nothing rebuilt; -V, -x and -e then show the frames as well."
@@ -107,6 +110,7 @@ def command(
     all_fields: bool,
     header: bool,
     limit: int | None,
+    inner: bool,
     output: str | None,
     force: bool,
     deep: bool,
@@ -122,6 +126,7 @@ def command(
     ecmproto dissect -r in.pcapng -T json | ecmproto craft --from-json -w same.pcapng
     ecmproto dissect -r in.pcapng -w frames.parquet
     ecmproto dissect -r monday.pcap -r tuesday.pcap -Y cnm -w cnms.pcapng
+    ecmproto dissect -r mirror.pcap --inner -w bare.pcapng
     ecmproto dissect -i eth0 -Y cnm -w cnms.pcapng
     """
     shown = "tree" if verbose or deep else "fields" if fields else "line"
@@ -139,6 +144,8 @@ def command(
         raise click.UsageError(f"--all-fields goes with -T parquet or arrow and without -e, not {got}")
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"needed -r FILE or -i IF, got {'both' if paths else 'none'}")
+    if inner and not paths:
+        raise click.UsageError("--inner goes with -r: capture with -w first")
     if asked.kind in COLUMN_FILES and not paths:
         raise click.UsageError(f"-T {asked.kind} needs -r: capture with -w first")
     if form in BINARY:
@@ -147,10 +154,12 @@ def command(
     if asked.kind in COLUMN_FILES:
         return _write_columns(
             paths, str(output), asked.kind, fields, every=all_fields, filter=filter, limit=limit,
-            repeated="first" if first else "list", addresses="octets" if text is False else "text",
+            inner=inner, repeated="first" if first else "list",
+            addresses="octets" if text is False else "text",
             ethertypes=ethertypes, force=force,
         )  # fmt: skip
-    from ecmproto.frames.capture import CaptureCopier, open_captures, open_sink
+    from ecmproto.frames.batch.inner import open_innermost
+    from ecmproto.frames.capture import CaptureCopier, open_sink
 
     with ExitStack() as stack:
         reader = stack.enter_context(
@@ -158,7 +167,7 @@ def command(
                 interface, filter=filter if limit is None else None, ethertypes=ethertypes, idle_batches=True
             )
             if interface is not None
-            else open_captures(paths, batch_frames=FIRST_FRAMES)
+            else open_innermost(paths, outer=not inner, ethertypes=ethertypes, batch_frames=FIRST_FRAMES)
         )
         shape = asked.build(ethertypes, to_file=not copies and output is not None)
         with ExitStack() as written:
@@ -172,6 +181,7 @@ def command(
             out = Output(form_shown, reader, ethertypes, asked.kind, filter, limit, sink=sink)
             file = copier or sink
             interrupted = _run(reader, out, copier, limit, file.flush if file is not None else None)
+        print_unwrapped(reader)
         _report(reader, out, copier, None if output == "-" and copier is None else output)
         return INTERRUPTED if interrupted else 0
 
@@ -552,6 +562,7 @@ def _write_columns(
     every: bool,
     filter: Filter | None,
     limit: int | None,
+    inner: bool,
     repeated: Repeated,
     addresses: Addresses,
     ethertypes: EtherTypes,
@@ -563,7 +574,8 @@ def _write_columns(
     before its CaptureError is raised.  A first interrupt ends the file behind the frames before it, as a
     partial one.
     """
-    from ecmproto.frames.capture import open_captures, open_sink
+    from ecmproto.frames.batch.inner import open_innermost
+    from ecmproto.frames.capture import open_sink
     from ecmproto.frames.capture.names import is_pipe
     from ecmproto.frames.columns.arrow import schema_of
     from ecmproto.frames.columns.column import asked
@@ -574,11 +586,11 @@ def _write_columns(
     typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     schema = typed(names)
     if every and not any(map(is_pipe, paths)):  # which can be read only once
-        with open_captures(paths) as reader:
+        with open_innermost(paths, outer=not inner, ethertypes=ethertypes) as reader:
             reading(reader, "dissect: which fields there are")
             names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)
         schema = typed(names)
-    with open_captures(paths) as reader:
+    with open_innermost(paths, outer=not inner, ethertypes=ethertypes) as reader:
         reading(reader, f"dissect to {kind}")
         works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes)
         form: FileForm = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"
@@ -593,6 +605,7 @@ def _write_columns(
                 raise KeyboardInterrupt
         for warning in reader.warnings:
             warn(warning)
+        print_unwrapped(reader)
         echo(f"{counted(frames, 'frame')} written to {escaped(output)}", err=True)
         if reader.problem is not None:
             raise reader.problem

@@ -21,6 +21,8 @@ from ecmproto_cli.options import (
     ethertype_option,
     filter_option,
     force_option,
+    inner_option,
+    print_unwrapped,
     read_option,
     write_option,
 )
@@ -108,6 +110,7 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
     help="Octets a frame takes on the line besides its own: FCS, preamble, gap.",
 )  # fmt: skip
+@inner_option
 @write_option("Write the capture as it would have been, with all generated frames in it.")
 @click.option(
     "--report",
@@ -139,6 +142,7 @@ def command(
     seed: int | None,
     cp_mac: str,
     overhead: int,
+    inner: bool,
     output: str | None,
     report: tuple[str, ...],
     samples: str | None,
@@ -211,6 +215,7 @@ def command(
             flow_control=flow_control,
             seed=drawn,
             ethertypes=ethertypes,
+            inner=inner,
             output=output,
             reports=report,
             samples=samples,
@@ -276,6 +281,8 @@ class ReplayRequest:
     flow_control: str | None
     seed: int
     ethertypes: EtherTypes
+    inner: bool
+    """Whether frames in mirrors and tunnels are unwrapped."""
     output: str | None
     reports: tuple[str, ...]
     samples: str | None
@@ -391,10 +398,10 @@ def _replay(
     request: ReplayRequest, plan: Plan, samples: SampleWriter | None, label: str
 ) -> tuple[Outcome, Exception | None]:
     from ecmproto.control.replay.session import output_of, replay_capture
-    from ecmproto.frames.capture import open_captures
+    from ecmproto.frames.batch.inner import open_innermost
 
     sink = samples.rows_of(plan.machine, plan.variant) if samples else None
-    with open_captures(request.paths) as reader:
+    with open_innermost(request.paths, outer=not request.inner, ethertypes=request.ethertypes) as reader:
         with output_of(reader, plan, request.output, force=request.force) as output:
 
             def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -405,6 +412,7 @@ def _replay(
             )
         for warning in [*reader.warnings, *(output.warnings if output else ())]:
             warn(warning)
+        print_unwrapped(reader)
         return outcome, reader.problem
 
 

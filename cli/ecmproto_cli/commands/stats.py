@@ -14,6 +14,8 @@ from ecmproto_cli.options import (
     ethertype_option,
     filter_option,
     force_option,
+    outer_option,
+    print_unwrapped,
     rates_options,
     read_option,
     storm_options,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 @rates_options
 @storm_options
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
+@outer_option
 @force_option
 @ethertype_option
 @color_option
@@ -60,6 +63,7 @@ def command(
     storm_detect: str,
     storm_restore: str,
     limit: int | None,
+    outer: bool,
     force: bool,
     ethertypes: EtherTypes,
 ) -> None:
@@ -73,7 +77,7 @@ def command(
     without_compiler(paths)
     from concurrent.futures import ThreadPoolExecutor
 
-    from ecmproto.frames.capture import open_captures
+    from ecmproto.frames.batch.inner import open_innermost
     from ecmproto.frames.capture.names import names_shown
     from ecmproto.frames.stats import Accumulator
     from ecmproto.units import parse_rate, parse_time
@@ -83,7 +87,7 @@ def command(
     path = names_shown(paths)
     interval_ns = parse_time(interval) if interval is not None else None
     with ExitStack() as stack:
-        reader = stack.enter_context(open_captures(paths))
+        reader = stack.enter_context(open_innermost(paths, outer=outer, ethertypes=ethertypes))
         pool = stack.enter_context(ThreadPoolExecutor(1))
         counts = Accumulator(
             interval_ns=interval_ns, speed_bps=parse_rate(speed), detect_ns=parse_time(storm_detect),
@@ -94,6 +98,7 @@ def command(
         statistics = counts.result(interfaces=reader.interfaces, problem=reader.problem)
         for warning in reader.warnings:
             warn(warning)
+        print_unwrapped(reader)
         _show(statistics, path, form)
         for name, write in zip(report, writers, strict=True):
             _write(name, write(statistics, path), force)

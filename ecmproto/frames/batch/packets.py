@@ -60,6 +60,8 @@ class Packet(NamedTuple):
     """Offset of the network header; NOWHERE without a complete one."""
     protocol: int
     """IP protocol behind all extension headers; 0 without a network header."""
+    payload: int
+    """Offset of the octets that ``protocol`` announces; NOWHERE without them, as in later fragments."""
     transport: int
     """Offset of the UDP or TCP header; NOWHERE without its two ports."""
     bth: int
@@ -100,8 +102,19 @@ def packet_at(buffer: Octets, start: int, end: int, reach: int, roles: Octets) -
 
 
 @inlined
+def ip_packet_at(buffer: Octets, network: int, stop: int, reach: int, roles: Octets) -> Packet:
+    """Return the IP packet whose header starts at ``network``; other arguments as in `packet_at`."""
+    version = signed(buffer[network]) >> 4 if network < stop else 0
+    if version == IP4:
+        return _ip4_packet(buffer, network, stop, reach, roles)
+    if version == IP6:
+        return _ip6_packet(buffer, network, stop, reach, roles)
+    return _no_packet(stop)
+
+
+@inlined
 def _no_packet(end: int) -> Packet:
-    return Packet(NO_NETWORK, NOWHERE, 0, NOWHERE, NOWHERE, end)
+    return Packet(NO_NETWORK, NOWHERE, 0, NOWHERE, NOWHERE, NOWHERE, end)
 
 
 @inlined
@@ -115,9 +128,9 @@ def _ip4_packet(buffer: Octets, network: int, stop: int, reach: int, roles: Octe
     if length > 0:
         stop, reach = min(stop, network + length), min(reach, network + length)
     protocol = signed(buffer[network + 9])
-    rule = rule_of(roles, IP4, protocol)
     if two_octets(buffer, network + 6) & 0x1FFF != 0:
-        rule = 0
+        return Packet(IP4, network, protocol, NOWHERE, NOWHERE, NOWHERE, stop)
+    rule = rule_of(roles, IP4, protocol)
     return _behind_ip(buffer, IP4, network, network + header, protocol, rule, stop, reach, roles)
 
 
@@ -142,24 +155,25 @@ def _behind_ip(
     while rule >= FRAGMENT:
         octets = _FRAGMENT_OCTETS
         if at + octets > stop:
-            return Packet(kind, network, protocol, NOWHERE, NOWHERE, stop)
+            return Packet(kind, network, protocol, NOWHERE, NOWHERE, NOWHERE, stop)
         if rule == EXTENSION:
             octets = _MIN_EXTENSION_OCTETS + 8 * signed(buffer[at + 1])
         elif rule == AUTHENTICATION:
             octets = max(_MIN_AH_OCTETS, 8 + 4 * signed(buffer[at + 1]))
         if at + octets > stop:
-            return Packet(kind, network, protocol, NOWHERE, NOWHERE, stop)
+            return Packet(kind, network, protocol, NOWHERE, NOWHERE, NOWHERE, stop)
         protocol = signed(buffer[at])
         # The ports of a packet stand in its first fragment alone.
-        later = rule == FRAGMENT and two_octets(buffer, at + 2) >> 3 != 0
-        rule = 0 if later else rule_of(roles, IP6, protocol)
+        if rule == FRAGMENT and two_octets(buffer, at + 2) >> 3 != 0:
+            return Packet(kind, network, protocol, NOWHERE, NOWHERE, NOWHERE, stop)
+        rule = rule_of(roles, IP6, protocol)
         at += octets
     if (rule != UDP_HEADER and rule != TCP_HEADER) or at + _PORTS_OCTETS > stop:
-        return Packet(kind, network, protocol, NOWHERE, NOWHERE, stop)
+        return Packet(kind, network, protocol, at, NOWHERE, NOWHERE, stop)
     bth = NOWHERE
     if rule == UDP_HEADER and at + _UDP_OCTETS <= stop and two_octets(buffer, at + 2) == ROCE_PORT:
         bth = _bth_at(buffer, at + _UDP_OCTETS, stop, reach)
-    return Packet(kind, network, protocol, at, bth, stop)
+    return Packet(kind, network, protocol, at, at, bth, stop)
 
 
 @inlined
@@ -172,7 +186,7 @@ def _global_packet(buffer: Octets, network: int, stop: int, reach: int) -> Packe
     if length > 0:
         stop, reach = min(stop, behind + length), min(reach, behind + length)
     bth = _bth_at(buffer, behind, stop, reach) if protocol == IBA_TRANSPORT else NOWHERE
-    return Packet(GLOBAL, network, protocol, NOWHERE, bth, stop)
+    return Packet(GLOBAL, network, protocol, behind, NOWHERE, bth, stop)
 
 
 @inlined

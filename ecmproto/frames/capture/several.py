@@ -136,7 +136,7 @@ class MergedReader(ParsedReader):
             reader.close()
 
 
-class _Joining:
+class Joining:
     """The parser of several captures, which are one section of pcapng."""
 
     format: Format = "pcapng"
@@ -191,7 +191,7 @@ class _Joining:
         return batch
 
 
-class _Merging(_Joining):
+class _Merging(Joining):
     """Takes the earliest frames of what several readers give."""
 
     def __init__(self, readers: Sequence[CaptureReader]) -> None:
@@ -266,7 +266,7 @@ def _size_of(names: Sequence[str]) -> int | None:
         return None
 
 
-class _Appending(_Joining):
+class _Appending(Joining):
     """Takes the frames of one file after the other."""
 
     def __init__(self, names: Sequence[str], batch_frames: int) -> None:
@@ -356,7 +356,7 @@ class _Appending(_Joining):
 class _File:
     """One of the captures: its frames at hand, and which numbers its interfaces have."""
 
-    def __init__(self, reader: CaptureReader, merging: _Joining) -> None:
+    def __init__(self, reader: CaptureReader, merging: Joining) -> None:
         self._merging = merging
         self._reader = reader
         self._items = reader.items()

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError, ParameterError, counted
-from ecmproto.frames.capture import Batch, CaptureReader, open_captures
+from ecmproto.frames.batch.inner import open_innermost
+from ecmproto.frames.capture import Batch, CaptureReader
 from ecmproto.frames.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, Interface
 from ecmproto.frames.columns import extract
 from ecmproto.frames.filter import Filter, compile_filter
@@ -361,9 +362,11 @@ def capture_stats(
     ethertypes: EtherTypes = DEFAULT,
     limit: int | None = None,
     threads: int = 2,
+    outer: bool = False,
 ) -> Statistics:
     """Return the statistics of a capture: a path, ``-``, a file object, or a reader, read to its end.
 
+    Frames that a mirror or tunnel wraps count as their innermost frame; ``outer`` counts the wrappers.
     ``filter`` selects frames, ``limit`` is how many are read, ``threads`` 1 keeps to the calling thread; the
     others are as for `Accumulator`.  What kept the capture from being read to its end is in ``problem``.
     Raises CaptureError for what is no capture, FilterError and ParameterError for arguments.
@@ -376,7 +379,9 @@ def capture_stats(
             lossless=lossless, ethertypes=ethertypes, pool=pool,
         )  # fmt: skip
         reader = (
-            source if isinstance(source, CaptureReader) else stack.enter_context(open_captures((source,)))
+            source
+            if isinstance(source, CaptureReader)
+            else stack.enter_context(open_innermost((source,), outer=outer, ethertypes=ethertypes))
         )
         add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes, pool=pool)
         return counts.result(interfaces=reader.interfaces, problem=reader.problem)

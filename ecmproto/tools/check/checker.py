@@ -15,7 +15,8 @@ from typing import BinaryIO
 import numpy as np
 
 from ecmproto.errors import CaptureError, EcmprotoError, ParameterError, SpecError
-from ecmproto.frames.capture import Batch, CaptureReader, open_captures
+from ecmproto.frames.batch.inner import open_innermost
+from ecmproto.frames.capture import Batch, CaptureReader
 from ecmproto.frames.capture.batch import Interface
 from ecmproto.frames.columns import Texts, extract
 from ecmproto.frames.filter import Filter
@@ -340,9 +341,11 @@ def check_capture(
     ethertypes: EtherTypes = DEFAULT,
     limit: int | None = None,
     threads: int = 2,
+    outer: bool = False,
 ) -> Checked:
     """Check a capture (a path, ``-``, a file object or a reader) against rules (None: all).
 
+    Frames that a mirror or tunnel wraps are checked as their innermost frame; ``outer`` checks the wrappers.
     ``parameters`` are texts by whole names; ``filter`` selects frames, ``limit`` is how many are read,
     ``threads`` 1 keeps to the calling thread.  What kept the capture from being read to its end is in
     ``problem``.  Raises CaptureError for what is no capture, ParameterError for arguments.
@@ -351,7 +354,9 @@ def check_capture(
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
         checker = Checker(rules, parameters, most=most, ethertypes=ethertypes, pool=pool)
         reader = (
-            source if isinstance(source, CaptureReader) else stack.enter_context(open_captures((source,)))
+            source
+            if isinstance(source, CaptureReader)
+            else stack.enter_context(open_innermost((source,), outer=outer, ethertypes=ethertypes))
         )
         add_all(checker, reader, filter=filter, limit=limit, ethertypes=ethertypes, pool=pool)
         return checker.result(interfaces=reader.interfaces, problem=reader.problem)

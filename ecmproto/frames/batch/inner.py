@@ -1,0 +1,478 @@
+"""The innermost frame of frames that mirrors and tunnels wrap: GRE, ERSPAN, VXLAN, Geneve, NVGRE and TZSP.
+
+`InnerReader` reads a capture as if its mirror had sent each frame bare: the octets, the length on the wire
+and the link type are those of the innermost frame, and each session of a mirror is an interface of its own.
+Frames that are not wrapped stay as they are.  Layouts: RFC 2784, 2890 (GRE), 7348 (VXLAN), 8926 (Geneve),
+7637 (NVGRE), draft-foschiano-erspan (ERSPAN I to III).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import counted
+from ecmproto.frames.batch.headers import fixed, roles_of, signed, two_octets
+from ecmproto.frames.batch.packets import IP4, NO_NETWORK, NOWHERE, Packet, ip_packet_at, packet_at
+from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch, Block, Interface
+from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, ParsedReader
+from ecmproto.frames.capture.several import Joining, open_captures
+from ecmproto.frames.capture.source import Shortage, Source
+from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.ip import PROTO_UDP
+
+Octets = NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+
+GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, VXLAN, VXLAN_GPE, GENEVE, TZSP = range(1, 10)
+NAMES = ("", "GRE", "ERSPAN I", "ERSPAN II", "ERSPAN III", "NVGRE", "VXLAN", "VXLAN-GPE", "Geneve", "TZSP")
+"""The names of encapsulations, by their numbers; 0 is a frame that is not wrapped."""
+_SESSIONS = {
+    GRE: "key", ERSPAN_II: "session", ERSPAN_III: "session", NVGRE: "VSID", VXLAN: "VNI", VXLAN_GPE: "VNI",
+    GENEVE: "VNI",
+}  # fmt: skip
+"""The name of the number that tells the sessions of an encapsulation apart."""
+
+NO_LINK, FRAME, PACKET = range(3)
+"""What octets start with: a header that is not looked into, an Ethernet header, an IP header."""
+
+NO_NUMBER = -1
+"""The session or sequence number of a wrapper that has none."""
+_PROTO_GRE = 47
+_VXLAN_PORT, _GPE_PORT, _GENEVE_PORT, _TZSP_PORT = 4789, 4790, 6081, 37008
+_IPV4, _IPV6, _BRIDGED, _ERSPAN, _ERSPAN_III, _SONIC = 0x0800, 0x86DD, 0x6558, 0x88BE, 0x22EB, 0x8949
+_CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
+_UDP_OCTETS = _TUNNEL_OCTETS = 8
+_SEQUENCES = 1 << 32
+_MAX_LOSS = 1 << 31
+"""Sequence numbers that advance by more went back: frames out of order, or a mirror that started anew."""
+_MAX_INTERFACES = 1024
+"""Interfaces that sessions get; further sessions share one."""
+
+
+class Wrapped(NamedTuple):
+    """What a wrapper contains; offsets are from the start of the buffer."""
+
+    kind: int
+    """Number of the encapsulation; 0: none, or one whose content is not known."""
+    at: int
+    """Offset of the content."""
+    link: int
+    """FRAME or PACKET, for its first octet."""
+    session: int
+    sequence: int
+
+
+@inlined
+def _none() -> Wrapped:
+    return Wrapped(0, 0, NO_LINK, NO_NUMBER, NO_NUMBER)
+
+
+@inlined
+def _four_octets(buffer: Octets, start: int) -> int:
+    return (two_octets(buffer, start) << 16) | two_octets(buffer, start + 2)
+
+
+@inlined
+def _link_of(ethertype: int) -> int:
+    """Return what octets start with that a tunnel announces by an EtherType."""
+    if ethertype in (_IPV4, _IPV6):
+        return PACKET
+    return FRAME if ethertype in (_BRIDGED, _SONIC) else NO_LINK
+
+
+@inlined
+def _in_gre(buffer: Octets, at: int, stop: int) -> Wrapped:
+    """Return the content of the GRE packet at ``at``."""
+    if at + 4 > stop:
+        return _none()
+    flags, ethertype = two_octets(buffer, at), two_octets(buffer, at + 2)
+    if flags & (_ROUTING | _GRE_VERSION) != 0:
+        return _none()
+    at += 4
+    octets = (4 if flags & _CHECKSUM else 0) + (4 if flags & _KEY else 0) + (4 if flags & _SEQUENCE else 0)
+    if at + octets > stop:
+        return _none()
+    session = sequence = NO_NUMBER
+    if flags & _CHECKSUM:
+        at += 4
+    if flags & _KEY:
+        session = _four_octets(buffer, at)
+        at += 4
+    if flags & _SEQUENCE:
+        sequence = _four_octets(buffer, at)
+        at += 4
+    if ethertype in (_ERSPAN, _ERSPAN_III):
+        return _in_erspan(buffer, at, stop, ethertype, sequence)
+    if ethertype == _BRIDGED and session != NO_NUMBER:
+        return Wrapped(NVGRE, at, FRAME, session >> 8, sequence)
+    link = _link_of(ethertype)
+    return Wrapped(GRE if link else 0, at, link, session, sequence)
+
+
+@inlined
+def _in_erspan(buffer: Octets, at: int, stop: int, ethertype: int, sequence: int) -> Wrapped:
+    """Return the content of ERSPAN, whose type follows from EtherType, sequence number and version."""
+    if ethertype == _ERSPAN and sequence == NO_NUMBER:
+        return Wrapped(ERSPAN_I, at, FRAME, NO_NUMBER, NO_NUMBER)
+    if at + 8 > stop:
+        return _none()
+    version, session = signed(buffer[at]) >> 4, two_octets(buffer, at + 2) & 0x3FF
+    if ethertype == _ERSPAN:
+        return Wrapped(ERSPAN_II if version == 1 else 0, at + 8, FRAME, session, sequence)
+    if version != 2 or at + 12 > stop:
+        return _none()
+    # Bits 10 to 6 are the frame type: 0 Ethernet, 2 IP.  The last bit announces a platform's subheader.
+    word = two_octets(buffer, at + 10)
+    frame_type = word >> 10 & 31
+    at += 20 if word & 1 else 12
+    if frame_type != 0 and frame_type != 2:
+        return _none()
+    return Wrapped(ERSPAN_III, at, FRAME if frame_type == 0 else PACKET, session, sequence)
+
+
+@inlined
+def _in_udp(buffer: Octets, port: int, at: int, stop: int) -> Wrapped:
+    """Return the content of the datagram to ``port`` whose payload starts at ``at``."""
+    if port == _TZSP_PORT:
+        return _in_tzsp(buffer, at, stop)
+    if at + _TUNNEL_OCTETS > stop:
+        return _none()
+    flags, session = signed(buffer[at]), _four_octets(buffer, at + 4) >> 8
+    if port == _GENEVE_PORT:
+        link = _link_of(two_octets(buffer, at + 2))
+        # Only version 0 is known, and control packets (O) contain no frame.
+        if flags >> 6 != 0 or signed(buffer[at + 1]) & 0x80 != 0 or link == NO_LINK:
+            return _none()
+        return Wrapped(GENEVE, at + _TUNNEL_OCTETS + 4 * (flags & 63), link, session, NO_NUMBER)
+    if (port != _VXLAN_PORT and port != _GPE_PORT) or flags & 0x08 == 0:
+        return _none()
+    if port == _GPE_PORT and flags & 0x04 != 0:
+        following = signed(buffer[at + 3])
+        link = PACKET if following == 1 or following == 2 else FRAME if following == 3 else NO_LINK
+        return Wrapped(VXLAN_GPE if link else 0, at + _TUNNEL_OCTETS, link, session, NO_NUMBER)
+    return Wrapped(
+        VXLAN if port == _VXLAN_PORT else VXLAN_GPE, at + _TUNNEL_OCTETS, FRAME, session, NO_NUMBER
+    )
+
+
+@inlined
+def _in_tzsp(buffer: Octets, at: int, stop: int) -> Wrapped:
+    """Return the content of TZSP: version 1, a received or sent frame, of Ethernet, after its tags."""
+    if (
+        at + 4 > stop
+        or signed(buffer[at]) != 1
+        or signed(buffer[at + 1]) > 1
+        or two_octets(buffer, at + 2) != 1
+    ):
+        return _none()
+    at += 4
+    while at < stop and signed(buffer[at]) != 1:
+        # The padding tag (0) is one octet; others have a length.
+        if signed(buffer[at]) == 0:
+            at += 1
+        elif at + 1 < stop:
+            at += 2 + signed(buffer[at + 1])
+        else:
+            at = stop
+    return Wrapped(TZSP, at + 1, FRAME, NO_NUMBER, NO_NUMBER) if at < stop else _none()
+
+
+@inlined
+def _packet(buffer: Octets, link: int, start: int, end: int, reach: int, roles: Octets) -> Packet:
+    """Return the packet of the frame, or the packet, at ``start``."""
+    if link == PACKET:
+        return ip_packet_at(buffer, start, end, reach, roles)
+    return packet_at(buffer, start, end, reach, roles)
+
+
+@inlined
+def _wrapped(buffer: Octets, packet: Packet) -> Wrapped:
+    """Return what a packet wraps."""
+    if packet.payload == NOWHERE:
+        return _none()
+    # The first fragment of a packet has the wrapper, but not the whole frame.
+    if packet.kind == IP4 and two_octets(buffer, packet.network + 6) & 0x2000 != 0:
+        return _none()
+    if packet.protocol == _PROTO_GRE:
+        return _in_gre(buffer, packet.payload, packet.stop)
+    at = packet.transport + _UDP_OCTETS
+    if packet.protocol != PROTO_UDP or packet.transport == NOWHERE or at > packet.stop:
+        return _none()
+    return _in_udp(buffer, two_octets(buffer, packet.transport + 2), at, packet.stop)
+
+
+@inlined
+def _ip_end(buffer: Octets, packet: Packet, otherwise: int) -> int:
+    """Return where the packet ends by its header; ``otherwise`` where that has no length."""
+    if packet.kind == NO_NETWORK:
+        return otherwise
+    if packet.kind == IP4:
+        length = two_octets(buffer, packet.network + 2)
+        return packet.network + length if length else otherwise
+    length = two_octets(buffer, packet.network + 4)
+    return packet.network + 40 + length if length else otherwise
+
+
+@over_batches
+def _unwrap(
+    buffer: Octets, offset: Int64, captured: Int64, original: Int64, links: Octets, roles: Octets,
+    inner_offset: Int64, inner_captured: Int64, inner_original: Int64, inner_link: Octets, kinds: Octets,
+    session: Int64, sequence: Int64, source: Int64,
+) -> int:  # fmt: skip
+    """Fill the arrays from ``inner_offset`` on for the frames that are wrapped; return the number of these.
+
+    ``kinds``, ``session`` and ``sequence`` are the outermost wrapper's, ``source`` the last four octets of
+    its IP source address.  An inner frame with fewer octets than its IP header announces was cut by the
+    mirror: its original length is the header's.
+    """
+    count = 0
+    for i in range(len(offset)):
+        kinds[i] = 0
+        link = signed(links[i])
+        if link == NO_LINK:
+            continue
+        start = offset[i]
+        end = start + captured[i]
+        reach = start + max(captured[i], original[i])
+        packet = _packet(buffer, link, start, end, reach, roles)
+        inner = _wrapped(buffer, packet)
+        # Each turn moves on by a header at least, so a frame bounds the number of turns.
+        while inner.kind != 0 and inner.at < packet.stop:
+            if kinds[i] == 0:
+                count += 1
+                kinds[i] = inner.kind
+                session[i] = inner.session
+                sequence[i] = inner.sequence
+                source[i] = _four_octets(buffer, packet.network + (12 if packet.kind == IP4 else 20))
+            reach = max(packet.stop, min(reach, _ip_end(buffer, packet, reach)))
+            start, end, link = inner.at, packet.stop, inner.link
+            packet = _packet(buffer, link, start, end, reach, roles)
+            inner = _wrapped(buffer, packet)
+        if kinds[i] != 0:
+            inner_offset[i] = start
+            inner_captured[i] = end - start
+            inner_original[i] = max(reach, _ip_end(buffer, packet, reach)) - start
+            inner_link[i] = link
+    return count
+
+
+class Unwrapped(NamedTuple):
+    """The wrapped frames of a batch, in order."""
+
+    batch: Batch
+    """All frames, the wrapped ones as their innermost frame, still on the interface of the wrapper."""
+    positions: Int64
+    """Positions in the batch of those that were wrapped."""
+    link: Octets
+    """FRAME or PACKET, for each of these."""
+    kind: Octets
+    session: Int64
+    sequence: Int64
+    source: Int64
+    """The last four octets of the IP source address of the outermost wrapper."""
+
+
+def unwrap(
+    batch: Batch, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT
+) -> Unwrapped | None:
+    """Return a batch with the innermost frames in place of wrapped ones; None where none is wrapped."""
+    known, which = batch.links(interfaces)
+    by_interface = np.array([_link(each.linktype) for each in known], np.uint8)
+    if not by_interface.any():
+        return None
+    links = by_interface[which]
+    size = len(batch)
+    offset, captured, original = (
+        np.array(values) for values in (batch.offset, batch.captured, batch.original)
+    )
+    inner_link, kinds = links.copy(), np.zeros(size, np.uint8)
+    session, sequence, source = (np.zeros(size, np.int64) for _ in range(3))
+    if not _unwrap(
+        fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original), fixed(links),
+        roles_of(ethertypes), offset, captured, original, inner_link, kinds, session, sequence, source,
+    ):  # fmt: skip
+        return None
+    positions = np.flatnonzero(kinds)
+    bare = dataclasses.replace(batch, offset=offset, captured=captured, original=original, records=None)
+    return Unwrapped(
+        bare, positions, inner_link[positions], kinds[positions], session[positions], sequence[positions],
+        source[positions],
+    )  # fmt: skip
+
+
+def _link(linktype: int) -> int:
+    return FRAME if linktype == ETHERNET else PACKET if linktype in RAW_IP_TYPES else NO_LINK
+
+
+def open_innermost(
+    paths: Sequence[str | os.PathLike[str] | BinaryIO],
+    *,
+    outer: bool = False,
+    ethertypes: EtherTypes = DEFAULT,
+    batch_frames: int = BATCH_FRAMES,
+) -> CaptureReader:
+    """Open captures as `open_captures` does, with the innermost frames; ``outer`` leaves frames wrapped."""
+    reader = open_captures(paths, batch_frames=batch_frames)
+    return reader if outer else InnerReader(reader, ethertypes=ethertypes)
+
+
+class InnerReader(ParsedReader):
+    """A capture of which each frame is the innermost one, with an interface for each session of a mirror."""
+
+    def __init__(self, reader: CaptureReader, *, ethertypes: EtherTypes = DEFAULT) -> None:
+        self._reader = reader
+        self._unwrapping = _Unwrapping(reader, ethertypes)
+        super().__init__(self._unwrapping, reader.path)
+
+    @property
+    def octets_read(self) -> int:
+        """Octets of the files read so far."""
+        return self._reader.octets_read
+
+    @property
+    def size_octets(self) -> int | None:
+        """The files' size; None for a pipe."""
+        return self._reader.size_octets
+
+    @property
+    def warnings(self) -> list[str]:
+        """Unusual things so far that did not keep anything from being read."""
+        return self._reader.warnings
+
+    @property
+    def summary(self) -> str:
+        """One line on the frames that were unwrapped and those that their mirrors lost; empty without any."""
+        return self._unwrapping.summary
+
+    def items(self) -> Iterator[Batch | Block]:
+        """Yield a section header, interface descriptions as they are found, and batches."""
+        yield from super().items()
+        self.problem = self._reader.problem
+
+    def close(self) -> None:
+        """Close the file; batches already given stay valid."""
+        super().close()
+        self._reader.close()
+
+
+class _Unwrapping(Joining):
+    """The parser of an `InnerReader`."""
+
+    def __init__(self, reader: CaptureReader, ethertypes: EtherTypes) -> None:
+        super().__init__()
+        self._reader = reader
+        self._ethertypes = ethertypes
+        self._batches: Iterator[Batch] | None = None
+        self._numbers: list[int] = []
+        """The number of each of the reader's interfaces here."""
+        self._by_session: dict[tuple[int, int, int, int], int] = {}
+        self._counts = np.zeros(len(NAMES), np.int64)
+        self._last: dict[int, int] = {}
+        self._lost = 0
+        self._ready: Batch | None = None
+
+    @property
+    def batch_frames(self) -> int:
+        """The maximum number of frames in a batch."""
+        return self._reader.batch_frames
+
+    @batch_frames.setter
+    def batch_frames(self, frames: int) -> None:
+        self._reader.batch_frames = frames
+
+    @property
+    def summary(self) -> str:
+        """See `InnerReader`."""
+        if not self._counts.any():
+            return ""
+        kinds = ", ".join(
+            f"{name} {count:,}" for name, count in zip(NAMES, self._counts.tolist(), strict=True) if count
+        )
+        lost = f"; by sequence numbers the mirror lost {counted(self._lost, 'frame')}" if self._last else ""
+        return f"innermost frames of {counted(int(self._counts.sum()), 'wrapped frame')} ({kinds}){lost}"
+
+    def take(self, source: Source) -> Batch | Block | Shortage:
+        """Return the next block or batch; a shortage at the end."""
+        if self._ready is None and not self._pending:
+            if self._batches is None:
+                self._batches = iter(self._reader)
+            batch = next(self._batches, None)
+            if batch is None:
+                return Shortage(octets=1, what="a frame")
+            self._ready = self._bare(batch)
+        if self._pending:
+            return self._pending.popleft()
+        ready, self._ready = self._ready, None
+        assert ready is not None
+        return ready
+
+    def _bare(self, batch: Batch) -> Batch:
+        """Return the innermost frames of a batch; describe their interfaces."""
+        known = self._reader.interfaces
+        for index in range(len(self._numbers), len(known)):
+            self._numbers.append(self.describe(known[index], None))
+        self.frames += len(batch)
+        interface = np.array(self._numbers, np.int64)[batch.interface]
+        unwrapped = unwrap(batch, known, self._ethertypes)
+        if unwrapped is None:
+            return dataclasses.replace(batch, interface=interface, records=None)
+        positions, kind, session = unwrapped.positions, unwrapped.kind, unwrapped.session
+        outside = batch.interface[positions]
+        wrappers = (outside << 8 | kind.astype(np.int64) << 4 | unwrapped.link) << 33 | session - NO_NUMBER
+        _, first, which = _distinct(wrappers)
+        of_session = zip(
+            *(each[first].tolist() for each in (outside, kind, unwrapped.link, session)), strict=True
+        )
+        inside = np.array([self._interface(*each) for each in of_session], np.int64)[which]
+        interface[positions] = inside
+        self._counts += np.bincount(kind, minlength=len(NAMES))
+        self._count_lost(unwrapped, inside)
+        return dataclasses.replace(unwrapped.batch, interface=interface)
+
+    def _interface(self, outside: int, kind: int, link: int, session: int) -> int:
+        """Return the number of the interface of a session, which is described when it is first seen."""
+        if len(self.interfaces) >= _MAX_INTERFACES:
+            session = _SEQUENCES  # all further sessions of the encapsulation
+        key = outside, kind, link, session
+        if key not in self._by_session:
+            wrapper = self._reader.interfaces[outside]
+            what = NAMES[kind]
+            if session == _SEQUENCES:
+                what += " (further sessions)"
+            elif session != NO_NUMBER and kind in _SESSIONS:
+                what += f" {_SESSIONS[kind]} {session}"
+            inside = dataclasses.replace(
+                wrapper, linktype=ETHERNET if link == FRAME else RAW_IP,
+                name=f"{wrapper.name} {what}".strip(), snaplen=0, fcs_octets=0, speed_bps=0, options=(),
+            )  # fmt: skip
+            self._by_session[key] = self.describe(inside, None)
+        return self._by_session[key]
+
+    def _count_lost(self, unwrapped: Unwrapped, inside: Int64) -> None:
+        """Count the frames that are missing from the sequence numbers of each source and session."""
+        numbered = np.flatnonzero(unwrapped.sequence != NO_NUMBER)
+        if not len(numbered):
+            return
+        streams, _, which = _distinct(unwrapped.source[numbered] << 31 | inside[numbered])
+        for number, stream in enumerate(streams.tolist()):
+            numbers = unwrapped.sequence[numbered[which == number]]
+            before = self._last.get(stream, (int(numbers[0]) - 1) % _SEQUENCES)
+            steps = np.diff(numbers, prepend=before) % _SEQUENCES
+            self._lost += int((steps[(steps > 1) & (steps < _MAX_LOSS)] - 1).sum())
+            self._last[stream] = int(numbers[-1])
+
+
+def _distinct(keys: Int64) -> tuple[Int64, Int64, Int64]:
+    """Return the distinct keys as they first appear, where they do, and the number of each key among them."""
+    if (keys == keys[0]).all():  # as of most batches: sorting takes longer than all else here
+        return keys[:1], np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
+    distinct, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return distinct[order], first[order], np.argsort(order)[which.reshape(-1)]

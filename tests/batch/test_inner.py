@@ -1,0 +1,264 @@
+"""Frames in mirrors and tunnels: readers give the innermost frame; statistics are those of bare frames."""
+
+from __future__ import annotations
+
+import logging
+import random
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecmproto.errors import counted
+from ecmproto.frames.batch.inner import InnerReader, open_innermost
+from ecmproto.frames.capture import PcapWriter, open_capture
+from ecmproto.frames.capture.batch import ETHERNET, RAW_IP
+from ecmproto.frames.stats import as_document
+from ecmproto.frames.stats.accumulator import capture_stats
+from ecmproto.tools.check.checker import check_capture
+from ecmproto.tools.check.documents import json_lines
+from ecmproto.tools.craft import build
+from ecmproto.tools.fuzz.strategies import frames as drawn_frames
+from ecmproto.wire.codec import encode
+
+PCAPS = Path(__file__).parents[2] / "pcaps"
+BUNDLED = sorted(
+    path for path in PCAPS.glob("*.pcap*") if path.name not in ("malformed.pcapng", "mixed.pcapng")
+)
+MACS = bytes.fromhex("020000001001020000001002")
+SOURCE, DESTINATION = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
+Wrapper = Callable[[bytes, int], bytes]
+
+
+def ip(protocol: int, payload: bytes) -> bytes:
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0, 64, protocol, 0)
+    return MACS + b"\x08\0" + header + SOURCE + DESTINATION + payload
+
+
+def ip6(protocol: int, payload: bytes) -> bytes:
+    addresses = bytes(15) + b"\1" + bytes(15) + b"\2"
+    return (
+        MACS + b"\x86\xdd" + struct.pack("!IHBB", 6 << 28, len(payload), protocol, 64) + addresses + payload
+    )
+
+
+def udp(port: int, payload: bytes) -> bytes:
+    return struct.pack("!HHHH", 50000, port, 8 + len(payload), 0) + payload
+
+
+def gre(ethertype: int, payload: bytes, *, key: int | None = None, sequence: int | None = None) -> bytes:
+    flags = (0x2000 if key is not None else 0) | (0x1000 if sequence is not None else 0)
+    options = b"".join(struct.pack("!I", each) for each in (key, sequence) if each is not None)
+    return struct.pack("!HH", flags, ethertype) + options + payload
+
+
+def erspan3(frame: bytes, session: int, last: int) -> bytes:
+    return struct.pack("!HHIHH", 0x2000, session, 12345, 0, last) + bytes(8 if last & 1 else 0) + frame
+
+
+def tagged(frame: bytes) -> bytes:
+    return frame[:12] + bytes.fromhex("8100 0005") + frame[12:]
+
+
+WRAPPERS: dict[str, Wrapper] = {
+    "GRE": lambda frame, n: ip(47, gre(0x6558, frame)),
+    "GRE key sequence": lambda frame, n: ip(47, gre(0x8949, frame, key=7, sequence=n)),
+    "NVGRE VSID 77": lambda frame, n: ip6(47, gre(0x6558, frame, key=77 << 8)),
+    "ERSPAN I": lambda frame, n: ip(47, gre(0x88BE, frame)),
+    "ERSPAN II session 12": lambda frame, n: ip(
+        47, gre(0x88BE, struct.pack("!HHI", 0x1000, 12, 3) + frame, sequence=n)
+    ),
+    "ERSPAN III session 12": lambda frame, n: tagged(ip(47, gre(0x22EB, erspan3(frame, 12, 4), sequence=n))),
+    "ERSPAN III subheader": lambda frame, n: ip(47, gre(0x22EB, erspan3(frame, 12, 5), sequence=n)),
+    "VXLAN VNI 77": lambda frame, n: ip(17, udp(4789, struct.pack("!II", 8 << 24, 77 << 8) + frame)),
+    "VXLAN in IPv6": lambda frame, n: ip6(17, udp(4789, struct.pack("!II", 8 << 24, 77 << 8) + frame)),
+    "VXLAN-GPE": lambda frame, n: ip(17, udp(4790, struct.pack("!II", 0x0C << 24 | 3, 77 << 8) + frame)),
+    "Geneve": lambda frame, n: ip(
+        17, udp(6081, struct.pack("!HHI", 0x0200, 0x6558, 77 << 8) + bytes(8) + frame)
+    ),
+    "TZSP": lambda frame, n: ip(17, udp(37008, bytes.fromhex("01000001 00 0a0112 01") + frame)),
+}
+
+
+def written(path: Path, frames: Sequence[bytes], times: Sequence[int] | None = None) -> Path:
+    with PcapWriter(str(path), resolution="ns") as writer:
+        for number, frame in enumerate(frames):
+            writer.write_frame(frame, times[number] if times else number)
+    return path
+
+
+def read(path: Path) -> tuple[list[bytes], list[int], InnerReader]:
+    frames: list[bytes] = []
+    original: list[int] = []
+    with open_innermost((path,)) as reader:
+        for batch in reader:
+            frames += list(batch)
+            original += batch.original.tolist()
+        assert isinstance(reader, InnerReader)
+        return frames, original, reader
+
+
+def bare(path: Path) -> tuple[list[bytes], list[int], list[int]]:
+    with open_capture(str(path), batch_frames=300) as reader:
+        batch = next(iter(reader))
+        return list(batch), batch.original.tolist(), batch.time_ns.tolist()
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_inner_frames_are_those_that_were_wrapped(name: str, tmp_path: Path) -> None:
+    for path in BUNDLED:
+        frames, original, times = bare(path)
+        wrapped = [WRAPPERS[name](frame, number) for number, frame in enumerate(frames)]
+        inner, lengths, reader = read(written(tmp_path / f"{path.name}.wrapped", wrapped, times))
+        assert inner == frames
+        # The length of a frame that the mirror cut is known where its IP header states it.
+        assert lengths == original or all(map(int.__le__, lengths, original))
+        assert f"of {counted(len(frames), 'wrapped frame')} " in reader.summary
+        assert ("lost 0 frames" in reader.summary) == ("sequence" in name or "III" in name or "II " in name)
+
+
+@pytest.mark.parametrize("name", ["ERSPAN II session 12", "VXLAN in IPv6"])
+def test_statistics_and_findings_equal_those_of_bare_frames(name: str, tmp_path: Path) -> None:
+    for path in BUNDLED:
+        frames, original, times = bare(path)
+        whole = [len(frame) for frame in frames] == original
+        plain = written(tmp_path / "plain.pcap", frames, times) if whole else None
+        if plain is None:
+            continue
+        wrapped = [WRAPPERS[name](frame, number) for number, frame in enumerate(frames)]
+        mirror = written(tmp_path / "mirror.pcap", wrapped, times)
+        one, other = (as_document(capture_stats(str(each)), "x") for each in (plain, mirror))
+        interfaces = other.pop("interfaces")
+        one.pop("interfaces")
+        assert [each["frames"] for each in interfaces] == [0, len(frames)]  # type: ignore[index,union-attr]
+        assert str(one).replace("'interface': 0", "'interface': 1") == str(other)
+        findings = [
+            [line.partition('"interface"')[0] for line in json_lines(check_capture(str(each)), "x")]
+            for each in (plain, mirror)
+        ]
+        assert findings[0] == findings[1]
+        (tmp_path / "mirror.pcap").unlink()
+        (tmp_path / "plain.pcap").unlink()
+
+
+def test_outer_leaves_frames_wrapped(tmp_path: Path) -> None:
+    frame = encode(build("pfc prio3=65535"))
+    path = str(written(tmp_path / "mirror.pcap", [WRAPPERS["VXLAN VNI 77"](frame, 0)]))
+    assert as_document(capture_stats(path, outer=True), "x")["mirrors"] == {"VXLAN": 1}
+    assert as_document(capture_stats(path), "x")["mirrors"] == {}
+    assert capture_stats(path).pfc is not None
+    assert capture_stats(path, outer=True).pfc is None
+
+
+@given(drawn_frames(), st.lists(st.sampled_from(list(WRAPPERS)), min_size=1, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_stacks_of_wrappers_are_unwrapped(
+    tmp_path_factory: pytest.TempPathFactory, frame: object, names: list[str]
+) -> None:
+    innermost = encode(frame)  # type: ignore[call-overload]
+    folder = tmp_path_factory.mktemp("stacks")
+    inner, _, _ = read(written(folder / "bare.pcap", [innermost]))
+    octets = innermost
+    for name in names:
+        octets = WRAPPERS[name](octets, 0)
+    assert read(written(folder / "wrapped.pcap", [octets]))[0] == inner
+
+
+def test_thousand_wrappers_are_unwrapped(tmp_path: Path) -> None:
+    octets = frame = encode(build("arp"))
+    for _ in range(1000):
+        octets = WRAPPERS["VXLAN VNI 77"](octets, 0)
+    assert read(written(tmp_path / "deep.pcap", [octets]))[0] == [frame]
+
+
+def test_lost_frames_are_counted_by_sequence_numbers(tmp_path: Path) -> None:
+    frame = encode(build("arp"))
+    numbers = [2**32 - 2, 2**32 - 1, 1, 2, 2, 7, 6]
+    wrapped = [WRAPPERS["ERSPAN II session 12"](frame, number) for number in numbers]
+    reader = read(written(tmp_path / "mirror.pcap", wrapped))[2]
+    assert reader.summary == (
+        "innermost frames of 7 wrapped frames (ERSPAN II 7); by sequence numbers the mirror lost 5 frames"
+    )
+    assert [each.name for each in reader.interfaces] == ["", "ERSPAN II session 12"]
+
+
+def test_sessions_and_packets_are_interfaces(tmp_path: Path) -> None:
+    frame = encode(build("ip udp dstport=9"))
+    sessions = [WRAPPERS["ERSPAN II session 12"](frame, 0), ip(47, gre(0x0800, frame[14:42])), frame]
+    inner, _, reader = read(written(tmp_path / "mirror.pcap", sessions))
+    assert inner == [frame, frame[14:42], frame]
+    assert [each.linktype for each in reader.interfaces] == [ETHERNET, RAW_IP, ETHERNET]
+
+
+def test_cut_frames_have_the_length_in_their_header(tmp_path: Path) -> None:
+    frame = encode(build("ip udp dstport=9 data data=" + "00" * 400))
+    inner, lengths, _ = read(written(tmp_path / "mirror.pcap", [WRAPPERS["ERSPAN I"](frame[:128], 0)]))
+    assert inner == [frame[:128]]
+    assert lengths == [len(frame)]
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        ip(47, struct.pack("!HH", 0x0001, 0x6558) + bytes(60)),  # version 1 is PPTP's
+        ip(47, struct.pack("!HH", 0x4000, 0x6558) + bytes(60)),  # routing
+        ip(47, gre(0x88BE, struct.pack("!HHI", 0x2000, 12, 3) + bytes(60), sequence=1)),
+        ip(47, gre(0x22EB, erspan3(bytes(60), 12, 0x0400), sequence=1)),  # frame type 1
+        ip(47, gre(0x6558, b"")),
+        ip(17, udp(4789, bytes(68))),  # without a VNI
+        ip(17, udp(6081, struct.pack("!HHI", 0x0080, 0x6558, 0) + bytes(60))),  # a control packet
+        ip(17, udp(37008, bytes.fromhex("01000001 0a") + bytes(1))),
+        ip(17, udp(4788, struct.pack("!II", 8 << 24, 0) + bytes(60))),
+    ],
+)
+def test_other_packets_stay_as_they_are(octets: bytes, tmp_path: Path) -> None:
+    inner, _, reader = read(written(tmp_path / "other.pcap", [octets]))
+    assert inner == [octets]
+    assert reader.summary == ""
+
+
+def test_first_fragments_stay_wrapped(tmp_path: Path) -> None:
+    octets = bytearray(WRAPPERS["VXLAN VNI 77"](encode(build("arp")), 0))
+    octets[20] = 0x20
+    assert read(written(tmp_path / "fragment.pcap", [bytes(octets)]))[0] == [bytes(octets)]
+
+
+def test_mutated_wrappers_stay_within_the_frame(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    frame = encode(build("vlan id=5 ip udp dstport=4791"))
+    names, frames = list(WRAPPERS), []
+    for number in range(4000):
+        octets = bytearray(WRAPPERS[draw.choice(names)](WRAPPERS[draw.choice(names)](frame, number), number))
+        for _ in range(draw.choice((1, 1, 2, 4))):
+            octets[draw.randrange(12, len(octets))] = draw.choice((0, 1, 8, 255, draw.randrange(256)))
+        frames.append(bytes(octets[: draw.randrange(14, len(octets) + 1)]))
+    inner, lengths, _ = read(written(tmp_path / "mutated.pcap", frames))
+    assert all(one in whole for one, whole in zip(inner, frames, strict=True))
+    assert all(length >= len(one) for one, length in zip(inner, lengths, strict=True))
+    assert len({len(one) for one in inner}) > 10
+
+
+def test_scapys_wrappers_are_unwrapped(tmp_path: Path) -> None:
+    logging.getLogger("scapy.runtime").setLevel(logging.ERROR)
+    from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import GRE, Ether
+    from scapy.layers.vxlan import VXLAN
+    from scapy.packet import Raw
+
+    frame = encode(build("pfc prio3=65535"))
+    outside = Ether(dst="02:00:00:00:10:01", src="02:00:00:00:10:02") / IP(src="10.0.0.1", dst="10.0.0.2")
+    inside = [
+        GRE(proto=0x6558), UDP(sport=5000, dport=4789) / VXLAN(vni=5),
+        GRE(seqnum_present=1, sequence_number=3, proto=0x88BE) / ERSPAN_II(session_id=9),
+        GRE(seqnum_present=1, sequence_number=4, proto=0x22EB) / ERSPAN_III(session_id=9),
+    ]  # fmt: skip
+    wrapped = [bytes(outside / wrapper / Raw(frame)) for wrapper in inside]
+    inner, _, reader = read(written(tmp_path / "scapy.pcap", wrapped))
+    assert inner == [frame] * 4
+    assert [each.name for each in reader.interfaces] == [
+        "", "GRE", "VXLAN VNI 5", "ERSPAN II session 9", "ERSPAN III session 9",
+    ]  # fmt: skip
