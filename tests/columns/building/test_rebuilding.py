@@ -67,8 +67,12 @@ TWO_OF_A_KIND = [
 ]  # fmt: skip
 
 
+AMBIGUOUS_TLVS = bytes.fromhex("00000000000000000000000088cc0200fe060080c2080000fe000006000000000000")
+
+
 @given(st.lists(OCTETS, max_size=8))
 @example([encode(frame) for frame in TWO_OF_A_KIND])
+@example([AMBIGUOUS_TLVS])
 def test_any_frames_come_back_octet_for_octet(octets: list[bytes]) -> None:
     assert rebuilt(octets) == octets
 

@@ -415,6 +415,7 @@ NO_VALUE = -1
 MOST_TLVS = 512
 
 _CN_TYPE = 127
+_CN_LENGTH = CongestionNotificationTLV.fixed_octets - 2
 
 Told = tuple[tuple[type[Layer], ...], tuple[int, ...]]
 
@@ -454,7 +455,8 @@ def _value(
 ) -> int | None:
     """Return the number of the value that a TLV of that name would have; None if it can have none."""
     if name == CN:
-        return NO_VALUE if type_ == _CN_TYPE else None
+        # One of another length is malformed, and nothing after it is read as TLVs.
+        return NO_VALUE if type_ == _CN_TYPE and (length == _CN_LENGTH or is_last) else None
     if not length:
         return NO_VALUE
     number = max(used, default=NO_VALUE) + 1
