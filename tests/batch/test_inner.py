@@ -83,10 +83,17 @@ WRAPPERS: dict[str, Wrapper] = {
 }
 
 
-def written(path: Path, frames: Sequence[bytes], times: Sequence[int] | None = None) -> Path:
+def written(
+    path: Path,
+    frames: Sequence[bytes],
+    times: Sequence[int] | None = None,
+    original: Sequence[int] | None = None,
+) -> Path:
     with PcapWriter(str(path), resolution="ns") as writer:
         for number, frame in enumerate(frames):
-            writer.write_frame(frame, times[number] if times else number)
+            writer.write_frame(
+                frame, times[number] if times else number, original=original[number] if original else None
+            )
     return path
 
 
@@ -183,6 +190,38 @@ def test_lost_frames_are_counted_by_sequence_numbers(tmp_path: Path) -> None:
         "innermost frames of 7 wrapped frames (ERSPAN II 7); by sequence numbers the mirror lost 5 frames"
     )
     assert [each.name for each in reader.interfaces] == ["", "ERSPAN II session 12"]
+
+
+def test_sequence_numbers_count_by_source_and_session_over_batches(tmp_path: Path) -> None:
+    frame = encode(build("arp"))
+    wrapped, lost = [], 0
+    draw = random.Random(3)
+    last: dict[tuple[int, int], int] = {}
+    for _ in range(3000):
+        stream = draw.randrange(4), draw.randrange(3)
+        step = draw.choice((1, 1, 1, 2, 9))
+        lost += step - 1 if stream in last else 0
+        last[stream] = (last.get(stream, 2**32 - 500) + step) % 2**32
+        octets = bytearray(ip(47, gre(0x22EB, erspan3(frame, stream[1], 4), sequence=last[stream])))
+        octets[29] = stream[0]
+        wrapped.append(bytes(octets))
+    path = written(tmp_path / "mirror.pcap", wrapped)
+    with open_innermost((path,), batch_frames=100) as reader:
+        assert sum(map(len, reader)) == 3000
+    assert isinstance(reader, InnerReader)
+    assert reader.summary.endswith(f"the mirror lost {lost:,} frames")
+    assert len(reader.interfaces) == 4
+
+
+def test_sessions_without_number_share_an_interface(tmp_path: Path) -> None:
+    frame = encode(build("arp"))
+    wrapped = [
+        ip(17, udp(4789, struct.pack("!II", 8 << 24, number % 1500 << 8) + frame)) for number in range(3000)
+    ]
+    inner, _, reader = read(written(tmp_path / "tunnels.pcap", wrapped))
+    assert inner == [frame] * 3000
+    assert len(reader.interfaces) == 1025
+    assert reader.interfaces[-1].name == "VXLAN (further sessions)"
 
 
 def test_sessions_and_packets_are_interfaces(tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ _MAX_LOSS = 1 << 31
 """Sequence numbers that advance by more went back: frames out of order, or a mirror that started anew."""
 _MAX_INTERFACES = 1024
 """Interfaces that sessions get; further sessions share one."""
+_MAX_STREAMS = 65536
+"""Sources and sessions whose sequence numbers are followed from batch to batch."""
 
 
 class Wrapped(NamedTuple):
@@ -438,7 +440,7 @@ class _Unwrapping(Joining):
 
     def _interface(self, outside: int, kind: int, link: int, session: int) -> int:
         """Return the number of the interface of a session, which is described when it is first seen."""
-        if len(self.interfaces) >= _MAX_INTERFACES:
+        if (outside, kind, link, session) not in self._by_session and len(self.interfaces) >= _MAX_INTERFACES:
             session = _SEQUENCES  # all further sessions of the encapsulation
         key = outside, kind, link, session
         if key not in self._by_session:
@@ -460,13 +462,21 @@ class _Unwrapping(Joining):
         numbered = np.flatnonzero(unwrapped.sequence != NO_NUMBER)
         if not len(numbered):
             return
-        streams, _, which = _distinct(unwrapped.source[numbered] << 31 | inside[numbered])
-        for number, stream in enumerate(streams.tolist()):
-            numbers = unwrapped.sequence[numbered[which == number]]
-            before = self._last.get(stream, (int(numbers[0]) - 1) % _SEQUENCES)
-            steps = np.diff(numbers, prepend=before) % _SEQUENCES
-            self._lost += int((steps[(steps > 1) & (steps < _MAX_LOSS)] - 1).sum())
-            self._last[stream] = int(numbers[-1])
+        keys = unwrapped.source[numbered] << 31 | inside[numbered]
+        order = np.argsort(keys, kind="stable")
+        keys, numbers = keys[order], unwrapped.sequence[numbered[order]]
+        starts = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
+        streams, before = keys[starts].tolist(), np.roll(numbers, 1)
+        before[starts] = [
+            self._last.get(stream, number - 1)
+            for stream, number in zip(streams, numbers[starts].tolist(), strict=True)
+        ]
+        steps = (numbers - before) % _SEQUENCES
+        self._lost += int((steps[(steps > 1) & (steps < _MAX_LOSS)] - 1).sum())
+        ends = np.append(starts[1:], len(keys)) - 1
+        for stream, number in zip(streams, numbers[ends].tolist(), strict=True):
+            if stream in self._last or len(self._last) < _MAX_STREAMS:
+                self._last[stream] = number
 
 
 def _distinct(keys: Int64) -> tuple[Int64, Int64, Int64]:

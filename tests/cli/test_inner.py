@@ -1,0 +1,66 @@
+"""``--inner`` and ``--outer``: commands on captures of mirrors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ecmproto_cli.main import run
+from pcaps.manifest import FOLDER
+from tests.batch.test_inner import WRAPPERS, bare, written
+
+SUMMARY = (
+    "ecmproto: innermost frames of 300 wrapped frames (ERSPAN II 300); by sequence numbers the mirror lost 0"
+)
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> tuple[str, str]:
+    """Return the paths of frames of a hotspot, and of the same frames in ERSPAN."""
+    frames, original, times = bare(FOLDER / "hotspot.pcap.gz")
+    wrapped = [WRAPPERS["ERSPAN II session 12"](frame, number) for number, frame in enumerate(frames)]
+    plain, mirror = (tmp_path / name for name in ("plain.pcap", "mirror.pcap"))
+    return str(written(plain, frames, times, original)), str(written(mirror, wrapped, times))
+
+
+def test_dissect_writes_the_innermost_frames(
+    captures: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "bare.pcap")
+    assert run(["dissect", captures[1], "--inner", "-w", out]) == 0
+    assert SUMMARY in capsys.readouterr().err
+    assert bare(Path(out)) == bare(Path(captures[0]))
+    for form in (["-T", "fields", "-e", "eth.dst", "-e", "frame.len"], []):
+        shown = []
+        for path in (captures[0], captures[1]):
+            assert run(["dissect", path, "--inner", *form]) == 0
+            shown.append(capsys.readouterr().out)
+        assert shown[0] == shown[1]
+
+
+def test_replay_of_innermost_frames_equals_that_of_bare_ones(
+    captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = []
+    for path, option in ((captures[0], []), (captures[1], ["--inner"])):
+        assert run(["replay", path, *option, "--cp", "qcn", "--rate", "1G", "--seed", "1", "-T", "json"]) == 0
+        documents.append(json.loads(capsys.readouterr().out))
+    for document in documents:
+        document.pop("capture", None)
+    assert documents[0] == documents[1]
+
+
+def test_check_of_outer_frames_finds_none_of_the_inner(
+    captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["check", captures[1]])
+    assert SUMMARY in capsys.readouterr().err
+    run(["check", captures[1], "--outer"])
+    assert SUMMARY not in capsys.readouterr().err
+
+
+def test_inner_frames_of_an_interface_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dissect", "-i", "lo", "--inner"]) == 2
+    assert "--inner goes with -r" in capsys.readouterr().err
