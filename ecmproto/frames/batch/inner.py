@@ -445,7 +445,7 @@ class _Unwrapping(Joining):
         key = outside, kind, link, session
         if key not in self._by_session:
             wrapper = self._reader.interfaces[outside]
-            what = NAMES[kind]
+            what = name = NAMES[kind]
             if session == _SEQUENCES:
                 what += " (further sessions)"
             elif session != NO_NUMBER and kind in _SESSIONS:
@@ -453,6 +453,7 @@ class _Unwrapping(Joining):
             inside = dataclasses.replace(
                 wrapper, linktype=ETHERNET if link == FRAME else RAW_IP,
                 name=f"{wrapper.name} {what}".strip(), snaplen=0, fcs_octets=0, speed_bps=0, options=(),
+                wrapper=name,
             )  # fmt: skip
             self._by_session[key] = self.describe(inside, None)
         return self._by_session[key]

@@ -468,6 +468,8 @@ class Interface:
     section: int = 0
     local_index: int = 0
     options: tuple[tuple[int, bytes], ...] = ()
+    wrapper: str = ""
+    """Name of the encapsulation that its frames were taken out of, as ``ERSPAN II``."""
 
     @property
     def linktype_name(self) -> str:

@@ -259,7 +259,11 @@ class Accumulator:
             notes=(),
             problem=problem,
         )
-        return notes_on(statistics, self._pauses.untimed, cut_short=self._pauses.cut_short)
+        known = self._interfaces if interfaces is None else interfaces
+        mirrored = any(
+            one.wrapper and each.frames for one, each in zip(known, statistics.interfaces, strict=False)
+        )
+        return notes_on(statistics, self._pauses.untimed, cut_short=self._pauses.cut_short, mirrored=mirrored)
 
     def _left_out(self) -> Mapping[str, int]:
         """Return the frames that lists have no row for, by the list."""
@@ -444,18 +448,22 @@ _LEFT_OUT_OF = {
 }
 
 
-def notes_on(statistics: Statistics, untimed_pauses: int, *, cut_short: bool = False) -> Statistics:
+def notes_on(
+    statistics: Statistics, untimed_pauses: int, *, cut_short: bool = False, mirrored: bool = False
+) -> Statistics:
     """Return ``statistics`` with their notes.
 
-    ``untimed_pauses`` are pause frames without a time, ``cut_short`` as in `PauseCounts`.
+    ``untimed_pauses`` are pause frames without a time, ``cut_short`` as in `PauseCounts`; ``mirrored`` is
+    whether a mirror carried frames.
     """
-    return dataclasses.replace(statistics, notes=tuple(_notes(statistics, untimed_pauses, cut_short)))
+    notes = _notes(statistics, untimed_pauses, cut_short, mirrored)
+    return dataclasses.replace(statistics, notes=tuple(notes))
 
 
-def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool) -> Iterator[str]:
+def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool, mirrored: bool) -> Iterator[str]:
     if not statistics.frames:
         return
-    yield from _on_pauses(statistics, untimed_pauses, cut_short)
+    yield from _on_pauses(statistics, untimed_pauses, cut_short, mirrored)
     yield from _on_roce(statistics.roce)
     yield from _on_frames(statistics)
     yield from _on_times(statistics)
@@ -467,9 +475,10 @@ _WITHOUT_PAUSES = (
     "No PAUSE or PFC frame proves nothing: network cards normally consume them before a capture."
 )
 _CARDS = "Network cards normally consume PAUSE and PFC frames: there may have been more."
+_MIRROR = "Many switches do not mirror PAUSE and PFC frames: that a mirror has none, or few, proves nothing."
 
 
-def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool) -> Iterator[str]:
+def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: bool) -> Iterator[str]:
     if not any(each.frames and each.linktype == ETHERNET for each in statistics.interfaces):
         return
     assumed = {}
@@ -482,7 +491,9 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool) -> Iterato
     if assumed:
         speed = format_rate(next(iter(assumed.values())))
         yield f"Pauses are reckoned for {speed}: the capture does not state the speed of the link."
-    if not statistics.mirrors:
+    if mirrored:
+        yield _MIRROR
+    elif not statistics.mirrors:
         yield _WITHOUT_PAUSES if statistics.pauses is None and not untimed else _CARDS
     if statistics.pfc is not None and statistics.pfc.lossless is None:
         yield "No lossless priorities are declared: that PFC pauses no others was not looked at."
