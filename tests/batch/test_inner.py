@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import struct
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -284,6 +285,18 @@ def test_mutated_wrappers_stay_within_the_frame(tmp_path: Path) -> None:
     assert all(one in whole for one, whole in zip(inner, frames, strict=True))
     assert all(length >= len(one) for one, length in zip(inner, lengths, strict=True))
     assert len({len(one) for one in inner}) > 10
+
+
+@pytest.mark.parametrize("name", [name for name in WRAPPERS if name != "GRE key sequence"])
+def test_tshark_has_the_same_innermost_addresses(name: str, tshark: str, tmp_path: Path) -> None:
+    # 0x8949, of some SONiC platforms, is not known to tshark.
+    frames = [encode(build(f"eth src=02:00:00:00:01:{number:02x} ip udp dstport=9")) for number in range(20)]
+    path = written(tmp_path / "mirror.pcap", [WRAPPERS[name](frame, n) for n, frame in enumerate(frames)])
+    command = [tshark, "-n", "-r", str(path), "-T", "fields", "-e", "eth.src", "-E", "occurrence=l"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert [bytes.fromhex(line.replace(":", "")) for line in output.split()] == [
+        frame[6:12] for frame in read(path)[0]
+    ]
 
 
 def test_scapys_wrappers_are_unwrapped(tmp_path: Path) -> None:
