@@ -1,7 +1,8 @@
 """Run the benchmarks named on the command line, or all but the slow one and those that need root.
 
 ``python -m bench [startup] [single_frames] [captures] [columns] [throughput] [dissect] [filters] [stats]
-[check] [diff] [sweeps] [replay] [lab] [fuzzing] [editing] [wireshark] [memory] [interfaces] [forwarding]``
+[mirrors] [check] [diff] [sweeps] [replay] [lab] [fuzzing] [editing] [wireshark] [memory] [interfaces]
+[forwarding]``
 
 With options of their own, and alone: ``endurance``, ``executors``, ``firstminute``, ``fleet``, ``limits`` and
 ``testbed`` (``python -m bench fleet --help``).
@@ -14,8 +15,8 @@ import os
 import sys
 
 NAMES = (
-    "startup", "single_frames", "captures", "columns", "throughput", "dissect", "filters", "stats", "check",
-    "diff", "sweeps", "replay", "lab", "fuzzing", "editing", "wireshark",
+    "startup", "single_frames", "captures", "columns", "throughput", "dissect", "filters", "stats", "mirrors",
+    "check", "diff", "sweeps", "replay", "lab", "fuzzing", "editing", "wireshark",
 )  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")

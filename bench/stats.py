@@ -35,7 +35,11 @@ def varied_frames() -> list[bytes]:
 
 def write_varied(path: Path, frames: int) -> None:
     """Write a pcap of ``frames`` varied frames."""
-    kinds = varied_frames()
+    write_frames(path, varied_frames(), frames)
+
+
+def write_frames(path: Path, kinds: Sequence[bytes], frames: int) -> None:
+    """Write a pcap of ``frames`` frames, drawn from ``kinds``."""
     chosen = np.random.default_rng(1).integers(0, len(kinds), _PIECE_FRAMES)
     piece = [kinds[index] for index in chosen.tolist()]
     with PcapWriter(path, force=True) as writer:
