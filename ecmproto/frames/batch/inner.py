@@ -3,7 +3,7 @@
 `InnerReader` reads a capture as if its mirror had sent each frame bare: the octets, the length on the wire
 and the link type are those of the innermost frame, and each session of a mirror is an interface of its own.
 Frames that are not wrapped stay as they are.  Layouts: RFC 2784, 2890 (GRE), 7348 (VXLAN), 8926 (Geneve),
-7637 (NVGRE), draft-foschiano-erspan (ERSPAN I to III).
+7637 (NVGRE), 3032 and 4385 (MPLS in GRE), draft-foschiano-erspan (ERSPAN I to III).
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ NO_NUMBER = -1
 _PROTO_GRE = 47
 _VXLAN_PORT, _GPE_PORT, _GENEVE_PORT, _TZSP_PORT = 4789, 4790, 6081, 37008
 _IPV4, _IPV6, _BRIDGED, _ERSPAN, _ERSPAN_III, _SONIC = 0x0800, 0x86DD, 0x6558, 0x88BE, 0x22EB, 0x8949
+_MPLS, _MPLS_UPSTREAM = 0x8847, 0x8848
 _CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
 _UDP_OCTETS = _TUNNEL_OCTETS = 8
 _SEQUENCES = 1 << 32
@@ -114,8 +115,25 @@ def _in_gre(buffer: Octets, at: int, stop: int) -> Wrapped:
         return _in_erspan(buffer, at, stop, ethertype, sequence)
     if ethertype == _BRIDGED and session != NO_NUMBER:
         return Wrapped(NVGRE, at, FRAME, session >> 8, sequence)
+    if ethertype in (_MPLS, _MPLS_UPSTREAM):
+        return _in_mpls(buffer, at, stop, session, sequence)
     link = _link_of(ethertype)
     return Wrapped(GRE if link else 0, at, link, session, sequence)
+
+
+@inlined
+def _in_mpls(buffer: Octets, at: int, stop: int, session: int, sequence: int) -> Wrapped:
+    """Return the content of the MPLS label stack at ``at``, in GRE.
+
+    Its first four bits are the version of an IP header, or 0 of the control word before a frame.
+    """
+    while at + 4 <= stop and signed(buffer[at + 2]) & 1 == 0:
+        at += 4
+    at += 4
+    first = signed(buffer[at]) >> 4 if at + 4 <= stop else -1
+    if first == 0:
+        return Wrapped(GRE, at + 4, FRAME, session, sequence)
+    return Wrapped(GRE if first in (4, 6) else 0, at, PACKET, session, sequence)
 
 
 @inlined
