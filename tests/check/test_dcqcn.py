@@ -141,6 +141,14 @@ def test_checksums_of_cut_headers_are_not_judged() -> None:
     assert [each.judged for each in result.results if each.rule.id == "ECN001"] == [1]
 
 
+@pytest.mark.parametrize("words", range(5))
+def test_checksums_of_impossible_headers_are_not_judged(words: int) -> None:
+    short = bytearray(marked(3))
+    short[14] = 0x40 | words
+    result = dcqcn([(0, marked(3)), (MS, bytes(short))])
+    assert [each.judged for each in result.results if each.rule.id == "ECN001"] == [1]
+
+
 def test_a_cnp_of_a_flow_without_marks_is_found() -> None:
     other = data(3, source="10.0.0.3")
     events: list[Event] = [(0, other), (1, data(2)), (2 * MS, CNP), (3 * MS, data(3))]

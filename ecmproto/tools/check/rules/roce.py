@@ -291,7 +291,8 @@ class _MarkedChecksums:
             return
         frames = frames_of(rows.batch.select(marked), rows.interfaces)
         header = find_layers(frames, (IPv4,), rows.ethertypes, None).entries[IPv4]
-        header = header.select(header.octets >= 4 * (frames.buffer[header.start] & 15))  # whole ones
+        octets = 4 * (frames.buffer[header.start] & 15)
+        header = header.select((octets >= IPv4.fixed_octets) & (header.octets >= octets))  # complete ones
         # the outermost of several stands first
         at, first = np.unique(header.row, return_index=True)
         there, needed = _checksums(frames.buffer, header.start[first])
