@@ -424,23 +424,23 @@ class _Unwrapping(Joining):
             if self._batches is None:
                 self._batches = iter(self._reader)
             batch = next(self._batches, None)
-            if batch is None:
-                return Shortage(octets=1, what="a frame")
-            self._ready = self._bare(batch)
+            self._describe()
+            self._ready = None if batch is None else self._bare(batch)
         if self._pending:
             return self._pending.popleft()
         ready, self._ready = self._ready, None
-        assert ready is not None
-        return ready
+        return Shortage(octets=1, what="a frame") if ready is None else ready
+
+    def _describe(self) -> None:
+        """Describe the reader's interfaces that have come since the last time."""
+        for interface in self._reader.interfaces[len(self._numbers) :]:
+            self._numbers.append(self.describe(interface, None))
 
     def _bare(self, batch: Batch) -> Batch:
         """Return the innermost frames of a batch; describe their interfaces."""
-        known = self._reader.interfaces
-        for index in range(len(self._numbers), len(known)):
-            self._numbers.append(self.describe(known[index], None))
         self.frames += len(batch)
         interface = np.array(self._numbers, np.int64)[batch.interface]
-        unwrapped = unwrap(batch, known, self._ethertypes)
+        unwrapped = unwrap(batch, self._reader.interfaces, self._ethertypes)
         if unwrapped is None:
             return dataclasses.replace(batch, interface=interface, records=None)
         positions, kind, session = unwrapped.positions, unwrapped.kind, unwrapped.session

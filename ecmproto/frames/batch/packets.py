@@ -28,7 +28,7 @@ from ecmproto.frames.batch.headers import (
     signed,
     two_octets,
 )
-from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.formats.ethernet import ITag
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.infiniband import BTH, IBA_TRANSPORT, ROCE_ETHERTYPE, ROCE_PORT
@@ -213,7 +213,7 @@ def is_udp_message(
     return two_octets(buffer, packet.transport + 2) == port and signed(buffer[at]) == first_octet
 
 
-@compiled
+@over_batches
 def find_udp_messages(
     buffer: Octets,
     offset: Int64,
