@@ -273,6 +273,8 @@ class _Run:
         if self._client.status != "running":
             raise self._scheduler_lost("none any more") from None
         name = type(error).__name__
+        if name == "CommClosedError":  # before the client has noticed
+            raise self._scheduler_lost(f"{name}: {error}") from None
         if name == "KilledWorker":
             why = f"{error.args[2] + 1} workers lost"
             yield from self._batches.killed(tasks, why, self._cluster.address)
