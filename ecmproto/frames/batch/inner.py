@@ -37,10 +37,10 @@ _SESSIONS = {
     GRE: "key", ERSPAN_II: "session", ERSPAN_III: "session", NVGRE: "VSID", VXLAN: "VNI", VXLAN_GPE: "VNI",
     GENEVE: "VNI",
 }  # fmt: skip
-"""The name of the number that tells the sessions of an encapsulation apart."""
+"""The name of the number that identifies a session of an encapsulation."""
 
 NO_LINK, FRAME, PACKET = range(3)
-"""What octets start with: a header that is not looked into, an Ethernet header, an IP header."""
+"""The first header of some octets: one that is not looked into, an Ethernet header, an IP header."""
 
 NO_NUMBER = -1
 """The session or sequence number of a wrapper that has none."""
@@ -60,7 +60,7 @@ _MAX_STREAMS = 65536
 
 
 class Wrapped(NamedTuple):
-    """What a wrapper contains; offsets are from the start of the buffer."""
+    """The content of a wrapper; offsets are from the start of the buffer."""
 
     kind: int
     """Number of the encapsulation; 0: none, or one whose content is not known."""
@@ -84,7 +84,7 @@ def _four_octets(buffer: Octets, start: int) -> int:
 
 @inlined
 def _link_of(ethertype: int) -> int:
-    """Return what octets start with that a tunnel announces by an EtherType."""
+    """Return the first header of the octets that a tunnel announces by an EtherType."""
     if ethertype in (_IPV4, _IPV6):
         return PACKET
     return FRAME if ethertype in (_BRIDGED, _SONIC) else NO_LINK
@@ -214,7 +214,7 @@ def _packet(buffer: Octets, link: int, start: int, end: int, reach: int, roles: 
 
 @inlined
 def _wrapped(buffer: Octets, packet: Packet) -> Wrapped:
-    """Return what a packet wraps."""
+    """Return the content of a packet that is a wrapper."""
     if packet.payload == NOWHERE:
         return _none()
     # The first fragment of a packet has the wrapper, but not the whole frame.
@@ -230,7 +230,7 @@ def _wrapped(buffer: Octets, packet: Packet) -> Wrapped:
 
 @inlined
 def _ip_end(buffer: Octets, packet: Packet, otherwise: int) -> int:
-    """Return where the packet ends by its header; ``otherwise`` where that has no length."""
+    """Return the end of the packet by its header; ``otherwise`` where that has no length."""
     if packet.kind == NO_NETWORK:
         return otherwise
     if packet.kind == IP4:
@@ -499,7 +499,7 @@ class _Unwrapping(Joining):
 
 
 def _distinct(keys: Int64) -> tuple[Int64, Int64, Int64]:
-    """Return the distinct keys as they first appear, where they do, and the number of each key among them."""
+    """Return the distinct keys in order of appearance, the index of each, and the number of each key."""
     if (keys == keys[0]).all():  # as of most batches: sorting takes longer than all else here
         return keys[:1], np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
     distinct, first, which = np.unique(keys, return_index=True, return_inverse=True)
