@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,25 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture.linux.reader import InterfaceReader
     from ecmproto.frames.filter import Filter
     from ecmproto.wire.codec import EtherTypes
+
+
+def opened(
+    paths: Sequence[str], *, inner: bool, ethertypes: EtherTypes, batch_frames: int | None = None
+) -> CaptureReader:
+    """Open captures to be read as one, with the innermost frames if ``inner``.
+
+    ``batch_frames`` as in `open_captures`.  The modules that unwrap frames are imported only if they are
+    needed, so that other commands do not wait for them.
+    """
+    from ecmproto.frames.capture import open_captures
+    from ecmproto.frames.capture.reader import BATCH_FRAMES
+
+    frames = batch_frames or BATCH_FRAMES
+    if not inner:
+        return open_captures(paths, batch_frames=frames)
+    from ecmproto.frames.batch.inner import open_innermost
+
+    return open_innermost(paths, ethertypes=ethertypes, batch_frames=frames)
 
 
 class HeldInterrupt:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,15 @@ def test_check_of_outer_frames_finds_none_of_the_inner(
     assert SUMMARY in capsys.readouterr().err
     run(["check", captures[1], "--outer"])
     assert SUMMARY not in capsys.readouterr().err
+
+
+def test_frames_that_stay_wrapped_load_no_unwrapping(captures: tuple[str, str]) -> None:
+    check = (
+        "import sys; from ecmproto_cli.main import run; "
+        f"code = run(['dissect', '-c', '3', {captures[1]!r}]); "
+        "sys.exit(code or 'ecmproto.frames.batch.inner' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True, capture_output=True)
 
 
 def test_inner_frames_of_an_interface_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto.errors import counted
-from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.capturing import HeldInterrupt, opened
 from ecmproto_cli.errors import FINDINGS, warn
 from ecmproto_cli.options import (
     color_option,
@@ -235,14 +235,13 @@ def _check(
     """Return the findings in the captures, and whether reading them was interrupted."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from ecmproto.frames.batch.inner import open_innermost
     from ecmproto.frames.stats.accumulator import add_all
     from ecmproto.tools.check.checker import Checker
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1))
         checker: Checker = Checker(rules, parameters, families=families, ethertypes=ethertypes, pool=pool)
-        reader = stack.enter_context(open_innermost(paths, outer=outer, ethertypes=ethertypes))
+        reader = stack.enter_context(opened(paths, inner=not outer, ethertypes=ethertypes))
         interrupted = False
         try:
             with HeldInterrupt() as held:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import click
 
 from ecmproto.errors import counted, escaped
-from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured, interface_option, interrupts
+from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured, interface_option, interrupts, opened
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.options import (
     color_option,
@@ -158,7 +158,6 @@ def command(
             addresses="octets" if text is False else "text",
             ethertypes=ethertypes, force=force,
         )  # fmt: skip
-    from ecmproto.frames.batch.inner import open_innermost
     from ecmproto.frames.capture import CaptureCopier, open_sink
 
     with ExitStack() as stack:
@@ -167,7 +166,7 @@ def command(
                 interface, filter=filter if limit is None else None, ethertypes=ethertypes, idle_batches=True
             )
             if interface is not None
-            else open_innermost(paths, outer=not inner, ethertypes=ethertypes, batch_frames=FIRST_FRAMES)
+            else opened(paths, inner=inner, ethertypes=ethertypes, batch_frames=FIRST_FRAMES)
         )
         shape = asked.build(ethertypes, to_file=not copies and output is not None)
         with ExitStack() as written:
@@ -574,7 +573,6 @@ def _write_columns(
     before its CaptureError is raised.  A first interrupt ends the file behind the frames before it, as a
     partial one.
     """
-    from ecmproto.frames.batch.inner import open_innermost
     from ecmproto.frames.capture import open_sink
     from ecmproto.frames.capture.names import is_pipe
     from ecmproto.frames.columns.arrow import schema_of
@@ -586,11 +584,11 @@ def _write_columns(
     typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     schema = typed(names)
     if every and not any(map(is_pipe, paths)):  # which can be read only once
-        with open_innermost(paths, outer=not inner, ethertypes=ethertypes) as reader:
+        with opened(paths, inner=inner, ethertypes=ethertypes) as reader:
             reading(reader, "dissect: which fields there are")
             names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)
         schema = typed(names)
-    with open_innermost(paths, outer=not inner, ethertypes=ethertypes) as reader:
+    with opened(paths, inner=inner, ethertypes=ethertypes) as reader:
         reading(reader, f"dissect to {kind}")
         works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes)
         form: FileForm = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"

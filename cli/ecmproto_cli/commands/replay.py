@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto.errors import ParameterError
+from ecmproto_cli.capturing import opened
 from ecmproto_cli.errors import warn
 from ecmproto_cli.options import (
     RATE,
@@ -398,10 +399,9 @@ def _replay(
     request: ReplayRequest, plan: Plan, samples: SampleWriter | None, label: str
 ) -> tuple[Outcome, Exception | None]:
     from ecmproto.control.replay.session import output_of, replay_capture
-    from ecmproto.frames.batch.inner import open_innermost
 
     sink = samples.rows_of(plan.machine, plan.variant) if samples else None
-    with open_innermost(request.paths, outer=not request.inner, ethertypes=request.ethertypes) as reader:
+    with opened(request.paths, inner=request.inner, ethertypes=request.ethertypes) as reader:
         with output_of(reader, plan, request.output, force=request.force) as output:
 
             def watch(batches: Iterable[Batch]) -> Iterator[Batch]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.capturing import HeldInterrupt, opened
 from ecmproto_cli.errors import warn
 from ecmproto_cli.options import (
     color_option,
@@ -77,7 +77,6 @@ def command(
     without_compiler(paths)
     from concurrent.futures import ThreadPoolExecutor
 
-    from ecmproto.frames.batch.inner import open_innermost
     from ecmproto.frames.capture.names import names_shown
     from ecmproto.frames.stats import Accumulator
     from ecmproto.units import parse_rate, parse_time
@@ -87,7 +86,7 @@ def command(
     path = names_shown(paths)
     interval_ns = parse_time(interval) if interval is not None else None
     with ExitStack() as stack:
-        reader = stack.enter_context(open_innermost(paths, outer=outer, ethertypes=ethertypes))
+        reader = stack.enter_context(opened(paths, inner=not outer, ethertypes=ethertypes))
         pool = stack.enter_context(ThreadPoolExecutor(1))
         counts = Accumulator(
             interval_ns=interval_ns, speed_bps=parse_rate(speed), detect_ns=parse_time(storm_detect),
