@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.frames.batch.headers import signed, two_octets
+from ecmproto.frames.batch.headers import four_octets, signed, two_octets
 from ecmproto.frames.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
 from ecmproto.frames.batch.packets import IP4, IP6, NOWHERE, packet_at
 from ecmproto.kernels.kernel import compiled, inlined
@@ -303,11 +303,6 @@ def _eight_octets(buffer: NDArray[np.uint8], at: int) -> int:
     return number
 
 
-@inlined
-def _four_octets(buffer: NDArray[np.uint8], at: int) -> int:
-    return (two_octets(buffer, at) << 16) | two_octets(buffer, at + 2)
-
-
 @compiled
 def _address_number(
     buffer: NDArray[np.uint8],
@@ -321,7 +316,7 @@ def _address_number(
     """Return the number of the IP address at ``at``; a new one gets none unless it is added."""
     high, low = 0, 0
     if version == 4:
-        low = _MAPPED | _four_octets(buffer, at)
+        low = _MAPPED | four_octets(buffer, at)
     else:
         high, low = _eight_octets(buffer, at), _eight_octets(buffer, at + 8)
     keys_low, keys_high, keys_number, mix = keys
@@ -383,8 +378,8 @@ def _number(
             continue
         queue_pair = psn = 0
         if is_roce:
-            queue_pair = _four_octets(buffer, packet.bth + 4) & _PSN_MASK
-            psn = _four_octets(buffer, packet.bth + 8) & _PSN_MASK
+            queue_pair = four_octets(buffer, packet.bth + 4) & _PSN_MASK
+            psn = four_octets(buffer, packet.bth + 8) & _PSN_MASK
         if is_ack:
             _tie(pairs, entries, destination, source, queue_pair, psn)
         if not wanted:

@@ -127,6 +127,12 @@ def two_octets(buffer: NDArray[np.uint8], start: int) -> int:
 
 
 @inlined
+def four_octets(buffer: NDArray[np.uint8], start: int) -> int:
+    """Return the 32-bit number at ``start``."""
+    return (two_octets(buffer, start) << 16) | two_octets(buffer, start + 2)
+
+
+@inlined
 def is_snap(buffer: NDArray[np.uint8], at: int, stop: int) -> bool:
     """Return whether LLC and SNAP headers that announce an EtherType start at ``at``: `SNAP_START`."""
     return bool(

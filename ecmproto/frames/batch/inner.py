@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import counted
-from ecmproto.frames.batch.headers import fixed, roles_of, signed, two_octets
+from ecmproto.frames.batch.headers import fixed, four_octets, roles_of, signed, two_octets
 from ecmproto.frames.batch.packets import IP4, NO_NETWORK, NOWHERE, Packet, ip_packet_at, packet_at
 from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch, Block, Interface
 from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, ParsedReader
@@ -25,7 +25,7 @@ from ecmproto.frames.capture.several import Joining, open_captures
 from ecmproto.frames.capture.source import Shortage, Source
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.formats.ip import PROTO_UDP
+from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv6
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -44,12 +44,13 @@ NO_LINK, FRAME, PACKET = range(3)
 
 NO_NUMBER = -1
 """The session or sequence number of a wrapper that has none."""
-_PROTO_GRE = 47
-_VXLAN_PORT, _GPE_PORT, _GENEVE_PORT, _TZSP_PORT = 4789, 4790, 6081, 37008
+PROTO_GRE = 47
+VXLAN_PORT, GPE_PORT, GENEVE_PORT, TZSP_PORT = 4789, 4790, 6081, 37008
+"""The IP protocol and the UDP destination ports that announce encapsulations."""
 _IPV4, _IPV6, _BRIDGED, _ERSPAN, _ERSPAN_III, _SONIC = 0x0800, 0x86DD, 0x6558, 0x88BE, 0x22EB, 0x8949
 _MPLS, _MPLS_UPSTREAM = 0x8847, 0x8848
 _CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
-_UDP_OCTETS = _TUNNEL_OCTETS = 8
+_UDP_OCTETS, _IPV6_OCTETS, _TUNNEL_OCTETS = UDP.fixed_octets, IPv6.fixed_octets, 8
 _SEQUENCES = 1 << 32
 _MAX_LOSS = 1 << 31
 """Sequence numbers that advance by more went back: frames out of order, or a mirror that started anew."""
@@ -78,11 +79,6 @@ def _none() -> Wrapped:
 
 
 @inlined
-def _four_octets(buffer: Octets, start: int) -> int:
-    return (two_octets(buffer, start) << 16) | two_octets(buffer, start + 2)
-
-
-@inlined
 def _link_of(ethertype: int) -> int:
     """Return the first header of the octets that a tunnel announces by an EtherType."""
     if ethertype in (_IPV4, _IPV6):
@@ -106,10 +102,10 @@ def _in_gre(buffer: Octets, at: int, stop: int) -> Wrapped:
     if flags & _CHECKSUM:
         at += 4
     if flags & _KEY:
-        session = _four_octets(buffer, at)
+        session = four_octets(buffer, at)
         at += 4
     if flags & _SEQUENCE:
-        sequence = _four_octets(buffer, at)
+        sequence = four_octets(buffer, at)
         at += 4
     if ethertype in (_ERSPAN, _ERSPAN_III):
         return _in_erspan(buffer, at, stop, ethertype, sequence)
@@ -160,26 +156,24 @@ def _in_erspan(buffer: Octets, at: int, stop: int, ethertype: int, sequence: int
 @inlined
 def _in_udp(buffer: Octets, port: int, at: int, stop: int) -> Wrapped:
     """Return the content of the datagram to ``port`` whose payload starts at ``at``."""
-    if port == _TZSP_PORT:
+    if port == TZSP_PORT:
         return _in_tzsp(buffer, at, stop)
     if at + _TUNNEL_OCTETS > stop:
         return _none()
-    flags, session = signed(buffer[at]), _four_octets(buffer, at + 4) >> 8
-    if port == _GENEVE_PORT:
+    flags, session = signed(buffer[at]), four_octets(buffer, at + 4) >> 8
+    if port == GENEVE_PORT:
         link = _link_of(two_octets(buffer, at + 2))
         # Only version 0 is known, and control packets (O) contain no frame.
         if flags >> 6 != 0 or signed(buffer[at + 1]) & 0x80 != 0 or link == NO_LINK:
             return _none()
         return Wrapped(GENEVE, at + _TUNNEL_OCTETS + 4 * (flags & 63), link, session, NO_NUMBER)
-    if (port != _VXLAN_PORT and port != _GPE_PORT) or flags & 0x08 == 0:
+    if (port != VXLAN_PORT and port != GPE_PORT) or flags & 0x08 == 0:
         return _none()
-    if port == _GPE_PORT and flags & 0x04 != 0:
+    if port == GPE_PORT and flags & 0x04 != 0:
         following = signed(buffer[at + 3])
         link = PACKET if following == 1 or following == 2 else FRAME if following == 3 else NO_LINK
         return Wrapped(VXLAN_GPE if link else 0, at + _TUNNEL_OCTETS, link, session, NO_NUMBER)
-    return Wrapped(
-        VXLAN if port == _VXLAN_PORT else VXLAN_GPE, at + _TUNNEL_OCTETS, FRAME, session, NO_NUMBER
-    )
+    return Wrapped(VXLAN if port == VXLAN_PORT else VXLAN_GPE, at + _TUNNEL_OCTETS, FRAME, session, NO_NUMBER)
 
 
 @inlined
@@ -220,7 +214,7 @@ def _wrapped(buffer: Octets, packet: Packet) -> Wrapped:
     # The first fragment of a packet has the wrapper, but not the whole frame.
     if packet.kind == IP4 and two_octets(buffer, packet.network + 6) & 0x2000 != 0:
         return _none()
-    if packet.protocol == _PROTO_GRE:
+    if packet.protocol == PROTO_GRE:
         return _in_gre(buffer, packet.payload, packet.stop)
     at = packet.transport + _UDP_OCTETS
     if packet.protocol != PROTO_UDP or packet.transport == NOWHERE or at > packet.stop:
@@ -237,7 +231,7 @@ def _ip_end(buffer: Octets, packet: Packet, otherwise: int) -> int:
         length = two_octets(buffer, packet.network + 2)
         return packet.network + length if length else otherwise
     length = two_octets(buffer, packet.network + 4)
-    return packet.network + 40 + length if length else otherwise
+    return packet.network + _IPV6_OCTETS + length if length else otherwise
 
 
 @over_batches
@@ -248,13 +242,12 @@ def _unwrap(
 ) -> int:  # fmt: skip
     """Fill the arrays from ``inner_offset`` on for the frames that are wrapped; return the number of these.
 
-    ``kinds``, ``session`` and ``sequence`` are the outermost wrapper's, ``source`` the last four octets of
-    its IP source address.  An inner frame with fewer octets than its IP header announces was cut by the
+    ``kinds``, which has to be zeros, ``session`` and ``sequence`` are the outermost wrapper's, ``source`` the
+    last four octets of its IP source address.  An inner frame with fewer octets than its IP header announces was cut by the
     mirror: its original length is the header's.
     """
     count = 0
     for i in range(len(offset)):
-        kinds[i] = 0
         link = signed(links[i])
         if link == NO_LINK:
             continue
@@ -270,7 +263,7 @@ def _unwrap(
                 kinds[i] = inner.kind
                 session[i] = inner.session
                 sequence[i] = inner.sequence
-                source[i] = _four_octets(buffer, packet.network + (12 if packet.kind == IP4 else 20))
+                source[i] = four_octets(buffer, packet.network + (12 if packet.kind == IP4 else 20))
             reach = max(packet.stop, min(reach, _ip_end(buffer, packet, reach)))
             start, end, link = inner.at, packet.stop, inner.link
             packet = _packet(buffer, link, start, end, reach, roles)
@@ -312,7 +305,7 @@ def unwrap(
     offset, captured, original = (
         np.array(values) for values in (batch.offset, batch.captured, batch.original)
     )
-    inner_link, kinds = links.copy(), np.zeros(size, np.uint8)
+    inner_link, kinds = (np.zeros(size, np.uint8) for _ in range(2))
     session, sequence, source = (np.zeros(size, np.int64) for _ in range(3))
     if not _unwrap(
         fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original), fixed(links),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.frames.batch.headers import has_no_cpid, is_snap, signed, two_octets
+from ecmproto.frames.batch.headers import four_octets, has_no_cpid, is_snap, signed, two_octets
 from ecmproto.frames.columns.layout_cache import (
     BEHIND,
     FCS_AT,
@@ -254,7 +254,7 @@ class _Next(NamedTuple):
 def _tlv(buffer: Octets, pos: int, stop: int) -> int:
     if stop - pos < 6 or signed(buffer[pos]) >> 1 != _SPECIFIC:
         return _TLV
-    information = (two_octets(buffer, pos + 2) << 16) | two_octets(buffer, pos + 4)
+    information = four_octets(buffer, pos + 2)
     return _CN_TLV if information == _CN_INFORMATION else _TLV
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from ecmproto.frames.batch.inner import GENEVE_PORT, GPE_PORT, PROTO_GRE, TZSP_PORT, VXLAN_PORT
 from ecmproto.frames.columns import Column
 from ecmproto.frames.stats.tally import CountedBatch
 from ecmproto.values import dataclass
@@ -23,13 +24,13 @@ class Mirror:
 
 _GRE = "GRE or ERSPAN"
 MIRRORS = (
-    Mirror(name=_GRE, field="ip.proto", value=47),
-    Mirror(name=_GRE, field="ipv6.nxt", value=47),
-    Mirror(name="VXLAN", field="udp.dstport", value=4789),
-    Mirror(name="VXLAN-GPE", field="udp.dstport", value=4790),
-    Mirror(name="Geneve", field="udp.dstport", value=6081),
+    Mirror(name=_GRE, field="ip.proto", value=PROTO_GRE),
+    Mirror(name=_GRE, field="ipv6.nxt", value=PROTO_GRE),
+    Mirror(name="VXLAN", field="udp.dstport", value=VXLAN_PORT),
+    Mirror(name="VXLAN-GPE", field="udp.dstport", value=GPE_PORT),
+    Mirror(name="Geneve", field="udp.dstport", value=GENEVE_PORT),
     Mirror(name="sFlow", field="udp.dstport", value=6343),
-    Mirror(name="TZSP", field="udp.dstport", value=37008),
+    Mirror(name="TZSP", field="udp.dstport", value=TZSP_PORT),
 )
 MIRROR_FIELDS = tuple(dict.fromkeys(each.field for each in MIRRORS))
 """The columns that they are counted from."""
