@@ -243,8 +243,8 @@ def _unwrap(
     """Fill the arrays from ``inner_offset`` on for the frames that are wrapped; return the number of these.
 
     ``kinds``, which has to be zeros, ``session`` and ``sequence`` are the outermost wrapper's, ``source`` the
-    last four octets of its IP source address.  An inner frame with fewer octets than its IP header announces was cut by the
-    mirror: its original length is the header's.
+    last four octets of its IP source address.  An inner frame with fewer octets than its IP header announces
+    was cut by the mirror: its original length is the header's.
     """
     count = 0
     for i in range(len(offset)):
