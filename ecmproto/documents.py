@@ -15,7 +15,7 @@ from ecmproto.errors import SpecError, counted
 
 _CHUNK = 1 << 20
 MAX_VALUE_CHARACTERS = 8 << 20
-"""The longest single value (a frame, say) that is read; in memory it may take some twenty times as much."""
+"""The longest single value, such as a frame, in a document; memory may hold twenty times its length."""
 
 _SPACE = " \t\r\n"
 _NUMBER = re.compile(r"[0-9.eE+-]*")
@@ -180,7 +180,7 @@ _TOKEN = "|".join(
         rf"(?P<key>{_PART}(?:[ \t]*\.[ \t]*{_PART})+)", r'"(?:[^"\\\n]|\\.)*"', r"'[^'\n]*'",
     )
 )  # fmt: skip
-"""Where dots may stand: in text and comments, which go unseen, and in keys and numbers."""
+"""Tokens that may contain dots: texts and comments, which are skipped, keys and numbers."""
 
 
 def read_document(stream: IO[bytes], name: str) -> dict[str, Any]:

@@ -34,8 +34,8 @@ class EcmprotoError(Exception):
 class DecodeError(EcmprotoError):
     """Octets that are not valid for their format.
 
-    ``layer`` is the short name of the format being read, ``offset`` the octet of the frame at which
-    the missing or wrong thing starts, ``needed`` and ``got`` what the format wants and what is there.
+    ``layer`` is the short name of the format being read, ``offset`` the offset of the missing or
+    wrong octets in the frame, ``needed`` and ``got`` the expectation of the format and the octets found.
     """
 
     def __init__(self, *, layer: str, offset: int, needed: str, got: str) -> None:
@@ -52,7 +52,7 @@ class DecodeError(EcmprotoError):
 class EncodeError(EcmprotoError):
     """A value that its format cannot hold.
 
-    ``layer`` and ``field`` say where, ``needed`` what the format takes, ``got`` the value given.
+    ``layer`` and ``field`` name the field, ``needed`` its range, ``got`` the value given.
     """
 
     def __init__(self, *, layer: str, field: str, needed: str, got: str) -> None:
@@ -73,7 +73,7 @@ class RecordError(EncodeError):
 class ColumnError(EncodeError):
     """A column that its field cannot hold, as a whole or in one row.
 
-    ``layer`` and ``field`` are the column's name in front of and behind its first dot, ``row`` counts from
+    ``layer`` and ``field`` are the column's name before and after its first dot, ``row`` counts from
     0 and is None where the column as a whole is wrong; ``needed`` and ``got`` as in EncodeError.
     """
 
@@ -90,8 +90,8 @@ class CaptureError(EcmprotoError):
     """A capture file that cannot be read on, or frames that a capture file cannot hold.
 
     ``path`` names the file, ``offset`` the octet of the (uncompressed) file where the trouble starts,
-    ``frame`` the number of whole frames read before it; ``needed`` and ``got`` as in DecodeError.  A file
-    that is no capture from its first octet on is told without a place.
+    ``frame`` the number of whole frames read before it; ``needed`` and ``got`` as in DecodeError.  The
+    message has no offset where the file is no capture from its first octet on.
     """
 
     def __init__(self, *, path: str, offset: int, frame: int, needed: str, got: str) -> None:
@@ -111,7 +111,7 @@ class CaptureError(EcmprotoError):
         return {name: getattr(self, name) for name in ("path", "offset", "frame", "needed", "got")}
 
     def counted_on(self, frames: int) -> CaptureError:
-        """Return the error with so many more frames before it: as of the whole that a part is of."""
+        """Return the error of a part as one of its capture: ``frames`` come before the part."""
         return CaptureError(**{**self.as_dict(), "frame": self.frame + frames})
 
 
@@ -134,7 +134,7 @@ class MethodError(EcmprotoError):
 
 
 class OutputError(EcmprotoError):
-    """An output that cannot be written: ``path`` names it, ``needed`` and ``got`` say why."""
+    """An output that cannot be written: its ``path``, and the reason in ``needed`` and ``got``."""
 
     def __init__(self, *, path: str, needed: str, got: str) -> None:
         super().__init__(path, needed, got)
@@ -151,7 +151,7 @@ class OutputExistsError(OutputError):
 
 
 class InterfaceError(EcmprotoError):
-    """A network interface that is not there, may not be used, or cannot do what is asked of it.
+    """A network interface that is missing, not permitted, or without a required capability.
 
     ``interface`` names it, ``needed`` and ``got`` as in the other errors, ``hint`` the nearest thing that
     would be right, or empty.  ``remedy`` is the command that would help, or empty.
@@ -173,8 +173,8 @@ class InterfaceError(EcmprotoError):
 class ExecutorError(EcmprotoError):
     """Processes, or a cluster, that cannot be worked with.
 
-    ``where`` names what was asked, ``needed`` and ``got`` as in the other errors, ``remedy`` is what would
-    help, or empty.
+    ``where`` names the option or host, ``needed`` and ``got`` as in the other errors, ``remedy`` the help
+    that is possible, or empty.
     """
 
     def __init__(self, *, where: str, needed: str, got: str, remedy: str = "") -> None:
@@ -218,7 +218,7 @@ class ParameterError(EcmprotoError):
 class CompileError(EcmprotoError):
     """A method of a mechanism that cannot be compiled.
 
-    ``path`` and ``line`` say where in its source, ``method`` is its name, ``got`` the reason.
+    ``path`` and ``line`` locate it in its source, ``method`` is its name, ``got`` the reason.
     """
 
     def __init__(self, *, path: str, line: int, method: str, got: str) -> None:
@@ -338,13 +338,13 @@ def printable(text: str) -> str:
 
 
 _POINTED_CHARACTERS = 50
-"""How much of a long line is shown in front of a place, from it on, and behind it."""
+"""Characters of a long line that are shown before, at and after an error."""
 
 
 def pointed(text: str, start: int, stop: int) -> str:
     """Return the line of ``text`` around ``start`` and, below it, carets under ``start`` to ``stop``.
 
-    Of a long line, what stands near; what a terminal would obey is shown as a replacement character.
+    A long line is cut on both sides; control characters become replacement characters.
     """
     first = max(0, start - _POINTED_CHARACTERS)
     stop = min(max(stop, start + 1), start + _POINTED_CHARACTERS)
@@ -357,7 +357,7 @@ def pointed(text: str, start: int, stop: int) -> str:
 
 
 def _columns(text: str) -> int:
-    """Return how many columns of a terminal ``text`` takes."""
+    """Return the width of ``text`` in columns of a terminal."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
 

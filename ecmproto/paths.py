@@ -1,4 +1,4 @@
-"""Paths of files: those of outputs, and those that a document from somebody else names."""
+"""Checks of file paths: outputs, and paths named in documents that another user wrote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_LINKS = 40
 def refuse_foreign_links(path: str | os.PathLike[str]) -> None:
     """Raise OutputError where a component of an output's path is a link of another user, root's apart.
 
-    Whoever owns such a link chooses the file that is created or replaced.
+    The owner of such a link chooses the file that is created or replaced.
     """
     name = os.fspath(path)
     if not hasattr(os, "geteuid"):

@@ -75,7 +75,7 @@ class JUnitCase:
     type: str = ""
     """The kind of a failure; "" without one."""
     text: str = ""
-    """What stands behind the message, in any number of words."""
+    """The text after the message, in any number of words."""
 
 
 def junit_text(suites: Sequence[tuple[str, Sequence[JUnitCase]]]) -> str:

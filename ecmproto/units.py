@@ -22,7 +22,7 @@ NS_PER_US = 1_000
 BPS_PER_KBPS = 1_000
 
 WIRE_OVERHEAD_OCTETS = 24
-"""What serialisation adds to a frame without FCS: FCS 4, preamble and SFD 8, inter-packet gap 12."""
+"""Octets on the wire beside a frame without FCS: FCS 4, preamble and SFD 8, inter-packet gap 12."""
 
 RATE_INFINITY = 0xFFFFFFFF
 """FECN's initial rate −1 in the 32-bit kb/s field: no limit yet."""
@@ -34,7 +34,7 @@ def queue_units(octets: int) -> int:
 
 
 def quanta_to_ns(quanta: int, rate_bps: int) -> int:
-    """Return how long a pause of ``quanta`` lasts at ``rate_bps``: ⌈q·512·10⁹/rate⌉ ns."""
+    """Return the duration of a pause of ``quanta`` at ``rate_bps``, ⌈q·512·10⁹/rate⌉, in ns."""
     return -(-quanta * QUANTUM_BITS * NS_PER_S // rate_bps)
 
 
@@ -93,7 +93,7 @@ def _scaled(text: str, pattern: re.Pattern[str], factors: dict[str, int], name: 
 
 
 NO_UNIT = "a number with its unit"
-"""What is needed of a text that is a number alone, in front of how it may have been meant."""
+"""The expectation in the error for a number without a unit; likely readings follow it."""
 _LIKELY = {"rate": ("M", "G"), "octets": ("B", "kB"), "time": ("ms", "s")}
 _BASE = {"rate": "b/s", "octets": "B", "time": "ns"}
 

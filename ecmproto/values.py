@@ -17,7 +17,7 @@ _Class = TypeVar("_Class", bound=type[Any])
 
 
 class Later:
-    """An attribute of a class that is made when it is first asked for, and takes this one's place."""
+    """An attribute of a class, made at its first use; the result replaces this descriptor."""
 
     def __init__(self, cls: type[Any], name: str, make: Callable[[Any], Any]) -> None:
         self._cls, self._name, self._make = cls, name, make
@@ -97,7 +97,7 @@ _MADE = _Made()
 
 
 def _compared(cls: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what gets the fields that values of a class are compared by."""
+    """Return a getter of the fields in the comparison of a class's values."""
     names = [each.name for each in dataclasses.fields(cls) if each.compare]
     return operator.attrgetter(*names, *["__module__"] * 2)  # of fewer than two it makes no tuple
 

@@ -1,1 +1,1 @@
-"""What people do with captures and frames: craft, check, compare, edit, fuzz, report."""
+"""Tools for captures and frames: craft, check, compare, edit, fuzz, report."""

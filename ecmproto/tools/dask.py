@@ -33,9 +33,9 @@ from ecmproto.tools.fleet.names import captures_named
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 TIME = "time"
-"""What the index is called."""
+"""Name of the index."""
 PART_OCTETS = 64_000_000
-"""How much of a capture is read at a time."""
+"""Octets of a capture in one part."""
 _END_NS = (1 << 63) - 1
 
 
@@ -54,7 +54,7 @@ def read_captures(
     ``paths`` are captures, folders, patterns and URLs; ``filter`` leaves frames out; ``repeated`` and
     ``addresses`` are as in `columns.read_table`.  ``frame.time_delta_displayed``, for which all
     frames have to be read in turn, is none of the columns.  The index is the time of each frame in UTC; a
-    frame without one, or stamped before an earlier one of its capture, has that of the frame before it.
+    frame without one, or stamped before an earlier one of its capture, has the time of the frame before it.
     Divisions are known: Dask looks through all captures once, for how many frames there are and when.  A
     partition is about ``part_octets`` of a capture.  Where captures overlap in time, it is a span of time
     with the frames of all that do, each of which is read by the few partitions that it reaches into.  A
@@ -143,7 +143,7 @@ def _pieces(captures: Sequence[Sequence[Part]], dask: Any) -> list[_Piece]:
 
 
 def _looked_through(part: Part) -> tuple[Reached, int | None]:
-    """Return what comes of reading a part to its end, and its latest time."""
+    """Return the state at the end of a part, read to its end, and its latest time."""
     count = Count()
     with open_part(part) as reader:
         for batch in reader:
@@ -152,9 +152,9 @@ def _looked_through(part: Part) -> tuple[Reached, int | None]:
 
 
 def _spans(pieces: Sequence[_Piece]) -> list[tuple[int, int]]:
-    """Return spans of time, each from a beginning of a piece on, to the next; as many fit as pieces overlap.
+    """Return spans of time bounded by starts of pieces, about one span for each group of overlapping pieces.
 
-    So a piece reaches into a few of them, however many captures there are of the same time.
+    A piece therefore reaches into few spans, also where many captures cover the same time.
     """
     depth, open_until = 1, list[int]()
     for piece in pieces:
@@ -166,7 +166,7 @@ def _spans(pieces: Sequence[_Piece]) -> list[tuple[int, int]]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """How partitions are made."""
+    """Options of all partitions."""
 
     fields: tuple[str, ...]
     filter: str | None
@@ -177,7 +177,7 @@ class _Made:
     def partition(
         self, pieces: Sequence[_Piece], span: tuple[int, int], *, columns: Sequence[str] | None = None
     ) -> Any:
-        """Return the frames of a span of time; ``columns`` are those that are asked for."""
+        """Return the frames of a span of time; ``columns`` selects some of its fields."""
         pa = arrow()
         names = self.fields if columns is None else tuple(columns)
         wanted = None if self.filter is None else compile_filter(self.filter)

@@ -1,0 +1,71 @@
+"""Breaches of the rules of language (CONTRIBUTING.md) in docstrings: ``python -m tests.language PATH…``."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_CLAUSE = r"(?:what|how|where|which|whose|who|whom|when|of|those)\b"
+FIRST_LINE = {"clause": re.compile(rf"^(?:(?:return|yield)s?\s+)?{_CLAUSE}", re.IGNORECASE)}
+"""Patterns of a docstring's first line."""
+ANYWHERE = {
+    "program that speaks": re.compile(
+        r"\b(?:says?|said|tells?|told|hears?|heard|knows?|asks?|asked|wants?|wanted)\b", re.IGNORECASE
+    ),
+    "person": re.compile(r"\b(?:whoever|nobody|who (?:asks|calls|reads))\b", re.IGNORECASE),
+    "behind": re.compile(r"\bbehind\b", re.IGNORECASE),
+    "stands": re.compile(r"\bstands?\b(?! for\b)", re.IGNORECASE),
+    "that of": re.compile(r"\b(?:that|those) of\b", re.IGNORECASE),
+    "as many": re.compile(r"\b(?:as|so) many\b(?! as\b)", re.IGNORECASE),
+}
+"""Patterns of a whole docstring; code in double backticks does not count."""
+_CODE = re.compile(r"``.*?``", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A docstring that breaks a rule."""
+
+    path: Path
+    line: int
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return the place, the rule and the words."""
+        return f"{self.path}:{self.line}: {self.rule}: {self.text}"
+
+
+def breaches(paths: list[Path]) -> Iterator[Breach]:
+    """Yield the breaches in the modules of files and folders, in order."""
+    for path in paths:
+        for module in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            for line, text in _docstrings(ast.parse(module.read_text())):
+                first = text.strip().split("\n\n")[0]
+                for rule, pattern in FIRST_LINE.items():
+                    if pattern.match(first):
+                        yield Breach(module, line, rule, first.split("\n")[0])
+                prose = _CODE.sub("…", text)
+                for rule, pattern in ANYWHERE.items():
+                    for match in pattern.finditer(prose):
+                        around = prose[max(0, match.start() - 30) : match.end() + 30]
+                        yield Breach(module, line, rule, " ".join(around.split()))
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each string that is a statement of its own: attributes have such too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(text := getattr(node.value, "value", None), str):
+            yield node.lineno, text
+
+
+if __name__ == "__main__":
+    found = list(breaches([Path(each) for each in sys.argv[1:]]))
+    for each in found:
+        print(each)
+    print(dict(Counter(each.rule for each in found)), file=sys.stderr)
