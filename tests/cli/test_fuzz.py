@@ -103,7 +103,7 @@ def test_a_case_that_all_agree_on(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = told(["decode", "--seed", "1", "--index", "77"], capsys)
     lines = out.splitlines()
     assert lines[0].startswith("case 77 of seed 1, from item ")
-    assert lines[-1] == "all agree: schema, columns, documents, text, scapy"
+    assert lines[-1] == "all agree: schema, headers, columns, documents, text, scapy"
     assert err == ""
 
 

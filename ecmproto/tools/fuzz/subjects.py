@@ -16,6 +16,7 @@ from ecmproto.tools.fuzz.agreement import BATCH_CASES
 from ecmproto.tools.fuzz.cases import Cases, CaseSource, OctetCases
 from ecmproto.tools.fuzz.checks.base import BatchCheck
 from ecmproto.tools.fuzz.checks.frames import ColumnCheck, DocumentCheck, SchemaCheck, TextCheck
+from ecmproto.tools.fuzz.checks.headers import HeaderCheck
 from ecmproto.tools.fuzz.checks.messages import MessageCheck
 from ecmproto.tools.fuzz.checks.readers import CaptureCheck, CaptureUseCheck, FilterCheck, SpecCheck
 from ecmproto.tools.fuzz.mutators import CAPTURE_MUTATORS, TEXT_MUTATORS
@@ -26,7 +27,8 @@ _LINES = (
     "cnm qntz_fb=40 flow_id=7", "vlan id=5 priority=6 cntag flow_id=7 cnm qntz_fb=63", "ecm q_off=-3",
     "bcn e=-9", "e2cm type=1", "e2cm type=3", "fecn", "dbp rate=1000", "pfc prio3=65535", "pause", "lldp",
     "lldpcn", "vlan id=5 ip udp", "ieee8021ad id=9 vlan id=5 ip tcp", "ieee8021ah ip udp", "cntag ip udp",
-    "cmtag ip udp", "rrttag ip udp", "rdtag ip udp", "ipv6 udp", "arp", "data",
+    "cmtag ip udp", "rrttag ip udp", "rdtag ip udp", "ipv6 udp", "arp", "data", "bth", "vlan bth reth",
+    "ipv6 udp bth aeth", "ipv6 ipv6.hopopts udp bth", "grh bth", "cnp", "ieee8021ah bth",
 )  # fmt: skip
 _FILTERS = (
     "cnm", "cnm.qntz_fb > 40 and vlan.priority == 3", "eth.src == 02:00:00:00:00:01 or not ip",
@@ -109,7 +111,7 @@ def _specs() -> list[bytes]:
 
 
 def _frame_checks() -> list[BatchCheck]:
-    return [SchemaCheck(), ColumnCheck(), DocumentCheck(), TextCheck()]
+    return [SchemaCheck(), HeaderCheck(), ColumnCheck(), DocumentCheck(), TextCheck()]
 
 
 SUBJECTS = {
