@@ -10,7 +10,7 @@ from ecmproto.wire.formats.ethernet import SLL, SLL2, Data, Ethernet
 from ecmproto.wire.formats.ip import IPv4, IPv6
 
 FORMAT_OF: Mapping[int, type[Layer]] = {ETHERNET: Ethernet, LINUX_SLL: SLL, LINUX_SLL2: SLL2}
-"""By link type, where that says it all."""
+"""The first layer's format by link type, where the link type determines it."""
 
 FORMAT_OF_VERSION: Mapping[int, type[Layer]] = {4: IPv4, 6: IPv6}
 """By the first four bits of frames that start with an IP header."""

@@ -1,6 +1,6 @@
-"""Classes of frames: what a switch port must know of each one in a batch, in one pass over the headers.
+"""Classes of frames: the facts a switch port needs of each frame in a batch, in one pass over the headers.
 
-What was cut off is taken for ordinary data: it occupies queues and may be sampled, but it is not answered
+A truncated frame counts as ordinary data: it occupies queues and may be sampled, but it is not answered
 without its first 14 octets.
 """
 
@@ -34,7 +34,7 @@ class FrameClasses(NamedTuple):
     """The result of ``classify``: one entry a frame in each array."""
 
     priority: NDArray[np.uint8]
-    """Of the outermost VLAN tag; 0 without one."""
+    """Priority of the outermost VLAN tag; 0 without one."""
     occupies: NDArray[np.bool_]
     """Whether the frame occupies queues: MAC Control and link-local frames never do."""
     sampled: NDArray[np.bool_]
@@ -45,18 +45,18 @@ class FrameClasses(NamedTuple):
     """Octets before the MSDU; at most the captured ones."""
     cn_tagged: NDArray[np.bool_]
     flow_id: NDArray[np.uint16]
-    """Of the outermost CN-TAG; 0 without one."""
+    """Flow ID of the outermost CN-TAG; 0 without one."""
 
 
 class FrameClass(NamedTuple):
-    """The same of one frame, for loops that do not want arrays."""
+    """The class of one frame, for loops without arrays."""
 
     priority: int
     occupies: bool
     sampled: bool
     answerable: bool
     msdu_at: int
-    """Where the MSDU starts in the buffer."""
+    """Offset of the MSDU in the buffer."""
     cn_tagged: bool
     flow_id: int
 

@@ -1,9 +1,9 @@
-"""Conversations of IP packets, numbered from 0 on: 5-tuples, and the queue pair that RoCEv2's are to.
+"""Conversations of IP packets, numbered from 0 on: 5-tuples, and destination queue pairs of RoCEv2.
 
-What acknowledges say is kept besides: a packet of RoCEv2 names the queue pair of its receiver alone; a CNP
-and an acknowledge name that of the data's sender.  An acknowledge ties its queue pair to the conversation
-against its direction whose packet sequence numbers, from the first seen to the last, have the one that it
-acknowledges, if there is no other such.  Memory is bounded: what comes when all numbers are taken has none.
+Acknowledges are followed too.  A packet of RoCEv2 names its receiver's queue pair alone; a CNP and an
+acknowledge name the queue pair of the data's sender.  An acknowledge ties its queue pair to the conversation
+against its direction whose packet sequence numbers, from the first seen to the last, contain the acknowledged
+one, if there is no other such.  Memory is bounded: new keys get no number when all are taken.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNKNOWN = -1
 
 
 class ConversationCounts:
-    """How many addresses, pairs of them and conversations there are; a record (``kernels.record``)."""
+    """The numbers of addresses, pairs of addresses and conversations; a record (``kernels.record``)."""
 
     addresses: int
     pairs: int
@@ -63,14 +63,14 @@ class _Entries(NamedTuple):
     """… and the one before each, −1 for none."""
     first_psn: NDArray[np.int64]
     last_psn: NDArray[np.int64]
-    """Of the data; _UNKNOWN before the first."""
+    """The last sequence number of the data; _UNKNOWN before the first."""
     peer: NDArray[np.int64]
     """The queue pair of the sender, 0 while it is not known."""
 
 
 @interface
 class Conversations(Protocol):
-    """What numbers the conversations of frames in kernels."""
+    """The numbering of frames' conversations in kernels."""
 
     def number_packets(
         self,
@@ -205,7 +205,7 @@ class ConversationTable:
         return Conversation(source, destination, rest >> 32, rest >> 16 & 0xFFFF, rest & 0xFFFF, None)
 
     def peer(self, number: int) -> int:
-        """Return the queue pair of a conversation's sender, 0 unless an acknowledge has told."""
+        """Return the queue pair of a conversation's sender, 0 before an acknowledge."""
         return int(self._entries.peer[number])
 
     def between(self, source: bytes, destination: bytes) -> list[int]:
@@ -222,10 +222,10 @@ class ConversationTable:
         return found
 
     def named(self, conversations: Iterable[int], queue_pair: int) -> int | None:
-        """Return the one of ``conversations`` whose sender's queue pair this is; None if none is known to be.
+        """Return the conversation of ``conversations`` with the sender's queue pair; None if none is known.
 
-        One that is tied to it; else the only one that is tied to no other; or the one without a queue pair
-        for which the number stands in.
+        The order of preference: one tied to it; the only one tied to no other; the one without a queue pair
+        whose number is used instead.
         """
         of = {number: self.conversation(number) for number in conversations}
         for number in of:

@@ -1,9 +1,9 @@
 """Stations, flows and destinations of a capture, numbered from 0 on in the order of their first frames.
 
-A station is a source MAC address; a flow is what its `FlowKey` tells apart among the frames of one station;
-a destination is an output port of its own in a replay.  Numbers are for exact keys, found by an
-open-addressing hash (`Keys`): no two stations, flows or destinations ever share one.  Equal frames give equal
-numbers however they are batched, and memory is bounded: what comes when all numbers are taken has none.
+A station is a source MAC address; a flow is a `FlowKey` among the frames of one station; a destination is an
+output port of its own in a replay.  Numbers belong to exact keys, found by an open-addressing hash (`Keys`):
+no two stations, flows or destinations share one.  Numbers do not depend on the division into batches.
+Memory is bounded: new keys get no number when all are taken.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FIRST_SLOTS = 256
 _VLAN_SHIFT = 48
 _PACKETS_AT_ONCE = 4096
 _CONVERSATION = 1 << 62
-"""Tells a conversation's number from destinations, which have VLAN identifiers in front of them."""
+"""The bit that separates conversations' numbers from destinations, whose higher bits are VLAN identifiers."""
 _ADDRESS_BITS = (1 << 48) - 1
 _MOST_NUMBERS = (1 << 31) - 1
 _CRC_BITS, _CRC_POLYNOMIAL = 0xFFFF_FFFF, 0xEDB8_8320
@@ -57,7 +57,7 @@ _NO_VLAN_HASHED = 0xFFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One flow's key: None for what does not tell flows apart here."""
+    """The key of a flow; None for values outside of the table's `FlowKey`."""
 
     station: int
     flow: int
@@ -68,15 +68,15 @@ class Flow:
     """Identifier in the outermost VLAN tag; None without one too."""
     priority: int | None
     cn_flow: int | None
-    """Flow ID of its CN-TAGs, where they tell flows apart."""
+    """Flow ID of its CN-TAGs; None outside of the key."""
     hash: int | None = None
-    """The hash of its key, where flows are told apart by that."""
+    """The hash of its key; None where flows are exact."""
     conversation: Conversation | None = None
-    """Of its IP packets, where that tells flows apart."""
+    """The conversation of its IP packets; None outside of the key."""
 
     @property
     def label(self) -> str:
-        """Its name for people; priority 0 is not said."""
+        """Its name for people; priority 0 is left out."""
         if self.conversation is not None:
             return conversation_label(self.conversation)
         parts = [mac_text(self.source)]
@@ -119,7 +119,7 @@ class _Entries(NamedTuple):
 
     source: NDArray[np.int64]
     flows: NDArray[np.int64]
-    """How many each station has."""
+    """The number of flows of each station."""
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     flow: NDArray[np.int64]
@@ -157,12 +157,12 @@ class FlowTable:
 
     @property
     def stations(self) -> int:
-        """How many stations have a number."""
+        """The number of stations."""
         return int(self.counts.stations)
 
     @property
     def count(self) -> int:
-        """How many flows have a number, of all stations together."""
+        """The number of flows of all stations."""
         return int(self.counts.flows)
 
     def number(
@@ -211,11 +211,11 @@ class FlowTable:
         priority: int | None = None,
         cn_flow: int | None = None,
     ) -> tuple[int, int]:
-        """Return the numbers of a station and of its flow with these values; NO_NUMBER for none, made anew.
+        """Return the numbers of a station and its flow with these values, assigned if new; NO_NUMBER for none.
 
-        Values that tell no flows apart here do not matter.  Without a ``vlan`` frames have no VLAN tag;
-        with a ``cn_flow`` they have a CN-TAG with that Flow ID, and are no flow of their own where these
-        tell no flows apart.  A destination or priority that is not known finds no flow where it matters.
+        Values outside of the key are ignored.  Without a ``vlan`` frames have no VLAN tag; with a ``cn_flow``
+        they have a CN-TAG with that Flow ID, which is ignored outside of the key.  An unknown destination or
+        priority matches no flow where the key has it.
         """
         station = self._number_of(self._stations, int.from_bytes(source), 0)
         if station == NO_NUMBER:
@@ -246,7 +246,7 @@ class FlowTable:
         return low, _key_high(station, headers, self.key, self.hashed)
 
     def queue_pair(self, station: int, flow: int) -> int:
-        """Return the queue pair of its sender that a flow is known by, 0 unless an acknowledge has told."""
+        """Return the queue pair of a flow's sender, 0 before an acknowledge."""
         if self._conversations is None or not 0 <= station < self.stations:
             return 0
         own = (self._entries.high[: self.count] >> 4 == station) & (self._entries.flow[: self.count] == flow)
@@ -396,7 +396,7 @@ class FullFlowTable(Struct):
     flow_of: NDArray[np.int64]
     conversations: Conversations
     conversation: NDArray[np.int64]
-    """Of the frames that are numbered now."""
+    """The conversations of the frames of the current call."""
 
 
 @compiled
@@ -409,7 +409,7 @@ def learn_frames(
     chosen: NDArray[np.bool_],
     roles: NDArray[np.uint8],
 ) -> None:
-    """Learn what frames tell of queue pairs; none is ``chosen``, so that none is numbered."""
+    """Learn queue pairs from frames; none is ``chosen``, so that none is numbered."""
     if table.by_conversation:
         table.conversations.number_packets(
             buffer, offset, captured, original, chosen, roles, table.conversation
@@ -610,7 +610,7 @@ class DestinationTable:
 
     @property
     def count(self) -> int:
-        """How many destinations have a number."""
+        """The number of destinations."""
         return int(self.counts.destinations)
 
     def number(

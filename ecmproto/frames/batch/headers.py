@@ -1,12 +1,12 @@
-"""The walk over a frame's headers, the one text for all kernels that need something of them.
+"""The walk over a frame's tags, shared by all kernels.
 
 It goes from octet 12 over VLAN tags, CN-TAGs, experimental tags and the tags of other formats
-(`ecmproto.wire.codec.tags.is_tag`) in any order and to any depth (wire-formats 1.2), as far as octets were
-captured, to the payload's EtherType or length: there the MSDU starts (wire-formats 3).  An I-TAG is payload;
-so is an experimental tag of unassigned Protocol or Type, whose length nobody knows.
+(`ecmproto.wire.codec.tags.is_tag`) in any order and to any depth (wire-formats 1.2), up to the end of the
+captured octets or to the payload's EtherType or length, the start of the MSDU (wire-formats 3).  An I-TAG is
+payload; so is an experimental tag of unassigned Protocol or Type, whose length is unknown.
 
-Kernels take ``start`` and ``end``, the frame's first octet in the buffer and the one behind its last, and
-``roles``, what `roles_of` made of the EtherTypes.
+Kernels take ``start`` and ``end``, the offsets of the frame's first octet in the buffer and after its last,
+and ``roles``, the result of `roles_of` for the EtherTypes.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _CHECKSUM_AT = 10
 _ECN_BITS = 3
 
 OTHER, CNM, MESSAGE, MAC_CONTROL, I_TAG, VLAN_TAG, CN_TAG, TAG = range(8)
-"""Roles of EtherTypes in the walk, tags last.  A role above TAG is that of another format's tag: it is TAG
-and the tag's octets together."""
+"""Roles of EtherTypes in the walk, tags last.  A role above TAG is another format's tag: TAG plus the tag's
+octets.
+"""
 
 UDP_HEADER, TCP_HEADER, FRAGMENT, EXTENSION, AUTHENTICATION = range(1, 6)
 """Rules for the header that an IP protocol announces; 0 for all other protocols."""
@@ -60,14 +61,14 @@ class Headers(NamedTuple):
     vlan: int
     """Identifier in the outermost VLAN tag, NO_VLAN without one."""
     priority: int
-    """Of the outermost VLAN tag; 0 without one."""
+    """Priority of the outermost VLAN tag; 0 without one."""
     cn_tagged: bool
     flow_id: int
-    """Of the outermost CN-TAG; 0 without one."""
+    """Flow ID of the outermost CN-TAG; 0 without one."""
     role: int
-    """The role of the EtherType behind the tags."""
+    """The role of the EtherType after the tags."""
     msdu_at: int
-    """Where the MSDU starts in the buffer; at most the frame's end."""
+    """Offset of the MSDU in the buffer; at most the frame's end."""
 
 
 def fixed(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
@@ -190,7 +191,7 @@ def role_at(buffer: NDArray[np.uint8], at: int, roles: NDArray[np.uint8]) -> int
 
 @inlined
 def rule_of(roles: NDArray[np.uint8], version: int, protocol: int) -> int:
-    """Return the rule for the header behind IPv4 or IPv6 that ``protocol`` announces."""
+    """Return the rule for the header after IPv4 or IPv6 with ``protocol``."""
     return signed(roles[_ETHERTYPES + _SELECTORS + (_PROTOCOLS if version == 6 else 0) + protocol])
 
 
@@ -198,10 +199,10 @@ def rule_of(roles: NDArray[np.uint8], version: int, protocol: int) -> int:
 def tag_octets(
     buffer: NDArray[np.uint8], at: int, end: int, role: int, control: int, roles: NDArray[np.uint8]
 ) -> int:
-    """Return the octets of the tag whose EtherType is at ``at``, which has ``role``.
+    """Return the octets of the tag with ``role`` whose EtherType is at ``at``.
 
-    ``control`` are the two octets behind that.  0 for an experimental tag that is unassigned or without a
-    possible CPID.
+    ``control`` is the number in the two octets after the EtherType.  0 for an experimental tag that is
+    unassigned or without a possible CPID.
     """
     if role != TAG:
         return 4 if role < TAG else role - TAG

@@ -1,9 +1,9 @@
 """The innermost frame of frames that mirrors and tunnels wrap: GRE, ERSPAN, VXLAN, Geneve, NVGRE and TZSP.
 
-`InnerReader` reads a capture as if its mirror had sent each frame bare: the octets, the length on the wire
-and the link type are those of the innermost frame, and each session of a mirror is an interface of its own.
-Frames that are not wrapped stay as they are.  Layouts: RFC 2784, 2890 (GRE), 7348 (VXLAN), 8926 (Geneve),
-7637 (NVGRE), 3032 and 4385 (MPLS in GRE), draft-foschiano-erspan (ERSPAN I to III).
+`InnerReader` reads a capture as if its mirror had sent each frame bare.  Octets, length on the wire and link
+type belong to the innermost frame, and each session of a mirror is an interface of its own.  Other frames
+stay as they are.  Layouts: RFC 2784, 2890 (GRE), 7348 (VXLAN), 8926 (Geneve), 7637 (NVGRE), 3032 and 4385
+(MPLS in GRE), draft-foschiano-erspan (ERSPAN I to III).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A table of exact keys, pairs of 64-bit numbers, by an open-addressing hash that nobody can foretell."""
+"""A table of exact keys, pairs of 64-bit numbers, by an open-addressing hash with a random seed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Keys(NamedTuple):
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     number: NDArray[np.int64]
-    """Of the key in the slot; EMPTY without one."""
+    """The number of the slot's key; EMPTY without one."""
     coefficients: NDArray[np.int64]
 
 

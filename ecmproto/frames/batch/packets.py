@@ -40,7 +40,7 @@ Int64 = NDArray[np.int64]
 NOWHERE = -1
 """The offset of a header that a frame does not have."""
 NO_NETWORK, IP4, IP6, GLOBAL = 0, 4, 6, 1
-"""The network header behind a frame's tags: neither IP nor a GRH, IPv4, IPv6, a GRH."""
+"""Kinds of the network header after a frame's tags: neither IP nor a GRH, IPv4, IPv6, a GRH."""
 
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _IPV4_OCTETS, _IPV6_OCTETS = IPv4.fixed_octets, IPv6.fixed_octets
@@ -59,7 +59,7 @@ class Packet(NamedTuple):
     network: int
     """Offset of the network header; NOWHERE without a complete one."""
     protocol: int
-    """IP protocol behind all extension headers; 0 without a network header."""
+    """IP protocol after all extension headers; 0 without a network header."""
     payload: int
     """Offset of the octets that ``protocol`` announces; NOWHERE without them, as in later fragments."""
     transport: int
@@ -178,7 +178,7 @@ def _behind_ip(
 
 @inlined
 def _global_packet(buffer: Octets, network: int, stop: int, reach: int) -> Packet:
-    """Return the packet behind a GRH, whose layout is that of an IPv6 header."""
+    """Return the packet after a GRH, which has the layout of an IPv6 header."""
     if network + _IPV6_OCTETS > stop or signed(buffer[network]) >> 4 != IP6:
         return _no_packet(stop)
     length, protocol = two_octets(buffer, network + 4), signed(buffer[network + 6])

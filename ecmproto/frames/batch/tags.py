@@ -1,14 +1,12 @@
-"""Tags in every frame of a batch: where they stand, where one goes, and frames edited so, into a new buffer.
+"""Tags in every frame of a batch: their offsets, the offset of a new one, and edited copies of frames.
 
-`tags_of` finds the tags of one kind (`codec.tags.TagFormat`), `own_tag` reads the newest of a single
-frame, `with_tag_values` writes over it; `spliced_batch` takes octets out of frames, puts others in and writes
-over them, as a `Splice` says.  What a whole tag is, which of several counts and where a new one goes is as
-`ecmproto.wire.codec.tags` has it for single frames.
+`tags_of` finds the tags of one kind (`codec.tags.TagFormat`), `own_tag` reads the newest of a single frame,
+`with_tag_values` overwrites it; `spliced_batch` removes, inserts and overwrites octets by a `Splice`.  The
+rules for tags are in `ecmproto.wire.codec.tags`.
 
-Kernels take the kind as a record, a `TagLayout`, so that one text serves all tags.  Places are octets from a
-frame's first, in the frame as it came.  A tag is inserted with the EtherType that announces it and without
-the one behind it, which stands there already; a tag is taken out the same way.  Frames that a snap length cut
-stay cut: they grow by what is inserted.
+Kernels take the kind as a record, a `TagLayout`, so that one text serves all tags.  Offsets are in octets
+from a frame's first, before the edit.  A tag is inserted with its own EtherType, in front of the EtherType
+that is there; it is removed the same way.  Frames cut by a snap length stay cut: they grow by the insertion.
 """
 
 from __future__ import annotations
@@ -59,10 +57,10 @@ class TagLayout:
     is_ecn: int
     """1 for the ECN field of IP headers; then nothing else matters."""
     octets: int
-    """Of the tag with the EtherType that announces it."""
+    """Octets of the tag with its own EtherType."""
     mask: int
     selected: int
-    """The two octets behind that, as far as the mask goes, in tags of the kind."""
+    """The two octets after the EtherType, under the mask, in tags of the kind."""
     tag_bit: Annotated[NDArray[np.int64], _MOST_FIELDS]
     tag_bits: Annotated[NDArray[np.int64], _MOST_FIELDS]
     mark_bit: Annotated[NDArray[np.int64], _MOST_FIELDS]
@@ -102,9 +100,9 @@ class FrameTags(NamedTuple):
     tag_at: NDArray[np.int32]
     """The EtherType in front of which a tag goes; NOWHERE where the header was cut off there."""
     old_at: NDArray[np.int32]
-    """Where the tag stands that it replaces, the newest of several; NOWHERE without one."""
+    """Offset of the newest tag that it replaces; NOWHERE without one."""
     old_tags: NDArray[np.int32]
-    """How many tags it replaces; for those beyond the first see `older_tags`."""
+    """The number of tags that it replaces; see `older_tags` for those beyond the first."""
 
 
 class TagOffsets(NamedTuple):
@@ -116,10 +114,10 @@ class TagOffsets(NamedTuple):
 
 
 class OwnTag(NamedTuple):
-    """Whether a frame has such a tag, and its tag and mark (`mechanisms.api.protocol.Arrival`).
+    """Whether a frame has a tag of the kind, and its tag and mark (`mechanisms.api.protocol.Arrival`).
 
-    ``at`` is where its EtherType stands, in octets from the frame's first; −1 without one.  Of an ECN field
-    it is where IP's EtherType stands.
+    ``at`` is the offset of its EtherType in the frame, NOWHERE without one; for an ECN field, of IP's
+    EtherType.
     """
 
     tagged: bool
@@ -151,7 +149,7 @@ def older_tags(
     *,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Removals:
-    """Return where all tags of ``kind`` stand besides those at ``tags.old_at``."""
+    """Return the offsets of all tags of ``kind`` other than ``tags.old_at``."""
     frames = np.flatnonzero(tags.old_tags > 1).astype(np.int64)
     count = int((tags.old_tags[frames] - 1).sum())
     removals = Removals(*(np.empty(count, np.int64) for _ in range(3)))
@@ -179,7 +177,7 @@ def _find_tags(
 
 @inlined
 def tag_offsets(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> TagOffsets:
-    """Return where the tags of the frame at ``start`` with ``octets`` octets stand."""
+    """Return the offsets of the tags of the frame at ``start`` with ``octets`` octets."""
     at = tag_at = TYPE_AT
     old_at, old_tags = NOWHERE, 0
     cut = in_stack = True
@@ -253,7 +251,7 @@ def _find_older(
 def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> OwnTag:
     """Return the newest tag of a kind in the frame at ``start`` with ``octets`` octets.
 
-    ``roles`` are those of `ecmproto.frames.batch.headers.roles_of`.
+    ``roles`` are the result of `ecmproto.frames.batch.headers.roles_of`.
     """
     if layout.is_ecn != 0:
         packet = packet_at(buffer, start, start + octets, start + octets, roles)
@@ -272,7 +270,7 @@ def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagL
 
 @inlined
 def _newest(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> int:
-    """Return where the outermost tag of a kind stands: what is behind it is not looked at."""
+    """Return the offset of the outermost tag of a kind, without a look at the octets after it."""
     at = TYPE_AT
     while at + 4 <= octets:
         role = role_at(buffer, start + at, roles)
@@ -346,7 +344,7 @@ def with_tag_values(
 ) -> Batch:
     """Return ``batch`` with ``tag`` in the newest tags of ``kind`` of the frames at ``position``.
 
-    They have the values that machines know; a frame without such a tag stays as it is.
+    Values are as in machines; a frame without such a tag stays as it is.
     """
     # Only the batch's own records are copied: its buffer may be the whole file.
     low = int(batch.record_offset.min())
@@ -383,10 +381,9 @@ class Removals(NamedTuple):
 class Splice:
     """The edits of each frame of a batch; one entry a frame in each array.
 
-    Where ``at`` is −1 nothing is inserted.  ``removed`` octets are taken out at ``removed_at`` (None: at
-    ``at``; −1: none), and besides those what ``more`` says, which stands behind them.  Where ``written_at``
-    is not −1, a row of ``written`` replaces what stands from there on; what of that is taken out or beyond
-    the frame's end is left out.
+    Nothing is inserted where ``at`` is −1.  ``removed`` octets are removed at ``removed_at`` (None: at
+    ``at``; −1: none), then the octets in ``more``, which follow them.  Where ``written_at`` is not −1, a row
+    of ``written`` replaces the octets from there on, except removed octets and those beyond the frame's end.
     """
 
     at: NDArray[np.integer]
@@ -411,9 +408,9 @@ def tag_splice(
 ) -> Splice:
     """Return the splice that puts ``tags``, a row of octets a frame, into the frames of a batch.
 
-    Each takes the place of the tags of ``kind`` that are there; with ``outermost`` it goes in front of all
-    tags instead.  ``only`` says which frames get one (None: all); one whose header was cut off there gets
-    none.  The rows end with the EtherType of what follows, which stays the one that is there.
+    Each replaces the frame's tags of ``kind``; with ``outermost`` it goes in front of all tags instead.
+    ``only`` selects frames (None: all); a frame whose header is cut at the offset gets none.  The rows end
+    with the EtherType of the next header, which stays as it is.
     """
     only = np.ones(len(batch), np.bool_) if only is None else only
     types = np.full(len(tags), kind.announcing(ethertypes), ">u2").view(np.uint8).reshape(-1, _TYPE_OCTETS)
@@ -435,9 +432,9 @@ def without_tags(
     only: NDArray[np.bool_] | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[Batch, int]:
-    """Return ``batch`` without the tags of ``kind``, and in how many frames there were some.
+    """Return ``batch`` without the tags of ``kind``, and the number of frames that had some.
 
-    ``only`` says which frames lose theirs (None: all).
+    ``only`` selects frames (None: all).
     """
     found = tags_of(batch.buffer, batch.offset, batch.captured, kind, ethertypes=ethertypes)
     changed = found.old_tags > 0 if only is None else only & (found.old_tags > 0)
@@ -475,10 +472,10 @@ class _Edits(NamedTuple):
 
 
 def spliced(buffer: Octets, offset: Int64, captured: Int64, splice: Splice) -> tuple[Octets, Int64, Int64]:
-    """Return the frames at ``offset`` in ``buffer``, ``captured`` octets each, as ``splice`` has them.
+    """Return the frames at ``offset`` in ``buffer``, ``captured`` octets each, edited by ``splice``.
 
-    Their buffer is new and holds them one behind the other; then their offsets and captured octets.
-    ParameterError for a place outside its frame.
+    The result is a new buffer with the frames in sequence, their offsets and captured octets.  Raises
+    ParameterError for an offset outside its frame.
     """
     edits = _edits(splice, captured)
     grown = np.where(edits.at >= 0, np.int64(edits.inserted.shape[1]), np.int64(0)) - edits.removed

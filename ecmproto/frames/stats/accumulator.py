@@ -1,6 +1,6 @@
-"""Statistics of frames that come batch by batch: of a whole capture, or of an interface as they arrive.
+"""Statistics of frames batch by batch: of a whole capture, or of an interface as they arrive.
 
-Memory is bounded, however many frames there are; the notes say what the numbers leave out.
+Memory is bounded for any number of frames; the notes name the omissions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 plain_value(Interface)
 DEFAULT_SPEED_BPS = 10 * 10**9
-"""The rate assumed of links whose rate nobody states."""
+"""The assumed rate of links without a stated one."""
 FIELDS = tuple(
     dict.fromkeys(
         (
@@ -75,13 +75,13 @@ FIELDS_WITH_ROCE = tuple(dict.fromkeys((*FIELDS, *ROCE_FIELDS)))
 
 
 class Accumulator:
-    """Counts batches as they come; `result` may be asked for at any time, and again later.
+    """Counts batches as they come; `result` may be read at any time, and again later.
 
-    What comes out does not depend on how frames are batched, and memory not on how many there are.
+    The result does not depend on the division into batches, nor does memory on the number of frames.
     ``interval_ns`` is the width of intervals of time (None: one that suits the capture, from 200 to 1000 of
-    them), ``speed_bps`` the rate of links whose interface does not state it, ``detect_ns`` and ``restore_ns``
-    the times that storms of pauses are detected with, ``lossless`` the priorities that PFC may pause (None:
-    any), ``pool`` a thread that shares the work.  ParameterError for a value that is none.
+    them), ``speed_bps`` the rate of links whose interface does not state it, ``detect_ns`` and
+    ``restore_ns`` the times for the detection of storms, ``lossless`` the priorities that PFC may pause
+    (None: any), ``pool`` a thread that shares the work.  Raises ParameterError for an invalid value.
     """
 
     NOT_STATE = ("_options", "_interval_ns", "_ethertypes", "_pool")
@@ -125,11 +125,11 @@ class Accumulator:
 
     @property
     def frames(self) -> int:
-        """How many frames were counted."""
+        """The number of frames."""
         return self._frames.frames
 
     def state(self) -> State:
-        """Return what was counted so far as plain data, to be kept or sent; see `stats.plain_data`."""
+        """Return the counts so far as plain data, to be kept or sent; see `stats.plain_data`."""
         interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, lossless = self._options
         options = {
             "interval_ns": interval_ns, "speed_bps": speed_bps,
@@ -153,9 +153,9 @@ class Accumulator:
     def add(
         self, batch: Batch, *, interfaces: Sequence[Interface] = (), selected: NDArray[np.bool_] | None = None
     ) -> None:
-        """Count a batch: of ``interfaces`` (none: Ethernet), and only the frames ``selected`` (None: all).
+        """Count a batch of ``interfaces`` (none: Ethernet), and only the frames ``selected`` (None: all).
 
-        The span, and what is said of times, are of all frames.
+        The span and the remarks on times cover all frames.
         """
         self._interfaces = interfaces
         timed = usable_times(batch)
@@ -181,11 +181,11 @@ class Accumulator:
         self._pfc.add(taken, interfaces)
 
     def merge(self, later: Accumulator, *, other_interfaces: bool = False) -> None:
-        """Add what ``later`` counted of the frames that follow: as if they had been added here.
+        """Add the counts of ``later``, of the frames that follow, as if they had been added here.
 
-        ``later`` stays as it is, and may go on.  Its interfaces are those here, or ``other_interfaces``, as
-        of another capture: then they are numbered behind those here.  It is exact as long as no list of
-        ``later`` was full; see ``left_out``.  ParameterError for one that counts by other options.
+        ``later`` does not change, and may continue.  Its interfaces are the ones here, or with
+        ``other_interfaces`` follow them, as for another capture.  It is exact as long as no list of ``later``
+        was full; see ``left_out``.  Raises ParameterError for other options.
         """
         if later._options != self._options:
             raise ParameterError(
@@ -218,8 +218,8 @@ class Accumulator:
     ) -> Statistics:
         """Return the statistics of the batches so far.
 
-        ``interfaces`` are those known by now (None: those of the last batch), ``problem`` is what kept there
-        from being more.
+        ``interfaces`` are the ones known by now (None: of the last batch), ``problem`` is the error that
+        ended the capture.
         """
         span, timeline, counts = self._clock.span, self._timeline, self._frames
         in_frames, in_octets = self._kinds.over_time
@@ -302,7 +302,7 @@ class _CaptureTimes:
         self._first_ns: int | None = None
         self._last_ns: int | None = None
         self._rising: NDArray[np.int64] = np.empty(0, np.int64)
-        """The first times that are not before an earlier one: some are, of frames behind others."""
+        """Rising times at the start; later frames may precede earlier ones."""
         self.backwards = 0
 
     def see(self, time_ns: NDArray[np.int64]) -> None:
@@ -338,13 +338,13 @@ class _CaptureTimes:
         self._last_ns = high_ns if self._last_ns is None else max(high_ns, self._last_ns)
 
     def plain_state(self) -> tuple[int | None, int | None, int, NDArray[np.int64], NDArray[np.int64]]:
-        """Return what is known of times; those that rise as the first one and steps, which are small."""
+        """Return the state of times; rising times as the first one and steps, which are small."""
         return self._first_ns, self._last_ns, self.backwards, self._rising[:1], np.diff(self._rising)
 
     def take_plain_state(
         self, state: tuple[int | None, int | None, int, NDArray[np.int64], NDArray[np.int64]]
     ) -> None:
-        """Know what another one knew."""
+        """Take over a state."""
         self._first_ns, self._last_ns, self.backwards, first, steps = state
         self._rising = np.cumsum(np.concatenate([first, steps]))
 

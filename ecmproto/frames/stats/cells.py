@@ -35,7 +35,7 @@ def value_of(row: Any, name: str, whole: Any) -> Any:
 
 
 def cells(row: Any, columns: Columns, whole: Any, share: Callable[[float], str]) -> list[str]:
-    """Return the text of each column of a row; ``share`` gives that of a part of 1."""
+    """Return the text of each column of a row; ``share`` formats a part of 1."""
     return [_text(row, column, whole, share) for column in columns.values()]
 
 

@@ -1,6 +1,6 @@
 """Counters of frames: sizes and kinds, feedback of congestion points, E²CM's probes, advertised rates.
 
-Each takes batches as they come; tables have as many rows as their limits say, so that memory is bounded.
+Each takes batches as they come; tables have a maximum number of rows, so that memory is bounded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from ecmproto.wire.formats.registry import FORMATS, all_fields
 
 FRAME_FIELDS = ("frame.protocols", "frame.error", "vlan.priority", "ieee8021ad.priority", "e2cm.type")
 BUCKET_STARTS = (0, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120)
-"""Where Wireshark's buckets of packet lengths start."""
+"""Lower bounds of Wireshark's buckets of packet lengths."""
 _STARTS = np.array(BUCKET_STARTS, np.int64)
 MOST_MALFORMED = 100
 OTHER_MALFORMED = "other"
@@ -66,7 +66,7 @@ class FrameCounts:
         self.cut_frames = 0
         self.malformed: Counter[str] = Counter()
         self.left_out = 0
-        """Malformed frames counted as malformed otherwise, for want of room."""
+        """Malformed frames counted under another error, as the table is full."""
         self._sizes = np.zeros(len(BUCKET_STARTS), np.int64)
         self._least: int | None = None
         self._greatest: int | None = None
@@ -215,7 +215,7 @@ _TAGS = ("vlan", "ieee8021ad")
 
 
 def _customer_first(protocols: Column) -> NDArray[np.bool_]:
-    """Return a mask of the frames in which a C-TAG stands before any S-TAG."""
+    """Return a mask of the frames with a C-TAG before any S-TAG."""
     texts = protocols.values
     assert isinstance(texts, Texts)
     first = [next((name for name in word.split(":") if name in _TAGS), "") for word in texts.words]
@@ -285,13 +285,13 @@ class KindCounts:
 
 
 MOST_POINTS = 256
-"""Congestion points of one mechanism told apart."""
+"""The maximum number of congestion points of one mechanism."""
 MOST_FLOWS = 16384
-"""Flows of one mechanism told apart."""
+"""The maximum number of flows of one mechanism."""
 FB_BITS = 6
 FLOW_ID_BITS = 16
 _QUEUE_UNIT = f"{QUEUE_UNIT_OCTETS} octets"
-"""The unit in which messages tell of queues."""
+"""The unit of queue lengths in messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -547,7 +547,7 @@ class ProbeCounts:
 
 
 MOST_QUEUES = 256
-"""Rate-limited queues of one kind told apart."""
+"""The maximum number of rate-limited queues of one kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -618,7 +618,7 @@ class RateCounts:
             here.join(self._timeline.of(later._timeline, there.values), queues)
 
     def rates(self) -> list[AdvertisedRate]:
-        """Return the rates of each queue, that of the most frames first."""
+        """Return the rates of each queue, ordered by the number of frames, descending."""
         order = np.argsort(-self._frames[: self.queues.count], kind="stable").tolist()
         stations, ids = self.queues.low.tolist(), self.queues.high.tolist()
         return [self._rate(number, stations[number], ids[number]) for number in order]

@@ -50,7 +50,7 @@ DETECT_NS, RESTORE_NS = 200 * 10**6, 400 * 10**6
 
 @plain_value
 class StormRule(NamedTuple):
-    """What a storm is: ``need_ns`` of pause within ``detect_ns``; over after ``restore_ns`` without any."""
+    """The definition of a storm: ``need_ns`` of pause within ``detect_ns``; its end: ``restore_ns`` without."""
 
     detect_ns: int
     need_ns: int
@@ -73,9 +73,9 @@ class PauseState(NamedTuple):
     paused: Int64
     """For each sender the ns paused of each class, then of any."""
     asked: Int64
-    """For each sender and class the frames that asked for a time."""
+    """By sender and class, the number of frames with a time."""
     ended: Int64
-    """For each sender and class the frames that asked for none."""
+    """By sender and class, the number of frames with time 0."""
     frames: Int64
     """For each sender."""
     port: Int64
@@ -91,7 +91,7 @@ class PauseState(NamedTuple):
     expired: Int64
     """For each sender and class the pauses that ran out, neither renewed nor ended in time."""
     open: Int64
-    """For each sender and class whether its last frame asked for a time."""
+    """By sender and class, whether the last frame had a time."""
     left: Int64
     """For each sender and class frames that left the stopped port all the same."""
     fronts: Int64
@@ -111,7 +111,7 @@ class PauseState(NamedTuple):
     port_asked: Int64
     port_ended: Int64
     lanes: Int64
-    """How many lanes there are, how many storms are listed, and how many are not."""
+    """The numbers of lanes, of listed storms and of unlisted storms."""
     storms: Int64
     """The storms: sender, class, begin, when detected, when over (NEVER: not yet), frames that left."""
 
@@ -125,7 +125,7 @@ _SHAPES: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("paused", "port_paused"), (CLASSES + 1,)),
     "fronts": (CLASSES, _CANDIDATES, 3),
 }
-"""What a sender has in an array, unless a number for each class."""
+"""Shapes of a sender's row in an array, other than one number a class."""
 _FIRST = {
     **dict.fromkeys(("until", "last", "begun", "port_until", "port_last"), LONG_AGO), "rate_bps": 1,
     "lane": NO_LANE, "storm": NO_STORM, **dict.fromkeys(("calm", "port_first"), NEVER),
@@ -134,7 +134,7 @@ _FIRST = {
 
 
 def new_state(senders: int) -> PauseState:
-    """Return the state before any frame, with room for so many senders, each on an interface of its own."""
+    """Return the state before any frame, with capacity for senders, each on an interface of its own."""
     whole = {"lanes": np.zeros(3, np.int64), "storms": np.zeros((MOST_STORMS, 6), np.int64)}
     return PauseState(**whole, **{
         name: np.full((senders, *_SHAPES.get(name, (CLASSES,))), _FIRST.get(name, 0), np.int64)
@@ -259,7 +259,7 @@ def _is_due(who: int, each: int, now_ns: int, rule: StormRule, state: PauseState
 
 @inlined
 def _add_candidate(who: int, each: int, now_ns: int, rule: StormRule, state: PauseState) -> None:
-    """Note that a pause begins, and forget those with too much time not paused behind them."""
+    """Note the begin of a pause, and drop begins with too much unpaused time after them."""
     fronts, candidates, paused = state.fronts, state.candidates, state.paused
     spare = rule.detect_ns - rule.need_ns
     while candidates[who, each] > 0:
@@ -381,13 +381,13 @@ def settle(
 
 
 MOST_SENDERS = 256
-"""Senders of pause frames told apart: source addresses on an interface."""
+"""The maximum number of senders of pause frames: source addresses on an interface."""
 MOST_LANES = 64
-"""Classes of senders whose pauses are told over time."""
+"""The maximum number of senders' classes with pauses over time."""
 MOST_STATIONS = 4096
 """Destinations of frames with a priority that may turn out to be a sender of pauses."""
 MOST_KEPT = 1 << 16
-"""Pause frames that are kept to be applied again behind others."""
+"""The maximum number of pause frames kept for another pass after earlier ones."""
 _FIRST_SENDERS = 8
 
 _PFC = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(LINK))
@@ -419,7 +419,7 @@ class PauseCounts:
         self._rule = rule
         self.senders = Numbering(MOST_SENDERS)
         self.untimed = 0
-        """Pause frames without a time: nobody knows what they stopped."""
+        """Pause frames without a time stamp, whose pauses are unknown."""
         self.cut_short = False
         """Whether something was joined of which too little was kept to be sure of its first pauses."""
         self._known = 0
@@ -430,7 +430,7 @@ class PauseCounts:
         self._kept: list[_Events] = []
         self._kept_frames = 0
         self._before: PauseState | None = None
-        """The state behind the frames that are kept, once there were enough of them."""
+        """The state after the kept frames, once their number is at its maximum."""
         self._over_time_before = timeline.series()
         self._stations = Numbering(MOST_STATIONS)
         self._partner = np.full(MOST_STATIONS, NO_NUMBER, np.int64)
@@ -546,7 +546,7 @@ class PauseCounts:
         return all(int(state.port_last[port]) - int(state.port_first[port]) > horizon + 1 for port in ports)
 
     def _keep_no_more(self) -> None:
-        """Note the state behind the frames that are kept."""
+        """Note the state after the kept frames."""
         self._settle_here()
         self._state.calm[:] = NEVER
         self._before = _copied(self._state)
@@ -593,7 +593,7 @@ class PauseCounts:
         self._seen[numbers[rows]] = np.minimum(self._seen[numbers[rows]], later._seen[rows])
 
     def _add_rest(self, later: PauseCounts, before: PauseState, numbers: Int64) -> None:
-        """Add what came behind the frames that ``later`` kept, whose state was ``before`` then."""
+        """Add the frames after the ones kept by ``later``, whose state then was ``before``."""
         here, there = self._state, later._state
         ports = self._ports_of(later, numbers)
         ends = here.port_last.copy()
@@ -664,7 +664,7 @@ class PauseCounts:
                 self._over_time.values[here.lane[own, each]] += rest[lane]
 
     def _add_storms(self, later: PauseCounts, before: PauseState, numbers: Int64) -> Int64:
-        """Add storms that began behind the frames kept; return the storm that each sender and class is in."""
+        """Add storms that began after the kept frames; return the storm of each sender and class."""
         here, there = self._state, later._state
         rows = dict.fromkeys((NO_STORM, _UNLISTED), NO_STORM) | {_UNLISTED: _UNLISTED}
         until = np.full((later._known, CLASSES), LONG_AGO, np.int64)

@@ -22,11 +22,11 @@ _DESTINATION = 0x0180C2000001
 _PRIORITIES = 8
 _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(_PRIORITIES))
 _BEHIND = "eth.trailer"
-"""Where padding goes that is not all zeros."""
+"""The field of padding that is not all zeros."""
 CONTROL_FIELDS = ("eth.dst", "eth.src", "frame.protocols", _BEHIND)
-"""What `control_faults` reads."""
+"""The fields of `control_faults`."""
 PFC_FIELDS = (*CONTROL_FIELDS, "macc.cbfc.enbv", *_TIMES)
-"""What `pfc_faults` reads."""
+"""The fields of `pfc_faults`."""
 _OCTETS, _FCS_OCTETS = 60, 4
 _TAGS = frozenset({"vlan", "ieee8021ad"})
 _GROUP_BIT = 1 << 40

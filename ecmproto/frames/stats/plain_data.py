@@ -1,12 +1,11 @@
-"""The state of objects as plain data and back, to be kept in files and to travel: nothing is unpickled.
+"""The state of objects as plain data and back, to be kept in files and sent: nothing is unpickled.
 
-`state_of` gives what an object holds as None, bool, int, float, str, bytes, lists, and dicts whose keys are
-texts.  `restore` puts it into another object that was made as the first one was.  Data never says what is
-made of it: objects are those that are there, and values are of the classes that `plain_value` names.
+`state_of` returns the contents of an object as None, bool, int, float, str, bytes, lists, and dicts with
+text keys.  `restore` puts them into another object that was made as the first one was.  Data does not
+determine classes: objects are the existing ones, and values are of the classes that `plain_value` names.
 
-Every attribute is state but those that a class names in ``NOT_STATE``, frozen dataclasses, which are
-settings, and objects of classes that the caller names.  A class may say how it is kept by ``plain_state`` and
-``take_plain_state``.
+Every attribute is state except the names in a class's ``NOT_STATE``, frozen dataclasses, which are settings,
+and objects of classes that the caller names.  A class may define ``plain_state`` and ``take_plain_state``.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class _Reader:
         self._seen: set[int] = set()
 
     def read(self, subject: Any) -> State:
-        """Return an object's state; no more than that of one that was read already."""
+        """Return an object's state, limited to the members of one that was read already."""
         if id(subject) in self._seen:
             return {_KIND: "same"}
         self._seen.add(id(subject))
@@ -103,7 +102,7 @@ class _Reader:
         return is_frozen(cls) and _name_of(cls) not in _VALUES
 
     def plain(self, value: Any, where: str) -> Plain:
-        """Return a value as plain data; ``where`` is what a TypeError says it is."""
+        """Return a value as plain data; ``where`` names it in a TypeError."""
         if value is None or isinstance(value, bool | int | str | bytes):
             return value
         if isinstance(value, float):
@@ -210,7 +209,7 @@ def _made(cls: Any, fields: list[Any]) -> Any:
 
 
 def _packed(array: NDArray[Any]) -> State:
-    """Return an array as plain data: what tables have room for behind what is used is all the same."""
+    """Return an array as plain data; the unused capacity of tables, all alike, is shortened."""
     if array.dtype.kind not in "biuf":
         raise TypeError(f"needed an array of numbers, got {array.dtype}")
     flat = np.ascontiguousarray(array).reshape(-1)

@@ -42,20 +42,20 @@ from ecmproto.wire.formats.ip import CE, NOT_ECT
 from ecmproto.wire.formats.text import address_text
 
 MOST_HOSTS = 4096
-"""Addresses told apart."""
+"""The maximum number of addresses."""
 MOST_QUEUE_PAIRS = 2048
-"""Queue pairs and directions told apart."""
+"""The maximum number of queue pairs and directions."""
 MOST_IN_PAIR = 16
 """Queue pairs between two addresses, in one direction, that CNPs and acknowledges are compared with."""
 MOST_DELAYS = 1024
-"""Pairs of a queue pair that CNPs go to and one that frames go to, whose delays are told apart."""
+"""The maximum number of pairs of a queue pair of CNPs and one of frames, with delays."""
 MOST_KEPT = 1 << 16
-"""RoCE frames that are kept to be counted again behind others."""
+"""The maximum number of RoCE frames kept for another pass after earlier ones."""
 
 _PSNS = 1 << 24
 _HALF = _PSNS >> 1
 _ACKNOWLEDGED = 1 << 11
-"""How far behind the latest PSN of a flow an acknowledge of it may be."""
+"""The maximum distance of an acknowledge from the latest PSN of its flow."""
 _LEAST_MTU = 256
 _RESERVED, _LAST_OPERATION = 0x15, 0x17
 _RNR_NAK, _NAK = 1, 3
@@ -63,7 +63,7 @@ _RNR_NAK, _NAK = 1, 3
 _MOST_DELAY_NS = (1 << 32) - 1
 """Longer delays count as this."""
 _MAPPED = 0xFFFF
-"""What stands in front of an IPv4 address as IPv6 writes it."""
+"""The number before an IPv4 address in its IPv6 form."""
 _UNKNOWN = -1
 _NO_TIME = -(1 << 63)
 
@@ -102,7 +102,7 @@ class _Events(NamedTuple):
     syndrome: Int64
     """_UNKNOWN without an AETH."""
     read: Int64
-    """Octets that a RETH asks for."""
+    """Octets requested by a RETH."""
 
     def part(self, low: int, high: int) -> _Events:
         """Return some of them."""
@@ -127,16 +127,17 @@ class RoceState(NamedTuple):
     pair_rows: Int64
     """For each pair of addresses the rows in its places."""
     pair_count: Int64
-    """How many rows it has, those without a place too."""
+    """The number of rows, those without a place included."""
     reverse: Int64
     """The pair the other way round, NO_NUMBER without one."""
     first_cnp: Int64
-    """For each row when the first CNP came, where that was behind the frames that are kept; _NO_TIME: it was
-    not, and its delay counts like the others."""
+    """For each row the time of the first CNP after the kept frames; _NO_TIME where its delay counts like the
+    others.
+    """
     first_since: Int64
     """For each row and place since when that CNP was due, as far as it is known here."""
     delay_rows: Int64
-    """How many rows of delays there are: one number."""
+    """The number of rows of delays."""
 
 
 def _new_state() -> RoceState:
@@ -269,13 +270,13 @@ class RoceCounts:
         self._frames = 0
         self._state = _new_state()
         self._over_time = timeline.series(4)
-        """Frames, those of an ECN-capable transport, those marked, and CNPs."""
+        """Frames, frames of an ECN-capable transport, marked frames, and CNPs."""
         self._kept: list[_Events] = []
         self._kept_frames = 0
         self._before: RoceState | None = None
-        """The state behind the frames that are kept, once there are as many as there may be."""
+        """The state after the kept frames, once their number is at its maximum."""
         self._delays = Distributions()
-        """Those of the frames that are kept."""
+        """Delays of the kept frames."""
         self._later_delays = Distributions()
 
     @property
@@ -381,7 +382,7 @@ class RoceCounts:
             self._add_rest(later, later._before, numbers)
 
     def _join_rows(self, later: RoceCounts, hosts: Int64) -> Int64:
-        """Return the rows here of those of ``later``, whose addresses have the numbers ``hosts``."""
+        """Return the rows here for the rows of ``later``, whose addresses have the numbers ``hosts``."""
         pairs = later.queue_pairs.low.astype(np.int64)
         source, destination = hosts[pairs >> 32], hosts[pairs & 0xFFFFFFFF]
         known = (source != NO_NUMBER) & (destination != NO_NUMBER)
@@ -396,7 +397,7 @@ class RoceCounts:
         return numbers
 
     def _add_rest(self, later: RoceCounts, before: RoceState, numbers: Int64) -> None:
-        """Add what came behind the frames that ``later`` kept, whose state was ``before`` then."""
+        """Add the frames after the ones kept by ``later``, whose state then was ``before``."""
         here, there = self._state, later._state
         delays = np.full(MOST_DELAYS, NO_NUMBER, np.int64)
         for theirs in range(later._known):
@@ -439,7 +440,7 @@ class RoceCounts:
     def _add_first_cnp(
         self, own: int, theirs: int, later: RoceCounts, before: RoceState, numbers: Int64
     ) -> None:
-        """Add the delay of the first CNP behind the frames kept, which may be due since before."""
+        """Add the delay of the first CNP after the kept frames, which may have begun before."""
         here, there = self._state, later._state
         time_ns = int(there.first_cnp[theirs])
         if time_ns == _NO_TIME:

@@ -1,8 +1,8 @@
-"""Statistics of a capture: the kinds of frames told apart, plain values, and the JSON document of them.
+"""Statistics of a capture: the kinds of frames, plain values, and the JSON document of them.
 
 Times are ns since 1970, durations ns, sizes octets on the wire as the capture's records state them (without
-FCS unless the capture has it).  Rates are means over the capture's span unless they say otherwise.
-In JSON times are integer ns, CPIDs hex, addresses text; what has no value is null, and lists ``over_time``
+FCS unless the capture has it).  Rates are means over the capture's span unless stated otherwise.
+In JSON times are integer ns, CPIDs hex, addresses text; missing values are null, and lists ``over_time``
 have a value for each interval of ``intervals``.
 """
 
@@ -30,7 +30,7 @@ Group = Literal["message", "flow control", "tag", "payload"]
 
 
 def in_json(name: str | None = None, *, also: str = "", plain: Callable[[Any], Any] | None = None) -> Any:
-    """Return a field's metadata: its ``name`` in JSON unless its own, and what stands behind it there.
+    """Return a field's metadata: its ``name`` in JSON unless its own, and the members after it.
 
     ``also`` has names of properties, or of methods of `Statistics` for the value.  A name ``*`` puts members
     in place of the whole, "" leaves the field out; ``plain`` makes its value plain data.
@@ -55,7 +55,7 @@ def means(sums: Iterable[int], counts: Iterable[int]) -> list[float | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind: ``name`` is the layer's in filters, ``layers`` those of which one makes a frame be of it."""
+    """A kind: ``name`` is the layer's in filters; a frame with one of ``layers`` is of the kind."""
 
     name: str = field(metadata=in_json("kind"))
     title: str
@@ -66,13 +66,13 @@ class Kind:
 E2CM_KINDS = tuple(
     Kind(name=f"e2cm.{word.lower()}", title=f"E²CM {word}", group="message") for word in E2CM_TYPES.values()
 )
-"""E²CM frames by their type, in the order of the types: the layer alone does not tell them apart."""
+"""E²CM frames by their type, in the order of the types, as they have one layer."""
 OTHER = Kind(name="other", title="other", group="payload")
 """Frames that hold nothing else that has a kind, tags aside."""
 
 
 def _kinds() -> Iterator[Kind]:
-    """Yield the kinds of the formats by their roles, each E²CM type behind E²CM."""
+    """Yield the kinds of the formats by their roles, each E²CM type after E²CM."""
     for role in get_args(Group):
         formats = [cls for cls in FORMATS if cls.role == role and cls.counted_as]
         # VLAN tags behind those of congestion management
@@ -105,7 +105,7 @@ def kinds_of(protocols: str) -> list[int]:
 
 
 def listed(lists: Iterable[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return lists one behind the other, and where each starts; then where the last one ends."""
+    """Return lists in sequence, and the start of each, followed by the end of the last."""
     rows = [np.asarray(row, np.int64) for row in lists]
     bounds = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(row) for row in rows], out=bounds[1:])
@@ -169,7 +169,7 @@ class Intervals:
     width_ns: int
     count: int
     asked_ns: int | None = None
-    """The width asked for, where one was."""
+    """The requested width, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,9 +243,9 @@ class MessageFlow:
     kind: str
     cpid: int = field(metadata=CPID)
     flow_id: int | None
-    """Of the CN-TAG (0 without one), or E²CM's; None where messages have none."""
+    """Flow ID of the CN-TAG (0 without one), or of E²CM; None where messages have none."""
     destination: bytes | None
-    """The station that is told to slow down; None under a link layer without addresses."""
+    """The station that gets the messages; None under a link layer without addresses."""
     frames: int = field(metadata=in_json(also="frames_per_s"))
     fb_mean: float | None
     """Mean quantized feedback of CNMs."""
@@ -254,10 +254,10 @@ class MessageFlow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedFlow:
-    """The replies to E²CM's probes of one flow, which say what the destination has measured.
+    """The replies to E²CM's probes of one flow, with the destination's measurements.
 
-    A reply carries the time the forward probe took to reach the destination: its clock less the timestamp
-    of the source, modulo 2^32 ns, hence only what the two clocks' difference leaves it.
+    A reply carries the forward probe's time to the destination: its clock less the timestamp of the source,
+    modulo 2^32 ns, hence only correct up to the difference of the two clocks.
     """
 
     station: bytes | None
@@ -277,7 +277,7 @@ class Probes:
     forward: int
     replies: int
     latency_ns: Distribution | None
-    """Of all replies."""
+    """Latencies of all replies."""
     replies_over_time: tuple[int, ...] = field(repr=False, metadata=in_json(also="latency_mean_ns_over_time"))
     latency_sum_ns_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
     flows: tuple[ProbedFlow, ...]
@@ -301,7 +301,7 @@ class AdvertisedRate:
     unlimited: int
     """Frames whose rate is still infinity, −1."""
     rate_bps: Distribution | None = field(metadata=in_json(also="rate_mean_bps_over_time"))
-    """Of the others."""
+    """Rates of the other messages."""
     limited_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
     rate_sum_bps_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
 
@@ -321,15 +321,15 @@ class ClassPause:
 
     priority: int | None
     pauses: int
-    """Frames that asked for a time."""
+    """Frames with a time."""
     resumes: int
-    """Frames that asked for none, which ends a pause."""
+    """Frames with time 0, which end a pause."""
     paused_ns: int = field(metadata=in_json(also="paused_share *history"))
     """For how long a pause was in force: the union of all."""
     transitions: int | None = field(default=None, metadata=_LEFT_OUT)
-    """How often it went from not paused to paused; None of several senders together, as the next three."""
+    """Changes from not paused to paused; None for several senders together, as the next three."""
     recent_ns: int | None = field(default=None, metadata=_LEFT_OUT)
-    """When the latest pause began."""
+    """The begin of the latest pause."""
     recent_paused_ns: int | None = field(default=None, metadata=_LEFT_OUT)
     """For how long that was in force, so far."""
     expired: int | None = field(default=None, metadata=_LEFT_OUT)
@@ -343,7 +343,7 @@ class ClassPause:
 
     @property
     def history(self) -> Mapping[str, Any]:
-        """Numbers of its pauses by the names that switches' users know; none of several senders together."""
+        """Numbers of its pauses by switches' names; none for several senders together."""
         if self.transitions is None:
             return {}
         return {
@@ -357,7 +357,7 @@ class ClassPause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseSender:
-    """A station that sends PAUSE or PFC, which stops whoever sends to it: its link partner."""
+    """A station that sends PAUSE or PFC to its link partner."""
 
     interface: int
     source: bytes | None
@@ -386,13 +386,13 @@ class PauseStorm:
 
     interface: int
     source: bytes | None
-    """Who stopped it."""
+    """The sender of the pauses."""
     priority: int | None
     begun_ns: int
-    """When the pause began with which the detection time started."""
+    """The begin of the pause at the start of the detection time."""
     detected_ns: int
     restored_ns: int | None
-    """When there had been no pause for a restoration time; None: not before the end."""
+    """The time at the end of a restoration time without pauses; None: not before the end."""
     frames_left: int | None = field(metadata=in_json(also="seen"))
     """Frames of the priority that left the stopped port within the detection time while the pause was in
     force; None where the capture cannot show any."""
@@ -404,9 +404,9 @@ class PauseStorm:
 
     @property
     def seen(self) -> str:
-        """Which of the two parts of a storm was seen: "pause" alone, or the "stall" of the port as well.
+        """The observed part of a storm: "pause" alone, or the "stall" of the port as well.
 
-        "traffic": the port went on sending in spite of the pause, so that it is no storm.
+        "traffic": the port continued to send in spite of the pause, so that it is no storm.
         """
         if self.frames_left is None:
             return "pause"
@@ -418,7 +418,7 @@ class PauseTimes:
     """PAUSE and PFC as time."""
 
     senders: tuple[PauseSender, ...]
-    """Those who stopped somebody for longest first."""
+    """Senders of pauses, longest total first."""
     interfaces: tuple[PauseInterface, ...]
     detect_ns: int = field(default=200_000_000, metadata=in_json("storm_detect_ns"))
     restore_ns: int = field(default=400_000_000, metadata=in_json("storm_restore_ns"))
@@ -439,7 +439,7 @@ PFC_FAULTS = {
     "length": "is not 64 octets long with its FCS",
     "malformed": "is too short to be read",
 }
-"""What may be wrong with a PFC frame, and how that is said."""
+"""Faults of a PFC frame, and their texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,11 +449,11 @@ class PfcFault:
     fault: str = field(metadata=in_json(also="meaning"))
     frames: int
     source: bytes | None = field(metadata=in_json("first_source"))
-    """Who sent the first of them."""
+    """The source of the first of them."""
 
     @property
     def meaning(self) -> str:
-        """What is wrong."""
+        """The text of the fault."""
         return PFC_FAULTS[self.fault]
 
 
@@ -464,7 +464,7 @@ class PfcFrames:
     frames: int
     valid: int
     lossless: tuple[int, ...] | None
-    """The priorities that may be paused; None: nobody declared them, and any may."""
+    """The priorities that may be paused; None: not declared, any may."""
     faults: tuple[PfcFault, ...]
 
 
@@ -480,11 +480,11 @@ class QueuePair:
     data_frames: int = field(metadata=in_json(also="ect_share ce_share"))
     """Neither acknowledges nor CNPs."""
     ect_frames: int
-    """Of an ECN-capable transport, marked or not."""
+    """Frames of an ECN-capable transport, marked or not."""
     ce_frames: int
     """Marked on the way, CNPs aside."""
     cnps: int = field(metadata=in_json(also="cnps_per_s"))
-    """CNPs among the frames: they tell this queue pair to slow down, which sends the other way round."""
+    """CNPs among the frames: they slow this queue pair, which sends in the other direction."""
     acknowledges: int
     receiver_not_ready: int
     naks: Mapping[str, int]
@@ -499,7 +499,7 @@ class QueuePair:
     about: tuple[int, ...] = field(metadata=in_json("about_queue_pairs"))
     """The queue pairs of the flows that CNPs and acknowledges here may be about."""
     about_by: str = field(metadata=in_json(plain=_or_null))
-    """How that is known: "acknowledged", "only one", "one of" several; "" where the flow is not seen."""
+    """The evidence: "acknowledged", "only one", "one of" several; "" without the flow in the capture."""
     cnps_against: int
     """CNPs that came back for these frames, as far as it is known that they are for them."""
     refusals_against: int
@@ -507,7 +507,7 @@ class QueuePair:
     delay_ns: Distribution | None = field(metadata=in_json("cnp_delay_ns"))
     """From the first CE-marked frame since the last such CNP to the next one."""
     first_ce_ns: int | None = field(metadata=_LEFT_OUT)
-    """When the first CE-marked frame came."""
+    """The time of the first CE-marked frame."""
 
     @property
     def ect_share(self) -> float:
@@ -521,9 +521,9 @@ class QueuePair:
 
     @property
     def trouble(self) -> int:
-        """How much is wrong: marks, CNPs, missing and repeated PSNs, NAKs.
+        """The sum of marks, CNPs, missing and repeated PSNs, and NAKs.
 
-        What came back counts with the flow that it is about, or where it goes if that is not known.
+        Returning packets count with their flow, or with their destination if the flow is unknown.
         """
         here = (
             self.ce_frames + self.psns_missing + self.psn_repeats + self.cnps_against + self.refusals_against
@@ -553,9 +553,9 @@ class RoceTraffic:
     address_pairs: int
     """Sources and destinations, each direction by itself."""
     pairs_of_both_directions: int
-    """Those of them whose other direction is in the capture too."""
+    """Queue pairs with the other direction in the capture too."""
     delay_ns: Distribution | None = field(metadata=in_json("cnp_delay_ns"))
-    """Of all flows that CNPs are known to be for."""
+    """Delays of all flows with known CNPs."""
     delay_quarters: tuple[tuple[int, int, int], ...] = field(
         repr=False, metadata=in_json("cnp_delay_histogram", plain=_delay_histogram)
     )
@@ -565,7 +565,7 @@ class RoceTraffic:
     ce_over_time: tuple[int, ...] = field(repr=False, metadata=in_json("ce_frames_over_time"))
     cnps_over_time: tuple[int, ...] = field(repr=False)
     queue_pairs: tuple[QueuePair, ...]
-    """Those with most trouble first."""
+    """Queue pairs, most trouble first."""
 
     @property
     def cnps(self) -> int:
@@ -589,7 +589,7 @@ class Statistics:
     backwards_frames: int
     """Frames stamped before an earlier one."""
     span: Span = field(metadata=in_json("*", also=f"{_RATES} {_PEAKS} linktypes"))
-    """Of all frames read."""
+    """The span of all frames read."""
     interfaces: tuple[InterfaceCount, ...]
     malformed: Mapping[str, int]
     """Malformed frames by what is malformed, the most frequent first."""
@@ -597,14 +597,14 @@ class Statistics:
     frames_over_time: tuple[int, ...] = field(repr=False)
     octets_over_time: tuple[int, ...] = field(repr=False)
     kinds: tuple[KindCount, ...]
-    """Those that there are."""
+    """The kinds in the capture."""
     sizes: Sizes
     priorities: Mapping[int, int]
     """Frames by the priority of their outermost VLAN tag."""
     congestion_points: tuple[CongestionPoint, ...]
-    """Those that sent most first, in each mechanism."""
+    """Congestion points, most messages first, by mechanism."""
     message_flows: tuple[MessageFlow, ...]
-    """Those that were told most first."""
+    """Flows of messages, most messages first."""
     probes: Probes | None
     rates: tuple[AdvertisedRate, ...]
     pauses: PauseTimes | None
@@ -613,9 +613,9 @@ class Statistics:
     mirrors: Mapping[str, int]
     """Frames that carry others, which are not looked into, by their encapsulation."""
     left_out: Mapping[str, int]
-    """Frames left out of the lists above because those have as many rows as there may be."""
+    """Frames left out of the lists above, which have a maximum length."""
     notes: tuple[str, ...]
-    """Sentences on what these numbers do not say."""
+    """Sentences on the limits of these numbers."""
     problem: CaptureError | None = field(default=None, metadata=_LEFT_OUT)
     """The error that kept the capture from being read to its end."""
 
@@ -685,9 +685,9 @@ def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
 
 
 def members(value: Any, whole: object) -> dict[str, Any]:
-    """Return the fields of a dataclass, and what stands behind them, as plain data.
+    """Return the fields of a dataclass, and the members after them, as plain data.
 
-    ``whole`` has the methods that stand there; it is what the value is part of.
+    ``whole`` has the methods of these members; the value is a part of it.
     """
     made: dict[str, Any] = {}
     for name, source, plain in _entries(type(value)):  # type: ignore[arg-type]
@@ -706,7 +706,7 @@ _SINGLE = frozenset({type(None), bool, int, float, str})
 
 @functools.cache
 def _entries(cls: type[Any]) -> Sequence[tuple[str, str, Callable[[Any], Any] | None]]:
-    """Return names in JSON, ``*`` for those of a value, names for `value_of`, and what makes values plain."""
+    """Return names in JSON (``*``: of a value's members), names for `value_of`, functions to plain values."""
     entries: list[tuple[str, str, Callable[[Any], Any] | None]] = []
     for each in dataclasses.fields(cls):
         name = each.metadata.get("name")

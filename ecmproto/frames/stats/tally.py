@@ -57,7 +57,7 @@ def usable_times(batch: Batch) -> NDArray[np.bool_]:
 
 
 def counted_batch(batch: Batch, columns: Columns, slots: Int64, timed: NDArray[np.bool_]) -> CountedBatch:
-    """Return a batch with its columns; ``slots`` are those of the frames that are ``timed``."""
+    """Return a batch with its columns; ``slots`` are the intervals of the frames that are ``timed``."""
     every = np.full(len(batch), NO_SLOT, np.int64)
     every[timed] = slots
     return CountedBatch(batch=batch, columns=columns, slots=every)
@@ -79,7 +79,7 @@ def _of_rows(column: Column, rows: NDArray[np.int32]) -> NDArray[Any]:
 
 
 def address_octets(number: int) -> bytes | None:
-    """Return a MAC address; None for that of a frame without any."""
+    """Return a MAC address; None for a frame without any."""
     return number.to_bytes(6) if number else None
 
 
@@ -125,7 +125,7 @@ class Numbering:
     def __init__(self, most: int) -> None:
         self.count = 0
         self.left_out = 0
-        """How many things with a key there were that has no number."""
+        """The number of things with a key without a number."""
         self._entries = np.zeros((most, 2), np.int64)
         self._keys: Keys | None = None
         """The table, made with the first key: most numberings of a check get none."""
@@ -145,7 +145,7 @@ class Numbering:
     def join(self, later: Numbering, things: Int64, shift: int = 0) -> Int64:
         """Return the numbers here of the keys of ``later``, as if they had come now.
 
-        ``things`` says how many there were of each key, ``shift`` is added to the higher halves.
+        ``things`` is the number of things by key, ``shift`` is added to the higher halves.
         """
         left_out = self.left_out
         low, high = later._entries[: later.count, 0], later._entries[: later.count, 1] + shift
@@ -154,7 +154,7 @@ class Numbering:
         return numbers
 
     def plain_state(self) -> tuple[Int64, int]:
-        """Return the keys and how much was left out: where they stand in the table is nobody's business."""
+        """Return the keys and the number of things left out; slots of the table are not state."""
         return self._entries[: self.count], self.left_out
 
     def take_plain_state(self, state: tuple[Int64, int]) -> None:
@@ -207,9 +207,9 @@ def _as_int64(numbers: NDArray[np.integer]) -> Int64:
 
 FIRST_WIDTH_NS = 100
 MOST_INTERVALS = 1000
-"""How many intervals there may be; after joining there are a fifth of that or more."""
+"""The maximum number of intervals; after joining there are a fifth of that or more."""
 MOST_ASKED_INTERVALS = 10_000
-"""The same where their width was asked for."""
+"""The maximum number of intervals of a requested width."""
 _JOINED = (2, 5)
 
 
@@ -232,7 +232,7 @@ class Series:
         self.values = _joined(self.values, used, first, factor, new_first)
 
     def join(self, values: Int64, numbers: Int64) -> None:
-        """Add rows of values over the same intervals; ``numbers`` says to which rows, NO_NUMBER to none."""
+        """Add rows of values over the same intervals; ``numbers`` are their rows here, NO_NUMBER for none."""
         known = numbers != NO_NUMBER
         if known.any():
             self.grow(int(numbers.max()) + 1)
@@ -276,7 +276,7 @@ class Timeline:
 
     @property
     def start_ns(self) -> int:
-        """Where the first interval starts; 0 without any."""
+        """The start of the first interval; 0 without any."""
         return self.first * self.width_ns
 
     def cover(self, low_ns: int, high_ns: int) -> None:
@@ -347,7 +347,7 @@ class Distributions:
         _add_values(fixed(rows), fixed(values.astype(np.int64)), self._counts, *self._ends)
 
     def join(self, later: Distributions, numbers: Int64, count: int) -> None:
-        """Add the rows of ``later``; ``numbers`` says to which rows here, of ``count``, NO_NUMBER to none."""
+        """Add the rows of ``later``; ``numbers`` are their rows here, of ``count``, NO_NUMBER for none."""
         self._grow(count)
         numbers = numbers[: len(later._counts)]
         rows = np.flatnonzero(numbers != NO_NUMBER)
@@ -359,14 +359,14 @@ class Distributions:
         np.maximum.at(greatest, to, later._ends[2, rows])
 
     def counts(self) -> Int64:
-        """Return how many values each row has."""
+        """Return the number of values in each row."""
         counts: Int64 = self._counts.sum(axis=1)
         return counts
 
     def quarters(self, row: int) -> tuple[tuple[int, int, int], ...]:
-        """Return how many values of a row, none of them negative, lie in each quarter of a doubling.
+        """Return the numbers of values of a row, none of them negative, by quarter of a doubling.
 
-        They are triples: the least value that falls there, the least one behind it, and the count.
+        They are triples: the lowest value of the quarter, the lowest after it, and the number of values.
         """
         found: dict[tuple[int, int], int] = {}
         if row < len(self._counts):

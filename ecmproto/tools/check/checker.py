@@ -34,29 +34,29 @@ _PROTOCOLS = "frame.protocols"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RuleResult:
-    """What came of a rule: a case for each subject, and the findings that are listed."""
+    """The result of a rule: a case for each subject, and the listed findings."""
 
     rule: Rule
     cases: tuple[Case, ...]
     findings: tuple[Finding, ...]
 
     known: int = 0
-    """Findings that a baseline knows, which are counted nowhere else."""
+    """The number of findings that the baseline contains; they count nowhere else."""
 
     @property
     def judged(self) -> int:
-        """How many frames, or whatever the rule counts, were looked at."""
+        """The number of judged frames, or of the rule's own unit."""
         return sum(case.judged for case in self.cases)
 
     @property
     def wrong(self) -> int:
-        """How many of these are findings, listed or not."""
+        """The number of findings, listed or not."""
         return sum(case.wrong for case in self.cases)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What came of a capture."""
+    """The result of a capture."""
 
     frames: int
     first_ns: int | None
@@ -65,9 +65,9 @@ class Checked:
     """A result for each rule that was looked at, in the order of the rules."""
     interfaces: tuple[Interface, ...]
     notes: tuple[str, ...]
-    """What was assumed, estimated or left out."""
+    """Assumptions, estimates and omissions."""
     problem: CaptureError | None
-    """What kept the capture from being read to its end."""
+    """The error that ended the reading early."""
 
     @property
     def wrong(self) -> int:
@@ -93,12 +93,12 @@ class _Group:
 
 
 class Checker:
-    """Checks batches as they come; `result` may be asked for at any time, and again later.
+    """Checks batches as they come; `result` may be read at any time, and again later.
 
-    What comes out does not depend on how frames are batched, and memory not on how many there are.
-    ``rules`` are those of ``families`` that are looked at (None: all), ``parameters`` texts by whole names,
-    as ``{"qcn.w": "2"}``, ``most`` is how many findings of a rule are kept, ``pool`` a thread that shares the
-    work.  ParameterError for a value that is none.
+    The result does not depend on the division into batches, nor does memory on the number of frames.
+    ``rules`` selects from the rules of ``families`` (None: all); ``parameters`` are texts by full names, as
+    ``{"qcn.w": "2"}``; ``most`` limits the findings kept of each rule; ``pool`` is a thread that shares the
+    work.  Raises ParameterError for an invalid value.
     """
 
     NOT_STATE = ("rules", "_settings", "_most", "_ethertypes", "_pool", "_groups")
@@ -129,13 +129,13 @@ class Checker:
 
     @property
     def frames(self) -> int:
-        """How many frames there were, those that were not selected too."""
+        """The number of frames, selected or not."""
         return self._frames
 
     def state(self) -> State:
-        """Return what was found so far as plain data, to be kept or sent; see `stats.plain_data`.
+        """Return the findings so far as plain data, to be kept or sent; see `stats.plain_data`.
 
-        TypeError where a rule of the user's own has in its memory what is no such data.
+        Raises TypeError where the memory of a user's rule contains other data.
         """
         return {"rules": [rule.id for rule in self.rules], "found": state_of(self, given=(Settings,))}
 
@@ -229,12 +229,11 @@ class Checker:
                 memory.add(rows)
 
     def merge(self, later: Checker, *, other_interfaces: bool = False) -> None:
-        """Add what ``later`` found in the frames that follow: as if they had been added here.
+        """Add the findings of ``later`` in the frames that follow, as if they had been added here.
 
-        ``later`` counts frames from 1 or as they are numbered in the whole, stays as it is, and may go on.
-        Its interfaces are those here, or
-        ``other_interfaces``, as of another capture: then they are numbered behind those here.  ParameterError
-        for one with other rules or parameters.
+        ``later`` numbers its frames from 1 or as in the whole; it does not change, and may continue.  Its
+        interfaces are the ones here, or with ``other_interfaces`` follow them, as for another capture.
+        Raises ParameterError for other rules or parameters.
         """
         same = [rule.id for rule in later.rules] == [rule.id for rule in self.rules]
         if not same or later._settings != self._settings or later._ethertypes != self._ethertypes:
@@ -263,8 +262,8 @@ class Checker:
     ) -> Checked:
         """Return the findings in the batches so far.
 
-        ``interfaces`` are those known by now (None: those of the last batch), ``problem`` is what kept there
-        from being more.
+        ``interfaces`` are the ones known by now (None: of the last batch), ``problem`` the error
+        that ended the capture.
         """
         report = self._report.copy()
         for memory in self._memories:
@@ -307,7 +306,7 @@ def _named(result: RuleResult, interfaces: Sequence[Interface]) -> RuleResult:
 
 @contextlib.contextmanager
 def _blamed_on(rule: Rule) -> Iterator[None]:
-    """Tell what a rule of the user's own raises as an error of its file."""
+    """Raise an error in a user's rule as an error of its file."""
     try:
         yield
     except Exception as error:

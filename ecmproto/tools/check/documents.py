@@ -1,4 +1,4 @@
-"""What came of checks as documents: lines of JSON, JUnit's XML, SARIF; and the baseline of what is known."""
+"""Results of checks as JSON lines, JUnit XML and SARIF; the baseline of accepted findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUMMARY_SCHEMA, FINDING_SCHEMA = "ecmproto/check/1", "ecmproto/finding/1"
 BASELINE_SCHEMA = "ecmproto/baseline/1"
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _SHOWN_IN_CASE = 10
-"""Findings that a failed test case tells of."""
+"""Findings listed in a failed test case."""
 
 
 def sentence_of(finding: Finding) -> str:
@@ -220,7 +220,7 @@ def baseline_document(checked: Checked) -> dict[str, Any]:
 
 
 Baseline = Mapping[tuple[str, str], int]
-"""How many findings are known of a rule and a subject."""
+"""The number of accepted findings by rule and subject."""
 
 
 def read_baseline(text: str, name: str) -> Baseline:
@@ -249,9 +249,9 @@ def _listed(given: object, name: str) -> list[dict[str, Any]]:
 
 
 def without_known(checked: Checked, baseline: Baseline) -> Checked:
-    """Return the findings that a baseline does not know.
+    """Return the findings beyond a baseline.
 
-    A subject with more findings of a rule than were known keeps all of them: which are new is not known.
+    A subject with more findings of a rule than the baseline keeps all of them, as the new ones are unknown.
     """
     return dataclasses.replace(
         checked, results=tuple(_without_known(result, baseline) for result in checked.results)

@@ -1,4 +1,4 @@
-"""What rules with a memory keep: for each key the event before, across batches and across parts."""
+"""The memory of rules: the previous event of each key, across batches and across parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NO_NUMBER = -1
 """As in `stats.tally`, which is imported when a chain is made, as listing rules needs no loops."""
 NUMBER, TIME, INTERFACE = range(3)
-"""The columns that every event has; those of its rule come behind."""
+"""Columns of each event; the columns of its rule follow."""
 
 
 class Pairs(NamedTuple):
@@ -28,12 +28,12 @@ class Pairs(NamedTuple):
     now: Int64
 
     def select(self, picks: Any) -> Pairs:
-        """Return those at positions, or where a mask is True."""
+        """Return the pairs at positions, or where a mask is True."""
         return Pairs(*(array[picks] for array in self))
 
 
 class Chain:
-    """Follows the events of each of ``most`` keys; an event has ``width`` columns behind the common ones."""
+    """Follows the events of up to ``most`` keys; an event has ``width`` columns after the common ones."""
 
     def __init__(self, most: int, width: int) -> None:
         from ecmproto.frames.stats.tally import Numbering
@@ -78,10 +78,10 @@ class Chain:
         *,
         keys_move: bool = True,
     ) -> Pairs:
-        """Add the events of a later part, and return the pairs that lie across the seam.
+        """Add the events of a later part, and return the pairs across the seam.
 
-        ``change`` is applied to the events of the later part, which are shifted already; ``keys_move`` says
-        that the higher halves of keys are interfaces.
+        ``change`` is applied to the events of the later part, after their shift; with ``keys_move`` the
+        higher halves of keys are interfaces.
         """
         by = shift.interfaces if keys_move else 0
         count = later.keys.count
@@ -153,13 +153,13 @@ def moved(rows: Int64, shift: Shift) -> Int64:
 
 
 def first_of(rows: Int64, more: Int64, most: int) -> Int64:
-    """Return the ``most`` events that stand first in the capture, of some and of more."""
+    """Return the ``most`` events with the lowest frame numbers, of both arrays."""
     every = np.concatenate([rows, more])
     return every[np.argsort(every[:, NUMBER], kind="stable")][:most]
 
 
 class SeenKeys:
-    """Which keys of 64 bits there were, up to ``most`` of them."""
+    """The set of 64-bit keys, up to ``most``."""
 
     def __init__(self, most: int) -> None:
         from ecmproto.frames.stats.tally import Numbering
@@ -177,7 +177,7 @@ class SeenKeys:
         self._keys.join(later._keys, np.ones(self._most, np.int64))
 
     def has(self, keys: Int64) -> Mask:
-        """Return which of some keys there were."""
+        """Return a mask of the keys in the set."""
         return np.isin(keys, self.keys)
 
     @property
@@ -204,7 +204,7 @@ class FirstEvents:
         return self._keys.count
 
     def add(self, keys: Int64, *columns: Int64) -> None:
-        """Take events, whose columns are those of `events`."""
+        """Add events with the columns of `events`."""
         if not len(keys):
             return
         before = self._keys.count

@@ -64,7 +64,7 @@ def _family(row: dict[str, Any]) -> ListedFamily:
 
 
 def as_json() -> str:
-    """Return what the file should hold, from the rules."""
+    """Return the contents of the file, made from the rules."""
     from ecmproto.tools.check.registry import FAMILIES
 
     families = []

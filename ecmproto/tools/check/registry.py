@@ -12,7 +12,7 @@ from ecmproto.tools.check.rules import bcn, domain, e2cm, ecm, fecn, pfc, qcn, r
 FAMILIES: tuple[Family, ...] = (
     qcn.FAMILY, ecm.FAMILY, bcn.FAMILY, e2cm.FAMILY, fecn.FAMILY, domain.FAMILY, pfc.FAMILY, roce.FAMILY,
 )  # fmt: skip
-"""In the order in which their findings are told."""
+"""All families, in the order of their findings."""
 
 
 def families_of(families: Sequence[Family] = FAMILIES) -> Mapping[str, Family]:

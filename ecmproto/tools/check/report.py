@@ -1,7 +1,7 @@
-"""Findings, and how many frames were looked at of each subject: bounded, and joined exactly.
+"""Findings, and the number of judged frames by subject: bounded, and joined exactly.
 
-Of the findings of a rule those at the first frames are kept, in whatever order they are told: what is kept
-does not depend on how frames are batched, nor on the parts in which they were looked at.
+Of each rule the findings at the lowest frame numbers are kept.  They do not depend on the division into
+batches or parts.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ecmproto.tools.check.rule import (
 MOST_LISTED = 1000
 """Findings of a rule that are kept; those beyond are counted."""
 _NO_FRAME = 1 << 62
-"""Findings about no one frame stand behind the others."""
+"""The sort key of findings without a frame, after all others."""
 MOST_CASES = 4096
-"""Subjects of a rule that are told apart."""
+"""The maximum number of subjects of a rule."""
 
 
 @plain_value
@@ -60,7 +60,7 @@ class Case:
     subject: str
     interface: int | None
     judged: int
-    """How many frames, or whatever the rule counts."""
+    """The number of judged frames, or of the rule's own unit."""
     wrong: int
 
 
@@ -92,7 +92,7 @@ class _Counts:
     def judge(
         self, keys: Int64, which: Int64, about: Mask | None, wrong_rows: Int64, interface: Int64
     ) -> None:
-        """Count rows by ``which`` of the keys they have; its interface is that of its first judged row."""
+        """Count rows by ``which`` of the keys they have; a case has the interface of its first judged row."""
         judged = which if about is None else which[about]
         first = np.zeros(len(keys), np.int64)
         first[judged[::-1]] = (interface if about is None else interface[about])[::-1]
@@ -120,7 +120,7 @@ class Report:
         self._notes: dict[str, str] = {}
 
     def judge(self, rule: str, rows: Rows, judged: Judged) -> None:
-        """Take what a rule says of the rows of a batch."""
+        """Add the judgement of a batch's rows."""
         if rule not in self.rules:
             return
         subject = self.rules[rule].subject
@@ -146,7 +146,7 @@ class Report:
             self._list(rule, at, listed.tolist(), judged)
 
     def tell(self, rule: str, where: Where, judged: Judged) -> None:
-        """Take what a rule says of frames of any batch, or of no frame (number 0)."""
+        """Add the judgement of frames of any batch, or of no frame (number 0)."""
         if rule not in self.rules or not len(where.number):
             return
         about = judged.about
@@ -169,7 +169,7 @@ class Report:
         self._notes[key] = text
 
     def _last_kept(self, rule: str) -> int:
-        """Return behind which frame findings of a rule are kept no more."""
+        """Return the highest frame number of the kept findings of a rule."""
         found = self._findings[rule]
         if len(found) < self.most:
             return _NO_FRAME
@@ -197,7 +197,7 @@ class Report:
             )
 
     def copy(self) -> Report:
-        """Return a report that may be told more without this one knowing."""
+        """Return an independent copy."""
         copied = Report((), self.most)
         copied.rules = self.rules
         copied._findings = {name: list(found) for name, found in self._findings.items()}
@@ -234,7 +234,7 @@ class Report:
 
     @property
     def notes(self) -> Mapping[str, str]:
-        """What was assumed or estimated, by its key."""
+        """Assumptions and estimates by key."""
         return self._notes
 
 

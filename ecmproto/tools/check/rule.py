@@ -1,24 +1,23 @@
-"""What a rule is: an id, a sentence, where it comes from, and an expression over columns of many frames.
+"""Rules: an id, a sentence, a source, and an expression over columns of many frames.
 
 A new rule takes four steps.
 
-1. Write an expression in the file of its family in `check/rules/`.  It gets a `Rows`, the frames of
-   a batch that have what the rule is `on`, and the family's parameters, and returns a `Judged`: which rows
-   are wrong, and what to say of them.  It works on whole arrays; only `what`, `measured` and `allowed` may
-   be functions of one row, which are called for the findings that are listed and for no others::
+1. Write an expression in the file of its family in `check/rules/`.  It gets a `Rows`, the frames of a batch
+   that have one of the rule's ``on`` fields, and the family's parameters.  It returns a `Judged`: a mask of
+   the wrong rows, and the text of their findings.  It works on whole arrays; only `what`, `measured` and
+   `allowed` may be functions of one row, called for listed findings alone::
 
        def _priority(cnms: Rows, parameters: QCNRules) -> Judged:
            priority = cnms["vlan.priority"]
            return Judged(priority != parameters.priority, "it has another priority", priority,
                          parameters.priority)
 
-2. Describe it by a `Rule` in the family's `RULES`; each of its ``fields`` is there in every row that it
-   judges, those ``optional`` may be missing (`Rows.has`).
-3. A rule that needs to know earlier frames has a `Memory` in place of the expression: what it keeps is
-   bounded, and `Memory.join` adds what was kept of a later part of the capture, so that parts may be
-   checked apart, and by other processes: a checker is pickled, so that there are no lambdas in rules.
-   `ecmproto.tools.check.keyed` holds what most of them need: the frame before of the same key
-   (`Chain`), which keys there were (`Numbering` of `ecmproto.frames.stats.tally`).
+2. Describe it by a `Rule` in the family's `RULES`.  Each judged row has all ``fields``; ``optional`` fields
+   may be missing (`Rows.has`).
+3. A rule that depends on earlier frames has a `Memory` in place of the expression.  It is bounded, and
+   `Memory.join` adds the memory of a later part of the capture, so that processes may check parts apart.
+   A checker is pickled: rules contain no lambdas.  `ecmproto.tools.check.keyed` has the common parts: the
+   previous frame of the same key (`Chain`), sets of keys (`SeenKeys`).
 4. Plant the fault in `tests/check/test_FAMILY.py`, which `tests/check/test_registry.py` looks for, and run
    ``python -m docs.rule_reference`` for the rule's page.
 """
@@ -50,7 +49,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """An error breaks the clause; a warning goes against its defaults or advice; a note is worth a look."""
 
 PRIORITY_FIELDS = ("vlan.priority", "ieee8021ad.priority")
-"""What `Rows.priority` reads."""
+"""The fields of `Rows.priority`."""
 ERROR = "frame.error"
 """The field that malformed frames have: rules may be on it."""
 NO_TIME = -(1 << 63)
@@ -63,9 +62,9 @@ Told: TypeAlias = "Value | NDArray[Any] | Callable[[int], Value]"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a rule is about, which is a case in a report of tests: a congestion point, a port, a flow.
+    """The object of a rule, and a case in a report of tests: a congestion point, a port, a flow.
 
-    ``key`` gives a number for each row, ``text`` its text for people; ``fields`` are what it is read from.
+    ``key`` returns a number for each row from ``fields``, ``text`` its text for people.
     """
 
     name: str
@@ -77,11 +76,11 @@ class Subject:
 
 
 class Judged(NamedTuple):
-    """Which rows are wrong, and what is said of those that are listed."""
+    """A mask of the wrong rows, and the text of their findings."""
 
     wrong: Mask
     what: str | Callable[[int], str]
-    """What is wrong, as a sentence without its end."""
+    """The fault, as a sentence without its end."""
     measured: Told = None
     allowed: Told = None
     about: Mask | None = None
@@ -104,9 +103,9 @@ class Rule:
     name: str
     """Two to four words for lists."""
     sentence: str
-    """What holds where all is well."""
+    """The condition that the rule checks."""
     why: str
-    """What it means when it does not hold, when the rule keeps silent, and where to look."""
+    """The meaning of a finding, the conditions for judging, and the next thing to look at."""
     clause: str
     severity: Severity
     subject: Subject
@@ -134,7 +133,7 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Rules that share a file and parameters: ``name`` stands before a parameter, as in ``qcn.w``."""
+    """Rules with a file and parameters of their own; ``name`` is the prefix of parameters (``qcn.w``)."""
 
     name: str
     title: str
@@ -150,18 +149,18 @@ class Shift(NamedTuple):
 
 
 class Memory(Protocol):
-    """What rules know of earlier frames; bounded, whatever comes."""
+    """The bounded memory of earlier frames."""
 
     def __init__(self, settings: Settings, report: Report) -> None: ...
 
     def add(self, rows: Rows) -> None:
-        """Look at the rows of a batch, and tell the report what is certain by now."""
+        """Look at the rows of a batch, and report the findings that are certain by now."""
 
     def join(self, later: Any, shift: Shift) -> None:
-        """Add what ``later`` knows of the frames behind; findings of its own are in the report already."""
+        """Add the memory of the frames that follow; the report has the findings of ``later`` already."""
 
     def end(self, report: Report) -> None:
-        """Tell ``report`` what only the end shows; nothing here changes, as there may be more to come."""
+        """Report the findings at the end of the capture; the memory does not change, as more may come."""
 
 
 _Parameters = TypeVar("_Parameters", bound=Parameters)
@@ -213,7 +212,7 @@ class Where(NamedTuple):
     subject: Int64
 
     def select(self, picks: Any) -> Where:
-        """Return those at positions, or where a mask is True."""
+        """Return the frames at positions, or where a mask is True."""
         return Where(*(array[picks] for array in self))
 
 
@@ -267,13 +266,13 @@ class Rows:
         return self._values[name]
 
     def has(self, name: str) -> Mask:
-        """Return which rows have a field."""
+        """Return a mask of the rows with a field."""
         if name not in self._present:
             self._present[name] = self.columns[name].present
         return self._present[name]
 
     def have(self, names: Sequence[str]) -> Mask:
-        """Return which rows have all of some fields."""
+        """Return a mask of the rows with all fields of a list."""
         there = np.ones(len(self), np.bool_)
         for name in names:
             there &= self.has(name)
@@ -281,7 +280,7 @@ class Rows:
 
     @property
     def is_tagged(self) -> Mask:
-        """Which rows have a VLAN tag; for rules with `PRIORITY_FIELDS` as optional ones."""
+        """A mask of the rows with a VLAN tag; for rules with `PRIORITY_FIELDS` as optional fields."""
         return self.has("vlan.priority") | self.has("ieee8021ad.priority")
 
     @property

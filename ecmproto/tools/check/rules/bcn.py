@@ -1,4 +1,4 @@
-"""Rules of enhanced BCN: what its messages say, and the RRT tags of limited flows."""
+"""Rules of enhanced BCN: contents of its messages, and the RRT tags of limited flows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STOP = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BCNRules(intervals.Sampling):
-    """What the congestion points of a capture are set to."""
+    """The settings of a capture's BCN congestion points."""
 
     qeq_octets: int = drafts.qeq("S004 IV A")
     weight: float = redeclared(BCNCongestionPointParameters, "weight")
@@ -43,7 +43,7 @@ def _capacity(rows: Rows, parameters: BCNRules) -> Judged:
 
 
 class _Silence(reactions.Reactions):
-    """Holds what flows send behind messages that stop them against what they sent before."""
+    """Compares the octets that flows send before and after messages that stop them."""
 
     RULE, MESSAGE, PARAMETERS = "BCN007", "bcn.cpid", BCNRules
 
@@ -67,7 +67,7 @@ class _Intervals(intervals.DraftIntervals):
         return grown
 
     def is_judged(self, pairs: Pairs) -> Mask:
-        """Return which messages are neither STOP nor saturated."""
+        """Return a mask of the messages that are neither STOP nor saturated."""
         most = int((1 + 2 * self._parameters.weight) * self._qeq_octets) // QUEUE_UNIT_OCTETS
         judged: Mask = (pairs.now[:, 6] != _STOP) & (pairs.now[:, 5] > -most)
         return judged

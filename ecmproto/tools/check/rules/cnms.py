@@ -1,4 +1,4 @@
-"""Rules of QCN: addresses and VLAN of CNMs, which are those of the sampled frame and of its switch."""
+"""Rules of QCN: addresses and VLAN of CNMs, taken from the sampled frame and its switch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _own_cpid(cnms: Rows, parameters: object) -> Judged:
 
 
 class Sampled:
-    """Frames that stations send, and those that CNMs tell them of: QCN014 and QCN015."""
+    """Frames that stations send, and the frames in CNMs: QCN014 and QCN015."""
 
     _MOST = 1 << 15
 
@@ -51,7 +51,7 @@ class Sampled:
         """CNMs by all of this, with their CPIDs."""
 
     def add(self, rows: Rows) -> None:
-        """Note what stations send, and the frames that CNMs tell them of."""
+        """Note the frames that stations send, and the frames in CNMs."""
         vlan = rows["vlan.id"]
         if not len(rows.columns["cnm.cpid"]):
             self._sent.numbers(rows["eth.src"] << _VLAN_BITS | vlan, rows["eth.dst"])

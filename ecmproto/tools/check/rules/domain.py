@@ -1,8 +1,7 @@
-"""Rules of congestion notification domains: CN-TAGs stay where they are understood (802.1Q 30 to 33).
+"""Rules of congestion notification domains: CN-TAGs stay inside their domain (802.1Q 30 to 33).
 
-The ends of a link say by LLDP which priorities are CNPVs with them, and for which they are ready to take
-CN-TAGs.  A capture may have seen both ends; what each of them said at any time counts, as both begin not
-ready.
+By LLDP each end of a link announces its CNPVs, and the priorities for which it accepts CN-TAGs.  An
+announcement at any time counts, as both ends begin not ready.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ _CNM = "cnm.cpid"
 """A CNM has the tag of the flow that it is about, in a priority of its own."""
 _CNPV, _READY = "lldp.ieee.802_1qau.cnpv", "lldp.ieee.802_1qau.ready"
 _INNER = "ieee8021ah.isid"
-"""A frame in a provider backbone has tags of its own, and those of the frame inside."""
+"""The field of a frame in a provider backbone, which has CN-TAGs outside and inside."""
 _MOST_SENT = 1 << 15
 _MOST_LINKS = 1024
-"""Interfaces with a priority, and speakers on an interface, that are told apart."""
+"""The maximum number of interfaces with a priority, and of LLDP speakers on interfaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainRules(Parameters):
-    """What a domain is set to."""
+    """The settings of a domain."""
 
     cnpv: frozenset[int] = priority_set(
         "cnpv", frozenset(range(8)), source="802.1Q 30; wire-formats 9",
@@ -86,7 +85,7 @@ def _priorities(vector: int) -> str:
 
 
 class _Tags:
-    """Where CN-TAGs were seen, and what the ends of these links say of themselves by LLDP."""
+    """The links with CN-TAGs, and the LLDP announcements of their ends."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._tags: dict[tuple[int, int], tuple[int, int, int]] = {}
@@ -126,7 +125,7 @@ class _Tags:
             self._speak((interface + shift.interfaces, address), said)
 
     def end(self, report: Report) -> None:
-        """Tell of CN-TAGs on links one of whose ends does not know them."""
+        """Report CN-TAGs on links with an end that does not support them."""
         for (interface, priority), (number, time_ns, frames) in sorted(self._tags.items()):
             speakers = [
                 (address, said) for (where, address), said in self._speakers.items() if where == interface
@@ -188,7 +187,7 @@ class _Edges:
             self._speak((interface + shift.interfaces, address), cnpv)
 
     def end(self, report: Report) -> None:
-        """Report frames in a CNPV that came in from outside, seen behind the edge."""
+        """Report frames from outside in a CNPV, after the edge of the domain."""
         foreign: dict[int, int] = {}
         """By station outside the CNPVs of the port that it is at."""
         for (link, address), own in self._speakers.items():

@@ -1,6 +1,6 @@
-"""What rules of the drafts' messages share: ECM, BCN and E²CM show the sampled frame, and tag their flows.
+"""Common rules of ECM, BCN and E²CM, whose messages contain the sampled frame and whose flows are tagged.
 
-Parameters and expressions are picked by the prefix of a format's fields, as ``ecm``.
+The prefix of a format's fields, as ``ecm``, selects parameters and expressions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ecmproto.tools.check.rule import (
 GROUP = 1 << 40
 SHOWN = "encapsulated."
 TAGGED_WITHIN_OCTETS = 42
-"""So many octets of a frame show its CM-Tag behind QinQ and a CN-TAG."""
+"""Octets of a frame up to the end of its CM-Tag after QinQ and a CN-TAG."""
 _LARGEST_UNITS = 16383
 """Qeq·Qscale is at most that many units of 64 octets (wire-formats 4)."""
 
@@ -71,7 +71,7 @@ def to_source(prefix: str, rows: Rows, parameters: object) -> Judged:
 
 
 def is_feedback(prefix: str, rows: Rows) -> Mask:
-    """Return which messages are feedback and no probes."""
+    """Return a mask of the messages that are feedback, not probes."""
     if prefix != "e2cm":
         return np.ones(len(rows), np.bool_)
     feedback: Mask = rows["e2cm.type"] <= 2
@@ -117,7 +117,7 @@ def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
 
 
 def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that a Qoff below 0 is told to flows with a tag of this congestion point alone.
+    """Judge that only flows with a tag of this congestion point get a Qoff below 0.
 
     0 may be a Qoff of up to 63 octets above it.
     """
@@ -136,7 +136,7 @@ def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
 
 
 def shown_octets(prefix: str, rows: Rows) -> Int64:
-    """Return how many octets of the sampled frame each message shows."""
+    """Return the number of octets of the sampled frame in each message."""
     column = rows.columns[f"{prefix}.payload"].outermost()
     assert isinstance(column.values, Stretches)
     octets = np.zeros(len(rows), np.int64)
@@ -156,7 +156,7 @@ def message_priority(prefix: str, rows: Rows, parameters: Any) -> Judged:
 
 
 def copied_timestamp(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that a message's timestamp is that of the CM-Tag which it shows, 0 without one."""
+    """Judge that a message has the timestamp of the CM-Tag in its sampled frame, or 0."""
     names = ("timestamp", "unit")
     sent = [rows[f"{prefix}.{name}"] for name in names]
     there = rows.has(f"{SHOWN}cmtag.cpid")
@@ -234,14 +234,14 @@ class Associations:
                 )  # fmt: skip
 
     def join(self, later: Associations, shift: Shift) -> None:
-        """Note those of a later part."""
+        """Add the associations of a later part."""
         self._flows.join(later._flows, shift)
         self._tagged.join(later._tagged, shift)
         self._told.join(later._told, shift)
         self._stations.join(later._stations)
 
     def end(self, report: Report) -> None:
-        """Tell of tags that no message called for."""
+        """Report tags without a message before them."""
         if not len(self._tagged):
             return
         for each in (self._flows, self._tagged, self._told):
@@ -400,5 +400,5 @@ class Draft:
 
     @property
     def _type(self) -> tuple[str, ...]:
-        """The field that tells feedback from probes, where there are any."""
+        """The field that separates feedback from probes, where the format has one."""
         return ("e2cm.type",) if self.prefix == "e2cm" else ()

@@ -1,4 +1,4 @@
-"""Rules of E²CM: what congestion points say, that probes are answered, and that latencies may be true."""
+"""Rules of E²CM: contents of messages, replies to probes, and plausible latencies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SECOND = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2CMRules(Parameters):
-    """What the network of a capture is set to."""
+    """The settings of a capture's E²CM network."""
 
     qeq_octets: int = drafts.qeq("S002")
     qscale: float = redeclared(AIMDCongestionPointParameters, "qscale")
@@ -224,7 +224,7 @@ class _Probed:
 
 
 class Latencies:
-    """Holds the time in a probe against that of the one before: E2CM009."""
+    """Compares the time in a probe with the previous probe: E2CM009."""
 
     _MOST = 1 << 13
 
@@ -266,7 +266,7 @@ class Latencies:
         self._take(self._chain.join(later._chain, shift))
 
     def end(self, report: Report) -> None:
-        """Tell nothing more."""
+        """Do nothing."""
 
 
 RULES = (

@@ -1,4 +1,4 @@
-"""Rules of ECM: what its messages say, and the CM-Tags of limited flows."""
+"""Rules of ECM: contents of its messages, and the CM-Tags of limited flows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DETECTION, _REACTION = "S000 3.2; algorithms 1", "S000 3.3; algorithms 1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ECMRules(intervals.Sampling):
-    """What the congestion points of a capture are set to."""
+    """The settings of a capture's ECM congestion points."""
 
     qeq_octets: int = drafts.qeq("S000 3.2")
     qscale: float = redeclared(AIMDCongestionPointParameters, "qscale")
@@ -30,7 +30,7 @@ class ECMRules(intervals.Sampling):
 
 
 class _Silence(reactions.Reactions):
-    """Holds what flows send behind messages that stop them against what they sent before."""
+    """Compares the octets that flows send before and after messages that stop them."""
 
     RULE, MESSAGE, PARAMETERS = "ECM008", "ecm.cpid", ECMRules
 
@@ -53,7 +53,7 @@ class _Intervals(intervals.DraftIntervals):
         return grown
 
     def is_judged(self, pairs: Pairs) -> Mask:
-        """Return which messages are neither ECM(0,0) nor saturated: then Qdelta is 2·Qoff, each truncated."""
+        """Return a mask of the messages with Qdelta = 2·Qoff, each truncated: not ECM(0,0), not saturated."""
         q_off, q_delta = pairs.now[:, 5], pairs.now[:, 6]
         judged: Mask = (q_delta <= 0) & (q_off != 0) | (q_delta > 0) & (np.abs(q_delta - 2 * q_off) > 1)
         return judged

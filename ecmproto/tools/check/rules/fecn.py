@@ -53,7 +53,7 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FECNRules(Parameters):
-    """What the network of a capture is set to."""
+    """The settings of a capture's FECN network."""
 
     interval_ns: int = duration(
         "interval", _MS, (1000, _SECOND), source="S003; algorithms 5",
@@ -154,7 +154,7 @@ class AlongPaths:
         self._raised = first_of(self._raised, moved(later._raised, shift), self._MOST_RAISED)
 
     def end(self, report: Report) -> None:
-        """Tell of the queues that are tagged seldom enough."""
+        """Report the queues with sufficiently few tags."""
         raised = self._raised[~np.isin(self._raised[:, 5], list(self._often))]
         wrong = dict(zip(*np.unique(raised[:, 5], return_counts=True), strict=True))
         passed = {
@@ -183,10 +183,10 @@ DESTINED = Subject(name="queue", fields=("eth.dst", "fecn.rlq_id"), key=_destine
 
 
 class Returns:
-    """Holds what comes back against the RD tags that went out: FECN004.
+    """Compares returned rates with the RD tags that went out: FECN004.
 
-    The rate is that of a tag that was seen on its way, or a lower one where a switch stands behind.  A tag
-    within half of τ on another interface is the same one, some hops later; the lowest of its rates counts.
+    The rate is in a tag on its way, or lower where a switch follows.  A tag within half of τ on another
+    interface is the same tag some hops later; its lowest rate counts.
     """
 
     _MOST = 1 << 13
@@ -334,10 +334,10 @@ _NEVER_NS = 1 << 62
 @plain_value
 @dataclass(slots=True)
 class _Queue:
-    """A queue's latest tags, and its first events until there are as many."""
+    """The latest tags of a queue, and its first events until the list is full."""
 
     tags: deque[list[int]]
-    """Of each when it was seen first, its lowest rate, and the interfaces that saw it."""
+    """For each tag its first time, its lowest rate, and the interfaces it was seen on."""
     head: list[tuple[bool, int, list[int]]] = field(default_factory=list)
     is_full: bool = False
     often: bool = False
@@ -356,7 +356,7 @@ class _Reported:
     """The first data in front of it."""
     last: list[int]
     behind_ns: int = NO_TIME
-    """The first data behind the last report."""
+    """The time of the first data after the last report."""
 
 
 class Reports:
@@ -369,8 +369,7 @@ class Reports:
         self._interval_ns, self._jitter_ns = parameters.report_ns, parameters.jitter_ns
         self._report = report
         self._data = FirstEvents(self._MOST, 0)
-        """The first data frame of each source and destination, behind any report or in two intervals: most
-        captures have no report."""
+        """The first data frame of each source and destination, after any report or in two intervals."""
         self._reported: dict[tuple[int, int], _Reported] = {}
         """By source and destination, and interface."""
         self._head_ns = self._last_ns = NO_TIME
@@ -443,7 +442,7 @@ class Reports:
         )  # fmt: skip
 
     def _is_late(self, time_ns: Int64, last_ns: Int64, data_ns: Int64) -> Mask:
-        """Return which times lie too long behind the last report for the first data since."""
+        """Return a mask of the times too long after the last report for the first data since."""
         interval_ns, jitter_ns = self._interval_ns, self._jitter_ns
         # a source that began again is due an interval later
         began = data_ns > last_ns + interval_ns - jitter_ns

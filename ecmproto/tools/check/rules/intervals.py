@@ -1,7 +1,6 @@
-"""Sampling intervals: the octets that come between two messages of a congestion point, beside those needed.
+"""Sampling intervals: octets between two messages of a congestion point, compared with the minimum.
 
-What stands in the capture are frames that came or frames that left: the growth of the queue, as messages
-report it, is allowed for.
+A capture contains arriving or departing frames; the growth of the queue in messages bounds the difference.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class Intervals:
         raise NotImplementedError
 
     def is_judged(self, pairs: Pairs) -> Mask:
-        """Return which pairs report the growth of the queue."""
+        """Return a mask of the pairs that report the growth of the queue."""
         return np.ones(len(pairs.low), np.bool_)
 
     def add(self, rows: Rows) -> None:
@@ -160,7 +159,7 @@ class Intervals:
             self._short = first_of(self._short, more, self._MOST_SHORT)
 
     def join(self, later: Intervals, shift: Shift) -> None:
-        """Add those of a later part, whose octets are counted from its beginning."""
+        """Add the pairs of a later part, whose octet counts begin at 0."""
 
         def change(rows: Int64) -> Int64:
             rows[:, 3] += self._totals[rows[:, 4]]
@@ -176,7 +175,7 @@ class Intervals:
         self._largest = max(self._largest, later._largest)
 
     def end(self, report: Report) -> None:
-        """Tell of intervals that are too short where the capture has enough of a point's frames."""
+        """Report intervals below the minimum where the capture has enough frames of the congestion point."""
         # a frame may stand in the capture before or behind the message that it caused
         short = self._short[self._short[:, 4] + 2 * self._largest < self._short[:, 5]]
         for cpid, (have, need, intervals) in self._points.items():
@@ -199,7 +198,7 @@ class Intervals:
 
 
 class DraftIntervals(Intervals):
-    """The intervals of ECM and BCN, whose samples are as many octets apart whatever a message contains."""
+    """The intervals of ECM and BCN, which do not depend on the contents of messages."""
 
     GIVEN, BY = "sf", "sf, sr and sscale"
     GROWTH = ""

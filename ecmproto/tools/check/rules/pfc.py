@@ -44,14 +44,14 @@ _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(LINK))
 _CLASSES = LINK + 1
 _CLAUSE = "lossless 3; 802.1Q 36.1.3; 802.3 31D"
 _OTHERS = (*range(0x0002, 0x0007), 0xFFFE)
-"""Opcodes of MAC Control beside those of PAUSE and PFC: multipoint control, and the extension (802.3 31A)."""
+"""Opcodes of MAC Control other than PAUSE and PFC: multipoint control and the extension (802.3 31A)."""
 _SECOND, _MS, _US = NS_PER_S, 10**6, 10**3
 _FASTEST_BPS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PFCRules(Parameters):
-    """What the links of a capture are set to."""
+    """The settings of a capture's links."""
 
     lossless: frozenset[int] = priority_set(
         "lossless", frozenset(range(8)), source="802.1Q 36.1.2", doc="the priorities that may be paused"
@@ -81,7 +81,7 @@ class _Faults:
         self._report = report
         self._lossless = settings.of(PFCRules).lossless if settings.is_given("pfc.lossless") else None
         self._is_untold = False
-        """Whether priorities were paused of which nobody says that they are lossless."""
+        """Whether priorities were paused without a setting of the lossless ones."""
         self._asks = settings.is_active("PFC004") and self._lossless is None
 
     def add(self, rows: Rows) -> None:
@@ -111,7 +111,7 @@ class _Faults:
         self._is_untold |= later._is_untold
 
     def end(self, report: Report) -> None:
-        """Tell what was not judged, and why."""
+        """Report the frames that were not judged, and the reason."""
         if self._is_untold:
             report.note(
                 "pfc.lossless",
@@ -167,11 +167,11 @@ def _listed(vector: int) -> str:
 
 
 _UNTIL, _QUANTA = 3, 4
-"""Of a pause that a frame asks for: when it runs out, and what it asked for."""
+"""Columns of a pause: the time at which it runs out, and its quanta."""
 
 
 class _Renewals:
-    """Pauses that ran out a little before their sender asked for more."""
+    """Pauses that ran out shortly before their renewal."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._parameters = settings.of(PFCRules)
@@ -180,7 +180,7 @@ class _Renewals:
         self._assumed = False
 
     def add(self, rows: Rows) -> None:
-        """Look at the pauses that frames ask for, class by class."""
+        """Follow the requested pauses, class by class."""
         speed_bps = np.array([each.speed_bps for each in rows.interfaces] or [0], np.int64)
         rate_bps = speed_bps[np.minimum(rows.interface, len(speed_bps) - 1)]
         stated = (rate_bps > 0) & (rate_bps < _FASTEST_BPS)
@@ -226,7 +226,7 @@ class _Renewals:
         self._judge(self._report, self._pauses.join(later._pauses, shift))
 
     def end(self, report: Report) -> None:
-        """Tell what rate was assumed."""
+        """Report the assumed rate."""
         if self._assumed:
             report.note(
                 "pfc.rate",
@@ -254,7 +254,7 @@ class _Storms:
         self._pauses.join(later._pauses, shift.interfaces)
 
     def end(self, report: Report) -> None:
-        """Tell of each storm, and of the senders without one."""
+        """Report each storm, and the senders without one."""
         times = self._pauses.times(self._times.last_ns)
         if times is None:
             return

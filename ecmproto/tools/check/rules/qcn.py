@@ -1,6 +1,6 @@
-"""Rules of QCN: what a CNM says, to whom it goes, and when the next one comes.
+"""Rules of QCN: contents, destination and interval of CNMs.
 
-Numbers in a CNM are cut to 64 octets, each by itself, so every comparison allows what that may hide.
+Each number in a CNM is truncated to 64 octets, so every comparison allows the hidden part.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LINK_LOCAL = 0x0180C2000000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QCNRules(intervals.Counted):
-    """What the congestion points of a capture are set to."""
+    """The settings of a capture's QCN congestion points."""
 
     qeq_octets: int = redeclared(QCNCongestionPointParameters, "qeq_octets")
     weight: float = redeclared(QCNCongestionPointParameters, "weight")
@@ -124,13 +124,13 @@ _WEIGHTS = (2.0, *(2.0**power for power in range(-10, 11) if power != 1))
 
 
 class _Reading(NamedTuple):
-    """A reading of CNMs: 802.1Q's, or that of a mistake, by which numbers are put right."""
+    """A reading of CNMs: 802.1Q's, or a mistake with its correction."""
 
     mistake: str = ""
     added: int = 0
-    """How much is in the feedback that does not belong there."""
+    """A constant that the mistake adds to the feedback."""
     sign: int = 1
-    """Of the offset."""
+    """The sign of the offset."""
     unit: int = QUEUE_UNIT_OCTETS
     """Octets in which offset and delta count."""
     weights: Sequence[float] = _WEIGHTS
@@ -143,7 +143,7 @@ _OTHERS = (
     _Reading("the feedback is one too high", added=1), _Reading("the feedback is one too low", added=-1),
     _Reading(weights=[quarters / 4 for quarters in range(1, 41)]),
 )  # fmt: skip
-"""What is tried where CNMs do not fit; the last is no mistake, but a weight that is no power of 2."""
+"""Readings tried where CNMs do not fit; the last is no mistake, but a weight that is no power of 2."""
 
 
 class _Fit(NamedTuple):
@@ -168,7 +168,7 @@ class FeedbackAgainstQueue:
     _ESTIMATED_FROM = 1 << 12
     _LEAST_CNMS = 8
     _LEAST_SHARE, _CLEAR_SHARE = 2 / 3, 0.95
-    """What a fit explains at least, and one above which no other is tried."""
+    """The minimum share that a fit explains, and the share above which no other reading is tried."""
     _LARGEST_FRAME = 1 << 14
     _MOST_GROWN = 0.1
     """The share of CNMs whose queue may have grown by more than a sampling interval lets in."""
@@ -247,7 +247,7 @@ class FeedbackAgainstQueue:
         return found
 
     def _estimate(self, rows: Int64, report: Report) -> tuple[float, int] | None:
-        """Return w and Qeq of a congestion point, None where none fit, which the report gets to know."""
+        """Return w and Qeq of a congestion point, None where none fit; the report gets a note."""
         used, written = self._fit(rows[: self._ESTIMATED_FROM], _AS_WRITTEN)
         is_enough, is_given = used >= self._LEAST_CNMS, self._w is not None or self._qeq is not None
         fit = written
@@ -304,7 +304,7 @@ class FeedbackAgainstQueue:
         report.tell("QCN003", Where(number, time_ns, interface, cpid), judged)
 
     def _fit(self, rows: Int64, reading: _Reading) -> tuple[int, _Fit]:
-        """Return how many CNMs can be looked at, and the w and Qeq that explain the most by a reading."""
+        """Return the number of usable CNMs, and the w and Qeq that explain the most by a reading."""
         fb, offset, delta = rows[:, 4:].T
         whole = (fb > 0) & (fb < _MOST_FB) & (delta < _MOST) & (delta > _LEAST)
         fb, offset, delta = fb - reading.added, reading.sign * offset, delta
@@ -404,12 +404,12 @@ class Flows:
         self._sent = SeenKeys(self._MOST)
         """Sources and flows, 0 for frames without CN-TAG."""
         self._edges = SeenKeys(self._MOST)
-        """Backbone edge bridges: the flows behind them are those of others."""
+        """Backbone edge bridges; the flows after them are other stations'."""
         self._told = FirstEvents(self._MOST, 2)
         """CNMs by station and flow, with the station and the CPID."""
 
     def add(self, rows: Rows) -> None:
-        """Note who sends what, and who is told."""
+        """Note senders, their flows, and the flows in CNMs."""
         source, flow = rows["eth.src"], rows["cntag.flow_id"]
         is_cnm = rows.has("cnm.cpid")
         has_cnms = len(rows.columns["cnm.cpid"]) > 0
@@ -428,13 +428,13 @@ class Flows:
             )  # fmt: skip
 
     def join(self, later: Flows, shift: Shift) -> None:
-        """Note those of a later part."""
+        """Add the flows of a later part."""
         self._edges.join(later._edges)
         self._sent.join(later._sent)
         self._told.join(later._told, shift)
 
     def end(self, report: Report) -> None:
-        """Tell of stations and flows that send nothing."""
+        """Report CNMs about stations and flows that send nothing."""
         if not len(self._told):
             return
         number, time_ns, interface, station, flow = self._told.events.T
@@ -489,7 +489,7 @@ _FLOW = Subject(name="flow", fields=("eth.dst", "cntag.flow_id"), key=_told_flow
 
 
 class Reactions(reactions.Reactions):
-    """Holds what flows send behind strong CNMs against what they sent before: QCN011."""
+    """Compares the octets that flows send before and after strong CNMs: QCN011."""
 
     RULE, MESSAGE, LEAST, PARAMETERS = "QCN011", "cnm.qntz_fb", 10, QCNRules
 

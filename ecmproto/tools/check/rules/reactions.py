@@ -1,8 +1,7 @@
-"""Whether sources slow down: what a flow sends behind strong feedback, beside what it sent before.
+"""Reactions of sources: octets that a flow sends after strong feedback, compared with the octets before.
 
-The round trip and what stands in queues pass between the two; behind them a source that was told to stop, or
-to send a quarter less, is seen to.  A single message proves little: what is judged are the sums over all
-strong messages to a flow, of flows that got several, in captures in which another flow does react.
+The round trip and the queue separate the two windows.  A single message proves little: the sums over all
+strong messages to a flow are judged, for flows with several, in captures where another flow reacts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MOST_WAITING = 1 << 12
 """Messages whose window is not over."""
 _MOST_FLOWS = 1 << 12
 _REACTS, _IGNORES = 0.8, 0.9
-"""What is sent behind, as a share of what was sent before."""
+"""The octets sent after a message as a share of the octets before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,35 +46,35 @@ _Data = tuple[Int64, Int64, Int64]
 _NO_DATA: _Data = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
 _NO_MESSAGES: Int64 = np.zeros((0, 5), np.int64)
 _HEAD_NS = 2 * WINDOW_NS + DELAY_NS
-"""What messages before a part, and in its first window, are held against lies within so much of its begin."""
+"""The time from a part's begin in which frames serve messages of the part before and of the first window."""
 
 
 class Reactions:
-    """Sums what each flow sends before and behind strong messages to it; a class of its own for each rule."""
+    """Sums the octets of each flow before and after strong messages to it; each rule derives a class."""
 
     RULE = ""
     MESSAGE = ""
     """The field that its messages have."""
     LEAST = 3
-    """How many strong messages a flow got that is judged."""
+    """The minimum number of strong messages for a flow to be judged."""
     PARAMETERS: type[Closed] = Closed
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._closed = settings.of(self.PARAMETERS).closed
         self._first_ns = self._last_ns = NO_TIME
         self._data = _NO_DATA
-        """Of the latest data frames the times, their flows and their octets."""
+        """Times, flows and octets of the latest data frames."""
         self._waiting: Int64 = _NO_MESSAGES
         """Strong messages whose window is not over: time, flow, subject, number and interface."""
         self._flows: dict[int, list[int]] = {}
-        """By flow: messages, octets before and behind; subject; number, time and interface of the first."""
+        """By flow: messages, octets before and after; subject; number, time and interface of the first."""
         self._first_data = _NO_DATA
         """The data frames of the first `_HEAD_NS`."""
         self._first_messages: Int64 = _NO_MESSAGES
         """Strong messages of the first window, which may begin in a part before this one: see `join`."""
 
     def strong(self, rows: Rows) -> Mask:
-        """Return which rows are messages that ask for much: those with the field alone are asked about."""
+        """Return a mask of the strong messages among the rows with the field."""
         raise NotImplementedError
 
     def told(self, rows: Rows) -> tuple[Int64, Int64]:
@@ -133,7 +132,7 @@ class Reactions:
         self._data = _some(found, np.flatnonzero(found[0] >= since)[-_MOST_ROWS:])
 
     def join(self, later: Reactions, shift: Shift) -> None:
-        """Add a later part: its first frames are taken again, behind those here."""
+        """Add a later part: its first frames are taken again, after the frames here."""
         if later._first_ns == NO_TIME:
             return
         if self._first_ns == NO_TIME:
@@ -150,7 +149,7 @@ class Reactions:
             _count(self._flows, flow, [count, before, behind, subject, *place])
 
     def _summed(self) -> dict[int, list[int]]:
-        """Return what came of all messages whose windows are over, the first ones too."""
+        """Return the sums of all messages with complete windows, the first ones included."""
         flows: dict[int, list[int]] = {}
         over = self._first_messages[:, 0] + DELAY_NS + WINDOW_NS < self._last_ns
         _sum(self._first_messages[over], self._first_data, flows)
@@ -159,7 +158,7 @@ class Reactions:
         return flows
 
     def end(self, report: Report) -> None:
-        """Tell of flows that send on, where others do not."""
+        """Report flows that continue to send where others stop."""
         flows = self._summed()
         if not flows:
             return
@@ -218,7 +217,7 @@ def _count(flows: dict[int, list[int]], flow: int, more: list[int]) -> None:
 
 
 def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
-    """Return the rule for flows behind messages that stop them."""
+    """Return the rule for flows after messages that stop them."""
     return Rule(
         id=memory.RULE,
         name="silence",

@@ -55,7 +55,7 @@ _MIX = np.array(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DCQCNRules(Closed):
-    """What the notification points of a capture are set to."""
+    """The settings of a capture's notification points."""
 
     interval_ns: int = redeclared(DCQCNEdgeParameters, "interval_ns")
     behind: bool = flag(
@@ -141,7 +141,7 @@ class _Answers:
             self._too_often(self._cnps.follow(_mixed(columns), rows.interface[cnps], seen))
 
     def _too_often(self, cnps: Pairs) -> None:
-        """Report CNPs that come too soon behind the one before to their queue pair."""
+        """Report CNPs that come too soon after the previous one to their queue pair."""
         interval_ns, now = self._parameters.interval_ns, cnps.now
         apart_ns = now[:, TIME] - cnps.before[:, TIME]
         self._report.tell(
@@ -221,7 +221,7 @@ class _Answers:
         )  # fmt: skip
 
     def _unanswered(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
-        """Report flows with marks that nobody answered, though the way back is in the capture."""
+        """Report flows with unanswered marks, where the capture has the way back."""
         answered = {(each.destination, each.source) for each in queue_pairs if each.cnps}
         if not answered and not self._parameters.closed:
             return
