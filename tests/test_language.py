@@ -11,6 +11,8 @@ CLEAN = [
     "ecmproto/frames/batch",
     "ecmproto/frames/stats",
     "ecmproto/tools/check",
+    "ecmproto/tools/craft",
+    "ecmproto/tools/edit",
     "ecmproto/paths.py",
     "ecmproto/tools/__init__.py",
     "ecmproto/values.py",

@@ -211,7 +211,7 @@ class FlowTable:
         priority: int | None = None,
         cn_flow: int | None = None,
     ) -> tuple[int, int]:
-        """Return the numbers of a station and its flow with these values, assigned if new; NO_NUMBER for none.
+        """Return the numbers of a station and its flow with these values, NO_NUMBER for none; add new ones.
 
         Values outside of the key are ignored.  Without a ``vlan`` frames have no VLAN tag; with a ``cn_flow``
         they have a CN-TAG with that Flow ID, which is ignored outside of the key.  An unknown destination or

@@ -50,7 +50,7 @@ DETECT_NS, RESTORE_NS = 200 * 10**6, 400 * 10**6
 
 @plain_value
 class StormRule(NamedTuple):
-    """The definition of a storm: ``need_ns`` of pause within ``detect_ns``; its end: ``restore_ns`` without."""
+    """The definition of a storm: ``need_ns`` of pause in ``detect_ns``, until ``restore_ns`` without any."""
 
     detect_ns: int
     need_ns: int

@@ -2,9 +2,9 @@
 
 >>> build("cnm", qntz_fb=40, flow_id=7, vlan=5, prio=3)
 
-Where nothing was said, a source station sends to a destination through a congestion point; its addresses are
-locally administered, its IP addresses the documentation's.  `complete` adds the layers a kind cannot do
-without and fills the fields left out, so that the bare name of a kind makes a frame that decodes.
+By default a source station sends to a destination through a congestion point.  Addresses are locally
+administered, IP addresses the documentation's.  `complete` adds the layers required by a kind and fills the
+missing fields, so that the bare name of a kind makes a frame that decodes.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ def _needs_sum(value: Layer, given: Collection[str]) -> bool:
 SOURCE = bytes.fromhex("020000000001")
 """The station whose frames are sampled."""
 DESTINATION = bytes.fromhex("020000000002")
-"""Where they go."""
+"""The default destination."""
 CONGESTION_POINT = bytes.fromhex("0200000000c1")
 """The bridge whose queue fills."""
 
 SAMPLED_OCTETS = 48
-"""How much of a sampled frame an ECM, BCN or E²CM message shows (wire-formats 4)."""
+"""Octets of the sampled frame in an ECM, BCN or E²CM message (wire-formats 4)."""
 _TTL_S = 120
 _CHASSIS, _PORT, _TTL = 1, 2, 3
 _BY_MAC, _BY_NAME = b"\x04", b"\x05"
@@ -146,7 +146,7 @@ def complete(stack: Stack) -> list[Values]:
 
 
 def _complete_sequence(stack: Stack) -> None:
-    """Add what a part says that follows it, as far as it is left out, and what such a part follows."""
+    """Add the missing parts that follow a part, and the ones before it."""
     index = next((i for i, part in enumerate(stack.parts) if part.cls.closed_by is not None), None)
     if index is None:
         index = next((i for i, part in enumerate(stack.parts) if part.cls in LEADERS), None)
@@ -174,14 +174,14 @@ def _complete_ip(stack: Stack) -> None:
 
 
 _ROUTERS = tuple(cls for cls in FORMATS if cls.follows == "grh")
-"""What stands in the place of IP and UDP."""
+"""Formats used instead of IP and UDP."""
 _IP = (IPv4, IPv6, *EXTENSIONS.values())
 
 
 def _put_under(stack: Stack, needs: Callable[[type[Layer]], bool], under: tuple[type[Layer], ...]) -> None:
     """Put the first of the formats ``under`` in front of a part that needs one of them and has none.
 
-    A format that an EtherType announces too needs one behind IP only.
+    A format that has an EtherType too needs one only after IP.
     """
     for index, part in enumerate(stack.parts):
         before = stack.parts[index - 1].cls if index else None
@@ -281,7 +281,7 @@ def _cnm(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
 
 
 def _shown(stack: Stack, station: bytes) -> bytes:
-    """Return the frame from ``station`` that a message shows, behind tags such as the message has."""
+    """Return the frame from ``station`` in a message, after tags like the message's."""
     tags: list[Layer] = []
     for tag in stack.parts:
         if tag.cls in VLAN_TAGS:
@@ -312,7 +312,7 @@ def _e2cm(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
 
 @functools.lru_cache(maxsize=64)
 def _sampled(tags: tuple[Layer, ...], dst: bytes, src: bytes) -> bytes:
-    """Return the frame that a message is about: UDP from the source station, behind ``tags``."""
+    """Return the sampled frame of a message: UDP from the source station, after ``tags``."""
     ip = IPv4(src=SOURCE_IP, dst=DESTINATION_IP)
     udp = UDP(srcport=SOURCE_PORT, dstport=DESTINATION_PORT)
     layers = (Ethernet(dst=dst, src=src), *tags, ip, udp, Data(data=_SAMPLED_DATA))
@@ -348,4 +348,4 @@ _FILL: dict[type[Layer], Callable[[Part, Stack, tuple[bytes, bytes]], Values]] =
     Ethernet: _ethernet, ITag: _i_tag, CNM: _cnm, E2CM: _e2cm, PFC: _pfc, CongestionNotificationTLV: _cn_tlv,
     ARP: _arp, EthernetARP: _arp, IPv4ARP: _arp, OtherARP: _arp,
 }  # fmt: skip
-"""What depends on more than a format's declaration."""
+"""Defaults that depend on more than a format's declaration."""

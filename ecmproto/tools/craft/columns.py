@@ -1,13 +1,13 @@
 """Frames from files of columns, a row a frame: Parquet, Arrow's IPC formats, CSV with a line of names.
 
-A template gets its fields from the columns, or frames are rebuilt from all of them.  Names of columns are
-those of ``--sweep``: of a field of the template or of a layer it implies (``flow_id`` of a CNM: a CN-TAG),
-``vlan.id[1]`` of the second layer that has it; also ``eth.padding`` and its like and
-``encapsulated.NAME``.  What a default is derived from is the first row's.
+A template gets its fields from the columns, or frames are rebuilt from all of them.  Columns have the names
+of ``--sweep``: a field of the template or of a layer it implies (``flow_id`` of a CNM: a CN-TAG),
+``vlan.id[1]`` of the second layer with the field, ``eth.padding`` and the like, and ``encapsulated.NAME``.
+Derived defaults come from the first row.
 
-Files are read a batch of rows at a time: a few octets of a compressed file may stand for gigabytes, so a
-batch grows only while what it holds is small, and a value longer than any frame is refused.  CSV cells are
-text; large CSV files are read by pyarrow where it is installed, all others by Python.
+Files are read in batches of rows.  A few octets of a compressed file may expand to gigabytes, so the size of
+a batch is bounded, and a value longer than any frame is refused.  CSV cells are text; large CSV files are
+read by pyarrow where it is installed, all others by Python.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 16
 BATCH_OCTETS = 64 << 20
-"""A batch of Parquet or CSV ends with the rows that bring it to so many octets."""
+"""The size at which a batch of Parquet or CSV ends."""
 MAX_VALUE_OCTETS = 1 << 20
 """In one value; four times what a capture cuts frames to."""
 _MAX_LISTED = 1 << 17
@@ -77,10 +77,10 @@ Rows = Mapping[str, Any]
 
 
 def column_batches(path: str) -> Iterator[tuple[int, Rows]]:
-    """Yield how many rows, and their columns, batch by batch; ``-`` is CSV from stdin.
+    """Yield the number of rows and their columns, batch by batch; ``-`` is CSV from stdin.
 
-    SpecError, with the row, for a file that is not what its name says; MissingDependencyError without pyarrow
-    for what only that reads.  A file without rows has one batch of none.
+    Raises SpecError, with the row, for a file that does not match its name; MissingDependencyError where the
+    format needs pyarrow.  A file without rows has one empty batch.
     """
     form = form_of(path)
     if form == "csv":
@@ -177,7 +177,7 @@ def _joined(pieces: list[pa.RecordBatch], pa: Any) -> pa.RecordBatch:
 
 
 def _check_lengths(path: str, batch: pa.RecordBatch, pa: Any) -> None:
-    """Refuse values that are longer than those of any frame."""
+    """Refuse values that are longer than any frame."""
     import pyarrow.compute
 
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -338,7 +338,7 @@ _BEHIND = tuple(f"eth.{key}" for key in TAILS)
 _SECONDS = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,9}))?")
 
 _LINKTYPES = {"sll": LINUX_SLL, "sll2": LINUX_SLL2, "ip": RAW_IP, "ipv6": RAW_IP}
-"""What link a capture is of whose frames start with these; with any other, Ethernet."""
+"""The link type of a capture by its frames' first layer; Ethernet for all others."""
 
 
 def frames_of_template(
@@ -346,8 +346,8 @@ def frames_of_template(
 ) -> Iterator[Chunk]:
     """Yield the frames of a settled ``stack``, one for each row of the file at ``path``.
 
-    ``timed`` says that their times come from elsewhere.  SpecError with the file, row and column of what is
-    wrong; rows count from 1, the line of names is none.
+    With ``timed`` their times come from elsewhere.  Raises SpecError with the file, row and column of a
+    fault; rows count from 1 after the line of names.
     """
     done, template = 0, None
     for count, rows in column_batches(path):

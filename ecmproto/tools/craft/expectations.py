@@ -1,11 +1,11 @@
-"""Expectations of a test recipe: data that prose is made of, and verdicts over the frames that came back.
+"""Expectations of a test recipe, and verdicts over the frames that came back.
 
 A recipe's frames leave by one interface, the near side, and its returning traffic by another, the far side;
-what the device under test sends is captured on both.  An expectation is about the frames that a display
-filter selects on one side, or those of exactly some octets: how many there are, in a span of time from the
-recipe's first frame on, at which rate, in which order, how late, and whether they changed on the way.
+both capture the frames of the device under test.  An expectation covers the frames that a display filter
+selects on one side, or frames of exact octets: their number in a span of time from the recipe's first frame
+on, their rate, order and latency, and whether they changed on the way.
 
-Frames that a recipe wants to find again carry `MARK` and a number in their payload.
+Frames to be recognised carry `MARK` and a number in their payload.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ MOST_FRAMES = 1_000_000
 """More frames are not judged: each is remembered."""
 _TAIL_OCTETS = 32
 _EXCUSED_NS = 5_000_000
-"""How long frames that a lapse let go may still be on their way."""
+"""The time that frames released by a lapse may take to arrive."""
 _UNEXPECTED = 10_000
-"""How many frames that nobody expects are kept, to be shown beside one that did not come."""
+"""The maximum number of unexpected frames kept, to be shown beside a missing one."""
 
 
 def marked_payload(number: int, octets: int = _TAIL_OCTETS) -> str:
@@ -49,7 +49,7 @@ def marked_payload(number: int, octets: int = _TAIL_OCTETS) -> str:
 
 
 def number_in(octets: bytes) -> int | None:
-    """Return the number that a frame carries behind `MARK`; None where it carries none."""
+    """Return the number of a frame after `MARK`; None without one."""
     at = octets.find(MARK, 14)
     if at < 0 or len(octets) < at + 8:
         return None
@@ -58,13 +58,13 @@ def number_in(octets: bytes) -> int | None:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What is expected of the frames that ``filter`` selects on a side, or that are exactly ``octets``.
+    """The expectation of the frames that ``filter`` selects on a side, or with exactly ``octets``.
 
-    ``frames`` and ``rate_fps`` are the least and the most, None for no bound; ``during_ns`` is a span from
-    the first frame on, with None for no end.  ``latency_ns`` is the longest that a marked frame may take
-    from one side to the other, ``in_order`` says that their numbers rise, ``unchanged`` that they are octet
-    for octet what was sent.  With ``after_others`` nothing is known unless such a frame came before, with
-    ``pause_ns`` nothing where the tester's own pauses, which last so long, were not refreshed in time.
+    ``frames`` and ``rate_fps`` are the minimum and the maximum, None for no bound; ``during_ns`` is a span
+    from the first frame on, with None for no end.  ``latency_ns`` is the maximum latency of a marked frame
+    between the sides; with ``in_order`` the numbers rise; with ``unchanged`` the octets are the ones sent.
+    With ``after_others`` the verdict is open unless such a frame came before; with ``pause_ns`` it is open
+    where the tester's own pauses, of this length, were not renewed in time.
     """
 
     name: str
@@ -287,8 +287,8 @@ class _Found:
 class Judge:
     """Takes the frames of both sides and judges expectations.
 
-    ``sent`` has the frames that leave by each side with the times when they are due, from the recipe's
-    beginning.  They are left out where they are seen on their own side, and tell when the recipe began.
+    ``sent`` has the frames that leave by each side with their times from the recipe's begin.  They are
+    excluded where they are captured on their own side, and mark the recipe's begin.
     """
 
     def __init__(
@@ -425,7 +425,7 @@ class Judge:
         return verdict("passed", told)
 
     def _lapses(self, pause_ns: int, began_ns: int) -> list[tuple[int, int]]:
-        """Return when pauses of the tester's were over before the next one left."""
+        """Return the lapses of the tester's own pauses."""
         return [
             (before_ns + pause_ns - began_ns, next_ns - began_ns)
             for (before_ns, holds), (next_ns, _) in pairwise(self._pauses)
@@ -433,7 +433,7 @@ class Judge:
         ]
 
     def _latencies(self, found: _Found, rows: Sequence[int]) -> list[int]:
-        """Return how long marked frames took since they left, or were due where that was not captured."""
+        """Return the latencies of marked frames from their capture on the near side, or their due time."""
         began_ns = self._came_ns if self._began_ns is None else self._began_ns
         late = []
         for row in rows:
@@ -509,7 +509,7 @@ def _rate_of(times: Sequence[int]) -> float | None:
 
 
 def of_frames(expected: Iterable[Mapping[str, Any]]) -> list[Expectation]:
-    """Return expectations of a recipe that says for each data frame what becomes of it (``received``)."""
+    """Return the expectations of a recipe with a verdict for each data frame (``received``)."""
     wanted = [
         Expectation(
             name=f"frame {each['frame']}: {_kind_text(each)}",

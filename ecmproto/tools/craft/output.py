@@ -42,7 +42,7 @@ class Output(Protocol):
 def output_of(form: str, sink: Sink, capture: CaptureInfo, *, ethertypes: EtherTypes = DEFAULT) -> Output:
     """Return the output of a form (one of ``FORMS``) that writes into ``sink``.
 
-    ``capture`` is what the frames read so far said of theirs; what nothing was said of is Ethernet.
+    ``capture`` describes the capture of the frames read so far; the default is Ethernet.
     """
     capture.describe(0, ETHERNET)
     makers: dict[str, Callable[[], Output]] = {

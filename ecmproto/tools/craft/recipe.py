@@ -1,7 +1,7 @@
 """Recipes: the frames of a line, a specification or a document, with their number and times.
 
-Also the numbers, times and rates that these give, checked, and the capture that a document says its frames
-came from, so that it can be written again.
+Also their numbers, times and rates, checked, and the original capture of a document's frames, so that it
+can be written again.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from ecmproto.tools.craft.sweep import Plan, Sweep
 from ecmproto.units import NO_UNIT, NS_PER_S, parse_time
 
 UNASKED_FRAMES = 100_000_000
-"""More frames than this are built only when their number is asked for."""
+"""The maximum number of frames built without a requested number."""
 
 MAX_TIME_NS = (1 << 63) - 1
 _IN_TIME = "times of less than 2^63 ns"
 
 
 class WireRate(NamedTuple):
-    """Frames one behind the other on a wire of this rate, with FCS, preamble and gap."""
+    """The rate of a wire with frames in sequence, each with FCS, preamble and gap."""
 
     rate_bps: int
 
 
 Spacing: TypeAlias = "Fraction | WireRate"
-"""How far frames are apart: so many ns from one to the next, exactly, or as a wire of a rate takes them."""
+"""The spacing of frames: exact ns, or the time on a wire of a rate."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
     """Some frames in order: a matrix with a frame a row, a list of frames, or a batch of them.
 
-    The rest is what their records say: ``time_ns`` is None for times that follow from the frames before,
-    ``original`` each frame's length on the wire where it differs from what is there, ``interface`` one for
-    all or one each; ``linktype`` is the frames', ``comments`` are for a chunk of one frame.
+    The rest belongs to their records: ``time_ns`` is None for times that follow from the frames before,
+    ``original`` each frame's length on the wire where it differs, ``interface`` one for all or one each,
+    ``linktype`` the frames', ``comments`` for a chunk of one frame.
     """
 
     frames: NDArray[np.uint8] | list[bytes] | Batch
@@ -99,9 +99,9 @@ class Chunk:
 class Recipe:
     """One kind of frame, swept or not.
 
-    ``count`` frames are built (None: every combination once); a sweep starts over or ends early to make
-    that many.  ``spacing`` says how far they are apart; ``time_ns`` is the first one's time, None for
-    what follows from the frames before.  ``where`` is the recipe's place in its specification.
+    ``count`` frames are built (None: every combination once); a sweep repeats or ends early to reach it.
+    ``spacing`` separates them; ``time_ns`` is the first one's time, None to follow the frames before.
+    ``where`` is the recipe's place in its specification.
     """
 
     plan: Plan
@@ -170,7 +170,7 @@ class _Clock:
         return int(self._first) + due
 
     def check(self, count: int, where: str) -> None:
-        """Raise SpecError if so many frames more would come later than any time that a capture holds."""
+        """Raise SpecError if ``count`` more frames end later than a capture's maximum time."""
         if isinstance(self._spacing, Fraction) and self.now + self._spacing * count > MAX_TIME_NS:
             got = f"{count:,} frames {float(self._spacing):g} ns apart"
             raise SpecError(where=where, needed=_IN_TIME, got=got)
@@ -187,7 +187,7 @@ def _labelled(
 
 
 def count_of(recipe: Recipe) -> int:
-    """Return how many frames a recipe makes; SpecError with the arithmetic when nobody asked for so many."""
+    """Return the number of frames of a recipe; SpecError with the arithmetic beyond `UNASKED_FRAMES`."""
     if recipe.count is not None:
         return recipe.count
     total = recipe.plan.combinations
@@ -302,7 +302,7 @@ class CaptureInfo:
     header: PcapHeader | None = None
     interfaces: list[Interface] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
-    """What of the frames read so far is written otherwise."""
+    """Differences between the frames read so far and the frames written."""
 
     def describe(self, index: int, linktype: int) -> None:
         """Make sure that interface ``index`` is described."""

@@ -1,18 +1,17 @@
 """Sequences: frames that belong together, by name, with parameters: ``cnm-flood flows=0..99 fb=1..63``.
 
-A sequence is written as items of a specification (`craft.spec`), so that it can be kept as one and
-changed.  Some also say what a switch under test has to do with each frame.
+A sequence is written as items of a specification (`craft.spec`), which can be saved and changed.  Some also
+contain the expected behaviour of a switch under test.
 
-``cnd-boundary`` checks the boundary of a congestion notification domain: what a port does in each defence
-mode. LLDP Congestion Notification TLVs announce the sender as a neighbour that has no CNPV, has them, is
-ready; behind each come data frames of every priority and an untagged one, with and without CN-TAG.  What
-the port has to do with each is what the edge of `mechanisms.qcn` does (wire-formats 9; 802.1Q
-33.5).
+``cnd-boundary`` checks the boundary of a congestion notification domain, a port in each defence mode.  LLDP
+Congestion Notification TLVs announce the sender as a neighbour without CNPV, with CNPVs, ready; after each
+come data frames of every priority and an untagged one, with and without CN-TAG.  The expected result is the
+behaviour of the edge in `mechanisms.qcn` (wire-formats 9; 802.1Q 33.5).
 
-A pause storm (wire-formats 8) sends PAUSE or PFC frames so often that what they stop never runs.  A pause
-of q quanta lasts q·512 bit times of the link, so that at least rate/(512·q) frames a second hold a
-queue.  The next frame comes after a share of that time; what is left is for frames that are late.  A storm
-is written as the frames that hold, and one with times of 0 that releases.
+A pause storm (wire-formats 8) sends PAUSE or PFC frames so often that the paused traffic never runs.  A
+pause of q quanta lasts q·512 bit times of the link, so that at least rate/(512·q) frames a second hold a
+queue.  The next frame comes after a share of that time; the remainder is the margin for late frames.  A
+storm consists of the frames that hold, and one with times of 0 that releases.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ MAX_RATE = 10**9
 """More frames a second have no times of their own."""
 
 Values = Mapping[str, str]
-"""What was given for each parameter, or its default."""
+"""The value of each parameter, given or default."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +88,9 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """A named series of frames; ``make`` returns its steps, of which something is expected if ``expects``.
+    """A named series of frames; ``make`` returns its steps, ``expects`` if some have an expectation.
 
-    ``expectations`` returns that of the series as a whole; without it each step has its own.
+    ``expectations`` returns the ones of the whole series; without it each step has its own.
     """
 
     name: str
@@ -222,14 +221,14 @@ MODES = {
     "automatic": AUTOMATIC, "disabled": DefenceMode.DISABLED, "interior": DefenceMode.INTERIOR,
     "interiorReady": DefenceMode.INTERIOR_READY, "edge": DefenceMode.EDGE,
 }  # fmt: skip
-"""What a port may be set to, as the MIB calls it."""
+"""The defence modes of a port, with the MIB's names."""
 _NAMES = {mode: name for name, mode in MODES.items()}
 _ALL = (1 << PRIORITIES) - 1
 _LONGEST_SETTLING_NS = 86_400 * 10**9
 _DATA_OCTETS = 32
 """Enough that a frame does not need padding when it loses its tags."""
 _DISCARD = 9
-"""A UDP port whose datagrams are nobody's (RFC 863)."""
+"""A UDP port whose datagrams are discarded (RFC 863)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +239,7 @@ class _Check:
     ethertypes: EtherTypes
     vlan: int
     addresses: str
-    """Of data frames, as words of a line."""
+    """Addresses of data frames, as words of a line."""
     lldp_source: str
     interval_ns: int
     settle_ns: int
@@ -287,7 +286,7 @@ def _announcement(
 def _data(
     check: _Check, rules: DefenceRules, priority: int | None, tagged: bool, number: int, time_ns: int
 ) -> Step:
-    """Return the step of a data frame; its number is its flow id and stands in its payload."""
+    """Return the step of a data frame; its number is its flow ID and in its payload."""
     vlan = "" if priority is None else f"vlan id={check.vlan} priority={priority} "
     tag = f"cntag flow_id={number} " if tagged else ""
     data = number.to_bytes(4, "big").hex().ljust(2 * _DATA_OCTETS, "0")
@@ -376,8 +375,8 @@ CND_BOUNDARY = Sequence(
 class Storm:
     """A pause storm: the frame that stops, the one that releases, and the interval of the first.
 
-    ``hold`` and ``release`` are lines that make the frames; ``raw`` says that nothing is to be added.
-    ``priorities`` are those held, None for the whole link.
+    ``hold`` and ``release`` are lines of the frames; with ``raw`` nothing is added to them.  ``priorities``
+    are the held ones, None for the whole link.
     """
 
     renewal: Renewal
@@ -387,7 +386,7 @@ class Storm:
     raw: bool = False
 
     def frames(self, duration_ns: int) -> int:
-        """Return how many frames hold for ``duration_ns``."""
+        """Return the number of frames that hold for ``duration_ns``."""
         return -(-duration_ns // self.renewal.interval_ns)
 
     def check_duration(self, duration_ns: int, *, start_ns: int = 0) -> None:
@@ -454,7 +453,7 @@ def _held(pause: Pause | PFC) -> Mapping[str, int]:
 
 
 def _line(stack: Stack, pause: Layer) -> str:
-    """Return the line of the frame, with every field of ``pause`` said: all eight times of a PFC frame."""
+    """Return the line of the frame with every field of ``pause``, also all eight times of a PFC frame."""
     words: list[str] = []
     for part in stack.parts:
         is_pause = part.cls is type(pause)

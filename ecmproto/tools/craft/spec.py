@@ -7,17 +7,17 @@
     [[frames]]
     frame = "cnm qntz_fb=40 flow_id=7"       # as on the command line, or layers = [{layer = "cnm", …}, …]
     vlan = 5                                 # also prio, dst, src, flow
-    count = 10                               # how many; of a sweep the first so many, or over and over
+    count = 10                               # number of frames; of a sweep the first ones, or repeated
     interval = "1us"                         # between two frames, or rate = "1000pps", "1G"
     time = "1s"                              # of the first, or time_ns
     sweep = {"cnm.qntz_fb" = "0..63"}
     raw = false                              # true adds, computes and pads nothing
     comment = "…"                            # goes into pcapng
 
-A frame with ``captured_octets``, or any frame with ``layers`` read by `exact`, is taken as it stands.
+A frame with ``captured_octets``, or any frame with ``layers`` read by `exact`, is taken unchanged.
 
-JSON is read in pieces: of one document with a long list of frames, or one document a line, only the frame at
-hand is ever in memory, beside what stands outside the list (`ecmproto.documents`).
+JSON is read in pieces: of one document with a long list of frames, or of one document a line, memory holds
+one frame and the members outside the list (`ecmproto.documents`).
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def chunk_of(frames: list[Exact]) -> Chunk:
 def exact(
     item: Mapping[str, Any], where: str, capture: CaptureInfo, ethertypes: EtherTypes, fix: bool
 ) -> Exact:
-    """Return a frame as its document has it, put right only when asked to ``fix`` it.
+    """Return a frame as its document has it, corrected only with ``fix``.
 
-    Its interface is described in ``capture``.  SpecError with ``where`` for what no frame can be.
+    ``capture`` describes its interface.  Raises SpecError with ``where`` for an impossible frame.
     """
     for key in item:
         if key not in RECORD_KEYS and key not in frame_keys():
@@ -151,16 +151,16 @@ _LINE = re.compile(rf'\{{\s*"schema"\s*:\s*"{re.escape(FRAME_SCHEMA)}"')
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Reading:
-    """How specifications are read: the EtherType map, whether exact frames are put right, the randomness."""
+    """Options for reading specifications: the EtherType map, correction of exact frames, randomness."""
 
     ethertypes: EtherTypes = DEFAULT
     exact: bool = False
-    """Take every frame with layers as it stands."""
+    """Take every frame with layers unchanged."""
     fix: bool = False
-    """Compute the types, lengths and checksums of frames taken as they stand, and pad them."""
+    """Compute the types, lengths and checksums of unchanged frames, and pad them."""
     random: Random = dataclasses.field(default_factory=lambda: Random(0))
     capture: CaptureInfo = dataclasses.field(default_factory=CaptureInfo)
-    """What the document says of its capture, once its frames are being read."""
+    """The document's description of its capture, once its frames are being read."""
 
 
 def read_toml(
@@ -184,7 +184,7 @@ def read_toml(
 
 
 def _of_side(items: Iterable[tuple[str, Any]], side: Side) -> Iterator[tuple[str, Any]]:
-    """Yield the items that leave by ``side``, without its name; near is what is not said otherwise."""
+    """Yield the items that leave by ``side``, without its name; the default is near."""
     for where, item in items:
         if isinstance(item, Mapping) and "side" in item:
             if item["side"] not in ("near", "far"):
@@ -249,7 +249,7 @@ def _check_schema(value: object, name: str) -> None:
 
 
 def _items(items: Iterable[tuple[str, Any]], reading: Reading) -> Iterator[Recipe | Chunk]:
-    """Yield the recipe of each item; frames taken as they stand are gathered into chunks."""
+    """Yield the recipe of each item; unchanged frames are gathered into chunks."""
     gathered: list[Exact] = []
     for where, item in items:
         if not isinstance(item, Mapping):

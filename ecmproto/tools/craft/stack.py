@@ -1,9 +1,9 @@
-"""The layers of one frame while it is being put together, with the fields given for each.
+"""The layers of one frame during its construction, with the given fields of each.
 
-A field that the layer at hand does not have may belong to a layer that the kind of frame implies: ``cnm
-flow_id=7`` means a CN-TAG in front of the CNM.  `Stack.locate` finds it, or says what is nearest.  The
-one-line form of a frame, ``cnm qntz_fb=40 flow_id=7`` or ``vlan id=5 cntag flow_id=7 ip … udp …``, is read
-here too.
+A field that the current layer does not have may belong to a layer that the kind of frame implies: ``cnm
+flow_id=7`` means a CN-TAG in front of the CNM.  `Stack.locate` finds it, or raises an error with the nearest
+name.  The one-line form of a frame, ``cnm qntz_fb=40 flow_id=7`` or ``vlan id=5 cntag flow_id=7 ip … udp …``,
+is read here too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ALIASES: dict[str, dict[str, str]] = {
     | {"enable": "class_enable_vector"},
     "pause": {"quanta": "pause_time", "time": "pause_time"},
 }
-"""What people call some fields, per format."""
+"""Common names of some fields, by format."""
 
 SHORTHANDS = {"dst": "eth.dst", "src": "eth.src"}
 """Names that mean a field of the frame whatever its kind, beside ``vlan``, ``prio`` and ``flow``."""
@@ -48,7 +48,7 @@ class Part:
     cls: type[Layer]
     values: dict[str, int | bytes] = dataclasses.field(default_factory=dict)
     bits: dict[str, dict[BitPart, int]] = dataclasses.field(default_factory=dict)
-    """Of fields that are given in part, those bits."""
+    """The given bits of fields that are given in part."""
 
     @property
     def given(self) -> frozenset[str]:
@@ -182,7 +182,7 @@ class Stack:
         self.ip_ends = source.packed, destination.packed
 
     def settle(self) -> None:
-        """Put in the tags that ``vlan`` and ``prio`` ask for, and the addresses and header that ``ip`` does.
+        """Add the tags for ``vlan`` and ``prio``, and the addresses and header for ``ip``.
 
         Of several VLAN ids all but the last are S-TAGs'; a priority without a tag makes a priority tag.
         """
@@ -255,7 +255,7 @@ class Stack:
         return found[number - 1]
 
     def _implied(self) -> tuple[type[Layer], ...]:
-        """Which formats this kind of frame implies when one of their fields is given."""
+        """The formats that this kind of frame implies when one of their fields is given."""
         outside: tuple[type[Layer], ...] = (Ethernet,)
         if self.is_mac_control or self.is_lldp:
             return outside
@@ -309,12 +309,12 @@ class Stack:
 
 
 def _is_carried(cls: type[Layer]) -> bool:
-    """Return whether a format comes behind an IP header."""
+    """Return whether a format follows an IP header."""
     return bool(cls.udp_ports or cls in LEADERS) or (cls.ip_protocol is not None and cls.role != "header")
 
 
 def _leaders() -> dict[type[Layer], tuple[type[Layer], str, int]]:
-    """Return for each format of sequences the format, its field and value that it comes behind by default.
+    """Return for each format of sequences the format, its field and value that it follows by default.
 
     It is the sequence of the fewest formats, and of these the last one.
     """

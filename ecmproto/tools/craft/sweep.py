@@ -223,7 +223,7 @@ _ALL = (1 << 64) - 1
 
 
 class Sweep:
-    """The frames of a plan by number, built in chunks; they start over behind the last combination."""
+    """The frames of a plan by number, built in chunks; they repeat after the last combination."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -74,18 +74,18 @@ class _PauseTest:
 
     @property
     def end_ns(self) -> int:
-        """When the last data frames leave."""
+        """The time at which the last data frames leave."""
         silence = self.restore_ns if self.watchdog != "none" else 0
         return self.bursts[-1][1] + silence + _TAIL_NS
 
     @property
     def rounds(self) -> int:
-        """How many data frames of each priority go each way."""
+        """The number of data frames of each priority in each direction."""
         return 1 + (self.end_ns - 1) // self.interval_ns
 
     @property
     def mitigated(self) -> tuple[Span, ...]:
-        """When the watchdog has hold of the priorities."""
+        """The spans in which the watchdog acts on the priorities."""
         found: list[Span] = []
         for first, last in self.bursts:
             if found and first < found[-1][1]:
@@ -172,7 +172,7 @@ def _expectations(test: _PauseTest) -> list[Expectation]:
 
 
 def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectation]:
-    """Yield what is expected of the returning frames of a paused priority."""
+    """Yield the expectations of the returning frames of a paused priority."""
     every = (test.rounds, test.rounds)
 
     def during(name: str, span: tuple[int, int | None], *, stopped: bool) -> Expectation:

@@ -4,7 +4,7 @@
 >>> report = edit_capture(["in.pcapng"], "out.pcapng", edit)
 >>> report.assigned[0].frames
 
-What is not edited is written as it stands, octet for octet.
+Everything else is written unchanged, octet for octet.
 """
 
 from __future__ import annotations

@@ -73,11 +73,11 @@ class Assignment:
 
 
 def assignments_from(texts: Iterable[str]) -> tuple[Assignment, ...]:
-    """Return the assignments that texts such as ``vlan.id=7`` or ``vlan.id[1]=7`` mean.
+    """Return the assignments of texts such as ``vlan.id=7`` or ``vlan.id[1]=7``.
 
-    The first of a frame's fields of that name is meant; ``[n]``: the n-th from 0, ``[*]``: each.  SpecError
-    for a name that is none, or no field that stands in frames; for a value that it cannot have; and for bits
-    that are set twice.
+    The default is the first of a frame's fields of that name; ``[n]``: the n-th from 0, ``[*]``: each.
+    Raises SpecError for an unknown name, or a field without octets of its own; for an impossible value; and
+    for bits that are set twice.
     """
     found = tuple(map(_assignment, texts))
     for index, each in enumerate(found):
@@ -189,7 +189,7 @@ def _bits(writing: Writing) -> int:
 
 
 class Places(NamedTuple):
-    """Where an assignment writes: the frames, one an entry, and the first octet of each in the buffer."""
+    """The targets of an assignment: the frames, one an entry, and the offset of each in the buffer."""
 
     assignment: Assignment
     writing: Writing
@@ -198,7 +198,7 @@ class Places(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What was written: the frames, the first octet of each, and the octets before and after, a row each."""
+    """The written octets: the frames, their offsets, and the octets before and after, a row each."""
 
     row: NDArray[np.int32]
     start: Int64
@@ -223,9 +223,9 @@ def kinds_wanted(assignments: Iterable[Assignment]) -> dict[int, Want]:
 def places_of(
     assignments: Sequence[Assignment], found: LayersFound, frame_of: NDArray[np.int32] | None = None
 ) -> list[Places]:
-    """Return where assignments write in frames, those of their fields that there are.
+    """Return the targets of assignments in frames with their fields.
 
-    ``frame_of`` says which frames of a batch these are, where messages show them; None: the batch's own.
+    ``frame_of`` are the frames of a batch in which messages contain these; None: the batch's own.
     """
     there = {kind: want for kind, want in kinds_wanted(assignments).items() if found.count[kind]}
     collected = found.collect(there)
@@ -253,7 +253,7 @@ def places_of(
 def _numbered(
     assignment: Assignment, found: list[tuple[Writing, NDArray[np.int32], Int64, Int64]]
 ) -> list[tuple[Writing, NDArray[np.int32], Int64]]:
-    """Return those fields of each frame that an assignment means, as far as it fits into them."""
+    """Return the fields of each frame that an assignment selects and that can hold its value."""
     picks: list[NDArray[np.bool_] | None] = [None] * len(found)
     once = len(found) == 1 and bool((found[0][1][1:] > found[0][1][:-1]).all())
     if assignment.number != EVERY and not (once and assignment.number == 0) and found:

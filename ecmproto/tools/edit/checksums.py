@@ -1,9 +1,9 @@
-"""Checksums of edited frames: those over what is written brought up to date, or all computed anew.
+"""Checksums of edited frames: the ones over written octets updated, or all computed anew.
 
-`keep_right` does what a router does (RFC 1624): the difference that the written octets make is taken off the
-checksum.  What was right stays right, of a frame that a snap length has cut and of a first fragment too, and
-what was wrong stays wrong.  An invariant CRC (RoCE) or an FCS is computed anew where it was right before.
-A TCP header that the capture cuts behind its checksum counts; a checksum that is cut itself is counted.
+`keep_right` works like a router (RFC 1624): it subtracts the difference of the written octets from the
+checksum.  A right checksum stays right, also of a frame cut by a snap length and of a first fragment, and a
+wrong one stays wrong.  An invariant CRC (RoCE) or an FCS is computed anew where it was right before.
+A TCP header cut after its checksum counts; a checksum that is cut itself is counted.
 
 `put_right` computes all of a frame's lengths and checksums, right or wrong before, as far as its octets were
 captured.
@@ -41,7 +41,7 @@ _EXTENSIONS = tuple(cls for cls in FORMATS if issubclass(cls, Extension))
 COVERED = (IPv4, IPv6, GRH, UDP, TCP, ICRC, *_BTHS, *_EXTENSIONS)
 """The formats to be found for `keep_right`."""
 FIXED = (*COVERED, *_LENGTHS)
-"""Those for `put_right`."""
+"""The fields of `put_right`."""
 
 EXTENTS = frozenset(
     {
@@ -49,7 +49,7 @@ EXTENTS = frozenset(
         (IPv6, "nxt"), (UDP, "length"),
     }
 )  # fmt: skip
-"""Fields that say which octets a checksum behind them covers, or what kind of checksum there is."""
+"""Fields that determine the octets or the kind of a checksum after them."""
 
 _IPV4_SUM, _UDP_SUM, _TCP_SUM = 10, 6, 16
 _IPV4_LEN, _IPV6_LEN, _UDP_LEN = 2, 4, 4
@@ -62,7 +62,7 @@ _ALL = 0xFFFF
 
 
 def _behind_ip() -> frozenset[type[Layer]]:
-    """Return the formats that stand in IP packets."""
+    """Return the formats inside IP packets."""
     found: set[type[Layer]] = {IPv4, IPv6, GRH, Data}
     for cls in FORMATS:
         if cls.ip_protocol is not None or cls.next_header is not None or cls.udp_ports:
@@ -97,7 +97,7 @@ class Packets:
         return self.transport + np.where(self.is_udp, _UDP_SUM, _TCP_SUM)
 
     def captured(self, rows: NDArray[np.intp], at: Int64, octets: int) -> tuple[NDArray[np.intp], int]:
-        """Return those of ``rows`` whose ``octets`` from ``at`` on are captured, and the number cut there."""
+        """Return the ``rows`` whose ``octets`` from ``at`` on are captured, and the number cut there."""
         start, end = at[rows], self.end[rows]
         return rows[start + octets <= end], int(((start < end) & (end < start + octets)).sum())
 
@@ -282,14 +282,14 @@ def _renew_crc(
 
 
 def _is_fragment(packets: Packets, buffer: Octets, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return which IPv4 packets are fragments, whose transport checksum covers more than is there."""
+    """Return a mask of the IPv4 fragments, whose transport checksum covers more than is captured."""
     flags = _number(buffer, np.where(packets.is_ip4[rows], packets.network[rows] + 6, 0))
     fragments: NDArray[np.bool_] = packets.is_ip4[rows] & (flags & 0x3FFF != 0)
     return fragments
 
 
 def _invariant_crcs(packets: Packets, buffer: Octets, rows: NDArray[np.intp], shift: int = 0) -> Octets:
-    """Return the invariant CRCs that the packets of ``rows`` should have, as they stand on the wire."""
+    """Return the right invariant CRCs of the packets of ``rows``, in the order of the wire."""
     udp = np.where(packets.is_udp, packets.transport + shift, NOWHERE)
     crcs = invariant_crcs(
         buffer, packets.network[rows] + shift, packets.is_ip4[rows], udp[rows], packets.bth[rows] + shift,
@@ -299,7 +299,7 @@ def _invariant_crcs(packets: Packets, buffer: Octets, rows: NDArray[np.intp], sh
 
 
 def right_fcs(batch: Batch, fcs_octets: NDArray[np.integer], rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return those of the frames at ``rows`` that are whole and end in a right FCS of four octets."""
+    """Return the ``rows`` of complete frames with a right FCS of four octets."""
     whole = (fcs_octets[rows] == _FCS_OCTETS) & (batch.captured[rows] > _FCS_OCTETS)
     rows = rows[whole & (batch.original[rows] <= batch.captured[rows])]
     if not len(rows):
@@ -376,7 +376,7 @@ def put_lengths_right(found: LayersFound, buffer: Octets) -> Counter[str]:
 
 
 def _there(found: LayersFound, cls: type[Layer]) -> Iterator[Entries]:
-    """Yield the layers of a format, those of a frame's first, then its second and so on."""
+    """Yield the layers of a format: each frame's first, then the second and so on."""
     entries = found.entries.get(cls)
     if entries is None:
         return
@@ -444,7 +444,7 @@ def _packet_end(buffer: Octets, network: Int64, is_ip4: NDArray[np.bool_]) -> In
 
 
 def _segment_end(packets: Packets, buffer: Octets, rows: NDArray[np.intp], kind: type[Layer]) -> Int64:
-    """Return where the segments of the transport end, as their headers say."""
+    """Return the ends of transport segments by their headers."""
     of_ip = _packet_end(buffer, packets.network[rows], packets.is_ip4[rows])
     if kind is not UDP:
         return of_ip

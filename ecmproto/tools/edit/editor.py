@@ -1,8 +1,8 @@
-"""The edits of a capture, done a batch at a time, and what became of them.
+"""The edits of a capture, done a batch at a time, and their counts.
 
-Frames are first cut out by number and time, then a filter says which of them are edited.  Of these fields are
-set, tags taken out and put in, lengths and checksums fixed, times moved, what is beyond a snap length cut, in
-this order; the others are written as they stand.
+Frames are first cut out by number and time, then a filter selects the frames to edit.  Their fields are set,
+tags removed and inserted, lengths and checksums fixed, times moved, and octets beyond a snap length cut, in
+this order; the others are written unchanged.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ Int64 = NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What is done to a capture."""
+    """The edits of a capture."""
 
     assignments: tuple[Assignment, ...] = ()
     filter: Filter | None = None
-    """Which frames are edited; None: all."""
+    """The filter of the frames to edit; None: all."""
     drop: str = ""
-    """"selected" or "others": which frames are left out, as the filter says; "": none."""
+    """The frames left out by the filter: "selected" or "others"; "": none."""
     frames: Frames | None = None
     span: Span | None = None
     strip: tuple[type[Layer], ...] = ()
@@ -63,7 +63,7 @@ class Edit:
     tags: tuple[Layer, ...] = ()
     """Tags to be put in, one after the other outside all tags that there are."""
     replace_tags: bool = False
-    """Whether each takes the place of those of its kind, behind the VLAN tags that a frame begins with."""
+    """Whether each tag replaces the ones of its kind, after the VLAN tags at the frame's start."""
     clock: Clock | None = None
     snap_octets: int | None = None
     fix: bool = False
@@ -80,43 +80,43 @@ class Edit:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Assigned:
-    """What became of an assignment, counted in frames."""
+    """The result of an assignment, in frames."""
 
     text: str
     name: str
     frames: int = 0
-    """Those that have the value now."""
+    """Frames that have the value now."""
     same: int = 0
-    """Those of them that had it before."""
+    """Frames among them that had it before."""
     without: int = 0
-    """Those that do not have the field, or not of as many octets."""
+    """Frames without the field, or with one of another length."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Tagged:
-    """What became of a tag to be put in, counted in frames."""
+    """The result of a tag to be inserted, in frames."""
 
     name: str
     frames: int = 0
-    """Those that got it."""
+    """Frames that got the tag."""
     replaced: int = 0
-    """Those of them whose tags of its kind gave way to it."""
+    """Frames among them whose tags of its kind were replaced."""
     without: int = 0
-    """Those that did not: cut off among their tags, or of another link than Ethernet."""
+    """Frames that did not: cut among their tags, or of another link than Ethernet."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Report:
-    """What became of a capture's frames."""
+    """The counts of a capture's frames."""
 
     read: int = 0
     taken: int = 0
-    """Those within the numbers and times asked for."""
+    """Frames within the requested numbers and times."""
     selected: int = 0
-    """Those of them that the filter selects."""
+    """Frames among them that the filter selects."""
     written: int = 0
     changed: int = 0
-    """Those whose octets, lengths or times are others."""
+    """Frames with other octets, lengths or times."""
     assigned: list[Assigned] = dataclasses.field(default_factory=list)
     stripped: Counter[str] = dataclasses.field(default_factory=Counter)
     tagged: list[Tagged] = dataclasses.field(default_factory=list)
@@ -131,18 +131,18 @@ class Report:
     moved: int = 0
     """Frames whose time moved."""
     untimed: int = 0
-    """Those that have no time to move."""
+    """Frames without a time to move."""
     rounded: int = 0
-    """Those whose new time is between two of the file's ticks."""
+    """Frames whose new time is between two of the file's ticks."""
     warnings: list[str] = dataclasses.field(default_factory=list)
     problem: CaptureError | None = None
-    """What kept a capture from being read to its end."""
+    """The error that ended the reading early."""
 
 
 class Editor:
-    """Edits the batches of a capture in order; ``report`` says what became of the frames so far.
+    """Edits the batches of a capture in order; ``report`` counts the frames so far.
 
-    ``in_records``: they are written as records of the capture's own format.
+    With ``in_records`` they are written as records of the capture's own format.
     """
 
     def __init__(
@@ -395,8 +395,9 @@ _SIMPLE = "simple packet blocks of other lengths are written as enhanced ones, a
 
 
 class _Outcome(NamedTuple):
-    """What was written into frames, those of them that it changed, and by assignment how many had the field
-    and how many it changed."""
+    """The octets written into frames, a mask of the changed ones, and by assignment the numbers of frames with the
+    field and of changed ones.
+    """
 
     written: list[Written]
     changed: NDArray[np.bool_]
@@ -439,11 +440,11 @@ def edit_capture(
 ) -> Report:
     """Write captures, several as one in the order of time, to ``out`` with their frames edited.
 
-    ``format`` is that of the output, else what its name asks for, else the input's.  ``watch`` stands between
-    reader and editor.  Memory does not grow with the captures.
+    ``format`` is the output's, else the one of its name, else the input's.  ``watch`` is between reader and
+    editor.  Memory does not grow with the captures.
 
     Raises OutputError when ``out`` cannot be written, RecordError for times that its format cannot hold.  Of
-    a capture that cannot be read to its end, what could be read is written; see `Report.problem`.
+    a capture that cannot be read to its end, the readable part is written; see `Report.problem`.
     """
     with ExitStack() as stack:
         reader = stack.enter_context(open_captures(paths))

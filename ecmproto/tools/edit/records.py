@@ -1,6 +1,6 @@
-"""Records of captures rewritten: frames of other octets and lengths in them, and other times.
+"""Records of captures rewritten with other octets and lengths of frames, or other times.
 
-What else a record says stays: pcapng's options, comments too, and the words that old pcap files have more.
+The rest of a record stays: pcapng's options, comments too, and the extra words of old pcap files.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def own_records(batch: Batch) -> tuple[Batch, Octets]:
 
 
 def with_frames(batch: Batch, frames: Batch, *, swapped: bool = False) -> Batch:
-    """Return the records of ``batch`` with the octets and lengths of ``frames``, which are as many.
+    """Return the records of ``batch`` with the octets and lengths of ``frames``, of the same number.
 
-    ``swapped`` says that pcap records have the length on the wire first.  A simple packet block whose length
-    changes becomes an enhanced one at time 0, as it has no place for what is captured of a frame.
+    With ``swapped`` pcap records have the length on the wire first.  A simple packet block whose length
+    changes becomes an enhanced one at time 0, as it has no field for the captured length.
     """
     head = batch.offset - batch.record_offset
     records = batch.records
@@ -112,8 +112,9 @@ def _put_words(out: Octets, at: Int64, numbers: Sequence[Int64], order: ByteOrde
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """How times move: first they are taken ``numerator / denominator`` times as far from the first frame's,
-    then ``shift_ns`` later."""
+    """The movement of times: their distance from the first frame's is multiplied by ``numerator / denominator``,
+    then ``shift_ns`` is added.
+    """
 
     shift_ns: int = 0
     numerator: int = 1
@@ -152,11 +153,10 @@ def move_times(
     *,
     in_records: bool = True,
 ) -> tuple[Batch, int]:
-    """Move the times of some frames in their records in ``buffer``; return the batch, and how many times lost
-    what their file's ticks cannot say.
+    """Move the times of some frames in their records in ``buffer``; return the batch and the number of rounded times.
 
-    Not ``in_records``: the times of the batch alone, as the output has records of another format.
-    RecordError for a time that the file cannot hold.
+    Without ``in_records`` only the times of the batch move, as the output has records of another format.
+    Raises RecordError for a time that the file cannot hold.
     """
     if batch.timed is not None:
         rows = rows[batch.timed[rows]]

@@ -1,4 +1,4 @@
-"""Which frames of a capture are taken, by number and by time, and the tags that are put into them."""
+"""The frames of a capture selected by number and by time, and the tags to insert."""
 
 from __future__ import annotations
 
