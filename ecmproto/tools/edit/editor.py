@@ -395,8 +395,9 @@ _SIMPLE = "simple packet blocks of other lengths are written as enhanced ones, a
 
 
 class _Outcome(NamedTuple):
-    """The octets written into frames, a mask of the changed ones, and by assignment the numbers of frames with the
-    field and of changed ones.
+    """The octets written into frames, a mask of the changed ones, and numbers by assignment.
+
+    They are the number of frames with the field, and of changed ones.
     """
 
     written: list[Written]

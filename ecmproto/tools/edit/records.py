@@ -112,8 +112,10 @@ def _put_words(out: Octets, at: Int64, numbers: Sequence[Int64], order: ByteOrde
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """The movement of times: their distance from the first frame's is multiplied by ``numerator / denominator``,
-    then ``shift_ns`` is added.
+    """The movement of times.
+
+    The distance from the first frame's time is multiplied by ``numerator / denominator``, then ``shift_ns``
+    is added.
     """
 
     shift_ns: int = 0
@@ -153,7 +155,7 @@ def move_times(
     *,
     in_records: bool = True,
 ) -> tuple[Batch, int]:
-    """Move the times of some frames in their records in ``buffer``; return the batch and the number of rounded times.
+    """Move the times of some frames in ``buffer``; return the batch and the number of rounded times.
 
     Without ``in_records`` only the times of the batch move, as the output has records of another format.
     Raises RecordError for a time that the file cannot hold.
