@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         tagged_batch,
         write_columns,
     )
+    from ecmproto.tools.calls import check, diff, dissect, edit, lab, stats
     from ecmproto.wire.codec import (
         AETH,
         ARP,
@@ -95,6 +96,7 @@ _MODULES = {
         "write_columns",
     ),
     "ecmproto.control.replay.session": ("replay",),
+    "ecmproto.tools.calls": ("check", "diff", "dissect", "edit", "lab", "stats"),
 }  # fmt: skip
 """Names of other modules than the codec."""
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -158,17 +160,23 @@ __all__ = [
     "UnknownTag",
     "__version__",
     "batch_from",
+    "check",
     "decode",
     "decode_lax",
+    "diff",
+    "dissect",
+    "edit",
     "encapsulated",
     "encode",
     "extract",
     "frames_from",
+    "lab",
     "open_capture",
     "read_table",
     "record_batches",
     "replay",
     "selected",
+    "stats",
     "tagged_batch",
     "write_columns",
 ]

@@ -1,14 +1,16 @@
 """Tables and charts in characters: aligned names and values, columns, bars, curves; JUnit's XML.
 
+`Tabular` is the base of results that are tables for pandas, polars, Arrow and notebooks.
+
 ``paint`` colours a piece of text in a named style (``name``, ``title``, ``congestion``); `plain` leaves it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from ecmproto.errors import printable
+from ecmproto.errors import MissingDependencyError, printable
 from ecmproto.values import dataclass
 
 Paint: TypeAlias = Callable[[str, str], str]
@@ -62,6 +64,69 @@ def columns_of(rows: Sequence[tuple[str, Sequence[str]]], *, paint: Paint = plai
         cells = "  ".join(value.rjust(width) for value, width in zip(values, widths, strict=True))
         lines.append(f"  {paint(name.ljust(name_width), 'name')}  {cells}")
     return "\n".join(lines)
+
+
+def arrow() -> Any:
+    """Return pyarrow; raises MissingDependencyError without it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingDependencyError(package="pyarrow", extra="arrow", purpose="columns for Arrow") from error
+    return pyarrow
+
+
+_MAX_HTML_ROWS = 100
+
+
+class Tabular:
+    """A result with rows, all with the same keys: a table of Arrow, pandas and polars, and in notebooks."""
+
+    __slots__ = ()
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    """The keys of rows, for a table without any."""
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table``; columns of several types are text."""
+        pa, rows = arrow(), self.records()
+        columns = {}
+        for name in rows[0] if rows else self.COLUMNS:
+            values = [row[name] for row in rows]
+            try:
+                columns[name] = pa.array(values)
+            except (pa.ArrowInvalid, pa.ArrowTypeError):
+                columns[name] = pa.array([None if value is None else str(value) for value in values])
+        return pa.table(columns)
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return a ``polars.DataFrame``; raises MissingDependencyError without polars."""
+        try:
+            import polars
+        except ImportError as error:
+            raise MissingDependencyError(package="polars", extra="", purpose="polars tables") from error
+        return polars.from_arrow(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = self.records()
+        head = "".join(f"<th>{escape(name)}</th>" for name in (rows[0] if rows else self.COLUMNS))
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(str(value))}</td>' for value in row.values())}</tr>"
+            for row in rows[:_MAX_HTML_ROWS]
+        )
+        more = f"<p>{len(rows) - _MAX_HTML_ROWS:,} more rows</p>" if len(rows) > _MAX_HTML_ROWS else ""
+        return f"<p>{escape(repr(self))}</p><table><tr>{head}</tr>{body}</table>{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

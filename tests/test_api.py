@@ -96,7 +96,7 @@ def test_a_column_is_an_array(repository: Path) -> None:
 
 def test_a_replay_is_a_call_and_shows_its_table(repository: Path) -> None:
     path = repository / "pcaps" / "incast.pcap.gz"
-    outcome = ecmproto.replay(path, "qcn", closed=True, qeq="33kB", seed=1)
+    outcome = ecmproto.replay(path, "qcn", closed=True, set={"qeq": "33kB"}, seed=1)
     assert outcome.summary.parameters["cp"]["qeq"] == "33 kB"
     assert repr(outcome).startswith(f"{path} through Quantized Congestion Notification")
     assert "fairness" in repr(outcome)

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from ecmproto.errors import MissingDependencyError, ParameterError
 from ecmproto.frames.capture import Batch
 from ecmproto.frames.capture.parts import Extent, Part, Reached, linked, open_part, split_capture
-from ecmproto.frames.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of
+from ecmproto.frames.columns.arrow import Addresses, Repeated, record_batch_of, schema_of
 from ecmproto.frames.columns.column import asked
 from ecmproto.frames.columns.extraction import extract
 from ecmproto.frames.columns.selection import selected
 from ecmproto.frames.filter import compile_filter
 from ecmproto.frames.filter.fields import DISPLAYED
+from ecmproto.tables import arrow
 from ecmproto.tools.fleet.jobs import Count
 from ecmproto.tools.fleet.names import captures_named
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes

@@ -214,8 +214,8 @@ def parquet(
     ecmproto fleet parquet /captures --out lake --name-pattern '{host}-{date}.pcap'
     ecmproto fleet parquet /captures --out cnms -Y cnm -e cnm.cpid -e cnm.qntz_fb
     """
-    from ecmproto.frames.columns.arrow import arrow
     from ecmproto.frames.columns.column import asked
+    from ecmproto.tables import arrow
     from ecmproto.tools.fleet.jobs import ParquetJob
     from ecmproto.wire.formats.registry import USUAL_FIELDS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
@@ -28,7 +28,7 @@ from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, open_ca
 from ecmproto.frames.capture.names import names_shown
 from ecmproto.frames.filter import Filter, compile_filter
 from ecmproto.kernels.structs import method_errors
-from ecmproto.tables import Paint, plain
+from ecmproto.tables import Paint, Tabular, plain
 from ecmproto.units import parse_time
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -61,7 +61,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Outcome:
+class Outcome(Tabular):
     """The summary and the samples of one replay; shown as the table that the command line prints."""
 
     summary: ReplaySummary
@@ -74,6 +74,25 @@ class Outcome:
     def __repr__(self) -> str:
         return self.table()
 
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row a port: counts, messages, queue lengths (octets) and the share of busy time."""
+        return [
+            {
+                "mechanism": self.summary.variant or self.summary.mechanism,
+                "port": port.name,
+                "frames": port.frames,
+                "octets": port.octets,
+                "dropped_frames": port.dropped_frames,
+                "samples": port.samples,
+                "messages": sum(port.messages.values()),
+                "mean_octets": port.queue.mean_octets,
+                "p99_octets": port.queue.p99_octets,
+                "peak_octets": port.queue.peak_octets,
+                "utilisation": port.utilisation,
+            }
+            for port in self.summary.ports
+        ]
+
     def table(self, paint: Paint = plain) -> str:
         """Return the table that ``ecmproto replay`` prints."""
         return replay_table(
@@ -85,13 +104,17 @@ class Outcome:
         return {"schema": "ecmproto/replay/1", "capture": self.capture} | self.summary.as_dict()
 
 
-class Comparison(tuple[Outcome, ...]):
+class Comparison(tuple[Outcome, ...], Tabular):
     """Several replays of one capture; shown side by side."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
         return self.table()
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row a replay and port."""
+        return [row for outcome in self for row in outcome.records()]
 
     def table(self, paint: Paint = plain) -> str:
         """Return the table that ``ecmproto replay --compare`` prints."""
@@ -108,15 +131,46 @@ class Comparison(tuple[Outcome, ...]):
 
 
 @overload
-def replay(captures: Captures, mechanism: str, *, closed: bool = ..., **options: Any) -> Outcome: ...
+def replay(
+    captures: Captures,
+    mechanism: str,
+    *,
+    set: Mapping[str, object] | None = ...,
+    closed: bool = ...,
+    rate: str | int = ...,
+    buffer: str | int = ...,
+    seed: int | None = ...,
+    filter: Filter | str | None = ...,
+    ports: str = ...,
+    feedback_delay: str | int = ...,
+    flow_control: str | None = ...,
+    output: str | os.PathLike[str] | None = ...,
+    force: bool = ...,
+    ethertypes: EtherTypes = ...,
+) -> Outcome: ...
 @overload
 def replay(
-    captures: Captures, mechanism: Sequence[str], *, closed: bool = ..., **options: Any
+    captures: Captures,
+    mechanism: list[str] | tuple[str, ...],
+    *,
+    set: Mapping[str, object] | None = ...,
+    closed: bool = ...,
+    rate: str | int = ...,
+    buffer: str | int = ...,
+    seed: int | None = ...,
+    filter: Filter | str | None = ...,
+    ports: str = ...,
+    feedback_delay: str | int = ...,
+    flow_control: str | None = ...,
+    output: str | os.PathLike[str] | None = ...,
+    force: bool = ...,
+    ethertypes: EtherTypes = ...,
 ) -> Comparison: ...
 def replay(
     captures: Captures,
     mechanism: str | Sequence[str],
     *,
+    set: Mapping[str, object] | None = None,
     closed: bool = False,
     rate: str | int = "10G",
     buffer: str | int = "500kB",
@@ -134,9 +188,10 @@ def replay(
 
     Open loop, frames arrive at a congestion point when they were captured; ``closed``, each source is a
     station whose reaction point decides when they leave.  Options are those of ``ecmproto replay``: rates in
-    bit/s, sizes in octets and times in ns as numbers, or text with units.  Whatever else is named is a
-    parameter of the mechanism: ``qeq="33kB"``, ``**{"rp.gd": 0.01}``.  ``output`` takes the capture as it
-    would have been.  ParameterError names what is out of range, CaptureError what cannot be read.
+    bit/s, sizes in octets and times in ns as numbers, or text with units.  ``set`` are parameters of the
+    mechanism (``{"qeq": "33kB", "rp.gd": 0.01}``); further
+    keywords are parameters too, without type checks.  The capture after the replay is written to ``output``.
+    Raises ParameterError for values out of range, CaptureError for captures that cannot be read.
     """
     names = [mechanism] if isinstance(mechanism, str) else list(mechanism)
     given = [captures] if isinstance(captures, str | os.PathLike) else captures
@@ -156,7 +211,7 @@ def replay(
     delay_ns = parse_time(feedback_delay) if isinstance(feedback_delay, str) else feedback_delay
     loop = LoopConfig(link_rate_bps=served.rate_bps, feedback_delay_ns=delay_ns) if closed else None
     number = secrets.randbelow(2**32) if seed is None else seed
-    assignments = [f"{name}={value}" for name, value in parameters.items()]
+    assignments = [f"{name}={value}" for name, value in {**(set or {}), **parameters}.items()]
     outcomes = []
     for name in names:
         machine = machine_on_port(

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import MissingDependencyError
 from ecmproto.frames.batch.headers import fixed
 from ecmproto.frames.columns.column import Column, Stretches, Texts, asked, every_row
 from ecmproto.frames.columns.extraction import Columns, empty_of
@@ -28,6 +27,7 @@ from ecmproto.frames.columns.parse_tables import repeated_formats
 from ecmproto.frames.columns.text.digits import dotted, grouped, hex_octets, separated_octets
 from ecmproto.frames.filter.fields import FilterField
 from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.tables import arrow
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.registry import catalogue
 
@@ -46,15 +46,6 @@ _RECORD_TYPES = {
     "frame.number": "uint64", "frame.len": "uint32", "frame.cap_len": "uint32",
     "frame.interface_id": "uint32",
 }  # fmt: skip
-
-
-def arrow() -> Any:
-    """Return pyarrow; MissingDependencyError without it."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingDependencyError(package="pyarrow", extra="arrow", purpose="columns for Arrow") from error
-    return pyarrow
 
 
 def schema_of(

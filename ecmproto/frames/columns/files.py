@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 from ecmproto.frames.capture import Batch, CaptureReader, Interface, open_captures
 from ecmproto.frames.capture.names import is_pipe
 from ecmproto.frames.capture.writer import Sink, open_sink
-from ecmproto.frames.columns.arrow import Addresses, Repeated, arrow, record_batch_of, schema_of, with_words
+from ecmproto.frames.columns.arrow import Addresses, Repeated, record_batch_of, schema_of, with_words
 from ecmproto.frames.columns.column import asked
 from ecmproto.frames.columns.extraction import Columns, extract
 from ecmproto.frames.columns.parquet import write_parquet
 from ecmproto.frames.columns.threads import in_order
 from ecmproto.frames.filter.fields import DISPLAYED, FilterField
+from ecmproto.tables import arrow
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 

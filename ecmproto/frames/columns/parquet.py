@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ecmproto.frames.columns.arrow import arrow
+from ecmproto.tables import arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,8 +17,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import CaptureError
+from ecmproto.errors import CaptureError, counted
 from ecmproto.frames.stats.cells import value_of
+from ecmproto.tables import Tabular
 from ecmproto.units import NS_PER_S, NS_PER_US, format_time
 from ecmproto.wire.codec.document import json_text
 from ecmproto.wire.formats.e2cm import E2CM
@@ -573,9 +574,9 @@ class RoceTraffic:
         return sum(each.cnps for each in self.queue_pairs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
-    """The statistics of a capture, or of the frames that a filter selects."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Statistics(Tabular):
+    """The statistics of a capture, or of the frames that a filter selects; as a table, one row a kind."""
 
     read_frames: int
     """All frames, those that a filter left out too."""
@@ -636,6 +637,17 @@ class Statistics:
     def interface_name(self, index: int) -> str:
         """Return the capture's name of an interface, with whatever characters it has, else its number."""
         return self.interfaces[index].name or f"interface {index}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row a kind of frame: counts, share and rates, with the names of the JSON document."""
+        return [
+            {name: value for name, value in members(each, self).items() if not name.endswith("_over_time")}
+            for each in self.kinds
+        ]
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{each.kind.title} {each.frames:,}" for each in self.kinds)
+        return f"{counted(self.frames, 'frame')} in {format_time(self.span.duration_ns)}: {kinds}"
 
     def frames_per_s(self, each: Any) -> float | None:
         """Return the mean rate of frames over the span; None over no time, as the next two."""

@@ -10,11 +10,11 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from ecmproto.errors import CaptureError, EcmprotoError, ParameterError, SpecError
+from ecmproto.errors import CaptureError, EcmprotoError, ParameterError, SpecError, counted
 from ecmproto.frames.batch.inner import open_innermost
 from ecmproto.frames.capture import Batch, CaptureReader
 from ecmproto.frames.capture.batch import Interface
@@ -24,6 +24,7 @@ from ecmproto.frames.filter.fields import find
 from ecmproto.frames.stats.accumulator import add_all
 from ecmproto.frames.stats.plain_data import State, restore, state_of
 from ecmproto.frames.stats.tally import usable_times
+from ecmproto.tables import Tabular
 from ecmproto.tools.check.registry import FAMILIES, families_of, settings_of
 from ecmproto.tools.check.report import MOST_LISTED, Case, Finding, Report
 from ecmproto.tools.check.rule import ERROR, PORT, Family, Mask, Memory, Rows, Rule, Settings, Shift
@@ -54,9 +55,13 @@ class RuleResult:
         return sum(case.wrong for case in self.cases)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """The result of a capture."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Checked(Tabular):
+    """The result of a capture; as a table, one row a listed finding."""
+
+    COLUMNS = (
+        "rule", "severity", "frame", "time_ns", "interface", "subject", "what", "measured", "allowed",
+    )  # fmt: skip
 
     frames: int
     first_ns: int | None
@@ -73,6 +78,20 @@ class Checked:
     def wrong(self) -> int:
         """The number of findings, listed or not."""
         return sum(result.wrong for result in self.results)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the listed findings."""
+        severities = {result.rule.id: result.rule.severity for result in self.results}
+        return [
+            {"rule": each.rule, "severity": severities[each.rule]}
+            | {name: getattr(each, name) for name in self.COLUMNS[2:]}
+            for each in self.findings
+        ]
+
+    def __repr__(self) -> str:
+        broken = [f"{each.rule.id} {each.wrong:,}" for each in self.results if each.wrong]
+        counts = f"{counted(self.wrong, 'finding')} in {counted(self.frames, 'frame')}"
+        return f"{counts}: {', '.join(broken)}" if broken else counts
 
     @property
     def findings(self) -> tuple[Finding, ...]:

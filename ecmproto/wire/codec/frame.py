@@ -81,11 +81,18 @@ class Frame:
     def __getitem__(self, key: str) -> Any: ...
     def __getitem__(self, key: type[Layer] | str) -> Any:
         """Return the first layer of a format (``frame[CNM]``, ``frame["cnm"]``) or the first value of a
-        field (``frame["cnm.qntz_fb"]``); KeyError where there is none.
+        field (``frame["cnm.qntz_fb"]``); KeyError, with the nearest name in the frame, where there is none.
         """
         for found in self._found(key):
             return found
-        raise KeyError(key if isinstance(key, str) else key.prefix)
+        raise KeyError(self._missing(key if isinstance(key, str) else key.prefix))
+
+    def _missing(self, name: str) -> str:
+        from difflib import get_close_matches
+
+        names = [field.name for layer in self.layers for field in layer.layout]
+        near = get_close_matches(name, [*names, *(layer.prefix for layer in self.layers)], n=1, cutoff=0.75)
+        return f"{name}: not in the frame" + (f" (did you mean {near[0]!r}?)" if near else "")
 
     @overload
     def get(self, key: type[T]) -> T | None: ...

@@ -8,7 +8,7 @@ import pytest
 from ecmproto.frames.batch import packets
 from ecmproto.tools.craft import build
 from ecmproto.tools.fuzz.checks import headers
-from ecmproto.wire.codec import encode
+from ecmproto.wire.codec import Frame, encode
 
 FRAMES = [
     encode(build(line)) for line in ("ip dsfield=3 udp dstport=4791 bth qp=7", "ipv6 udp", "pfc", "cnp")
@@ -28,7 +28,7 @@ def test_another_mask_of_ecn_is_a_difference(monkeypatch: pytest.MonkeyPatch) ->
 def test_another_offset_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     found = headers.codec_packet
 
-    def moved(frame: headers.Frame) -> packets.Packet:
+    def moved(frame: Frame) -> packets.Packet:
         packet = found(frame)
         return packet._replace(bth=packet.bth + 4) if packet.bth != packets.NOWHERE else packet
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from ecmproto_cli.terminal import echo, echo_over, paint
 if TYPE_CHECKING:
     from ecmproto.control.lab.model import Experiment
     from ecmproto.control.lab.results.running import Runs
+    from ecmproto.control.lab.setup.changes import Changes
     from ecmproto.control.lab.setup.scenario import Scenario
     from ecmproto.control.lab.simulation.series import Progress, RunResult
     from ecmproto.frames.capture import PcapngWriter
@@ -89,24 +90,22 @@ class Setup:
         return self.applied(load_scenario(name, outside=self.outside))
 
     def applied(self, scenario: Scenario) -> Scenario:
-        """Return a scenario so changed."""
-        from ecmproto.control.lab.setup.scenario import apply
-
-        changed = scenario.with_variant(self.variant or "")
-        if self.mechanism is not None:
-            changed = changed.with_mechanism(self.mechanism)
-        if self.flow_control is not None:
-            changed = changed.with_value("control.flow_control", self.flow_control)
-        return apply(changed, self.settings)
+        """Return a changed scenario."""
+        return self._changes().applied(scenario)
 
     def named(self, scenario: Scenario, name: str) -> Scenario:
-        """Return the run that a figure names by ``@name``: a variant of the scenario, or a mechanism."""
-        if name in scenario.variants:
-            return replace(self, variant=name).applied(scenario)
-        if name == scenario.document.control.get("mechanism"):
-            return replace(self, mechanism=name).applied(scenario)
-        # What was set of the scenario's own mechanism is not about another one.
-        return self.applied(scenario).with_mechanism(name)
+        """Return the run of a figure's ``@name``."""
+        return self._changes().named(scenario, name)
+
+    def _changes(self) -> Changes:
+        from ecmproto.control.lab.setup.changes import Changes
+
+        return Changes(
+            variant=self.variant,
+            mechanism=self.mechanism,
+            flow_control=self.flow_control,
+            settings=self.settings,
+        )
 
 
 def seed_options(function: F) -> F:

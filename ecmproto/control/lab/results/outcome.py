@@ -15,7 +15,7 @@ from ecmproto.control.lab.setup.figures import Expectation, Figure, parse_figure
 from ecmproto.control.mechanisms.api.machine import machine_of
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import counted
-from ecmproto.tables import Paint, columns_of, pairs, plain, sparkline
+from ecmproto.tables import Paint, Tabular, columns_of, pairs, plain, sparkline
 from ecmproto.units import format_octets, format_time
 
 STANDARD = (
@@ -248,7 +248,7 @@ class Check:
         return f"does not hold{seeds}: {self.text} ({self.shown[first]})"
 
 
-class Outcome:
+class Outcome(Tabular):
     """The runs of one experiment on several seeds; ``others`` are runs that its figures name by ``@``.
 
     These have as many seeds, the same ones.  ``figures`` are shown besides the experiment's own.
@@ -290,6 +290,27 @@ class Outcome:
         texts = dict.fromkeys((*own, *self._figures, *self._standard()))
         values = {text: self.values(text) for text in texts}
         return figure_rows(measure, values, [*self._figures, *self._standard()])
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row a value of each figure: median and range over the seeds, band and verdict."""
+        return [
+            {
+                "figure": row.figure.text,
+                "index": index,
+                "unit": unit_of(row.figure),
+                "median": finite_or_none(median),
+                "minimum": finite_or_none(low),
+                "maximum": finite_or_none(high),
+                "band": row.band_text() if row.band is not None else None,
+                "published": row.published_text() or None,
+                "verdict": row.verdict_text() if row.band is not None else None,
+            }
+            for row in self.rows
+            for index, (median, (low, high)) in enumerate(zip(row.medians, row.ranges, strict=True))
+        ]
+
+    def __repr__(self) -> str:
+        return self.table()
 
     def values(self, text: str) -> tuple[tuple[float, ...], ...]:
         """Return the values of a figure on each seed."""

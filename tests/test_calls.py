@@ -1,0 +1,144 @@
+"""A function for each command: results as tables, options as on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import ecmproto
+from ecmproto.errors import CaptureError, DecodeError, FilterError, ParameterError, SpecError
+from ecmproto.tables import Tabular
+from ecmproto_cli.main import cli
+
+
+def printed(*words: str) -> str:
+    return CliRunner().invoke(cli, words, catch_exceptions=False).stdout
+
+
+@pytest.fixture
+def mixed(repository: Path) -> Path:
+    return repository / "pcaps" / "mixed.pcap"
+
+
+def test_dissect_yields_selected_frames(mixed: Path) -> None:
+    (record,) = ecmproto.dissect(mixed, filter="cnm")
+    assert (record.number, record.frame["cnm.qntz_fb"]) == (2, 40)
+    assert [each.number for each in ecmproto.dissect([mixed], limit=3)] == [1, 2, 3]
+    with mixed.open("rb") as file:
+        assert len(list(ecmproto.dissect(file))) == 26
+
+
+def test_dissect_raises_at_the_end_of_a_truncated_capture(mixed: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(mixed.read_bytes()[:-5])
+    read: list[object] = []
+    with pytest.raises(CaptureError):
+        read.extend(ecmproto.dissect(path))
+    assert len(list(ecmproto.dissect(path, limit=25))) == 25
+
+
+def test_stats_are_the_commands(mixed: Path) -> None:
+    statistics = ecmproto.stats(mixed, speed="400G", interval="1us", lossless=[3])
+    words = (
+        "stats",
+        "-r",
+        str(mixed),
+        "-T",
+        "json",
+        "--speed",
+        "400G",
+        "--interval",
+        "1us",
+        "--lossless",
+        "3",
+    )
+    document = json.loads(printed(*words))
+    assert statistics.records()[0].items() <= document["kinds"][0].items()
+    assert [row["frames"] for row in statistics.records()] == [each["frames"] for each in document["kinds"]]
+    assert repr(statistics).startswith("26 frames in ")
+
+
+def test_check_lists_findings(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.pcap"
+    printed("craft", "cnm", "qntz_fb=0", "--vlan", "5", "-w", str(path))
+    checked = ecmproto.check(path, select=["QCN004", "QCN002"], set={"qcn.cnm_priority": 5})
+    assert repr(checked).startswith("2 findings in 1 frame: QCN002 1, QCN004 1")
+    table = checked.to_arrow().to_pylist()
+    assert {row["rule"]: row["severity"] for row in table} == {"QCN002": "warning", "QCN004": "warning"}
+    assert not ecmproto.check(path, ignore=["QCN", "DOM"]).wrong
+    with pytest.raises(ParameterError):
+        ecmproto.check(path, set={"qcn.colour": 1})
+
+
+def test_a_table_without_rows_has_its_columns(mixed: Path) -> None:
+    checked = ecmproto.check(mixed, select=["QCN004"])
+    assert checked.to_arrow().column_names[:3] == ["rule", "severity", "frame"]
+    assert "<th>rule</th>" in checked._repr_html_()
+
+
+def test_diff_lists_and_counts(mixed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "edited.pcap"
+    report = ecmproto.edit(mixed, out, set={"vlan.id": 7}, filter="cnm")
+    assert (report.changed, report.selected) == (1, 1)
+    differences = ecmproto.diff(mixed, out)
+    assert repr(differences) == "25 frames the same; 1 changed"
+    assert differences.to_arrow()["kind"].to_pylist() == ["changed"]
+    assert repr(ecmproto.diff(mixed, out, ignore=["vlan.id"])) == "26 frames the same; no difference"
+    shown = ecmproto.diff(mixed, mixed.with_name("pfc.pcap"), most=2)
+    assert (len(shown.listed), shown.summary["missing"]) == (2, 23)
+
+
+def test_edit_does_not_overwrite(mixed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "edited.pcap"
+    ecmproto.edit([mixed], out, strip=["cntag"], add_tag=["vlan id=9"], frames="1-3", fix=True)
+    assert [each.frame["vlan.id"] for each in ecmproto.dissect(out, limit=1)] == [9]
+    with pytest.raises(ecmproto.OutputError):
+        ecmproto.edit(mixed, out)
+    with pytest.raises(SpecError):
+        ecmproto.edit(mixed, out, set={"vlan.colour": 7}, force=True)
+    with pytest.raises(FilterError):
+        ecmproto.edit(mixed, out, filter="vlan.id ==", force=True)
+
+
+def test_lab_runs_a_changed_scenario() -> None:
+    outcome = ecmproto.lab(
+        "incast-victim", mechanism="none", set={"duration": "4ms", "measure.from": "2ms"}, seeds=2,
+        figures=["queue.p99"],
+    )  # fmt: skip
+    assert len(outcome.seeds) == 2
+    rows = {row["figure"]: row for row in outcome.to_arrow().to_pylist()}
+    assert rows["queue.p99"]["minimum"] <= rows["queue.p99"]["median"] <= rows["queue.p99"]["maximum"]
+    assert "queue.p99" in repr(outcome)
+    with pytest.raises(SpecError):
+        ecmproto.lab("incast-victm")
+
+
+def test_a_replay_is_a_table(repository: Path) -> None:
+    both = ecmproto.replay(repository / "pcaps" / "hotspot.pcap.gz", ["qcn", "none"], set={}, seed=1)
+    assert both.to_arrow()["mechanism"].to_pylist() == ["qcn", "none"]
+
+
+def test_tables_of_other_libraries() -> None:
+    class Rows(Tabular):
+        def records(self) -> list[dict[str, object]]:
+            return [{"name": "a<b", "value": 1}, {"name": "c", "value": "two"}]
+
+        def __repr__(self) -> str:
+            return "2 rows"
+
+    rows = Rows()
+    assert rows.to_arrow().to_pydict() == {"name": ["a<b", "c"], "value": ["1", "two"]}
+    assert list(rows.to_pandas()["value"]) == ["1", "two"]
+    assert pytest.importorskip("polars").DataFrame(rows).shape == (2, 2)
+    assert "a&lt;b" in rows._repr_html_()
+
+
+def test_an_unknown_field_names_the_nearest(mixed: Path) -> None:
+    frame = next(ecmproto.dissect(mixed, filter="cnm")).frame
+    with pytest.raises(KeyError, match=r"cnm\.qntzfb: not in the frame \(did you mean 'cnm\.qntz_fb'\?\)"):
+        frame["cnm.qntzfb"]
+    with pytest.raises(DecodeError):
+        ecmproto.decode(b"")
