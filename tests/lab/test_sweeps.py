@@ -40,7 +40,19 @@ def test_an_axis_is_a_parameter_and_its_values() -> None:
     assert parse_axis("flows.n=2..4").values == ("2", "3", "4")
 
 
-@pytest.mark.parametrize("text", ["rp.ru", "rp.ru=", "=4", "rp.ru=4,4"])
+def test_an_axis_has_ranges_with_units() -> None:
+    assert parse_axis("cp.qeq=13kB..52kB:13kB").values == ("13kB", "26kB", "39kB", "52kB")
+    assert parse_axis("cp.qeq=1..2kB:0.5,8kB").values == ("1kB", "1.5kB", "2kB", "8kB")
+    assert parse_axis("cp.pm=0.1..0.35:0.1").values == ("0.1", "0.2", "0.3")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rp.ru", "rp.ru=", "=4", "rp.ru=4,4", "cp.qeq=1kB..2kB", "cp.qeq=1kB..2MB:1kB", "cp.qeq=2..1",
+        "a=1..3:0", "a=1..9999999999", "a=1..2,2",
+    ],
+)  # fmt: skip
 def test_what_is_no_axis_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="sweep"):
         parse_axis(text)

@@ -37,7 +37,7 @@ CHECKED = 1000
 @setting_options
 @click.option(
     "--sweep", "axes", metavar="KEY=A,B,…", multiple=True,
-    help="A key and its values, as control.rp.ru=4Mb/s,8Mb/s; several are combined, each with each.",
+    help="A key and its values or ranges, as rp.ru=4Mb/s,8Mb/s or qeq=13kB..52kB:13kB; several are combined.",
 )  # fmt: skip
 @click.option("--points", metavar="FILE", help="Points, one a line, as 'KEY=VALUE KEY=VALUE'; - is stdin.")
 @click.option("--show", "figures", metavar="FIGURE", multiple=True, help="A figure to take, as 'queue.p99'.")

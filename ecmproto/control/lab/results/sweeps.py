@@ -12,9 +12,11 @@ import io
 import itertools
 import math
 import os
+import re
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from ecmproto.errors import ParameterError, SpecError, shown
@@ -39,25 +41,38 @@ class Axis:
 
 
 def parse_axis(text: str) -> Axis:
-    """Return the axis that ``path=a,b,c`` is; a range of whole numbers may be written ``path=1..4``."""
+    """Return the axis of ``path=a,b,c``; a value may be a range, ``1..4`` or ``13kB..52kB:13kB``."""
     path, equals, listed = text.partition("=")
-    values = tuple(value.strip() for value in listed.split(",") if value.strip())
+    items = [value.strip() for value in listed.split(",") if value.strip()]
+    values = tuple(itertools.chain.from_iterable(map(_values_of, items)))
     if not equals or not path.strip() or not values:
         raise ParameterError(
             name="sweep", needed="a parameter and its values, as rp.ru=4Mb/s,8Mb/s", got=shown(text)
         )
-    if len(values) == 1 and ".." in values[0]:
-        values = _whole_numbers(values[0]) or values
     if len(set(values)) < len(values):
         raise ParameterError(name="sweep", needed="each value once", got=shown(text))
     return Axis(path=path.strip(), values=values)
 
 
-def _whole_numbers(text: str) -> tuple[str, ...]:
-    first, _, last = text.partition("..")
-    if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) < int(first) + MOST_POINTS):
-        return ()
-    return tuple(str(number) for number in range(int(first), int(last) + 1))
+_NUMBER = r"(-?\d+(?:\.\d+)?)\s*([^\d.:\s]*)"
+_RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(?::{_NUMBER})?")
+"""A range of numbers with units: from, to, and the step, which is 1 without units."""
+
+
+def _values_of(text: str) -> Iterable[str]:
+    """Return the values of a range, the text itself if it is none."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        return (text,)
+    first, first_unit, last, unit, step, step_unit = match.groups(default="")
+    if not {first_unit, step_unit} <= {"", unit} or (unit and not step):
+        needed = "one unit, and a step where there is one, as 13kB..52kB:13kB"
+        raise ParameterError(name="sweep", needed=needed, got=shown(text))
+    start, stop, width = Decimal(first), Decimal(last), Decimal(step or 1)
+    if width <= 0 or not start <= stop <= start + width * MOST_POINTS:
+        needed = f"a range that rises, of {MOST_POINTS:,} values or fewer"
+        raise ParameterError(name="sweep", needed=needed, got=shown(text))
+    return (f"{(start + width * index).normalize():f}{unit}" for index in range(int((stop - start) / width) + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
