@@ -72,7 +72,8 @@ def _values_of(text: str) -> Iterable[str]:
     if width <= 0 or not start <= stop <= start + width * MOST_POINTS:
         needed = f"a range that rises, of {MOST_POINTS:,} values or fewer"
         raise ParameterError(name="sweep", needed=needed, got=shown(text))
-    return (f"{(start + width * index).normalize():f}{unit}" for index in range(int((stop - start) / width) + 1))
+    count = int((stop - start) / width) + 1
+    return (f"{(start + width * index).normalize():f}{unit}" for index in range(count))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
