@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ecmproto_cli.declared import declared_commands
 
@@ -24,6 +25,7 @@ KINDS = {
     "scenario": "Scenarios of the laboratory",
     "rule": "Rules of check",
     "rule parameter": "Parameters of rules",
+    "term": "Words of the field",
 }
 """What can be found, with the heading of each; of equals the earlier comes first."""
 
@@ -48,6 +50,7 @@ def entries() -> Iterator[Entry]:
     yield from _mechanisms()
     yield from _scenarios()
     yield from _rules()
+    yield from _terms()
 
 
 def _commands() -> Iterator[Entry]:
@@ -117,6 +120,33 @@ def _rules() -> Iterator[Entry]:
             name = f"{family.name}.{parameter.name}"
             then = f"ecmproto check -r in.pcap --param {name}={parameter.default.replace(' ', '')}"
             yield Entry(kind="rule parameter", name=name, doc=parameter.doc, then=then)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A word of the field, with synonyms, its name here, and the file of its rule."""
+
+    name: str
+    also: tuple[str, ...]
+    here: str
+    meaning: str
+    file: str
+    then: str
+
+
+def glossary() -> tuple[Term, ...]:
+    """Return the words of the field, in order."""
+    import tomllib
+
+    text = Path(__file__).with_name("glossary.toml").read_text(encoding="utf-8")
+    rows = [Term(**row | {"also": tuple(row["also"])}) for row in tomllib.loads(text)["term"]]
+    return tuple(sorted(rows, key=lambda term: term.name.casefold()))
+
+
+def _terms() -> Iterator[Entry]:
+    for term in glossary():
+        name = ", ".join((term.name, *term.also))
+        yield Entry(kind="term", name=name, doc=f"{term.meaning} Here: {term.here}.", then=term.then)
 
 
 # Search ---------------------------------------------------------------------------------------------------

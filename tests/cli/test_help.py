@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
+from docs import glossary_reference
 from ecmproto_cli.commands.help import TASKS
-from ecmproto_cli.declared import declared_commands
-from ecmproto_cli.finding import KINDS, Entry, entries, find
+from ecmproto_cli.declared import command_context, declared_commands
+from ecmproto_cli.finding import KINDS, Entry, Term, entries, find, glossary
 from ecmproto_cli.main import COMMANDS, cli, run
 
 KNOWN = list(entries())
@@ -125,3 +127,18 @@ def test_entries_of_one_name_come_by_kind() -> None:
     same = [Entry(kind=kind, name="x", doc="", then="") for kind in reversed(KINDS)]
     assert [entry.kind for entry in find(["x"], same)] == list(KINDS)
     assert isinstance(cli, click.Group)
+
+
+@pytest.mark.parametrize("term", glossary(), ids=lambda term: term.name)
+def test_a_term_is_found_by_each_synonym(term: Term, repository: Path) -> None:
+    known = [entry for entry in entries() if entry.kind == "term"]
+    for word in (term.name, *term.also):
+        assert any(entry.name.startswith(term.name) for entry in find(word.split(), known)), word
+    assert (repository / term.file).is_file()
+    words = term.then.split()
+    assert words[0] == "ecmproto"
+    assert cli.get_command(command_context("ecmproto", cli), words[1]) is not None
+
+
+def test_the_glossary_page_is_up_to_date() -> None:
+    assert glossary_reference.PATH.read_text(encoding="utf-8") == glossary_reference.page()
