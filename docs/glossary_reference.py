@@ -12,7 +12,7 @@ HEADING = """\
 
 <!-- From cli/ecmproto_cli/glossary.toml, by `make references`. -->
 
-Words of network engineers, and their names in ecmproto. `ecmproto help WORD` finds a row by its word and its synonyms.
+Words of network engineers, and their names in ecmproto. `ecmproto help WORD` finds each, also by synonyms.
 
 | word | also | here | meaning | code |
 |---|---|---|---|---|
