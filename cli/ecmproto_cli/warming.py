@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from ecmproto.control.mechanisms.registry import MECHANISMS
-from ecmproto.kernels import prebuilt
 from ecmproto_cli.errors import DEPENDENCY
 
 _HERE = "@"
@@ -77,8 +76,8 @@ class Outcome:
     problem: str = ""
     lacking: str = ""
     """Which command needs an extra that is not installed."""
-    unused: str = ""
-    """Why code that came with the wheel was not loaded."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Kernels that cannot be in the library that is built, and why."""
 
 
 def steps() -> list[Step]:
@@ -113,13 +112,11 @@ def run(
     many: int = MANY,
     tell: Callable[[Sequence[Outcome], Sequence[Step]], None] = lambda done, running: None,
     begin: Callable[[Step], None] = lambda step: None,
-    end: Callable[[Sequence[Step]], None] = lambda stage: None,
 ) -> list[Outcome]:
     """Run steps in so many processes (default: as many as there are processors); return what came of each.
 
     The largest of the captures that they read has ``many`` frames.  ``tell`` is told what is done and what
-    runs, now and then; ``begin`` is called in the process of a step before it, ``end`` here when a stage is
-    done.
+    runs, now and then; ``begin`` is called in the process of a step before it.
     """
     done: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="ecmproto-") as name:
@@ -129,13 +126,11 @@ def run(
             (made,) = _stage([made_of], folder, 1, lambda *_: None, begin)
             if made.problem:
                 raise RuntimeError(made.problem)
-            end([made_of])
         for stage in sorted({step.stage for step in chosen}):
             together = [step for step in chosen if step.stage == stage]
             for outcome in _stage(together, folder, processes or processors(), tell, begin, done):
                 done.append(outcome)
                 tell(done, ())
-            end(together)
     return done
 
 
@@ -194,6 +189,7 @@ def _run(step: Step, folder: Path, begin: Callable[[Step], None]) -> None:
             os.dup2(out.fileno(), stream.fileno())
     begin(step)
     from ecmproto.kernels.cache import compiled
+    from ecmproto.kernels.compiler import emitters
     from ecmproto.kernels.turns import taking_turns
 
     compiled.clear()
@@ -215,7 +211,8 @@ def _run(step: Step, folder: Path, begin: Callable[[Step], None]) -> None:
     sys.stderr.flush()
     if problem:
         problem += ": " + " ".join((folder / f"{step.name}.out").read_text(errors="replace").split())[-300:]
-    told = {"kernels": compiled, "problem": problem, "lacking": lacking, "unused": prebuilt.store().why_not}
+    left_out = emitters[-1].left_out if emitters else {}
+    told = {"kernels": compiled, "problem": problem, "lacking": lacking, "left_out": left_out}
     (folder / f"{step.name}.told").write_text(json.dumps(told))
 
 

@@ -77,17 +77,11 @@ _FEW = 4
 
 
 def _told(outcomes: Sequence[Outcome]) -> int:
-    from ecmproto.kernels import prebuilt
-
     kernels = [kernel for outcome in outcomes for kernel in outcome.kernels]
     if kernels:
         echo(f"{counted(len(kernels), 'kernel')} compiled")
-    elif prebuilt.store().is_empty:
-        echo("nothing to compile: all of it was compiled before")
     else:
-        echo("nothing to compile: all of it came with the wheel, or was compiled before")
-    for why in dict.fromkeys(outcome.unused for outcome in outcomes if outcome.unused):
-        warn(why)
+        echo("nothing to compile: all of it was compiled before")
     for outcome in outcomes:
         if outcome.problem:
             warn(f"{outcome.step.name}: {outcome.problem}")
