@@ -1,9 +1,8 @@
 """The library of kernels, built: ``python -m ecmproto_cli.prebuilding [PATH] [WHAT]...``.
 
 Compiles what commands need, for any processor of this architecture, and links it into PATH, which is in the
-package unless given (`ecmproto.kernels.building`).  The same sources, numba, llvmlite and linker give the same
-octets wherever and with however many processors it runs: hashes are not random, and sources are named as
-they are inside a wheel.
+package unless given (`ecmproto.kernels.building`).  The same sources, numba, llvmlite and linker give the
+same octets wherever it runs: hashes are not random, and sources are named as they are inside a wheel.
 """
 
 from __future__ import annotations

@@ -85,6 +85,11 @@ def is_loaded() -> bool:
     return isinstance(_loaded(), _Library)
 
 
+def is_ready() -> bool:
+    """Whether kernels run without numba being imported for them first."""
+    return is_loaded() or "numba" in sys.modules
+
+
 def why_not() -> str:
     """Return why there is no library; empty where there is one."""
     found = _loaded()
