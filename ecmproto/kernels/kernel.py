@@ -28,6 +28,9 @@ from ecmproto.kernels.sources import follow
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Entry = Callable[[tuple[Any, ...]], Any]
+_warned: list[str] = []
+_interpreted: list[str] = []
+"""The kernels that run as plain Python at this moment: what they call does too."""
 
 
 def compiled(function: _Function) -> _Function:
@@ -81,7 +84,7 @@ def is_disabled() -> bool:
         return True
     if library.is_loaded() or _has_numba():
         return False
-    _warn(f"kernels run as plain Python, slower: {library.why_not()}, and numba is not installed")
+    _warn("kernels run", library.why_not())
     return True
 
 
@@ -98,9 +101,12 @@ def _has_numba() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-@functools.cache
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, CacheWarning, stacklevel=2)
+def _warn(what: str, why: str) -> None:
+    """Warn once in a process."""
+    if not _warned:
+        _warned.append(what)
+        text = f"{what} as plain Python, slower: {why}, and numba is not installed (ecmproto[jit])"
+        warnings.warn(text, CacheWarning, stacklevel=2)
 
 
 def _made(function: _Function, kind: type[_Kernel], **options: bool) -> _Function:
@@ -136,6 +142,8 @@ class _Kernel:
         return self.dispatcher._numba_type_
 
     def __call__(self, *arguments: Any) -> Any:
+        if _interpreted:
+            return self.py_func(*arguments)
         key = typing_key(arguments)
         entry = self._entries.get(key)
         if entry is None:
@@ -155,11 +163,18 @@ class _Kernel:
     def _compiled(self, arguments: tuple[Any, ...]) -> _Entry:
         made = compiler()
         if made is None:
-            _warn(f"{self.__module__}.{self.__qualname__} runs as plain Python, slower: numba compiles it,"
-                  " which is not installed")  # fmt: skip
-            return lambda given: self.py_func(*given)
+            name = f"{self.__module__}.{self.__qualname__}"
+            _warn(f"{name} and what it calls run", "the library of kernels does not have it for these types")
+            return functools.partial(self._interpret, name)
         made.emit(self.dispatcher, self.py_func, arguments)
         return lambda given: self.dispatcher(*given)
+
+    def _interpret(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        _interpreted.append(name)
+        try:
+            return self.py_func(*arguments)
+        finally:
+            _interpreted.remove(name)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -49,6 +49,13 @@ class Own(Struct):
         return self.meter.octets
 
 
+class Later(Struct):
+    step: int
+
+    def count(self, octets: int) -> int:
+        return octets * self.step
+
+
 @released
 def total(pair: Pair, numbers: NDArray[np.int32], fixed: NDArray[np.uint8]) -> float:
     found = 0.0
@@ -204,7 +211,18 @@ def test_what_the_library_lacks_is_compiled(folder: Path) -> None:
     assert done.stdout.splitlines()[2:] == ["(-1, 1)"]
     done = run(folder, text, folder / "made.so", "numba", "llvmlite")
     assert done.stdout.splitlines()[2:] == ["(-1, 1)"]
-    assert done.stderr.count("CacheWarning: planted.bounds runs as plain Python") == 1
+    assert done.stderr.count("CacheWarning: planted.bounds and what it calls run as plain Python") == 1
+
+
+def test_a_method_that_the_library_lacks_is_called_by_its_loop(folder: Path) -> None:
+    call = "print(planted.drive(planted.as_interface(planted.Later(7), planted.Counter), 2))\n"
+    call += "print([name for name in sys.modules.get('ecmproto.kernels.cache').compiled])\n"
+    done = run(folder, RUN + call, folder / "made.so")
+    assert done.stdout.splitlines()[2:] == ["28", "['planted.Later.count']"]
+    without = call.rpartition("print")[0]
+    done = run(folder, RUN + without, folder / "made.so", "numba", "llvmlite")
+    assert done.stdout.splitlines()[2:] == ["28"]
+    assert done.stderr.count("CacheWarning: planted.drive and what it calls run as plain Python") == 1
 
 
 def test_a_wheel_with_the_library_is_for_all_pythons(folder: Path, tmp_path: Path, repository: Path) -> None:
