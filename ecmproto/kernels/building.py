@@ -104,6 +104,12 @@ def _is_whole(made: Any) -> bool:
     return any(each.name == made.fndesc.llvm_func_name for each in made.library._final_module.functions)
 
 
+def _elements(kind: Any) -> tuple[Any, ...]:
+    """Return the types of a tuple's elements."""
+    elements: tuple[Any, ...] = kind.types
+    return elements
+
+
 class _Entry:
     """The module with the function by which `kernels.library` calls a kernel."""
 
@@ -143,7 +149,7 @@ class _Entry:
             case types.Array():
                 yield from [_WORD] * (1 + 2 * kind.ndim)
             case types.BaseTuple():
-                for each in kind.types:
+                for each in _elements(kind):
                     yield from self._words(each)
             case types.NoneType():
                 return
@@ -174,7 +180,7 @@ class _Entry:
                 )
                 return array._getvalue()
             case types.BaseTuple():
-                return context.make_tuple(builder, kind, [self._taken(each, words) for each in kind.types])
+                return context.make_tuple(builder, kind, [self._taken(each, words) for each in _elements(kind)])
             case types.NoneType():
                 return context.get_dummy_value()
             case types.Float():
@@ -196,7 +202,7 @@ class _Entry:
             case types.UniTuple() | types.Tuple():
                 parts = [
                     self._returned(each, builder.extract_value(value, number), place, number)
-                    for number, each in enumerate(kind.types)
+                    for number, each in enumerate(_elements(kind))
                 ]
                 return f"({''.join(parts)})"
             case types.Boolean():
