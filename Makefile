@@ -24,7 +24,6 @@ $(VENV)/ready-dev: $(VENV)/ready
 	touch $@
 
 demo: $(VENV)/ready  ## the main job on the bundled captures
-	@$(RUN) warm demo
 	@$(RUN) demo
 
 quick: $(VENV)/ready-dev  ## the inner loop: formats, codec and mechanisms; QUICK names other folders of tests

@@ -1,4 +1,4 @@
-"""The library of kernels, built: ``python -m ecmproto_cli.prebuilding [PATH] [WHAT]...``.
+"""The library of kernels, built: ``python -m ecmproto_cli.prebuilding [PATH] [STEP]...``.
 
 Compiles what commands need, for any processor of this architecture, and links it into PATH, which is in the
 package unless given (`ecmproto.kernels.building`).  The same sources, numba, llvmlite and linker give the
@@ -21,10 +21,6 @@ from importlib.machinery import (
 )
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ecmproto_cli.warming import Outcome, Step
 
 _PROCESSOR = {"x86_64": "x86-64-v2"}.get(platform.machine(), "generic")
 """The oldest processor that the library is for; all since 2009."""
@@ -71,27 +67,19 @@ def _name_sources_by_package() -> None:
 
 
 def build(folder: Path, path: Path | None, what: Sequence[str] = ()) -> None:
-    """Build the library of what some commands and mechanisms need, or all, by way of ``folder``."""
+    """Build the library of what some steps need, or all, by way of ``folder``."""
     from ecmproto.kernels import building, compiler, library
-    from ecmproto_cli.commands.warm import Progress
-    from ecmproto_cli.warming import chosen, processors, run
+    from ecmproto_cli.kernel_steps import run, steps
 
-    steps = chosen(what)
-    progress = Progress(steps, processors(), wanted=True)
-    left_out: dict[str, str] = {}
-
-    def begin(step: Step) -> None:
+    def begin() -> dict[str, str]:
         compiler.emitters[:] = [building.Emitter(folder)]
+        return compiler.emitters[0].left_out  # type: ignore[no-any-return]
 
-    def tell(done: Sequence[Outcome], running: Sequence[Step]) -> None:
-        for outcome in done:
-            if outcome.problem or outcome.lacking:
-                sys.exit(f"prebuilding: {outcome.step.name}: {outcome.problem or outcome.lacking}")
-            left_out.update(outcome.left_out)
-        progress.tell(done, running)
-
-    run(steps, tell=tell, begin=begin)
-    progress.end()
+    chosen = [step for step in steps() if not what or step.name in what]
+    left_out: dict[str, str] = {}
+    for number, (name, found) in enumerate(run(chosen, begin=begin)):
+        left_out |= found
+        print(f"{number} of {len(chosen)} steps done: {name}", file=sys.stderr)
     path = path or library.PATH
     building.link(folder, path)
     print(f"{len(list(folder.glob('*.o')))} kernels, {path.stat().st_size / 1e6:.1f} MB, in {path}")

@@ -180,7 +180,9 @@ class _Entry:
                 )
                 return array._getvalue()
             case types.BaseTuple():
-                return context.make_tuple(builder, kind, [self._taken(each, words) for each in _elements(kind)])
+                return context.make_tuple(
+                    builder, kind, [self._taken(each, words) for each in _elements(kind)]
+                )
             case types.NoneType():
                 return context.get_dummy_value()
             case types.Float():
