@@ -11,12 +11,12 @@ QUICK ?= tests/codec tests/formats tests/mechanisms $(wildcard tests/test_*.py)
 KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms lab \
 	cli/test_dissect_large.py cli/test_dissect_columns.py kernels)
 
-.PHONY: demo quick test test-all lint unit thorough every alone coverage boundscheck mutants bench fuzz docs references papers pcaps wheel wheel-check release oldest newest clean
+.PHONY: demo quick test test-all lint unit thorough every alone coverage boundscheck mutants bench fuzz docs references papers pcaps kernels wheel wheel-check release oldest newest clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[jit]'
 	touch $@
 
 $(VENV)/ready-dev: $(VENV)/ready
@@ -24,7 +24,6 @@ $(VENV)/ready-dev: $(VENV)/ready
 	touch $@
 
 demo: $(VENV)/ready  ## the main job on the bundled captures
-	@$(RUN) warm demo
 	@$(RUN) demo
 
 quick: $(VENV)/ready-dev  ## the inner loop: formats, codec and mechanisms; QUICK names other folders of tests
@@ -80,9 +79,12 @@ fuzz: $(VENV)/ready-dev  ## FUZZ_TIME each of what is spoilt, then of what cover
 		echo '*** NOT DONE: what coverage guides to needs atheris, which is not installed here' >&2; \
 	fi
 
-wheel: $(VENV)/ready-dev  ## dist/: a wheel with the kernels' machine code, for this Python and architecture
-	$(BIN)/python -m ecmproto_cli.prebuilding build/prebuilt
-	ECMPROTO_PREBUILT="$(CURDIR)/build/prebuilt" $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+kernels: $(VENV)/ready-dev  ## the library of kernels, in the tree: without numba from then on, until sources change
+	$(BIN)/python -m ecmproto_cli.prebuilding
+
+wheel: $(VENV)/ready-dev  ## dist/: a wheel with the library of kernels, for any Python on this platform
+	$(BIN)/python -m ecmproto_cli.prebuilding build/ecmproto-kernels.so
+	ECMPROTO_LIBRARY="$(CURDIR)/build/ecmproto-kernels.so" $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 wheel-check: wheel  ## its first minute in an empty environment, beside that of others: nothing is compiled
 	$(BIN)/python -m bench firstminute --gate

@@ -1,13 +1,14 @@
-"""What builds add to wheels: manual pages, completion scripts and the bundled captures, and machine code.
+"""What builds add to wheels: manual pages, completion scripts, the bundled captures, the library of kernels.
 
-``ECMPROTO_PREBUILT`` names the folder that `make wheel` has the kernels compiled into; without it the wheel
-is for any Python, and kernels are compiled when they are first used.
+``ECMPROTO_LIBRARY`` names the library that `make wheel` builds; without it the wheel is for any platform, and
+kernels run compiled by numba, or as plain Python.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _RUN = "runpy.run_module('docs.manual', run_name='__main__', alter_sys=True)"
+_OLDEST = 2, 17
+"""The oldest C library that anything is built for."""
 CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "MANIFEST.toml")
 
 
@@ -40,16 +43,19 @@ class BuildHook(BuildHookInterface):
             for path in sorted((root / "pcaps").glob(pattern)):
                 build_data["force_include"][str(path)] = f"ecmproto_cli/captures/{path.name}"
 
-        if version != "editable" and os.environ.get("ECMPROTO_PREBUILT"):
-            _add_machine_code(Path(os.environ["ECMPROTO_PREBUILT"]), build_data)
+        library = os.environ.get("ECMPROTO_LIBRARY")
+        if version != "editable" and library:
+            build_data["force_include"][library] = "ecmproto/kernels/ecmproto-kernels.so"
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{_platform(Path(library).read_bytes())}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was made."""
         self._made.cleanup()
 
 
-def _add_machine_code(folder: Path, build_data: dict[str, Any]) -> None:
-    """Take the folder in, and what it is for into the wheel's name."""
-    build_data["pure_python"] = False
-    build_data["tag"] = json.loads((folder / "manifest.json").read_bytes())["tag"]
-    build_data["force_include"][str(folder)] = "ecmproto/_prebuilt"
+def _platform(library: bytes) -> str:
+    """Return the tag of the systems that have what a library asks of the C library."""
+    versions = re.findall(rb"GLIBC_(\d+)\.(\d+)", library)
+    major, minor = max([_OLDEST, *((int(major), int(minor)) for major, minor in versions)])
+    return f"manylinux_{major}_{minor}_{platform.machine()}"

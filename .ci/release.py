@@ -2,8 +2,8 @@
 
 Everything is built twice, in two folders, once from the commit and once from the sdist, and must be the same
 octet for octet; kernels are compiled twice for that.  Then each is installed in an empty environment, where
-the demo must run with nothing to write to but an empty home, and no compiler; nothing of it may be compiled
-where the wheel has machine code.
+the demo must run with nothing to write to but an empty home, and no compiler: the wheel with the library of
+kernels without numba, the others with it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _release(work: Path) -> None:
     environment.pop("PYTHONPATH", None)
     first, second = work / "first", work / "second"
     _say("building from the last commit")
-    _build_all(exported(work / "source"), first, work / "prebuilt", environment)
+    _build_all(exported(work / "source"), first, work / "kernels.so", environment)
     (sdist,) = first.glob("*.tar.gz")
     _say("building from the sdist")
-    _build_all(unpacked(sdist, work / "unpacked"), second, work / "prebuilt again", environment)
+    _build_all(unpacked(sdist, work / "unpacked"), second, work / "kernels again.so", environment)
     differing = list(differences(first, second))
     if differing:
         raise ReleaseError(f"two builds differ in {', '.join(differing)}")
@@ -113,16 +113,16 @@ def differences(first: Path, second: Path) -> Iterator[str]:
                 yield from sorted(set(a.namelist()) ^ set(b.namelist()))
 
 
-def _build_all(source: Path, out: Path, code: Path, environment: Mapping[str, str]) -> None:
-    """Build sdist and wheel, and the wheel for this Python and architecture that has machine code.
+def _build_all(source: Path, out: Path, library: Path, environment: Mapping[str, str]) -> None:
+    """Build sdist and wheel, and the wheel for this platform that has the library of kernels.
 
     To compile the kernels takes minutes.
     """
     _build(source, out, "--sdist", "--wheel", environment=environment)
     packages = os.pathsep.join([str(source), str(source / "cli")])
     compiling = {**environment, "PYTHONPATH": packages}
-    _python("-m", "ecmproto_cli.prebuilding", str(code), environment=compiling)
-    _build(source, out, "--wheel", environment={**environment, "ECMPROTO_PREBUILT": str(code)})
+    _python("-m", "ecmproto_cli.prebuilding", str(library), environment=compiling)
+    _build(source, out, "--wheel", environment={**environment, "ECMPROTO_LIBRARY": str(library)})
 
 
 def _build(source: Path, out: Path, *what: str, environment: Mapping[str, str]) -> None:
@@ -140,7 +140,9 @@ def _try(artifact: Path, folder: Path) -> None:
     quiet = ["--quiet", "--disable-pip-version-check"]
     installing = {**os.environ, "HOME": str(home)}
     installing.pop("PYTHONPATH", None)
-    subprocess.run([*pip, "install", *quiet, artifact], env=installing, check=True, stdout=sys.stderr)
+    has_library = "manylinux" in artifact.name
+    wanted = str(artifact) if has_library else f"{artifact}[jit]"
+    subprocess.run([*pip, "install", *quiet, wanted], env=installing, check=True, stdout=sys.stderr)
     subprocess.run([*pip, "check"], env=installing, check=True, stdout=sys.stderr)
 
     compiled = home / "compiled"
@@ -155,7 +157,7 @@ def _try(artifact: Path, folder: Path) -> None:
     if said != f"ecmproto {__version__}\n":
         raise ReleaseError(f"{artifact.name}: needed version {__version__}, got {said!r}")
     kernels = sorted(path.name for path in compiled.rglob("*.n?c"))
-    if bool(kernels) == ("-cp" in artifact.name):
+    if bool(kernels) == has_library:
         raise ReleaseError(
             f"{artifact.name}: the demo compiled {', '.join(kernels) or 'nothing, which leaves what it ran'}"
         )

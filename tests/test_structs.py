@@ -14,18 +14,8 @@ from numpy.typing import NDArray
 
 from ecmproto.kernels.kernel import compiled
 from ecmproto.kernels.record import columns, new_record, new_records
-from ecmproto.kernels.structs import (
-    Draws,
-    InterfaceType,
-    Random,
-    Struct,
-    StructType,
-    as_interface,
-    interface,
-    local_copy,
-    struct_type,
-    write_back,
-)
+from ecmproto.kernels.struct_types import InterfaceType, StructType, struct_type
+from ecmproto.kernels.structs import Draws, Random, Struct, as_interface, interface, local_copy, write_back
 
 compiles = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="kernels run as plain Python")  # type: ignore[attr-defined]
 
@@ -129,7 +119,7 @@ def test_a_struct_is_made_of_all_its_parts_and_no_others() -> None:
 @compiles
 @pytest.mark.parametrize("wrong", [np.arange(3.0), np.arange(6)[::2], np.arange(6).reshape(2, 3)])
 def test_an_array_that_kernels_would_misread_is_refused(wrong: NDArray[np.int64]) -> None:
-    with pytest.raises(TypeError, match="levels: needed one row of int64"):
+    with pytest.raises(TypeError, match="levels: expected one row of int64"):
         whole().inner.levels = wrong
 
 

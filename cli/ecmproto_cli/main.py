@@ -41,7 +41,6 @@ COMMANDS = {
     "live": "Be a congestion point, reaction point or edge between real interfaces.",
     "fuzz": "Try spoilt frames on these decoders, or on any program.",
     "doctor": "Say what this machine has and lacks for frames on its interfaces.",
-    "warm": "Compile now what commands would compile when they are first used.",
     "units": "Work out quanta, pauses, headroom, frames a second and feedback.",
     "schema": "Draw the bit layout of a frame format.",
     "fields": "List the fields that can be asked for by name.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -302,10 +303,13 @@ class Execution:
 
         if local:
             return Processes(int(local[1]), apart=True, tell=tell)
-        from ecmproto_cli.warming import processors
-
         jobs = min(self.jobs or processors(), max(1, tasks))
         return Processes(jobs, apart=apart, tell=tell)
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def execution_options(function: F) -> F:

@@ -1,25 +1,17 @@
-"""The machine code for a wheel: ``python -m ecmproto_cli.prebuilding FOLDER [WHAT]...``.
+"""The library of kernels, built: ``python -m ecmproto_cli.prebuilding [PATH] [STEP]...``.
 
-Compiles what commands need, for any processor of this architecture, into FOLDER, with a manifest
-(`ecmproto.kernels.prebuilt`).  The same sources, Python, numba and llvmlite give the same octets wherever
-and with however many processors it runs:
-
-- hashes are not random, and code is not for this machine's processor
-- sources are named as they are inside a wheel, not where they stand
-- each step starts from what the stages before it made; of what several made the first one's is taken
+Compiles what commands need, for any processor of this architecture, and links it into PATH, which is in the
+package unless given (`ecmproto.kernels.building`).  The same sources, numba, llvmlite and linker give the
+same octets wherever it runs: hashes are not random, and sources are named as they are inside a wheel.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import shutil
+import platform
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Sequence
-from importlib import metadata
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -29,30 +21,26 @@ from importlib.machinery import (
 )
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING
 
-from ecmproto.kernels.prebuilt import CPU
-
-if TYPE_CHECKING:
-    from ecmproto_cli.warming import Outcome, Step
-
-_ENVIRONMENT = {
-    "PYTHONHASHSEED": "0",
-    "NUMBA_CPU_NAME": CPU[0],
-    "NUMBA_CPU_FEATURES": CPU[1],
-    "NUMBA_DISABLE_JIT": "0",
-}
+_PROCESSOR = {"x86_64": "x86-64-v2"}.get(platform.machine(), "generic")
+"""The oldest processor that the library is for; all since 2009."""
+_FRESH = "ECMPROTO_BUILDING"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Build it."""
-    others = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    if os.environ != others | _ENVIRONMENT:
-        command = [sys.executable, "-m", "ecmproto_cli.prebuilding", *arguments]
-        os.execve(sys.executable, command, others | _ENVIRONMENT)
-    folder = Path(arguments[0]).resolve()
+    """Build it, in a process whose environment asks for the same code wherever it runs."""
+    if _FRESH not in os.environ:
+        with tempfile.TemporaryDirectory(prefix="ecmproto-") as folder:
+            others = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+            compiling = {
+                "PYTHONHASHSEED": "0", "NUMBA_CPU_NAME": _PROCESSOR, "NUMBA_CPU_FEATURES": "",
+                "NUMBA_CACHE_DIR": folder, _FRESH: folder,
+            }  # fmt: skip
+            command = [sys.executable, "-m", "ecmproto_cli.prebuilding", *arguments]
+            sys.exit(os.spawnve(os.P_WAIT, sys.executable, command, others | compiling))
+    path = Path(arguments[0]).resolve() if arguments else None
     _name_sources_by_package()
-    build(folder, arguments[1:])
+    build(Path(os.environ[_FRESH]), path, arguments[1:])
 
 
 class _Loader(SourceFileLoader):
@@ -78,59 +66,25 @@ def _name_sources_by_package() -> None:
     sys.path_importer_cache.clear()
 
 
-def build(folder: Path, what: Sequence[str] = ()) -> None:
-    """Compile what some commands and mechanisms need, or all, into ``folder``, which is made anew."""
-    import numba  # noqa: F401  # once, not in each of the processes
+def build(folder: Path, path: Path | None, what: Sequence[str] = ()) -> None:
+    """Build the library of what some steps need, or all, by way of ``folder``."""
+    from ecmproto.kernels import building, compiler, library
+    from ecmproto_cli.kernel_steps import run, steps
 
-    from ecmproto.kernels import prebuilt
-    from ecmproto_cli.commands.warm import Progress
-    from ecmproto_cli.warming import chosen, processors, run
+    def begin() -> dict[str, str]:
+        compiler.emitters[:] = [building.Emitter(folder)]
+        return compiler.emitters[0].left_out  # type: ignore[no-any-return]
 
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    steps = chosen(what)
-    progress = Progress(steps, processors(), wanted=True)
-    with tempfile.TemporaryDirectory(prefix="ecmproto-") as name:
-
-        def begin(step: Step) -> None:
-            prebuilt.use(prebuilt.Workshop(folder, Path(name, step.name)))
-
-        def end(stage: Sequence[Step]) -> None:
-            for step in stage:
-                _take(Path(name, step.name), folder)
-
-        def tell(done: Sequence[Outcome], running: Sequence[Step]) -> None:
-            for outcome in done:
-                if outcome.problem or outcome.lacking:
-                    sys.exit(f"prebuilding: {outcome.step.name}: {outcome.problem or outcome.lacking}")
-            progress.tell(done, running)
-
-        run(steps, tell=tell, begin=begin, end=end)
-    progress.end()
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.n?c"))
-    digests = {path: hashlib.sha256((folder / path).read_bytes()).hexdigest() for path in files}
-    manifest = {"tag": tag(), "for": prebuilt.here(), "by": prebuilt.compilers(), "files": digests}
-    (folder / prebuilt.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-    octets = sum((folder / path).stat().st_size for path in files)
-    print(f"{len(files)} kernels, {octets / 1e6:.1f} MB, in {folder}")
-
-
-def tag() -> str:
-    """Return the tag of the wheel: its code asks of a system no more than numba does."""
-    told = metadata.distribution("numba").read_text("WHEEL") or ""
-    platforms = [line.rsplit("-", 1)[1] for line in told.splitlines() if line.startswith("Tag: ")]
-    platform = next(iter(platforms), sysconfig.get_platform().replace("-", "_").replace(".", "_"))
-    python = f"cp{sys.version_info[0]}{sys.version_info[1]}{sys.abiflags}"
-    return f"{python}-{python}-{platform}"
-
-
-def _take(made: Path, folder: Path) -> None:
-    """Take over what a step made, unless another made it too."""
-    for path in sorted(made.rglob("*.n?c")):
-        taken = folder / path.relative_to(made)
-        if not taken.exists():
-            taken.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(path, taken)
+    chosen = [step for step in steps() if not what or step.name in what]
+    left_out: dict[str, str] = {}
+    for number, (name, found) in enumerate(run(chosen, begin=begin)):
+        left_out |= found
+        print(f"{number} of {len(chosen)} steps done: {name}", file=sys.stderr)
+    path = path or library.PATH
+    building.link(folder, path)
+    print(f"{len(list(folder.glob('*.o')))} kernels, {path.stat().st_size / 1e6:.1f} MB, in {path}")
+    for name, why in sorted(left_out.items()):
+        print(f"not in it: {name}: {why}")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,14 @@ def begin(command: str) -> None:
 def without_compiler(paths: Sequence[str]) -> None:
     """Have kernels run as plain Python in this process if these captures are small."""
     undecided = _SWITCH not in os.environ and not {"numba", "ecmproto.kernels.kernel"} & sys.modules.keys()
-    if _alone and undecided and _are_small(paths):
+    if _alone and undecided and not _has_library() and _are_small(paths):
         os.environ[_SWITCH] = "1"
+
+
+def _has_library() -> bool:
+    from ecmproto.kernels import library
+
+    return library.is_loaded()
 
 
 def _are_small(paths: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The types of arguments, as machine code depends on them: told without numba.
+"""The arguments of kernels: their types, as machine code depends on them, and their words, without numba.
 
 Code that was made for arguments of some types must not be called with others.
 """
@@ -15,7 +15,7 @@ _LEAST, _BEYOND = -(1 << 63), 1 << 63
 def typing_key(value: Any) -> Any:
     """Return what the type of an argument depends on, None where only numba can tell.
 
-    Objects that kernels take by the type of their class have it as ``_typing_key``.
+    Structs and interfaces have it as ``_typing_key``: their class.
     """
     kind = type(value)
     if kind is np.ndarray:
@@ -33,9 +33,9 @@ def typing_key(value: Any) -> Any:
 
 
 def describe(arguments: tuple[Any, ...]) -> str | None:
-    """Return of what types arguments are, in words that are the same in all processes.
+    """Return the types of arguments, in words that are the same in all processes.
 
-    None where an entry cannot take one of them.
+    None where the library's kernels cannot take one of them.
     """
     parts = [_described(each) for each in arguments]
     return None if None in parts else " ".join(map(str, parts))
@@ -60,8 +60,29 @@ def _described(value: Any) -> str | None:
             return None
         name = "" if kind is tuple else f"{kind.__module__}.{kind.__qualname__}"
         return f"{name}({' '.join(map(str, parts))})"
-    return None
+    of = getattr(value, "_typing_key", None)
+    return None if of is None else f"{of.__module__}.{of.__qualname__}"
 
 
 def _named(kind: np.dtype[Any]) -> str:
     return str(kind) if kind.names else kind.str
+
+
+def words_of(value: Any, words: list[Any]) -> None:
+    """Append the numbers by which the library takes a value: see `kernels.library`."""
+    kind = type(value)
+    if kind is int or kind is float or kind is bool:
+        words.append(value)
+    elif kind is np.ndarray:
+        words.append(value.ctypes.data)
+        words += value.shape
+        words += value.strides
+    elif isinstance(value, tuple):
+        for each in value:
+            words_of(each, words)
+    elif isinstance(value, np.void):
+        words.append(value.__array_interface__["data"][0])
+    elif isinstance(value, np.generic):
+        words.append(value.item())
+    elif value is not None:
+        words.append(value._address)

@@ -5,8 +5,6 @@ where alone.
 
 A file holds one compiled form.  It is named by what it was compiled for and begins with digests of what it
 was compiled from and of itself: code of other sources, of another numba or cut short is never unpickled.
-
-Code that the wheel brought (`ecmproto.kernels.prebuilt`) comes first; nothing is looked for elsewhere then.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -26,22 +23,16 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import NumbaPickler, dumps
 
-from ecmproto.errors import CacheWarning
-from ecmproto.kernels import prebuilt
-from ecmproto.kernels.folder import Name, body_of, digest, file_of, folder_for, load, save
+from ecmproto.kernels.folder import Name, digest, folder_for, load, save
 from ecmproto.kernels.sources import own_text
 from ecmproto.kernels.turns import TURNS
 
-Sources = Callable[[Any, bool], tuple[Iterable[str], str]]
-"""From a signature to the names of the classes whose methods it calls, and a digest of all sources.
-
-It goes by their octets if the second argument is true, by their meaning otherwise.
-"""
+Sources = Callable[[Any], tuple[Iterable[str], str]]
+"""From a signature to the names of the classes whose methods it calls, and a digest of all sources."""
 _numba: Any = numba  # untyped
 _rebuilt: Any = CompileResult._rebuild
 _address_of: Callable[[str], int | None] = llvmlite.binding.address_of_symbol
-_MINOR = prebuilt.minor(_numba.__version__)
-_told: list[str] = []
+_SUFFIX = ".nbc"
 compiled: list[str] = []
 """The kernels that this process has compiled, or compiles, in order."""
 under_way: dict[str, float] = {}
@@ -71,23 +62,6 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled form for one signature; None where it is this process's turn to compile."""
-        found = self._brought(sig, target_context)
-        if found is None and not isinstance(prebuilt.store(), prebuilt.Workshop):
-            found = self._kept_or_awaited(sig, target_context)
-        if found is None:
-            self._begin(sig)
-        return found
-
-    def _begin(self, sig: Any) -> None:
-        """Take note that this kernel is compiled next."""
-        compiled.append(self.kernel)
-        under_way[self.kernel] = self._octets(sig) * _S_PER_OCTET
-        why = prebuilt.store().why_not
-        if why and not _told:
-            _told.append(why)
-            warnings.warn(f"kernels are compiled at their first use: {why}", CacheWarning, stacklevel=2)
-
-    def _kept_or_awaited(self, sig: Any, target_context: Any) -> Any:
         found = self._kept(sig, target_context)
         if found is None and TURNS:
             TURNS[-1].begin(self.cache_path)
@@ -95,22 +69,10 @@ class KernelCache(NullCache):
             found = self._kept(sig, target_context)
             if found is not None:
                 TURNS[-1].end()
+        if found is None:
+            compiled.append(self.kernel)
+            under_way[self.kernel] = self._octets(sig) * _S_PER_OCTET
         return found
-
-    def _brought(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled form that the wheel brought, None without one."""
-        store = prebuilt.store()
-        if store.is_empty:
-            return None
-        asked = self._asked_of_wheel(sig, target_context.codegen())
-        octets = store.read(self._code.co_filename, "".join(asked.name))
-        if octets is None:
-            return None
-        pickled = body_of(octets, asked.stamp)
-        if pickled is None:
-            store.why_not = f"that of the wheel for {self.kernel} was made from other sources"
-            return None
-        return _made_of(pickled, asked, target_context)
 
     def _kept(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled form that an earlier process kept, None without one."""
@@ -128,34 +90,18 @@ class KernelCache(NullCache):
                 TURNS[-1].end()
 
     def _save(self, sig: Any, data: Any) -> None:
-        if data.library.has_dynamic_globals:
-            return
-        store, source = prebuilt.store(), self._code.co_filename
-        if isinstance(store, prebuilt.Workshop):
-            asked = self._asked_of_wheel(sig, data.codegen)
-            store.write(source, "".join(asked.name), file_of(_packed(asked, data), asked.stamp))
-        elif self.cache_path is not None:
+        if not data.library.has_dynamic_globals and self.cache_path is not None:
             asked = self._asked(sig, data.codegen)
-            save(source, asked.name, asked.stamp, _packed(asked, data))
+            save(self._code.co_filename, asked.name, asked.stamp, _packed(asked, data))
 
     def _asked(self, signature: Any, codegen: Any) -> _Asked:
         """Return what this process asks for."""
-        classes, sources = self._sources(signature, False)
+        classes, sources = self._sources(signature)
         made_from = _numba.__version__, sources, self._enclosed, self._text
-        return self._described(signature, codegen.magic_tuple(), classes, made_from)
-
-    def _asked_of_wheel(self, signature: Any, codegen: Any) -> _Asked:
-        """Return what a wheel is asked for: code that any processor runs."""
-        classes, sources = self._sources(signature, True)
-        line = self._code.co_firstlineno
-        target = codegen.magic_tuple()[0], *prebuilt.CPU
-        return self._described(signature, target, (*classes, line), (_MINOR, sources, self._enclosed))
-
-    def _described(self, signature: Any, target: Any, kind: Iterable[Any], made_from: Any) -> _Asked:
         # With bounds checks the machine code is another.
-        key = (signature, target, bool(_numba.config.BOUNDSCHECK))
-        identity = (*sys.version_info[:2], sys.abiflags, *kind, *map(str, key))
-        name = f"{self._name}-{digest(repr(identity).encode()).hex()[:24]}", prebuilt.NUMBA_SUFFIX
+        key = (signature, codegen.magic_tuple(), bool(_numba.config.BOUNDSCHECK))
+        identity = (*sys.version_info[:2], sys.abiflags, *classes, *map(str, key))
+        name = f"{self._name}-{digest(repr(identity).encode()).hex()[:24]}", _SUFFIX
         return _Asked(name, key, digest(repr(made_from).encode()))
 
 

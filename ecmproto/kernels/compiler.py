@@ -9,49 +9,30 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numba
 from numba.core import event, ir, types
 from numba.core.ccallback import CFunc
-from numba.core.registry import CPUDispatcher
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.extending import intrinsic
 
 from ecmproto.errors import CompileError
-from ecmproto.kernels.arguments import typing_key
-from ecmproto.kernels.machine_code import Entry, NotLinkableError, link, load
+from ecmproto.kernels import library, struct_types
+from ecmproto.kernels.arguments import describe, typing_key
 from ecmproto.kernels.sources import has_file, reached, source_digest, when_compiling
 
 # These are made of numba's insides.  Where a numba has others, kernels are plain njit: they take longer to
 # compile, and are compiled by each process, but compute the same.
-_Cache: Any = None
+_Cache: Any
 try:
     from ecmproto.kernels.parts import AS_PART
 except (ImportError, AttributeError):
     AS_PART = {}
 try:
-    from ecmproto.kernels.entry import WITH_ENTRY
+    from ecmproto.kernels.cache import KernelCache as _Cache
 except (ImportError, AttributeError):
-    WITH_ENTRY = {}
-try:
-    from ecmproto.kernels.cache import KernelCache
-
-    _Cache = KernelCache
-
-    class _EntryCache(KernelCache):
-        """The cache of a function with an entry: an image, where one can be made, and no more than that."""
-
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            self.images: dict[Any, bytes] = {}
-
-        def _save(self, sig: Any, data: Any) -> None:
-            try:
-                self.images[sig] = link(data.library._get_compiled_object())
-            except NotLinkableError:
-                super()._save(sig, data)
-
-except (ImportError, AttributeError):
-    WITH_ENTRY = {}
+    _Cache = None
 
 # numpy's error model: no kernel divides by 0, and the check for it costs in each division.  No reference
 # counts either: a kernel makes no arrays, its caller holds those that it is given, and counting takes half of
@@ -60,6 +41,10 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wra
 PART_OPTIONS: dict[str, Any] = _OPTIONS | AS_PART
 """How what kernels take in is compiled: methods of structs, for one."""
 _ENTRY_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+emitters: list[Any] = []
+"""Where kernels are emitted for the library (`kernels.building`), while it is built."""
+_natives: dict[int, CFunc] = {}
+"""Methods that are called by their addresses: their code lives as long as they do."""
 _types: dict[Any, types.Type] = {}
 """Types of arguments by what they depend on; a type that is here stays the one that code was compiled for."""
 
@@ -82,6 +67,11 @@ class _Compiled(CPUDispatcher):
     """A compiled function: Python, calling it, calls a kernel, and kernels take in a part of theirs."""
 
     part_options: dict[str, Any]
+
+    def compile(self, sig: Any) -> Any:
+        """Compile the function for the types of ``sig``."""
+        struct_types.admit_methods(PART_OPTIONS)
+        return super().compile(sig)
 
     @functools.cached_property
     def _part(self) -> Any:
@@ -117,13 +107,13 @@ class _Expanded(CPUDispatcher):
         return self.py_func(*arguments)
 
 
-def dispatcher(function: Callable[..., Any], *, entry: bool = False, **options: bool) -> Any:
-    """Return ``function`` as numba's object, with its cache; ``entry`` adds one (`kernels.entry`)."""
+def dispatcher(function: Callable[..., Any], **options: bool) -> Any:
+    """Return ``function`` as numba's object, with its cache."""
     chosen = _OPTIONS | options
-    made: Any = numba.njit(function, **chosen, **(WITH_ENTRY if entry else {}))
+    made: Any = numba.njit(function, **chosen)
     if hasattr(made, "py_func"):
         made.part_options = chosen | AS_PART
-        _keep(made, function, _EntryCache if entry and WITH_ENTRY else _Cache)
+        _keep(made, function)
         made.__class__ = _Compiled
     return made
 
@@ -136,35 +126,29 @@ def expanded(function: Callable[..., Any]) -> Any:
     return made
 
 
-class Place(Protocol):
-    """Where the code of a kernel is kept for some types of arguments."""
-
-    def save(self, image: bytes) -> None:
-        """Keep an image of `ecmproto.kernels.machine_code` for the next process."""
-
-
-def entry(made: Any, place: Place, arguments: tuple[Any, ...]) -> Entry | None:
-    """Compile ``made`` for such arguments, keep its image and return its entry; None where it has none."""
-    if not WITH_ENTRY or not hasattr(made, "typeof_pyval"):
-        return None
-    made._compilation_chain_init_hook()
-    kinds = tuple(map(made.typeof_pyval, arguments))
-    made.compile(kinds)
-    image = made._cache.images.pop(kinds, None)
-    try:
-        found = None if image is None else load(image)
-    except (OSError, ValueError):
-        return None
-    if image is not None:
-        place.save(image)
-    return found
+def instruction_type(typing: Callable[..., Any]) -> Any:
+    """Return the type of a function whose instructions the typing function ``typing`` makes."""
+    make: Any = intrinsic
+    context: Any = cpu_target.typing_context
+    made = make(typing)
+    context.refresh()
+    return context.resolve_value_type(made)
 
 
-def _keep(compiler: Any, function: Callable[..., Any], cache: Any) -> None:
+def emit(made: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """Emit the kernel ``made`` of ``function`` for such arguments, where the library is built."""
+    if emitters:
+        made._compilation_chain_init_hook()
+        kinds = tuple(map(made.typeof_pyval, arguments))
+        made.compile(kinds)
+        emitters[-1].kernel(function, describe(arguments), made.overloads[kinds])
+
+
+def _keep(compiler: Any, function: Callable[..., Any]) -> None:
     """Have ``compiler``, which makes the code of ``function``, keep it for other processes."""
-    if cache is not None and has_file(function):
+    if _Cache is not None and has_file(function):
         described = functools.partial(_sources, function), functools.partial(_code_octets, function)
-        compiler._cache = cache(function, *described)
+        compiler._cache = _Cache(function, *described)
 
 
 class _Native(CFunc):
@@ -191,10 +175,23 @@ class _Native(CFunc):
         return self._made
 
 
+def method_address(struct: type[Any], protocol: type[Any], name: str) -> int:
+    """Return the address of a method of ``struct`` as an interface has it, compiled now or before."""
+    returned, arguments = struct_types.method_types(protocol, name)
+    kinds = struct_types.struct_type(struct), *arguments
+    made: Any = cached_entry(getattr(struct, name), returned, kinds)
+    if emitters:
+        emitters[-1].method(library.method_symbol(struct, protocol, name), made._made)
+    address: int = made.address
+    _natives[address] = made
+    return address
+
+
 def cached_entry(function: Callable[..., Any], returned: Any, arguments: tuple[Any, ...]) -> CFunc:
     """Return ``function`` compiled for these types of arguments, to be called by its address; cached."""
     entry: Any = _Native(function, (arguments, returned), {}, _ENTRY_OPTIONS)
-    _keep(entry, function, _Cache)
+    _keep(entry, function)
+    struct_types.admit_methods(PART_OPTIONS)
     try:
         entry.compile()
     except Exception as error:  # numba raises its own errors, and KeyError for attributes that are set
@@ -240,17 +237,16 @@ def _locations(error: Exception) -> Iterator[ir.Loc]:
                 yield place
 
 
-def _sources(function: Callable[..., Any], signature: Any, exact: bool) -> tuple[list[str], str]:
+def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], str]:
     """Return the classes whose methods ``function`` calls, and a digest of all that it is compiled from.
 
     Each combination of them is cached by itself, so that one that changed does not discard the others.
-    ``exact`` is that of `source_digest`.
     """
     structs = sorted(set(_structs(getattr(signature, "args", signature))), key=repr)
-    digest = hashlib.sha256(source_digest(function, exact=exact).encode())
+    digest = hashlib.sha256(source_digest(function).encode())
     for struct in structs:
         for name in sorted(_methods(struct)):
-            digest.update(source_digest(getattr(struct, name), exact=exact).encode())
+            digest.update(source_digest(getattr(struct, name)).encode())
     return [f"{struct.__module__}.{struct.__qualname__}" for struct in structs], digest.hexdigest()
 
 

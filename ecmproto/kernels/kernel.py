@@ -1,63 +1,59 @@
-"""Compilation of kernels: ``@compiled`` is numba's ``njit`` with a cache that depends on all sources.
+"""Kernels: functions that run as machine code, from the library or compiled by numba, or as plain Python.
 
-`kernels.sources` says which those are, `kernels.folder` where code is kept and what of it may be loaded.  A
-function that kernels call is none itself for that: they take a part in (`kernels.parts`).  Kernels also call
-methods of structs (`ecmproto.kernels.structs`), and the cache holds while these stay.
+A decorator marks each.  Called from Python, a kernel finds its machine code by the types of its arguments:
 
-``@over_batches`` is for kernels of which a process needs a dozen at once, to look at a capture: its arguments
-are arrays, numbers and NamedTuples of such.  Their machine code is called without numba
-(`kernels.machine_code`), of which importing this module loads nothing; it is imported when one must be
-compiled, or for ``@compiled``.
+1. in the library that was built beforehand (`kernels.library`), which needs no numba
+2. compiled by numba where that is installed, and cached (`kernels.compiler`)
+3. nowhere: then its text runs as plain Python, slower, and a warning says so once
 
-With ``NUMBA_DISABLE_JIT=1`` the decorators return what they were given: the same text as plain Python.
+Kernels call each other by bare names, not as module attributes: that is how caches learn of them.  They also
+call methods of structs (`kernels.structs`).  With ``NUMBA_DISABLE_JIT=1`` the decorators return what they
+were given: the same text as plain Python.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
-import sys
 import threading
+import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
-from ecmproto.kernels import folder, machine_code, prebuilt
-from ecmproto.kernels.arguments import describe, typing_key
-from ecmproto.kernels.folder import digest
-from ecmproto.kernels.machine_code import Entry
-from ecmproto.kernels.sources import follow, has_file, own_text, source_digest
+from ecmproto.errors import CacheWarning
+from ecmproto.kernels import library
+from ecmproto.kernels.arguments import typing_key
+from ecmproto.kernels.sources import follow
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Entry = Callable[[tuple[Any, ...]], Any]
+_warned: list[str] = []
+_interpreted: list[str] = []
+"""The kernels that run as plain Python at this moment: what they call does too."""
 
 
 def compiled(function: _Function) -> _Function:
-    """Return ``function`` compiled at its first call for each combination of argument types, and cached.
-
-    A function calls other compiled functions by bare names (not as module attributes): that is how its
-    cache learns of them.
-    """
-    return _made(function, forceinline=False)
+    """Return ``function`` as a kernel."""
+    return _made(function, _Kernel, forceinline=False)
 
 
 def allocating(function: _Function) -> _Function:
-    """As ``compiled``, for functions that make arrays."""
-    return _made(function, forceinline=False, _nrt=True)
+    """As ``compiled``, for functions that make arrays: only numba runs them, no library has them."""
+    return _made(function, _Kernel, forceinline=False, _nrt=True)
 
 
 def released(function: _Function) -> _Function:
     """As ``compiled``, for kernels that let other threads run Python."""
-    return _made(function, forceinline=False, nogil=True)
+    return _made(function, _Kernel, forceinline=False, nogil=True)
 
 
-def over_batches(function: _Function) -> _Function:
-    """As ``released``, for kernels of arrays, numbers and NamedTuples of such: called without numba."""
-    return _deferred(function, _Kernel, entry=True, forceinline=False, nogil=True)
+over_batches = released
 
 
 def inlined(function: _Function) -> _Function:
     """As ``compiled``, for the small steps of every frame: their code goes into the caller's."""
-    return _deferred(function, _Deferred, forceinline=True)
+    return _made(function, _Kernel, forceinline=True)
 
 
 def expanded(function: _Function) -> _Function:
@@ -66,35 +62,55 @@ def expanded(function: _Function) -> _Function:
     That is how a kernel gets a part of an array, or a tuple that holds a record, which compiled functions
     cannot return, and how Python gets a record itself where a compiled function would return a copy.
     """
-    if is_disabled():
-        return function
-    from ecmproto.kernels.compiler import expanded
-
-    return _followed(expanded(function), function)
+    return _made(function, _Expanded)
 
 
+def instruction(typing: Callable[[], Any]) -> Callable[[_Function], _Function]:
+    """Have kernels take instructions of their own for the function that is decorated.
+
+    ``typing`` returns what numba calls the typing function of an intrinsic, which it imports.
+    """
+
+    def decorated(function: _Function) -> _Function:
+        return function if is_disabled() else _followed(_Instruction(function, typing), function)
+
+    return decorated
+
+
+@functools.cache
 def is_disabled() -> bool:
-    """Whether nothing is compiled."""
-    # Another thread may be importing numba at this moment: then it has no configuration yet.
-    config = getattr(sys.modules.get("numba"), "config", None)
-    if config is not None:
-        return bool(config.DISABLE_JIT)
-    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+    """Whether nothing is compiled: the environment asks for that, or there is neither library nor numba."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return True
+    if library.is_loaded() or _has_numba():
+        return False
+    _warn("kernels run", library.why_not())
+    return True
 
 
-def _made(function: _Function, **options: bool) -> _Function:
-    """Return ``function`` as Python and kernels call it; itself where nothing is to be compiled."""
-    if is_disabled():
-        return function
-    from ecmproto.kernels.compiler import dispatcher
+def compiler() -> Any:
+    """Return `kernels.compiler`; None, said once, where numba is not installed."""
+    if not _has_numba():
+        return None
+    from ecmproto.kernels import compiler
 
-    return _followed(dispatcher(function, **options), function)
+    return compiler
 
 
-def _deferred(function: _Function, kind: type[_Deferred], **options: bool) -> _Function:
-    if is_disabled():
-        return function
-    return _followed(kind(function, options), function)
+def _has_numba() -> bool:
+    return importlib.util.find_spec("numba") is not None
+
+
+def _warn(what: str, why: str) -> None:
+    """Warn once in a process."""
+    if not _warned:
+        _warned.append(what)
+        text = f"{what} as plain Python, slower: {why}, and numba is not installed (ecmproto[jit])"
+        warnings.warn(text, CacheWarning, stacklevel=2)
+
+
+def _made(function: _Function, kind: type[_Kernel], **options: bool) -> _Function:
+    return function if is_disabled() else _followed(kind(function, options), function)
 
 
 def _followed(made: Any, function: _Function) -> _Function:
@@ -103,13 +119,15 @@ def _followed(made: Any, function: _Function) -> _Function:
     return typed
 
 
-class _Deferred:
-    """A function that becomes numba's when a kernel that calls it is compiled, or Python calls it."""
+class _Kernel:
+    """A function that Python calls: its machine code is found by the types of its arguments."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, bool]) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
         self._options = options
+        self._entries: dict[Any, _Entry] = {}
+        self._lock = threading.RLock()
 
     @functools.cached_property
     def dispatcher(self) -> Any:
@@ -124,7 +142,39 @@ class _Deferred:
         return self.dispatcher._numba_type_
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.dispatcher(*arguments)
+        if _interpreted:
+            return self.py_func(*arguments)
+        key = typing_key(arguments)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._found(key, arguments)
+        return entry(arguments)
+
+    def _found(self, key: Any, arguments: tuple[Any, ...]) -> _Entry:
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                nogil = self._options.get("nogil", False)
+                entry = library.entry(self.py_func, arguments, released=nogil) or self._compiled(arguments)
+                if key is not None:
+                    self._entries[key] = entry
+            return entry
+
+    def _compiled(self, arguments: tuple[Any, ...]) -> _Entry:
+        made = compiler()
+        if made is None:
+            name = f"{self.__module__}.{self.__qualname__}"
+            _warn(f"{name} and what it calls run", "the library of kernels does not have it for these types")
+            return functools.partial(self._interpret, name)
+        made.emit(self.dispatcher, self.py_func, arguments)
+        return lambda given: self.dispatcher(*given)
+
+    def _interpret(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        _interpreted.append(name)
+        try:
+            return self.py_func(*arguments)
+        finally:
+            _interpreted.remove(name)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -132,100 +182,34 @@ class _Deferred:
         return getattr(self.dispatcher, name)
 
 
-class _Kernel(_Deferred):
-    """A function that Python calls: its machine code's entry is found by the types of its arguments."""
+class _Expanded(_Kernel):
+    """A function that is expanded where kernels call it."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, bool]) -> None:
-        super().__init__(function, options)
-        self._entries: dict[Any, Entry] = {}
-        self._lock = threading.RLock()
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """numba's own object for it."""
+        from ecmproto.kernels.compiler import expanded
+
+        return expanded(self.py_func)
 
     def __call__(self, *arguments: Any) -> Any:
-        key = typing_key(arguments)
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._found(key, arguments)
-        return entry(arguments)
-
-    def _found(self, key: Any, arguments: tuple[Any, ...]) -> Entry:
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                place = _place(self.py_func, arguments)
-                entry = None if place is None else place.loaded()
-                entry = entry or self._compiled(place, arguments)
-                if key is not None:
-                    self._entries[key] = entry
-            return entry
-
-    def _compiled(self, place: Place | None, arguments: tuple[Any, ...]) -> Entry:
-        from ecmproto.kernels.compiler import entry
-
-        return (None if place is None else entry(self.dispatcher, place, arguments)) or self._unpacked
-
-    def _unpacked(self, arguments: tuple[Any, ...]) -> Any:
-        return self.dispatcher(*arguments)
+        return self.py_func(*arguments)
 
 
-class Place:
-    """Where the machine code of a function for some types of arguments is kept."""
+class _Instruction:
+    """A function of Python for which kernels have instructions."""
 
-    def __init__(self, function: Callable[..., Any], arguments: str, stamp: bytes) -> None:
+    def __init__(self, function: Callable[..., Any], typing: Callable[[], Any]) -> None:
+        functools.update_wrapper(self, function)
         self._function = function
-        self._source = function.__code__.co_filename
-        name = f"{Path(self._source).stem}.{function.__qualname__}".replace("<locals>.", "")
-        identity = (*sys.version_info[:2], sys.abiflags, arguments)
-        self._names = [
-            (f"{name}-{digest(repr((*identity, target)).encode()).hex()[:24]}", ".nmc")
-            for target in machine_code.targets()
-        ]
-        self._compiler = stamp
+        self._typing = typing
 
     @functools.cached_property
-    def _stamp(self) -> bytes:
-        made_from = self._compiler, source_digest(self._function), own_text(self._function)
-        return digest(repr(made_from).encode())
+    def _numba_type_(self) -> Any:
+        """What numba takes it for where a kernel names it."""
+        from ecmproto.kernels.compiler import instruction_type
 
-    @functools.cached_property
-    def _brought(self) -> bytes:
-        # An image asks nothing of the numba that is here.
-        sources = source_digest(self._function, exact=True)
-        return digest(repr((prebuilt.FOLDER.name, sources, self._function.__code__.co_firstlineno)).encode())
+        return instruction_type(self._typing())
 
-    def loaded(self) -> Entry | None:
-        """Return the entry of code that the wheel brought or that is kept; None where none runs here."""
-        store = prebuilt.store()
-        for name in self._names:
-            octets = store.read(self._source, "".join(name))
-            image = None if octets is None else folder.body_of(octets, self._brought)
-            found = None if image is None else _entered(image)
-            if found is not None:
-                return found
-        for name in self._names if not isinstance(store, prebuilt.Workshop) else ():
-            image = folder.load(self._source, name, self._stamp)
-            found = None if image is None else _entered(image)
-            if found is not None:
-                return found
-        return None
-
-    def save(self, image: bytes) -> None:
-        """Keep an image for the next process."""
-        store = prebuilt.store()
-        if isinstance(store, prebuilt.Workshop):
-            store.write(self._source, "".join(self._names[0]), folder.file_of(image, self._brought))
-        else:
-            folder.save(self._source, self._names[0], self._stamp, image)
-
-
-def _entered(image: bytes) -> Entry | None:
-    try:
-        return machine_code.load(image)
-    except (OSError, ValueError):
-        return None
-
-
-def _place(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Place | None:
-    """Return where the code for such arguments is kept; None where only numba keeps it."""
-    described = None if function.__closure__ or not has_file(function) else describe(arguments)
-    stamp = None if described is None else machine_code.compiler_stamp()
-    return None if described is None or stamp is None else Place(function, described, stamp)
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)

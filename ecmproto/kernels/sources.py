@@ -1,4 +1,4 @@
-"""Digests of all sources that a function is compiled from, by their meaning or by their octets.
+"""Digests of all sources that a function is compiled from, by their meaning.
 
 numba's own cache of compiled code looks at the time and size of the function's own file only.  That serves
 stale code in two cases which happen here: a function it calls lives in another file and changed there,
@@ -26,9 +26,9 @@ _PACKAGE = Path(__file__).parents[1]
 _COMPILERS = (
     "kernels/kernel.py",
     "kernels/compiler.py",
-    "kernels/entry.py",
     "kernels/parts.py",
     "kernels/passes.py",
+    "kernels/struct_types.py",
     "kernels/structs.py",
     "frames/columns/instructions.py",
 )
@@ -55,16 +55,16 @@ def has_file(function: Callable[..., Any]) -> bool:
 
 
 @functools.cache
-def source_digest(function: Callable[..., Any], *, exact: bool = False) -> str:
+def source_digest(function: Callable[..., Any]) -> str:
     """Return a hex digest of all that the compiled form of ``function`` depends on.
 
-    It goes by the meaning of sources, or ``exact``, by their octets.  Call it when all modules are imported
-    that ``function`` takes functions or constants from: at its first call.
+    Call it when all modules are imported that ``function`` takes functions or constants from: at its first
+    call.
     """
     called, constants = reached(function)
     code = [each.__code__ for each in called]
     files = {*(str(_PACKAGE / name) for name in _COMPILERS), *(each.co_filename for each in code)}
-    parts = {(_octets_digest if exact else _meaning)(path).hex() for path in files}
+    parts = {_meaning(path).hex() for path in files}
     # An exception that compiled code raises has the line of its statement.
     parts.update(constants, (str(list(each.co_lines())) for each in code if _RAISE in each.co_code[::2]))
     return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()

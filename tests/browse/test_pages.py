@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from ecmproto.errors import CaptureError, EcmprotoError
 from ecmproto.frames.capture import open_captures, source
 from ecmproto.frames.capture.linux.reader import open_interface
 from ecmproto.frames.capture.linux.sender import FrameSender
+from ecmproto.kernels import library
 from ecmproto.tools.browse.browser import Browser
 from ecmproto.tools.browse.pages import PAGE_FRAMES, Pages, live_pages, open_pages
 from tests.browse.captures import PCAPS, frames, write_pcap, write_sections
@@ -154,7 +154,7 @@ def test_the_first_page_waits_for_no_compiler(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(source, "COMPILE_FROM_OCTETS", 10_000)
     monkeypatch.setattr(source, "_compiled", compiled)
-    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    monkeypatch.setattr(library, "is_ready", lambda: False)
     for path in (write_pcap(tmp_path / "a.pcap", 9000), write_sections(tmp_path / "b.pcapng", 3000, 3000)):
         pages = open_pages([str(path)])
         assert pages.count == 0

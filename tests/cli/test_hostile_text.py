@@ -139,7 +139,7 @@ LINES = (
     "live net --example", "live net @H", "live testbed --topology @H",
     "fuzz decode -r @C --runs 1 --out @D", "fuzz decode -r @H --runs 1",
     "fuzz target -r @C --runs 1 -- @TRUE @H",
-    "fuzz send -i @H", "doctor @H", "warm @H", "units @H", "units pause @H", "schema @H", "fields @H",
+    "fuzz send -i @H", "doctor @H", "units @H", "units pause @H", "schema @H", "fields @H",
     "wireshark install --dir @D", "help @H", "demo --captures @D", "completion @H", "@H",
 )  # fmt: skip
 

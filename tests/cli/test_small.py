@@ -54,7 +54,7 @@ def test_only_a_process_for_the_command_alone_goes_without(monkeypatch: pytest.M
     monkeypatch.setattr(small, "_alone", [])
     monkeypatch.setitem(sys.modules, "numba", sys)
     paths = [str(FOLDER / "mixed.pcap")]
-    for command in ("", "demo", "warm", "stats"):
+    for command in ("", "demo", "stats"):
         small.begin(command)
         small.without_compiler(paths)
         assert "NUMBA_DISABLE_JIT" not in os.environ, "it may be loaded, or be of others"

@@ -340,6 +340,8 @@ def test_a_command_says_in_one_sentence_that_it_keeps_no_code(
         "import sys, ecmproto.kernels.folder as cache\n"
         "first = cache._places\n"
         "cache._places = lambda *given: list(first(*given))[:1]\n"
+        "from ecmproto.kernels import library\n"
+        "library.PATH = library.PACKAGE / 'nothing.so'\n"
         "from ecmproto.frames.capture import source\n"
         "source.COMPILE_FROM_OCTETS = source._FEW_RECORDS = 0\n"
         "from ecmproto_cli.main import main\n"
@@ -365,6 +367,8 @@ def test_a_truncated_file_of_a_capture_walk_broke_every_run(
     code = (
         "import sys\n"
         "import numba\n"  # without it so few records are walked interpreted
+        "from ecmproto.kernels import library\n"
+        "library.PATH = library.PACKAGE / 'nothing.so'\n"
         "from ecmproto.frames.capture import open_capture, source\n"
         "source.COMPILE_FROM_OCTETS = 0\n"
         "with open_capture(sys.argv[1]) as reader: print(sum(map(len, reader)))\n"

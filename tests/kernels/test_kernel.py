@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from numba.core.caching import NullCache
 from numba.core.dispatcher import _DispatcherBase as Base
 
 from ecmproto.kernels.folder import FORMS_KEPT
-from ecmproto.kernels.kernel import compiled, is_disabled
+from ecmproto.kernels.kernel import compiled
 
 INNER = (
     "from ecmproto.kernels.kernel import compiled\n@compiled\ndef inner(x: int) -> int:\n    return x + {}\n"
@@ -328,11 +327,3 @@ def test_a_named_tuple_is_typed_once_for_each_kind_of_its_parts(monkeypatch: pyt
     for _ in range(3):
         assert [_sum(run) for run in kinds] == [14.0, 6.0, 14.0, 14.0, 14.0]
     assert typed == kinds
-
-
-def test_a_thread_that_is_importing_numba_does_not_disturb_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", ModuleType("numba"))
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")
-    assert not is_disabled()
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    assert is_disabled()

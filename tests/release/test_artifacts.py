@@ -131,8 +131,7 @@ def test_pythons_that_are_promised_are_tried(repository: Path) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     promised = [each.rpartition(" ")[2] for each in project["classifiers"] if "Python :: 3." in each]
     workflow = (repository / ".github/workflows/ci.yml").read_text()
-    # those that test, and those that a wheel with machine code is for
-    assert workflow.count(f"python: {promised}".replace("'", '"')) == 2
+    assert workflow.count(f"python: {promised}".replace("'", '"')) == 1
     assert project["requires-python"] == f">={promised[0]}"
     assert f'which: oldest, python: "{promised[0]}"' in workflow
     assert f'which: newest, python: "{promised[-1]}"' in workflow

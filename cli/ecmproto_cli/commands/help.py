@@ -38,7 +38,7 @@ TASKS = {
     "Make and change frames": ("craft", "edit", "send"),
     "Try congestion management": ("replay", "lab", "live"),
     "Break decoders and devices": ("fuzz",),
-    "Get ready": ("demo", "warm", "completion"),
+    "Get ready": ("demo", "completion"),
     "Look things up": ("help", "fields", "schema", "units", "doctor"),
 }
 _OTHER = "More"

@@ -34,6 +34,8 @@ from ecmproto.frames.capture.linux.interface import (
     switch_off,
 )
 from ecmproto.frames.capture.linux.packet_socket import REMEDY
+from ecmproto.kernels import library
+from ecmproto.kernels.kernel import is_disabled
 from ecmproto.units import format_rate
 from ecmproto.wire.codec.tags import is_tag
 from ecmproto.wire.formats.ethernet import VLAN
@@ -126,7 +128,24 @@ def of_system() -> Iterator[Diagnosis]:
             yield _system_check(program, "note", f"{program} is not installed: {purpose}", command)
         else:
             yield _system_check(program, "ok", f"{program}: {purpose}")
+    yield from _kernels()
     yield from _extras()
+
+
+def _kernels() -> Iterator[Diagnosis]:
+    """Yield which machine code runs over frames."""
+    built = library.information()
+    if built:
+        told = (
+            f"library of kernels: {built['path']}, for {built['processor']}, built by numba {built['numba']}"
+            f" and llvmlite {built['llvmlite']} from the sources {built['sources'][:12]}"
+        )
+        yield _system_check("library", "ok", told)
+    elif is_disabled():
+        told = f"kernels run as plain Python, slower: {library.why_not()}"
+        yield _system_check("library", "note", told, "pip install 'ecmproto[jit]'")
+    else:
+        yield _system_check("library", "ok", f"kernels are compiled by numba: {library.why_not()}")
 
 
 def _system_check(name: str, state: CheckState, told: str, *commands: str) -> Diagnosis:

@@ -22,7 +22,6 @@ import mmap
 import os
 import select
 import stat
-import sys
 import zlib
 from array import array
 from collections.abc import Callable, Hashable, Iterator
@@ -34,6 +33,7 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError, ParameterError
 from ecmproto.frames.capture.batch import Batch, Block, ByteOrder, Format, Int64, Interface, Octets
+from ecmproto.kernels import library
 from ecmproto.values import dataclass
 
 CHUNK_OCTETS = 8 << 20
@@ -565,7 +565,7 @@ _FEW_RECORDS = 1024
 
 
 class Walker:
-    """Runs walks over one capture, interpreted at first and _compiled once it turns out to be large.
+    """Runs walks over one capture; without the library interpreted at first, compiled once it is large.
 
     ``size_octets`` is the capture's size where it is known beforehand; ``compiled`` False lets none compile.
     Many small captures are as good as a large one.
@@ -576,9 +576,9 @@ class Walker:
 
     def __init__(self, size_octets: int | None, *, compiled: bool = True) -> None:
         large = size_octets is not None and size_octets >= COMPILE_FROM_OCTETS
-        # Where numba is loaded anyway, _compiled walks pay from the first frame.
+        # Where nothing has to be loaded for them, compiled walks pay from the first frame.
         many = Walker._walked_before > COMPILE_FROM_OCTETS
-        self._large = compiled and (large or many or "numba" in sys.modules)
+        self._large = compiled and (large or many or library.is_ready())
         self._grows = compiled and size_octets is None
         self._walked = 0
         self._room = array("q")
@@ -599,7 +599,7 @@ class Walker:
         # Runs may be short and many: room for the longest is made once.
         if len(self._room) < room:
             self._room = array("q", bytes(8 * room))
-        if self._large and (room > _FEW_RECORDS or "numba" in sys.modules) and _compiled(walk) is not walk:
+        if self._large and (room > _FEW_RECORDS or library.is_ready()) and _compiled(walk) is not walk:
             positions = np.frombuffer(self._room, dtype=np.int64)
             count, after = _compiled(walk)(octets, position, stop, end, positions, room, *rest)
             return positions[:count].copy(), int(after)
@@ -613,7 +613,7 @@ class Walker:
 
 @functools.cache
 def _compiled(walk: Callable[..., tuple[int, int]]) -> Callable[..., tuple[int, int]]:
-    """Return ``walk`` _compiled, from the on-disk cache where one can be kept; this imports numba."""
+    """Return ``walk`` as a kernel."""
     from ecmproto.kernels.kernel import over_batches
 
     return over_batches(walk)

@@ -6,30 +6,17 @@ is imported when a kernel is compiled.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.registry import cpu_target
-from numba.extending import intrinsic
 
 from ecmproto.frames.columns.octets import BLOCK
 
 _MOST = 8
 _LITTLE = sys.byteorder == "little"
-
-
-@functools.cache
-def type_of(name: str) -> Any:
-    """Return the type by which numba knows the instructions for a function of `columns.octets`."""
-    make: Any = intrinsic
-    made = make(_TYPINGS[name])
-    context: Any = cpu_target.typing_context
-    context.refresh()
-    return context.resolve_value_type(made)
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, octets: int) -> Any:
@@ -112,7 +99,7 @@ def _prefetching(_: Any, source: Any, at: Any) -> Any:
     return types.void(source, types.intp), codegen
 
 
-_TYPINGS: dict[str, Callable[..., Any]] = {
+TYPINGS: dict[str, Callable[..., Any]] = {
     "_copy_block": _copying,
     "_store_4": _storing(4),
     "_store_8": _storing(8),
@@ -120,3 +107,4 @@ _TYPINGS: dict[str, Callable[..., Any]] = {
     "_load_number": _loading_number,
     "_prefetch": _prefetching,
 }
+"""By the names of the functions of `columns.octets`, what numba calls their typing functions."""

@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.kernels.kernel import inlined, is_disabled, over_batches
-from ecmproto.kernels.sources import follow
+from ecmproto.kernels.kernel import inlined, instruction, over_batches
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -90,30 +89,13 @@ BLOCK = 32
 """How many octets `copy` takes at a time: it writes, and reads, up to so many beyond those asked for."""
 
 
-class _Instructions:
-    """A function of Python for which kernels have instructions: those of `columns.instructions`."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    @property
-    def _numba_type_(self) -> Any:
-        """What numba takes it for where a kernel names it."""
-        from ecmproto.frames.columns.instructions import type_of
-
-        return type_of(self._function.__name__)
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self._function(*arguments)
-
-
 def _instructions(function: _Function) -> _Function:
-    if is_disabled():
-        return function
-    made: Any = _Instructions(function)
-    follow(made, function)
-    typed: _Function = made
-    return typed
+    def typing() -> Any:
+        from ecmproto.frames.columns.instructions import TYPINGS
+
+        return TYPINGS[function.__name__]
+
+    return instruction(typing)(function)
 
 
 @_instructions

@@ -6,7 +6,6 @@ column, once there are so many that loading the kernels pays.
 
 from __future__ import annotations
 
-import sys
 import threading
 from array import array
 from bisect import bisect_right
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from ecmproto.frames.capture import Batch
 from ecmproto.frames.dissect import records
 from ecmproto.frames.filter import Filter
+from ecmproto.kernels import library
 from ecmproto.tools.browse.background import Background
 from ecmproto.tools.browse.pages import Pages
 from ecmproto.wire.codec import EtherTypes
@@ -127,7 +127,7 @@ class Tester:
 
 def many(frames: int) -> bool:
     """Return whether so many frames are better looked at column by column."""
-    return frames >= (_LOADED_FRAMES if "numba" in sys.modules else _MANY_FRAMES)
+    return frames >= (_LOADED_FRAMES if library.is_ready() else _MANY_FRAMES)
 
 
 class FilterRun(Background):

@@ -9,7 +9,6 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numba.core import types
 from numpy.typing import NDArray
 
 from ecmproto.frames.capture.linux import departures
@@ -18,8 +17,8 @@ from ecmproto.frames.capture.linux.packet_socket import MESSAGE
 from ecmproto.frames.capture.linux.wires import (
     CLOCK_MONOTONIC,
     DONTWAIT,
+    External,
     clock_gettime,
-    external,
     last_error,
     sendmmsg,
 )
@@ -31,9 +30,7 @@ from ecmproto.units import NS_PER_S
 _ABSOLUTE = 1
 """TIMER_ABSTIME."""
 _MESSAGE_OCTETS = MESSAGE.itemsize
-_clock_nanosleep = external(
-    "clock_nanosleep", types.int32, types.int32, types.int32, types.int64, types.int64
-)
+_clock_nanosleep = External("clock_nanosleep", "int32", "int32", "int32", "int64", "int64")
 
 
 class LineFacts:
@@ -97,6 +94,7 @@ def transmit(line: Line, state: DepartureState, count: int) -> int:
 def compiled_text(**names: Any) -> Any:
     """Return `depart`'s text compiled, where ``names`` stand for other things than in `departures`."""
     text: Any = FunctionType(departures.depart.__code__, {**vars(departures), **names}, "depart")
+    text.__module__ = __name__
     return released(text)
 
 

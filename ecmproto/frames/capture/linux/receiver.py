@@ -15,10 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
-from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from ecmproto.frames.capture.batch import Batch, Int64, Octets
@@ -49,7 +46,7 @@ from ecmproto.frames.capture.linux.packet_socket import (
     open_receiving,
     receive_messages,
 )
-from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.kernel import compiled, inlined, instruction
 from ecmproto.kernels.record import new_record
 from ecmproto.kernels.structs import Struct
 from ecmproto.units import NS_PER_S
@@ -328,24 +325,23 @@ def _insert(slots: Octets, start: int, tpid: np.int64, tci: np.int64) -> None:
     slots[at + 2], slots[at + 3] = tci >> 8, tci & 0xFF
 
 
-def _barrier(typing: Any) -> Any:
-    """Return numba's type of `fence`, and the function that makes its code."""
+def _barrier() -> Any:
+    """Return what numba calls the typing function of `fence`."""
+    from numba.core import types
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.fence("seq_cst")
         return context.get_dummy_value()
 
-    return types.void(), code
+    return lambda _: (types.void(), code)
 
 
-def _no_fence() -> None:
-    """Do nothing: plain Python does not move what it reads and writes."""
+@instruction(_barrier)
+def fence() -> None:
+    """Keep what is read and written before it, in memory shared with the kernel, before what is after it.
 
-
-fence: Any = _no_fence
-"""Keeps what is read and written before it, in memory shared with the kernel, before what is after it."""
-if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-    fence = intrinsic(_barrier)
+    Plain Python moves nothing.
+    """
 
 
 @compiled

@@ -19,9 +19,7 @@ import select
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
-from numba.core import types
 from numpy.typing import NDArray
 
 from ecmproto.frames.capture.batch import Batch
@@ -180,32 +178,60 @@ def detach(wires: Wires, interface: int) -> None:
     wires.polls[start + _REVENTS] = 0
 
 
-def external(name: str, returns: Any, *arguments: Any) -> Any:
-    """Return a C function, called by its name in compiled code, which is cached so, and by ctypes else."""
-    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        return types.ExternalFunction(name, returns(*arguments))
-    kinds = {types.int32: ctypes.c_int, types.uint32: ctypes.c_uint, types.int64: ctypes.c_size_t}
+class External:
+    """A C function, called by its name in compiled code and by ctypes in plain Python.
 
-    @functools.cache
-    def found() -> Any:
-        function = getattr(ctypes.CDLL(None, use_errno=True), name)
-        function.argtypes = [kinds[each] for each in arguments]
+    ``kinds`` are numba's names of what it returns and of what it takes.
+    """
+
+    def __init__(self, name: str, *kinds: str) -> None:
+        self._name = name
+        self._kinds = kinds
+
+    @functools.cached_property
+    def _numba_type_(self) -> Any:
+        """What numba takes it for where a kernel names it."""
+        from numba.core import types
+
+        returns, *arguments = (getattr(types, kind) for kind in self._kinds)
+        return types.ExternalFunction(self._name, returns(*arguments))
+
+    @functools.cached_property
+    def _function(self) -> Any:
+        function = getattr(ctypes.CDLL(None, use_errno=True), self._name)
+        function.argtypes = [_C_KINDS[kind] for kind in self._kinds[1:]]
         return function
 
-    return lambda *given: found()(*given)
+    def __call__(self, *arguments: int) -> int:
+        """Call the function."""
+        called: int = self._function(*arguments)
+        return called
 
 
-clock_gettime = external("clock_gettime", types.int32, types.int32, types.int64)
-_ppoll = external("ppoll", types.int32, types.int64, types.int64, types.int64, types.int64)
-_recvmmsg = external(
-    "recvmmsg", types.int32, types.int32, types.int64, types.uint32, types.int32, types.int64
-)
-sendmmsg = external("sendmmsg", types.int32, types.int32, types.int64, types.uint32, types.int32)
-last_error: Any
-if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-    last_error = lambda: (ctypes.get_errno(),)  # noqa: E731
-else:
-    last_error = types.ExternalFunction("__errno_location", types.CPointer(types.int32)())  # type: ignore[no-untyped-call]
+_C_KINDS = {"int32": ctypes.c_int, "uint32": ctypes.c_uint, "int64": ctypes.c_size_t}
+clock_gettime = External("clock_gettime", "int32", "int32", "int64")
+_ppoll = External("ppoll", "int32", "int64", "int64", "int64", "int64")
+_recvmmsg = External("recvmmsg", "int32", "int32", "int64", "uint32", "int32", "int64")
+sendmmsg = External("sendmmsg", "int32", "int32", "int64", "uint32", "int32")
+
+
+class _LastError:
+    """The number of the error with which a C function failed, in an array of one."""
+
+    @functools.cached_property
+    def _numba_type_(self) -> Any:
+        """What numba takes it for where a kernel names it."""
+        from numba.core import types
+
+        pointer: Any = types.CPointer
+        return types.ExternalFunction("__errno_location", pointer(types.int32)())
+
+    def __call__(self) -> tuple[int]:
+        """Return the number."""
+        return (ctypes.get_errno(),)
+
+
+last_error = _LastError()
 
 
 @inlined

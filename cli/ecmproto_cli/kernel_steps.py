@@ -1,31 +1,24 @@
-"""Kernels compiled before they are needed: what each command runs, run on small captures made for it.
+"""What commands run, on small captures made for it: the library of kernels has what that compiles.
 
-A step is some command lines, or calls where a command would need an interface; what it makes numba compile is
-what the command makes it compile later.  Steps run in processes of their own, several at a time: those of a
-later stage find what an earlier one compiled.
+A step is some command lines, or calls where a command would need an interface.  Steps run in several
+processes; those of a later stage find what an earlier one compiled.
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import shlex
 import sys
 import tempfile
-import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, field
-from multiprocessing.connection import wait
-from multiprocessing.process import BaseProcess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ecmproto.control.mechanisms.registry import MECHANISMS
-from ecmproto.kernels import prebuilt
-from ecmproto_cli.errors import DEPENDENCY
 
 _HERE = "@"
 """In front of the names of files in the folder of captures."""
@@ -53,32 +46,12 @@ def captures(many: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Command lines and calls that need the same kernels.
-
-    ``about`` are the commands and mechanisms that it is for, ``seconds`` about how long it takes where
-    nothing is compiled, of one processor: how fast steps go that are done corrects it.
-    """
+    """Command lines and calls that need the same kernels."""
 
     name: str
-    about: tuple[str, ...]
-    seconds: float
     lines: tuple[str, ...] = ()
     calls: tuple[Callable[[], None], ...] = ()
     stage: int = 1
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came of a step: the kernels that it compiled, how long it took, what went wrong."""
-
-    step: Step
-    seconds: float = 0.0
-    kernels: list[str] = field(default_factory=list)
-    problem: str = ""
-    lacking: str = ""
-    """Which command needs an extra that is not installed."""
-    unused: str = ""
-    """Why code that came with the wheel was not loaded."""
 
 
 def steps() -> list[Step]:
@@ -87,136 +60,55 @@ def steps() -> list[Step]:
     return [*_GENERAL, *(step for name in names for step in _of_mechanism(name))]
 
 
-def chosen(names: Iterable[str]) -> list[Step]:
-    """Return the steps for some commands and mechanisms; KeyError for a name that is neither's."""
-    every = steps()
-    found = []
-    for name in names:
-        matching = [step for step in every if name in step.about or name == step.name]
-        if not matching:
-            raise KeyError(name)
-        found += matching
-    return [step for step in every if step in found] if found else every
-
-
-def subjects() -> dict[str, list[Step]]:
-    """Return what can be asked for, with its steps."""
-    every = steps()
-    names = dict.fromkeys(name for step in every for name in step.about)
-    return {name: [step for step in every if name in step.about] for name in names}
-
-
 def run(
-    chosen: Sequence[Step],
+    chosen: Iterable[Step],
     *,
     processes: int | None = None,
     many: int = MANY,
-    tell: Callable[[Sequence[Outcome], Sequence[Step]], None] = lambda done, running: None,
-    begin: Callable[[Step], None] = lambda step: None,
-    end: Callable[[Sequence[Step]], None] = lambda stage: None,
-) -> list[Outcome]:
-    """Run steps in so many processes (default: as many as there are processors); return what came of each.
+    begin: Callable[[], dict[str, str]] = dict,
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Run steps in so many processes (default: one for each processor); yield the name of each that ended.
 
-    The largest of the captures that they read has ``many`` frames.  ``tell`` is told what is done and what
-    runs, now and then; ``begin`` is called in the process of a step before it, ``end`` here when a stage is
-    done.
+    The largest of the captures that they read has ``many`` frames.  ``begin`` is called in the process of a
+    step before it, and what it returned is yielded as the step left it.  RuntimeError where a step fails.
     """
-    done: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="ecmproto-") as name:
-        folder = Path(name)
-        if any(step.lines for step in chosen):
-            made_of = Step(name="captures", about=(), seconds=0, lines=captures(many))
-            (made,) = _stage([made_of], folder, 1, lambda *_: None, begin)
-            if made.problem:
-                raise RuntimeError(made.problem)
-            end([made_of])
-        for stage in sorted({step.stage for step in chosen}):
-            together = [step for step in chosen if step.stage == stage]
-            for outcome in _stage(together, folder, processes or processors(), tell, begin, done):
-                done.append(outcome)
-                tell(done, ())
-            end(together)
-    return done
+        folder, every = Path(name), [Step(name="captures", lines=captures(many), stage=-1), *chosen]
+        for stage in sorted({step.stage for step in every}):
+            fork = multiprocessing.get_context("fork")
+            # calls cannot be sent to processes, which have what was there when they were forked
+            _forked[:] = [(step, folder, begin) for step in every if step.stage == stage]
+            with ProcessPoolExecutor(processes or os.cpu_count(), fork) as pool:
+                for each in as_completed(pool.submit(_run, number) for number in range(len(_forked))):
+                    yield each.result()
 
 
-def processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_forked: list[tuple[Step, Path, Callable[[], dict[str, str]]]] = []
 
 
-_LOOK_S = 0.5
+def _run(number: int) -> tuple[str, dict[str, str]]:
+    """Run a step in this process, which is there for steps alone, its output in a file."""
+    from ecmproto.kernels.turns import taking_turns
 
-
-def _stage(
-    stage: Sequence[Step],
-    folder: Path,
-    processes: int,
-    tell: Callable[[Sequence[Outcome], Sequence[Step]], None],
-    begin: Callable[[Step], None],
-    before: Sequence[Outcome] = (),
-) -> Iterator[Outcome]:
-    """Yield what came of the steps of a stage, as they end."""
-    fork = multiprocessing.get_context("fork")
-    waiting = sorted(stage, key=lambda step: -step.seconds)
-    running: dict[BaseProcess, tuple[Step, float]] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < processes:
-                step = waiting.pop(0)
-                process: BaseProcess = fork.Process(target=_run, args=(step, folder, begin))
-                process.start()
-                running[process] = step, time.monotonic()
-            tell(before, [step for step, _ in running.values()])
-            wait([process.sentinel for process in running], _LOOK_S)
-            for process in [each for each in running if not each.is_alive()]:
-                step, start = running.pop(process)
-                yield _outcome(step, folder, process, time.monotonic() - start)
-    finally:
-        for process in running:
-            process.terminate()
-
-
-def _outcome(step: Step, folder: Path, process: BaseProcess, seconds: float) -> Outcome:
-    outcome = Outcome(step, seconds, problem=f"ended with exit code {process.exitcode}")
-    with suppress(FileNotFoundError):
-        told = json.loads((folder / f"{step.name}.told").read_text())
-        for name, value in told.items():
-            setattr(outcome, name, value)
-    return outcome
-
-
-def _run(step: Step, folder: Path, begin: Callable[[Step], None]) -> None:
-    """Run a step in this process, which ends then, its output in files."""
+    step, folder, begin = _forked[number]
     os.environ["ECMPROTO_PROGRESS"] = "0"
-    with (folder / f"{step.name}.out").open("wb") as out:
+    said = folder / f"{step.name}.out"
+    with said.open("wb") as out:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
             os.dup2(out.fileno(), stream.fileno())
-    begin(step)
-    from ecmproto.kernels.cache import compiled
-    from ecmproto.kernels.turns import taking_turns
-
-    compiled.clear()
-    problem = lacking = ""
-    try:
-        # what one compiles now, the others do not compile too
-        with taking_turns(lambda: None):
-            for line in step.lines:
-                code = _called(line, folder)
-                if code == DEPENDENCY:
-                    lacking = f"{line}: an extra is not installed"
-                elif code not in _FINE:
-                    problem = f"{line}: exit code {code}"
-            for call in step.calls:
-                call()
-    except Exception:
-        traceback.print_exc()
-        problem = traceback.format_exc().splitlines()[-1]
-    sys.stderr.flush()
-    if problem:
-        problem += ": " + " ".join((folder / f"{step.name}.out").read_text(errors="replace").split())[-300:]
-    told = {"kernels": compiled, "problem": problem, "lacking": lacking, "unused": prebuilt.store().why_not}
-    (folder / f"{step.name}.told").write_text(json.dumps(told))
+    noted = begin()
+    # what one compiles now, the others do not compile too
+    with taking_turns(lambda: None):
+        for line in step.lines:
+            code = _called(line, folder)
+            if code not in _FINE:
+                sys.stderr.flush()
+                tail = " ".join(said.read_text(errors="replace").split())[-300:]
+                raise RuntimeError(f"{step.name}: {line}: exit code {code}: {tail}")
+        for call in step.calls:
+            call()
+    return step.name, noted
 
 
 def _called(line: str, folder: Path) -> int:
@@ -307,7 +199,7 @@ _FILTERED = "cnm.qntz_fb > 10 and vlan.priority in {3, 6} or eth.src == eth.dst 
 _SHORT = "--set duration=1ms --set measure.from=500us --set measure.until=1ms --set measure.window=500us"
 _GENERAL = (
     Step(
-        name="dissect", about=("dissect",), seconds=20, stage=0,
+        name="dissect", stage=0,
         lines=(
             "dissect -r @many.pcap",
             f"dissect -r @many.pcap -Y '{_FILTERED}'",
@@ -318,7 +210,7 @@ _GENERAL = (
         ),
     ),
     Step(
-        name="columns", about=("columns",), seconds=10,
+        name="columns",
         lines=(
             "dissect -r @many.pcap -w @many.parquet",
             "dissect -r @mixed.pcapng -w @a.parquet --all-fields -Y"
@@ -328,7 +220,7 @@ _GENERAL = (
         ),
     ),
     Step(
-        name="stats", about=("stats", "demo"), seconds=20, stage=0,
+        name="stats", stage=0,
         lines=(
             "stats -r @many.pcap",
             "stats -r @mixed.pcapng -Y 'cnm or pfc' --interval 1ms -T json",
@@ -337,7 +229,7 @@ _GENERAL = (
         calls=(_monitor,),
     ),
     Step(
-        name="check", about=("check",), seconds=10,
+        name="check",
         lines=(
             "check -r @mixed.pcapng",
             "check -r @many.pcap --mechanism qcn",
@@ -345,7 +237,7 @@ _GENERAL = (
         ),
     ),
     Step(
-        name="edit", about=("edit", "diff"), seconds=10,
+        name="edit",
         lines=(
             "edit -r @many.pcap -w @seven.pcap --set vlan.id=7 --set eth.dst=02:00:00:00:00:99 -Y cnm",
             "edit -r @mixed.pcapng -w @stripped.pcapng --strip vlan --add-tag 'vlan id=5 priority=3' --fix",
@@ -359,7 +251,7 @@ _GENERAL = (
         calls=(_align,),
     ),
     Step(
-        name="lab", about=("lab",), seconds=20,
+        name="lab",
         lines=(
             f"lab run bcn-symmetric {_SHORT} -w @lab.pcapng",
             f"lab run e2cm-mice-elephant {_SHORT}",
@@ -369,7 +261,7 @@ _GENERAL = (
         ),
     ),
     Step(
-        name="interfaces", about=("live", "send"), seconds=10,
+        name="interfaces",
         calls=(_receive, _send),
     ),
 )  # fmt: skip
@@ -380,8 +272,7 @@ def _of_mechanism(name: str) -> list[Step]:
     replay = "replay -r @mixed.pcapng --rate 500M --buffer 200kB --seed 1"
     return [
         Step(
-            name=f"replay-{name}", about=("replay", name, *["demo"][:first]),
-            seconds=15 if first else 3, stage=0 if first else 1,
+            name=f"replay-{name}", stage=0 if first else 1,
             lines=(
                 f"{replay} --cp {name} -w @{name}-open.pcapng",
                 f"{replay} --cp {name} --rp {name} -w @{name}-closed.pcapng",
@@ -389,11 +280,11 @@ def _of_mechanism(name: str) -> list[Step]:
             ),
         ),
         Step(
-            name=f"live-{name}", about=("live", name), seconds=10 if first else 5, stage=1 if first else 2,
+            name=f"live-{name}", stage=1 if first else 2,
             calls=(_devices(name),),
         ),
         Step(
-            name=f"lab-{name}", about=("lab", name), seconds=3, stage=2,
+            name=f"lab-{name}", stage=2,
             lines=(f"lab run qcn-baseline-1 --mechanism {name} {_SHORT}",),
         ),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``ecmproto warm``: commands take the lines of its steps, and what goes wrong in one is told."""
+"""Steps that the library of kernels is built by: commands take their lines, and a failure is reported."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ import click
 import pytest
 
 from ecmproto.control.mechanisms.registry import MECHANISMS
+from ecmproto_cli.kernel_steps import captures, steps
 from ecmproto_cli.main import cli
-from ecmproto_cli.warming import Step, captures, chosen, steps, subjects
 
 RUN = ("interfaces", "stats", "check", "lab-qcn", "replay-qcn", "live-qcn")
 """Steps that take about a second each in plain Python."""
 _RUN = """
 import sys
-from ecmproto_cli.warming import Step, chosen, run
-spoilt = Step(name="spoilt", about=(), seconds=1, lines=("dissect -r @nothing.pcap",))
-for outcome in run([*chosen(sys.argv[1:]), spoilt], many=300):
-    print(outcome.step.name, outcome.kernels, outcome.problem or outcome.lacking or "done")
+from ecmproto_cli.kernel_steps import Step, run, steps
+chosen = [step for step in steps() if step.name in sys.argv[1:]]
+spoilt = Step(name="spoilt", lines=("dissect -r @nothing.pcap",), stage=3)
+try:
+    for name, _ in run([*chosen, spoilt], many=300):
+        print(name)
+except RuntimeError as error:
+    print(error)
 """
 
 
@@ -44,21 +48,11 @@ def test_commands_take_the_lines_of_each_step() -> None:
         parse(shlex.split(f"{lines[0]} --no-such-option"))
 
 
-def named(found: Sequence[Step]) -> list[str]:
-    return [step.name for step in found]
-
-
-def test_steps_are_named_once_and_found_by_command_and_mechanism() -> None:
-    names = named(steps())
+def test_steps_are_named_once() -> None:
+    names = [step.name for step in steps()]
     assert len(names) == len(set(names))
     for mechanism in MECHANISMS:
         assert {f"{part}-{mechanism.name}" for part in ("replay", "lab", "live")} < set(names)
-    for name, found in subjects().items():
-        assert named(chosen([name])) == named(found), name
-    assert named(chosen([])) == names
-    assert named(chosen(["check", names[0]])) == named(chosen([names[0], "check"]))
-    with pytest.raises(KeyError, match="nothing"):
-        chosen(["check", "nothing"])
 
 
 def test_steps_run_and_one_that_does_not_says_why() -> None:
@@ -66,7 +60,7 @@ def test_steps_run_and_one_that_does_not_says_why() -> None:
         [sys.executable, "-c", _RUN, *RUN], env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    came_of = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    assert {name: came_of[name] for name in RUN} == dict.fromkeys(RUN, "[] done")
-    assert came_of["spoilt"].startswith("[] dissect -r @nothing.pcap: exit code 3: ")
-    assert "nothing.pcap" in came_of["spoilt"].partition("exit code 3")[2]
+    *names, failed = done.stdout.splitlines()
+    assert (names[0], set(names)) == ("captures", {"captures", *RUN})
+    assert failed.startswith("spoilt: dissect -r @nothing.pcap: exit code 3: ")
+    assert "nothing.pcap" in failed.partition("exit code 3")[2]

@@ -1,0 +1,245 @@
+"""The build of the library of kernels (`kernels.library`): what numba compiled, emitted anew and linked.
+
+numba's insides are used here, and in `kernels.compiler` and what it imports; pyproject.toml bounds numba to
+the versions that CI has built with.  numba's own object files are for its own loader: of the large code
+model, with wrappers for Python.  Here the module that numba optimised is taken, a function with a C ABI is
+added, wrappers are dropped, and an object file of position-independent code is emitted.  The system's
+compiler, ``cc``, links all of them.  A native function of numba's takes where to put its result, where to
+put an exception, and its arguments; it uses nothing of numba's runtime as long as it makes no arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+import numba
+from llvmlite import ir
+from numba.core import types
+from numba.np import arrayobj
+
+from ecmproto.kernels import library
+
+_OCTET = ir.IntType(8)
+_WORD = ir.IntType(64)
+_STATUS = ir.IntType(32)
+_DOUBLE = ir.DoubleType()
+_arrays: Any = arrayobj  # untyped
+_numba: Any = numba
+
+
+class _NoWordsError(Exception):
+    """A type whose values are not handed over in words."""
+
+
+class Emitter:
+    """The object files of kernels, in a folder: those compiled in this process since it was made.
+
+    ``left_out`` has what cannot be in the library, with the reason.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.left_out: dict[str, str] = {}
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        target: Any = llvm.Target.from_triple(llvm.get_process_triple())
+        self._machine = target.create_target_machine(
+            cpu=_numba.config.CPU_NAME, features=_numba.config.CPU_FEATURES or "", opt=3, reloc="pic",
+            codemodel="small",
+        )  # fmt: skip
+
+    def kernel(self, function: Callable[..., Any], described: str | None, made: Any) -> None:
+        """Emit a kernel that was compiled for arguments of the types ``described``."""
+        name = None if described is None else library.symbol(function, described)
+        if name is None:
+            self.left_out[f"{function.__module__}.{function.__qualname__}"] = "it is no module's own"
+            return
+        if not _is_whole(made):
+            return
+        try:
+            entry = _Entry(made.target_context, made.fndesc, name)
+        except _NoWordsError as error:
+            self.left_out[name] = f"it takes or returns {error}"
+            return
+        self._emit(name, made, f"{function.__module__}.{function.__qualname__}", entry.module)
+
+    def method(self, name: str | None, made: Any) -> None:
+        """Emit a method that is called by its address; ``made`` is None where it was not compiled here."""
+        if name is not None and made is not None:
+            self._emit(name, made, name)
+
+    def _emit(self, name: str, made: Any, native: str, entry: Any = None) -> None:
+        module = llvm.parse_bitcode(made.library._final_module.as_bitcode())
+        exported = {name, name + library.RETURNS}
+        if entry is not None:
+            module.link_in(llvm.parse_assembly(str(entry)))
+        module.get_function(made.fndesc.llvm_func_name).name = native
+        for each in (*module.functions, *module.global_variables):
+            if not each.is_declaration:
+                each.linkage = "external" if each.name in exported else "internal"
+        builder = llvm.create_pass_builder(self._machine, llvm.create_pipeline_tuning_options())
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(module, builder)
+        number = 0
+        for each in module.functions:
+            if not each.is_declaration and each.name not in exported and each.name != native:
+                number += 1
+                each.name = f"{native}.{number}"
+        file = self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.o"
+        file.write_bytes(self._machine.emit_object(module))
+
+
+def _is_whole(made: Any) -> bool:
+    """Whether a compiled form is of this process: those of a cache have no module."""
+    return any(each.name == made.fndesc.llvm_func_name for each in made.library._final_module.functions)
+
+
+def _elements(kind: Any) -> tuple[Any, ...]:
+    """Return the types of a tuple's elements."""
+    elements: tuple[Any, ...] = kind.types
+    return elements
+
+
+class _Entry:
+    """The module with the function by which `kernels.library` calls a kernel."""
+
+    def __init__(self, context: Any, described: Any, name: str) -> None:
+        self._context = context
+        self.module = module = context.create_module(name)
+        conventions, kinds = context.call_conv, described.argtypes
+        native = ir.Function(
+            module, conventions.get_function_type(described.restype, kinds), described.llvm_func_name
+        )
+        words = [word for kind in kinds for word in self._words(kind)]
+        address = _OCTET.as_pointer()
+        function = ir.Function(
+            module,
+            ir.FunctionType(_STATUS, [_WORD.as_pointer(), address.as_pointer(), *words]),
+            name,
+        )
+        self._builder = builder = ir.IRBuilder(function.append_basic_block("entry"))
+        returned, error, *given = function.args
+        taken = iter(given)
+        arguments = [self._taken(kind, taken) for kind in kinds]
+        status, value = conventions.call_function(builder, native, described.restype, kinds, arguments)
+        with builder.if_then(status.is_error, likely=False):
+            raised = builder.bitcast(status.excinfoptr, address)
+            builder.store(builder.select(status.is_user_exc, raised, ir.Constant(address, None)), error)
+            builder.ret(status.code)
+        shape = self._returned(described.restype, value, returned)
+        builder.ret(ir.Constant(_STATUS, 0))
+        text = bytearray(shape.encode() + b"\0")
+        constant = ir.GlobalVariable(module, ir.ArrayType(_OCTET, len(text)), name + library.RETURNS)
+        constant.initializer = ir.Constant(constant.type.pointee, text)
+        constant.global_constant = True
+
+    def _words(self, kind: Any) -> Iterator[Any]:
+        """Yield the types of the words by which a value is taken (`arguments.words_of`)."""
+        match kind:
+            case types.Array():
+                yield from [_WORD] * (1 + 2 * kind.ndim)
+            case types.BaseTuple():
+                for each in _elements(kind):
+                    yield from self._words(each)
+            case types.NoneType():
+                return
+            case types.Float():
+                yield _DOUBLE
+            case types.Boolean() | types.Integer() | types.Record() | types.Opaque():
+                yield _WORD
+            case _ if hasattr(kind, "struct") or hasattr(kind, "protocol"):
+                yield _WORD
+            case _:
+                raise _NoWordsError(kind)
+
+    def _taken(self, kind: Any, words: Iterator[Any]) -> Any:
+        """Return a value as the native function takes it, from its words."""
+        builder, context = self._builder, self._context
+        wanted = context.get_value_type(kind)
+        match kind:
+            case types.Array():
+                array = _arrays.make_array(kind)(context, builder)
+                itemsize = ir.Constant(_WORD, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+                _arrays.populate_array(
+                    array,
+                    data=builder.inttoptr(next(words), array.data.type),
+                    shape=[next(words) for _ in range(kind.ndim)],
+                    strides=[next(words) for _ in range(kind.ndim)],
+                    itemsize=itemsize,
+                    meminfo=None,
+                )
+                return array._getvalue()
+            case types.BaseTuple():
+                return context.make_tuple(
+                    builder, kind, [self._taken(each, words) for each in _elements(kind)]
+                )
+            case types.NoneType():
+                return context.get_dummy_value()
+            case types.Float():
+                number = next(words)
+                return number if wanted == _DOUBLE else builder.fptrunc(number, wanted)
+            case types.Boolean():
+                return builder.icmp_signed("!=", next(words), ir.Constant(_WORD, 0))
+            case types.Integer():
+                word = next(words)
+                return word if wanted == _WORD else builder.trunc(word, wanted)
+        return builder.inttoptr(next(words), wanted)
+
+    def _returned(self, kind: Any, value: Any, place: Any, at: int = 0) -> str:
+        """Enter what was returned in words; return its description (`library.RETURNS`)."""
+        builder = self._builder
+        match kind:
+            case types.NoneType():
+                return ""
+            case types.UniTuple() | types.Tuple():
+                parts = [
+                    self._returned(each, builder.extract_value(value, number), place, number)
+                    for number, each in enumerate(_elements(kind))
+                ]
+                return f"({''.join(parts)})"
+            case types.Boolean():
+                word, shape = builder.zext(value, _WORD), "?"
+            case types.Integer():
+                signed = getattr(kind, "signed", False)
+                widen = builder.sext if signed else builder.zext
+                word = value if value.type == _WORD else widen(value, _WORD)
+                shape = "q" if signed else "Q"
+            case types.Float():
+                number = value if value.type == _DOUBLE else builder.fpext(value, _DOUBLE)
+                word, shape = builder.bitcast(number, _WORD), "d"
+            case _:
+                raise _NoWordsError(kind)
+        builder.store(word, builder.gep(place, [ir.Constant(_WORD, at)]))
+        return shape
+
+
+def link(folder: Path, path: Path) -> None:
+    """Link the object files of a folder, and what they were made from, into the library at ``path``."""
+    information: Mapping[str, str] = {
+        "processor": str(_numba.config.CPU_NAME),
+        "numba": _numba.__version__,
+        "llvmlite": llvmlite.__version__,
+        "sources": library.sources_digest(),
+    }
+    text = json.dumps(json.dumps(information))
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name, "information.c")
+        source.write_text(f"const char {library.INFORMATION}[] = {text};\n")
+        objects = sorted(str(each) for each in folder.glob("*.o"))
+        partial = path.with_name(f"{path.name}.{os.getpid()}")
+        subprocess.run(
+            ["cc", "-shared", "-nostartfiles", "-O0", "-fPIC", "-Wl,-z,defs", "-Wl,--build-id=none",
+             "-Wl,--hash-style=gnu", "-o", str(partial), str(source), *objects, "-lm", "-lc"],
+            check=True,
+        )  # fmt: skip
+    partial.replace(path)

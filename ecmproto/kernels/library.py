@@ -1,0 +1,220 @@
+"""The library of kernels: one shared library with a C ABI, built by `kernels.building`, called by ctypes.
+
+A kernel is a function of it for each combination of types that commands call it with::
+
+    int32_t name(int64_t *returned, void **error, …)
+
+Behind these two stand its arguments, one word for a number or the address of a struct or record, and for an
+array its address, lengths and strides; a tuple's elements follow each other.  What it returns is entered in
+``returned``, in words.  The status is 0; otherwise an exception is at ``error``.  Methods of structs that
+the engine calls by their addresses are in it too, as compiled code calls each other.
+
+The library holds digests of the sources that it was built from: in a checkout whose sources differ it is not
+used.  Neither is it where the environment asks numba for other code (``NUMBA_BOUNDSCHECK``, another CPU).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import json
+import os
+import pickle
+import struct
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import CodeType
+from typing import Any, NoReturn
+
+from ecmproto.errors import CacheWarning
+from ecmproto.kernels.arguments import describe, words_of
+
+PACKAGE = Path(__file__).parents[1]
+PATH = PACKAGE / "kernels" / "ecmproto-kernels.so"
+INFORMATION = "ecmproto_library"
+"""The name of a text in the library that has what it was built from, in JSON."""
+RETURNS = ".returns"
+"""The end of the name of a text that describes what a kernel returns: `_FORMATS`, and tuples of such."""
+_FORMATS = {"q": "q", "Q": "Q", "d": "d", "?": "q"}
+_HARMLESS = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_DISABLE_JIT"}
+
+
+class _Library:
+    """The loaded library: with the interpreter's lock released in calls, and held."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.released = ctypes.CDLL(str(path))
+        self.held = ctypes.PyDLL(str(path))
+        self.information: Mapping[str, Any] = json.loads(self.text(INFORMATION) or "{}")
+
+    def text(self, name: str) -> str | None:
+        """Return a text in the library; None where there is none of that name."""
+        try:
+            return ctypes.string_at(_address(self.released, name)).decode()
+        except ValueError:
+            return None
+
+
+@functools.cache
+def _loaded() -> _Library | str:
+    """Return the library, or why there is none."""
+    unusual = sorted({name for name in os.environ if name.startswith("NUMBA_")} - _HARMLESS)
+    if unusual:
+        return f"{unusual[0]} asks for other code"
+    try:
+        found = _Library(PATH)
+    except OSError as error:
+        return (
+            f"no library of kernels can be loaded: {error}"
+            if PATH.exists()
+            else "there is no library of kernels"
+        )
+    if (PACKAGE.parent / "pyproject.toml").exists() and found.information.get("sources") != sources_digest():
+        why = "the library of kernels was built from other sources; `make kernels` builds it anew"
+        warnings.warn(why, CacheWarning, stacklevel=2)
+        return why
+    return found
+
+
+def is_loaded() -> bool:
+    """Whether there is a library for these sources."""
+    return isinstance(_loaded(), _Library)
+
+
+def is_ready() -> bool:
+    """Whether kernels run without numba being imported for them first."""
+    return is_loaded() or "numba" in sys.modules
+
+
+def why_not() -> str:
+    """Return why there is no library; empty where there is one."""
+    found = _loaded()
+    return "" if isinstance(found, _Library) else found
+
+
+def information() -> Mapping[str, Any]:
+    """Return what the library was built from, by whom and for which processor; empty without one."""
+    found = _loaded()
+    return {**found.information, "path": str(found.path)} if isinstance(found, _Library) else {}
+
+
+def sources_digest() -> str:
+    """Return a digest of all modules of the package."""
+    found = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def symbol(function: Callable[..., Any], described: str) -> str | None:
+    """Return the name of a kernel's function in the library; None for what is no module's own."""
+    if not _is_of_module(function):
+        return None
+    digest = hashlib.sha256(described.encode()).hexdigest()[:12]
+    return f"{function.__module__}.{function.__qualname__}.{digest}"
+
+
+def method_symbol(struct: type[Any], protocol: type[Any], name: str) -> str | None:
+    """Return the name of a method that is called by its address; None for classes of no module."""
+    if not (_is_of_module(struct) and _is_of_module(protocol)):
+        return None
+    return f"{struct.__module__}.{struct.__qualname__}.{name}.{protocol.__qualname__}"
+
+
+def _is_of_module(made: Any) -> bool:
+    """Whether a function or class is what its module has by its name."""
+    found = getattr(sys.modules.get(made.__module__), made.__qualname__, None)
+    return found is made or getattr(found, "py_func", None) is made
+
+
+def entry(
+    function: Callable[..., Any], arguments: tuple[Any, ...], *, released: bool
+) -> Callable[[tuple[Any, ...]], Any] | None:
+    """Return what calls a kernel for arguments of these types; None where the library has none."""
+    found = _loaded()
+    described = describe(arguments) if isinstance(found, _Library) else None
+    name = None if described is None else symbol(function, described)
+    if name is None or not isinstance(found, _Library):
+        return None
+    returns = found.text(name + RETURNS)
+    if returns is None:
+        return None
+    called = getattr(found.released if released else found.held, name)
+    given: list[Any] = []
+    words_of(arguments, given)
+    kinds = [ctypes.c_double if isinstance(each, float) else ctypes.c_int64 for each in given]
+    called.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *kinds]
+    return _caller(called, returns)
+
+
+def method(struct: type[Any], protocol: type[Any], name: str) -> int | None:
+    """Return the address of a method that is called by it; None where the library has none."""
+    found = _loaded()
+    wanted = method_symbol(struct, protocol, name)
+    if wanted is None or not isinstance(found, _Library):
+        return None
+    try:
+        return _address(found.released, wanted)
+    except ValueError:
+        return None
+
+
+def _address(library: ctypes.CDLL, name: str) -> int:
+    """Return the address of what has a name in the library; ValueError without it."""
+    try:
+        return ctypes.addressof(ctypes.c_char.in_dll(library, name))
+    except ValueError:
+        raise ValueError(f"expected {name} in the library") from None
+
+
+def _caller(function: Any, returns: str) -> Callable[[tuple[Any, ...]], Any]:
+    unpacked = struct.Struct("=" + "".join(_FORMATS[each] for each in returns if each in _FORMATS))
+    size = unpacked.size // 8 + 1
+    new = ctypes.c_int64 * size  # the last word is the error's address
+    shape = returns
+
+    def call(arguments: tuple[Any, ...]) -> Any:
+        given: list[Any] = []
+        words_of(arguments, given)
+        words = new()
+        start = ctypes.addressof(words)
+        if function(start, start + 8 * (size - 1), *given):
+            _raise(words[size - 1])
+        if not shape:
+            return None
+        return _value(shape, iter(unpacked.unpack_from(words)))
+
+    return call
+
+
+def _value(shape: str, values: Iterator[Any]) -> Any:
+    """Return what a kernel returned, of the words it entered."""
+    if shape[0] != "(":
+        value = next(values)
+        return bool(value) if shape == "?" else value
+    return tuple(_value(each, values) for each in shape[1:-1])
+
+
+class _Raised(ctypes.Structure):
+    """How compiled code describes an exception: a pickle that is part of the library."""
+
+    _fields_ = (("data", ctypes.c_void_p), ("size", ctypes.c_int32))
+
+
+def _raise(address: int) -> NoReturn:
+    """Raise an exception of compiled code, with the line of its statement."""
+    if not address:
+        raise SystemError("a kernel failed without an exception")
+    raised = _Raised.from_address(address)
+    kind, arguments, place = pickle.loads(ctypes.string_at(raised.data, raised.size))
+    error = kind(*(arguments or ()))
+    if place is None:
+        raise error
+    name, path, line = place
+    code: CodeType = compile("\n" * (line - 1) + "raise error", str(PACKAGE.parent / path), "exec")
+    exec(code.replace(co_name=name), {"error": error})
+    raise error
