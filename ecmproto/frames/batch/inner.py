@@ -19,10 +19,19 @@ from numpy.typing import NDArray
 from ecmproto.errors import counted
 from ecmproto.frames.batch.headers import fixed, four_octets, roles_of, signed, two_octets
 from ecmproto.frames.batch.packets import IP4, NO_NETWORK, NOWHERE, Packet, ip_packet_at, packet_at
-from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch, Block, Interface
+from ecmproto.frames.capture.batch import (
+    ETHERNET,
+    INTERFACE_DESCRIPTION,
+    RAW_IP,
+    RAW_IP_TYPES,
+    Batch,
+    Block,
+    Interface,
+)
 from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, ParsedReader
-from ecmproto.frames.capture.several import Joining, open_captures
+from ecmproto.frames.capture.several import JoinedFile, Joining, open_captures
 from ecmproto.frames.capture.source import Shortage, Source
+from ecmproto.frames.capture.writer import interface_block
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv6
@@ -337,11 +346,17 @@ def open_innermost(
 
 
 class InnerReader(ParsedReader):
-    """A capture of which each frame is the innermost one, with an interface for each session of a mirror."""
+    """A capture of which each frame is the innermost one, with an interface for each session of a mirror.
 
-    def __init__(self, reader: CaptureReader, *, ethertypes: EtherTypes = DEFAULT) -> None:
+    With ``records``, batches retain the records of the frames as they came, on interfaces of one section, and
+    blocks without a frame are given as well; both as those of several captures that are read as one.
+    """
+
+    def __init__(
+        self, reader: CaptureReader, *, ethertypes: EtherTypes = DEFAULT, records: bool = False
+    ) -> None:
         self._reader = reader
-        self._unwrapping = _Unwrapping(reader, ethertypes)
+        self._unwrapping = _Unwrapping(reader, ethertypes, records=records)
         super().__init__(self._unwrapping, reader.path)
 
     @property
@@ -378,10 +393,11 @@ class InnerReader(ParsedReader):
 class _Unwrapping(Joining):
     """The parser of an `InnerReader`."""
 
-    def __init__(self, reader: CaptureReader, ethertypes: EtherTypes) -> None:
+    def __init__(self, reader: CaptureReader, ethertypes: EtherTypes, *, records: bool) -> None:
         super().__init__()
         self._reader = reader
         self._ethertypes = ethertypes
+        self._file = JoinedFile(reader, self) if records else None
         self._batches: Iterator[Batch] | None = None
         self._numbers: list[int] = []
         """The number of each of the reader's interfaces here."""
@@ -414,28 +430,38 @@ class _Unwrapping(Joining):
     def take(self, source: Source) -> Batch | Block | Shortage:
         """Return the next block or batch; a shortage at the end."""
         if self._ready is None and not self._pending:
-            if self._batches is None:
-                self._batches = iter(self._reader)
-            batch = next(self._batches, None)
-            self._describe()
+            batch = self._batch() if self._file is None else self._batch_of(self._file)
             self._ready = None if batch is None else self._bare(batch)
         if self._pending:
             return self._pending.popleft()
         ready, self._ready = self._ready, None
         return Shortage(octets=1, what="a frame") if ready is None else ready
 
-    def _describe(self) -> None:
-        """Describe the reader's interfaces that have come since the last time."""
-        for interface in self._reader.interfaces[len(self._numbers) :]:
-            self._numbers.append(self.describe(interface, None))
+    def _batch(self) -> Batch | None:
+        """Return the next frames without their records; describe the reader's interfaces that are new."""
+        if self._batches is None:
+            self._batches = iter(self._reader)
+        batch = next(self._batches, None)
+        for each in self._reader.interfaces[len(self._numbers) :]:
+            self._numbers.append(self.describe(each, None))
+        if batch is None:
+            return None
+        self.frames += len(batch)
+        interface = np.array(self._numbers, np.int64)[batch.interface]
+        return dataclasses.replace(batch, interface=interface, records=None)
+
+    def _batch_of(self, file: JoinedFile) -> Batch | None:
+        """Return the next frames with their records."""
+        file.fill()
+        part = file.taken(file.last_ns, before=False) if file.left else None
+        return None if part is None else self._numbered([part])
 
     def _bare(self, batch: Batch) -> Batch:
         """Return the innermost frames of a batch; describe their interfaces."""
-        self.frames += len(batch)
-        interface = np.array(self._numbers, np.int64)[batch.interface]
-        unwrapped = unwrap(batch, self._reader.interfaces, self._ethertypes)
+        unwrapped = unwrap(batch, self.interfaces, self._ethertypes)
         if unwrapped is None:
-            return dataclasses.replace(batch, interface=interface, records=None)
+            return batch
+        interface = batch.interface.copy()
         positions, kind, session = unwrapped.positions, unwrapped.kind, unwrapped.session
         outside = batch.interface[positions]
         wrappers = (outside << 8 | kind.astype(np.int64) << 4 | unwrapped.link) << 33 | session - NO_NUMBER
@@ -447,7 +473,7 @@ class _Unwrapping(Joining):
         interface[positions] = inside
         self._counts += np.bincount(kind, minlength=len(NAMES))
         self._count_lost(unwrapped, inside)
-        return dataclasses.replace(unwrapped.batch, interface=interface)
+        return dataclasses.replace(unwrapped.batch, interface=interface, records=batch.records)
 
     def _interface(self, outside: int, kind: int, link: int, session: int) -> int:
         """Return the number of the interface of a session, which is described when it is first seen."""
@@ -455,7 +481,7 @@ class _Unwrapping(Joining):
             session = _SEQUENCES  # all further sessions of the encapsulation
         key = outside, kind, link, session
         if key not in self._by_session:
-            wrapper = self._reader.interfaces[outside]
+            wrapper = self.interfaces[outside]
             what = name = NAMES[kind]
             if session == _SEQUENCES:
                 what += " (further sessions)"
@@ -466,8 +492,17 @@ class _Unwrapping(Joining):
                 name=f"{wrapper.name} {what}".strip(), snaplen=0, fcs_octets=0, speed_bps=0, options=(),
                 wrapper=name,
             )  # fmt: skip
-            self._by_session[key] = self.describe(inside, None)
+            self._by_session[key] = self.describe(inside, self._description(inside))
         return self._by_session[key]
+
+    def _description(self, interface: Interface) -> Block | None:
+        """Return the block of a session's interface, on the clock of its wrapper's; None without records."""
+        if self._file is None:
+            return None
+        return Block(
+            kind=INTERFACE_DESCRIPTION, octets=interface_block(interface, self.byte_order),
+            byte_order=self.byte_order, section=0, offset=0, frame=self.frames,
+        )  # fmt: skip
 
     def _count_lost(self, unwrapped: Unwrapped, inside: Int64) -> None:
         """Count the frames that are missing from the sequence numbers of each source and session."""
