@@ -358,6 +358,11 @@ class InnerReader(ParsedReader):
         self._reader = reader
         self._unwrapping = _Unwrapping(reader, ethertypes, records=records)
         super().__init__(self._unwrapping, reader.path)
+        self.displayed = reader.displayed
+
+    def _followed(self, batch: Batch) -> Batch:
+        # A part of a capture has a timeline of the whole.
+        return super()._followed(batch) if batch.timeline is None else batch
 
     @property
     def octets_read(self) -> int:
