@@ -366,6 +366,8 @@ def test_captures_of_mirrors_are_done_as_alone(
         folder = out.with_suffix(f".{len(option)}")
         wrong = kind == "check" and not (option and first == 0)
         lines = fleet(kind, path.parent, folder, "--jobs", "1", *option, code=int(wrong))
+        told = "ecmproto: warnings or unwrapped frames in 1 capture, see "
+        assert (told in capsys.readouterr().err) == (not option)
         suffix, form = ("json", "json") if kind == "stats" else ("ndjson", "ndjson")
         alone = printed(capsys, [kind, "-r", str(path), "-T", form, *option])
         assert (folder / "files" / f"mirror.pcap.{suffix}").read_text() == alone

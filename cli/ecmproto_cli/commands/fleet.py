@@ -327,6 +327,9 @@ def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
     more = len(summary.troubles) - _TROUBLES_TOLD
     if more > 0:
         warn(f"{more:,} more; the manifest has all: {folder / 'manifest.ndjson'}")
+    if summary.warned:
+        what = f"warnings or unwrapped frames in {counted(summary.warned, 'capture')}"
+        echo(f"ecmproto: {what}, see {escaped(str(folder / 'manifest.ndjson'))}", err=True)
     if form == "json":
         echo((folder / "all.json").read_text(encoding="utf-8"), nl=False)
         return
