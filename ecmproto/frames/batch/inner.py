@@ -1,9 +1,9 @@
-"""The innermost frame of frames that mirrors and tunnels wrap: GRE, ERSPAN, VXLAN, Geneve, NVGRE and TZSP.
+"""The innermost frame of frames that mirrors and tunnels wrap: GRE, ERSPAN, VXLAN, Geneve, NVGRE, TZSP, MPLS.
 
 `InnerReader` reads a capture as if its mirror had sent each frame bare: the octets, the length on the wire
 and the link type are those of the innermost frame, and each session of a mirror is an interface of its own.
 Frames that are not wrapped stay as they are.  Layouts: RFC 2784, 2890 (GRE), 7348 (VXLAN), 8926 (Geneve),
-7637 (NVGRE), 3032 and 4385 (MPLS in GRE), draft-foschiano-erspan (ERSPAN I to III).
+7637 (NVGRE), 3032 and 4385 (MPLS, also in GRE), draft-foschiano-erspan (ERSPAN I to III).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import counted
-from ecmproto.frames.batch.headers import fixed, four_octets, roles_of, signed, two_octets
+from ecmproto.frames.batch.headers import fixed, four_octets, headers_of, roles_of, signed, two_octets
 from ecmproto.frames.batch.packets import IP4, NO_NETWORK, NOWHERE, Packet, ip_packet_at, packet_at
 from ecmproto.frames.capture.batch import (
     ETHERNET,
@@ -39,12 +39,14 @@ from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv6
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
-GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, VXLAN, VXLAN_GPE, GENEVE, TZSP = range(1, 10)
-NAMES = ("", "GRE", "ERSPAN I", "ERSPAN II", "ERSPAN III", "NVGRE", "VXLAN", "VXLAN-GPE", "Geneve", "TZSP")
+GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, VXLAN, VXLAN_GPE, GENEVE, TZSP, MPLS = range(1, 11)
+NAMES = (
+    "", "GRE", "ERSPAN I", "ERSPAN II", "ERSPAN III", "NVGRE", "VXLAN", "VXLAN-GPE", "Geneve", "TZSP", "MPLS",
+)  # fmt: skip
 """The names of encapsulations, by their numbers; 0 is a frame that is not wrapped."""
 _SESSIONS = {
     GRE: "key", ERSPAN_II: "session", ERSPAN_III: "session", NVGRE: "VSID", VXLAN: "VNI", VXLAN_GPE: "VNI",
-    GENEVE: "VNI",
+    GENEVE: "VNI", MPLS: "label",
 }  # fmt: skip
 """The name of the number that identifies a session of an encapsulation."""
 
@@ -121,24 +123,27 @@ def _in_gre(buffer: Octets, at: int, stop: int) -> Wrapped:
     if ethertype == _BRIDGED and session != NO_NUMBER:
         return Wrapped(NVGRE, at, FRAME, session >> 8, sequence)
     if ethertype in (_MPLS, _MPLS_UPSTREAM):
-        return _in_mpls(buffer, at, stop, session, sequence)
+        content = _in_mpls(buffer, at, stop)
+        return Wrapped(GRE if content.kind else 0, content.at, content.link, session, sequence)
     link = _link_of(ethertype)
     return Wrapped(GRE if link else 0, at, link, session, sequence)
 
 
 @inlined
-def _in_mpls(buffer: Octets, at: int, stop: int, session: int, sequence: int) -> Wrapped:
-    """Return the content of the MPLS label stack at ``at``, in GRE.
+def _in_mpls(buffer: Octets, at: int, stop: int) -> Wrapped:
+    """Return the content of the MPLS label stack at ``at``; its session is the last label.
 
     Its first four bits are the version of an IP header, or 0 of the control word before a frame.
     """
     while at + 4 <= stop and signed(buffer[at + 2]) & 1 == 0:
         at += 4
     at += 4
-    first = signed(buffer[at]) >> 4 if at + 4 <= stop else -1
+    if at + 4 > stop:
+        return _none()
+    label, first = four_octets(buffer, at - 4) >> 12, signed(buffer[at]) >> 4
     if first == 0:
-        return Wrapped(GRE, at + 4, FRAME, session, sequence)
-    return Wrapped(GRE if first in (4, 6) else 0, at, PACKET, session, sequence)
+        return Wrapped(MPLS, at + 4, FRAME, label, NO_NUMBER)
+    return Wrapped(MPLS if first in (4, 6) else 0, at, PACKET, label, NO_NUMBER)
 
 
 @inlined
@@ -216,8 +221,12 @@ def _packet(buffer: Octets, link: int, start: int, end: int, reach: int, roles: 
 
 
 @inlined
-def _wrapped(buffer: Octets, packet: Packet) -> Wrapped:
-    """Return the content of a packet that is a wrapper."""
+def _wrapped(buffer: Octets, link: int, start: int, packet: Packet, roles: Octets) -> Wrapped:
+    """Return the content of the frame, or the packet, at ``start`` that is a wrapper."""
+    if link == FRAME and packet.kind == NO_NETWORK:
+        at = headers_of(buffer, start, packet.stop, roles).msdu_at
+        is_labelled = at + 2 <= packet.stop and two_octets(buffer, at) in (_MPLS, _MPLS_UPSTREAM)
+        return _in_mpls(buffer, at + 2, packet.stop) if is_labelled else _none()
     if packet.payload == NOWHERE:
         return _none()
     # The first fragment of a packet has the wrapper, but not the whole frame.
@@ -252,8 +261,8 @@ def _unwrap(
     """Fill the arrays from ``inner_offset`` on for the frames that are wrapped; return the number of these.
 
     ``kinds``, which has to be zeros, ``session`` and ``sequence`` are the outermost wrapper's, ``source`` the
-    last four octets of its IP source address.  An inner frame with fewer octets than its IP header announces
-    was cut by the mirror: its original length is the header's.
+    last four octets of its IP source address, 0 without one.  An inner frame with fewer octets than
+    its IP header announces was cut by the mirror: its original length is the header's.
     """
     count = 0
     for i in range(len(offset)):
@@ -264,7 +273,7 @@ def _unwrap(
         end = start + captured[i]
         reach = start + max(captured[i], original[i])
         packet = _packet(buffer, link, start, end, reach, roles)
-        inner = _wrapped(buffer, packet)
+        inner = _wrapped(buffer, link, start, packet, roles)
         # Each turn moves on by a header at least, so a frame bounds the number of turns.
         while inner.kind != 0 and inner.at < packet.stop:
             if kinds[i] == 0:
@@ -272,11 +281,12 @@ def _unwrap(
                 kinds[i] = inner.kind
                 session[i] = inner.session
                 sequence[i] = inner.sequence
-                source[i] = four_octets(buffer, packet.network + (12 if packet.kind == IP4 else 20))
+                if packet.kind != NO_NETWORK:
+                    source[i] = four_octets(buffer, packet.network + (12 if packet.kind == IP4 else 20))
             reach = max(packet.stop, min(reach, _ip_end(buffer, packet, reach)))
             start, end, link = inner.at, packet.stop, inner.link
             packet = _packet(buffer, link, start, end, reach, roles)
-            inner = _wrapped(buffer, packet)
+            inner = _wrapped(buffer, link, start, packet, roles)
         if kinds[i] != 0:
             inner_offset[i] = start
             inner_captured[i] = end - start
