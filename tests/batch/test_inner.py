@@ -81,11 +81,13 @@ WRAPPERS: dict[str, Wrapper] = {
     "Geneve": lambda frame, n: ip(
         17, udp(6081, struct.pack("!HHI", 0x0200, 0x6558, 77 << 8) + bytes(8) + frame)
     ),
+    "MPLS label 19": lambda frame, n: tagged(MACS + bytes.fromhex("8847 000010ff 000131ff 00000000") + frame),
+    "MPLS upstream": lambda frame, n: MACS + bytes.fromhex("8848 000131ff 00000001") + frame,
     "TZSP": lambda frame, n: ip(17, udp(37008, bytes.fromhex("01000001 00 0a0112 01") + frame)),
 }
 
 
-UNKNOWN_TO_TSHARK = ("GRE key sequence", "MPLS in GRE")
+UNKNOWN_TO_TSHARK = ("GRE key sequence", "MPLS in GRE", "MPLS label 19", "MPLS upstream")
 """EtherType 0x8949 of some SONiC platforms, and frames after a label that no signalling has announced."""
 
 
@@ -246,10 +248,12 @@ def test_sessions_and_packets_are_interfaces(tmp_path: Path) -> None:
 
 def test_packets_after_labels_are_unwrapped(tmp_path: Path) -> None:
     frame = encode(build("ipv6 udp dstport=9"))
-    octets = ip(47, gre(0x8848, bytes.fromhex("000010ff000021ff") + frame[14:]))
-    inner, _, reader = read(written(tmp_path / "labels.pcap", [octets]))
-    assert inner == [frame[14:]]
-    assert [each.linktype for each in reader.interfaces] == [ETHERNET, RAW_IP]
+    labels = bytes.fromhex("000010ff000021ff") + frame[14:]
+    wrapped = [ip(47, gre(0x8848, labels)), MACS + bytes.fromhex("8847") + labels + bytes(3)]
+    inner, _, reader = read(written(tmp_path / "labels.pcap", wrapped))
+    assert inner == [frame[14:], frame[14:] + bytes(3)]
+    assert [each.linktype for each in reader.interfaces] == [ETHERNET, RAW_IP, RAW_IP]
+    assert reader.interfaces[2].name == "MPLS label 2"
 
 
 def test_cut_frames_have_the_length_in_their_header(tmp_path: Path) -> None:
@@ -269,6 +273,9 @@ def test_cut_frames_have_the_length_in_their_header(tmp_path: Path) -> None:
         ip(47, gre(0x6558, b"")),
         ip(47, gre(0x8847, bytes(60))),  # labels without an end
         ip(47, gre(0x8847, bytes.fromhex("000011ff10") + bytes(60))),
+        MACS + bytes.fromhex("8847 000010ff") + bytes.fromhex("000011ff 10") + bytes(60),
+        MACS + bytes.fromhex("8847 000011ff 40 00"),
+        MACS + bytes.fromhex("8847"),
         ip(17, udp(4789, bytes(68))),  # without a VNI
         ip(17, udp(6081, struct.pack("!HHI", 0x0080, 0x6558, 0) + bytes(60))),  # a control packet
         ip(17, udp(37008, bytes.fromhex("01000001 0a") + bytes(1))),

@@ -18,6 +18,7 @@ from ecmproto.frames.capture.linux.sender import FrameSender
 from ecmproto.kernels import library
 from ecmproto.tools.browse.browser import Browser
 from ecmproto.tools.browse.pages import PAGE_FRAMES, Pages, live_pages, open_pages
+from tests.batch.test_inner import WRAPPERS, written
 from tests.browse.captures import PCAPS, frames, write_pcap, write_sections
 from tests.conftest import SHARED_CAPTURES
 from tests.namespaces import FAR, NEAR, Network
@@ -213,3 +214,16 @@ def test_captures_of_others() -> None:
         browser.close()
         looked += 1
     assert looked
+
+
+def test_pages_of_innermost_frames(tmp_path: Path) -> None:
+    bare = list(frames(3000))
+    wrapped = [WRAPPERS["ERSPAN II session 12"](frame, number) for number, frame in enumerate(bare)]
+    path = written(tmp_path / "mirror.pcap", wrapped)
+    pages = open_pages([str(path)], inner=True)
+    pages.start(first=True)
+    assert pages.finish(30)
+    assert [row[:3] for row in by_page(pages)] == [(frame, number, 1) for number, frame in enumerate(bare)]
+    assert pages.unwrapped.startswith(f"innermost frames of {len(bare):,} wrapped frames (ERSPAN II")
+    assert [each.name for each in pages.interfaces] == ["", "ERSPAN II session 12"]
+    pages.close()

@@ -75,3 +75,34 @@ def test_frames_that_stay_wrapped_load_no_unwrapping(captures: tuple[str, str]) 
 def test_inner_frames_of_an_interface_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-i", "lo", "--inner"]) == 2
     assert "--inner goes with -r" in capsys.readouterr().err
+
+
+def test_diff_of_innermost_frames_finds_none(
+    captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, mirror = captures
+    assert run(["diff", plain, mirror, "--stat"]) == 1
+    assert "innermost" not in capsys.readouterr().err
+    assert run(["diff", plain, mirror, "--stat", "--inner"]) == 0
+    assert f"ecmproto: {mirror}: {SUMMARY.removeprefix('ecmproto: ')}" in capsys.readouterr().err
+
+
+def test_laboratory_runs_on_innermost_frames(
+    captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = []
+    for path, option in ((captures[0], []), (captures[1], ["--inner"]), (captures[1], [])):
+        command = ["lab", "run", "--capture", path, *option, "--rate", "1G", "--seed", "1", "-T", "json"]
+        assert run(command) == 0
+        documents.append(json.loads(capsys.readouterr().out)["figures"])
+    assert documents[0] == documents[1] != documents[2]
+
+
+def test_options_that_innermost_frames_go_without_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, needed in (
+        (["live", "monitor", "-i", "lo", "--inner", "-w", "x.pcap"], "--inner goes without -w"),
+        (["lab", "run", "qcn-baseline-1", "--inner"], "--inner goes with --capture"),
+        (["browse", "-i", "lo", "--inner"], "--inner goes with a FILE"),
+    ):
+        assert run(command) == 2
+        assert needed in capsys.readouterr().err

@@ -21,6 +21,7 @@ from ecmproto.frames.capture.linux.sender import FrameSender
 from ecmproto.tools.craft import build
 from ecmproto.wire.codec import encode
 from ecmproto_cli.main import run
+from tests.batch.test_inner import WRAPPERS
 from tests.capture.linux.traffic import readable_frames
 from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
 
@@ -187,3 +188,27 @@ def test_mistakes_are_told(words: list[str], sentence: str, capsys: pytest.Captu
 def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["live", "monitor", "-i", "fra"]) == 4
     assert "did you mean 'far'?" in capsys.readouterr().err
+
+
+def test_innermost_frames_are_counted(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = threading.Event()
+    batch = Batch.from_frames([WRAPPERS["VXLAN VNI 77"](PAUSE, 0), DATA])
+    with FrameSender(NEAR) as sender:
+
+        def send() -> None:
+            while not ended.wait(0.005):
+                sender.send(batch.buffer, batch.offset, batch.captured)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        try:
+            words = ["--time", "1s", "--every", "300ms", "-T", "ndjson", "-Y", "pause", "--inner"]
+            assert run(["live", "monitor", "-i", FAR, *words]) == 0
+        finally:
+            ended.set()
+            thread.join()
+    captured = capsys.readouterr()
+    summary = json.loads(captured.out.splitlines()[-1])["stats"]
+    assert [each["kind"] for each in summary["kinds"]] == ["pause"]
+    assert [each["name"] for each in summary["interfaces"]] == [FAR, f"{FAR} VXLAN VNI 77"]
+    assert "innermost frames of " in captured.err

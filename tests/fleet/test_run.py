@@ -20,6 +20,7 @@ from ecmproto.tools.fleet.manifest import ManifestLine, read_manifest
 from ecmproto.wire.formats.registry import USUAL_FIELDS
 from ecmproto_cli.main import run
 from ecmproto_cli.options import Execution
+from tests.batch.test_inner import WRAPPERS, written
 from tests.conftest import REPOSITORY
 
 Lines = dict[str, ManifestLine]
@@ -345,3 +346,32 @@ def test_captures_that_are_not_there_are_named_and_the_rest_is_done(
     assert "gone.pcap: needed a readable capture file, got No such file" in capsys.readouterr().err
     assert lines_of(out)["mixed.pcap"].outcome == "done"
     assert json.loads((out / "all.json").read_text())["frames"] == 26
+
+
+@pytest.mark.parametrize("first", [0, FRAMES // 2, FRAMES - 20])
+@pytest.mark.parametrize("kind", ["stats", "check"])
+def test_captures_of_mirrors_are_done_as_alone(
+    kind: str, first: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "captures" / "mirror.pcap", tmp_path / "out"
+    path.parent.mkdir()
+    pool = _frames("mixed.pcap", "pfc.pcap")
+    plain = [pool[number % len(pool)] for number in range(FRAMES)]
+    wrapped = [
+        WRAPPERS[("VXLAN VNI 77", "GRE")[number % 7 == 0]](frame, number) if number >= first else frame
+        for number, frame in enumerate(plain)
+    ]
+    written(path, wrapped, list(range(10**18, 10**18 + 1000 * FRAMES, 1000)))
+    for option in ([], ["--outer"]):
+        folder = out.with_suffix(f".{len(option)}")
+        wrong = kind == "check" and not (option and first == 0)
+        lines = fleet(kind, path.parent, folder, "--jobs", "1", *option, code=int(wrong))
+        told = "ecmproto: warnings or unwrapped frames in 1 capture, see "
+        assert (told in capsys.readouterr().err) == (not option)
+        suffix, form = ("json", "json") if kind == "stats" else ("ndjson", "ndjson")
+        alone = printed(capsys, [kind, "-r", str(path), "-T", form, *option])
+        assert (folder / "files" / f"mirror.pcap.{suffix}").read_text() == alone
+        told = f"innermost frames of {FRAMES - first:,} wrapped frames"
+        assert any(told in each for each in lines["mirror.pcap"].warnings) == (not option)
+        # sessions are numbered alike in all of a capture only where it is read in one
+        assert (lines["mirror.pcap"].parts == 1) == (not option and first < FRAMES - 20)

@@ -13,7 +13,14 @@ import click
 from ecmproto.errors import MissingDependencyError
 from ecmproto_cli.capturing import captured, interface_option
 from ecmproto_cli.errors import warn
-from ecmproto_cli.options import ethertype_option, filter_option, force_option, read_option, write_option
+from ecmproto_cli.options import (
+    ethertype_option,
+    filter_option,
+    force_option,
+    inner_option,
+    read_option,
+    write_option,
+)
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.terminal import echo
 
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
 @filter_option(
     "Begin with this display filter. With -i the kernel leaves out other frames, which none brings back."
 )
+@inner_option
 @write_option("With -i: write everything that was captured to this file at the end.")
 @force_option
 @ethertype_option
@@ -36,6 +44,7 @@ def command(
     paths: tuple[str, ...],
     interface: str | None,
     filter: Filter | None,
+    inner: bool,
     output: str | None,
     force: bool,
     ethertypes: EtherTypes,
@@ -45,11 +54,14 @@ def command(
     \b
     ecmproto browse in.pcapng
     ecmproto browse -r monday.pcap.gz -Y 'cnm or pfc'
+    ecmproto browse mirror.pcap --inner
     ecmproto browse -i eth0
     tcpdump -U -w - | ecmproto browse -
     """
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"needed a FILE or -i IF, got {'both' if paths else 'none'}")
+    if inner and interface is not None:
+        raise click.UsageError("--inner goes with a FILE: capture with -w first")
     if output is not None and interface is None:
         raise click.UsageError("-w goes with -i; a file is written with the key w")
     if not sys.stdout.isatty() or (not sys.stdin.isatty() and "-" not in paths):
@@ -57,7 +69,7 @@ def command(
     if importlib.util.find_spec("textual") is None:
         raise MissingDependencyError(package="textual", extra="tui", purpose="a window in the terminal")
     check_outputs([output], force=force)
-    pages = _opened(paths, interface, filter, ethertypes)
+    pages = _opened(paths, interface, filter, inner, ethertypes)
     from ecmproto.tools.browse.browser import Browser
     from ecmproto_cli.browse.app import BrowseApp
 
@@ -75,6 +87,8 @@ def command(
             frames = browser.write(output, "shown", force=force)
             echo(f"{frames:,} frames written to {output}", err=True)
         problem, warnings = pages.defect or pages.problem, pages.warnings
+        if pages.unwrapped:
+            echo(f"ecmproto: {pages.unwrapped}", err=True)
     finally:
         browser.close()
     for warning in warnings:
@@ -84,14 +98,18 @@ def command(
 
 
 def _opened(
-    paths: tuple[str, ...], interface: str | None, filter: Filter | None, ethertypes: EtherTypes
+    paths: tuple[str, ...],
+    interface: str | None,
+    filter: Filter | None,
+    inner: bool,
+    ethertypes: EtherTypes,
 ) -> Pages:
     from ecmproto.tools.browse.pages import live_pages, open_pages
 
     if interface is not None:
         reader = captured(interface, filter=filter, ethertypes=ethertypes, idle_batches=True)
         return live_pages(reader, reader.stop, interface)
-    return open_pages(paths, pipe=_stdin() if "-" in paths else None)
+    return open_pages(paths, pipe=_stdin() if "-" in paths else None, inner=inner, ethertypes=ethertypes)
 
 
 def _stdin() -> BinaryIO:

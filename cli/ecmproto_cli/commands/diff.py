@@ -10,9 +10,10 @@ import click
 
 from ecmproto_cli.difference_text import DifferenceText, summary_text
 from ecmproto_cli.errors import FINDINGS, warn
-from ecmproto_cli.options import color_option, ethertype_option, filter_option
+from ecmproto_cli.options import color_option, ethertype_option, filter_option, inner_option
 from ecmproto_cli.output import Stdout
 from ecmproto_cli.progress import reading, work
+from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -76,6 +77,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     "--window", metavar="N", type=click.IntRange(min=_LEAST_WINDOW, max=_MOST_WINDOW),
     help="Align so many frames of each at a time, in some 100 octets of memory each.  [default: 3000000]",
 )  # fmt: skip
+@inner_option
 @ethertype_option
 @color_option
 def command(
@@ -93,6 +95,7 @@ def command(
     limit: int | None,
     times: bool | None,
     window: int | None,
+    inner: bool,
     ethertypes: EtherTypes,
 ) -> int:
     """Compare the captures A and B, - for stdin: which frames differ, and in which fields.
@@ -104,6 +107,7 @@ def command(
     ecmproto diff before.pcap after.pcapng.gz
     ecmproto diff in.pcap out.pcapng --ignore cntag --tolerance frame.time_epoch=1us
     ecmproto diff port1.pcap port2.pcap --ignore eth --align-time drift
+    ecmproto diff mirror.pcap port.pcap --inner --align-time offset
     """
     if a == b == "-":
         raise click.UsageError("stdin can be read once: needed - once, got it twice")
@@ -120,8 +124,8 @@ def command(
         snap_octets=snap_octets,
     )
     with Comparison(
-        a, b, rules, filter=filter, ethertypes=ethertypes, window=window or WINDOW_FRAMES, list_times=times,
-        watch=_watched,
+        a, b, rules, filter=filter, ethertypes=ethertypes, inner=inner, window=window or WINDOW_FRAMES,
+        list_times=times, watch=_watched,
     ) as comparison:  # fmt: skip
         out = Stdout()
         try:
@@ -135,6 +139,8 @@ def command(
             out.flush()
         for warning in comparison.warnings:
             warn(warning)
+        for line in comparison.unwrapped:
+            echo(f"ecmproto: {line}", err=True)
         if comparison.problem is not None:
             raise comparison.problem
         return FINDINGS if comparison.summary.differences else 0

@@ -51,6 +51,15 @@ if TYPE_CHECKING:
     "--replace-tags", is_flag=True,
     help="Put tags in place of those of their kind, behind the VLAN tags that a frame begins with.",
 )  # fmt: skip
+@click.option(
+    "--decap", is_flag=True,
+    help="Write the innermost frame of those that a mirror or tunnel carries; -Y and edits are of these.",
+)  # fmt: skip
+@click.option(
+    "--encap", "wrappers", metavar="WRAPPER[,KEY=VALUE…]", multiple=True,
+    help="Wrap frames, as in erspan2,session=12,src=10.0.0.1: gre, nvgre, erspan1, erspan2, erspan3, vxlan, "
+    "gpe, geneve, tzsp. Of several the last is outermost.",
+)  # fmt: skip
 @click.option("--frames", "numbers", metavar="RANGES", help="Take these frames only, as in 100-200,300-.")
 @click.option(
     "--from", "start", metavar="TIME",
@@ -89,6 +98,8 @@ def command(
     strip: tuple[str, ...],
     tags: tuple[str, ...],
     replace_tags: bool,
+    decap: bool,
+    wrappers: tuple[str, ...],
     numbers: str | None,
     start: str | None,
     stop: str | None,
@@ -114,6 +125,8 @@ def command(
     ecmproto edit -r in.pcap -w out.pcap --strip cntag --add-tag 'vlan id=5 priority=3'
     ecmproto edit -r in.pcap -w out.pcap --frames 100-200,300- --shift 1.5s
     ecmproto edit -r in.pcap -w out.pcap --from 10ms --to 20ms --snaplen 128 --fix
+    ecmproto edit -r mirror.pcap -w bare.pcapng --decap
+    ecmproto edit -r bare.pcapng -w mirror.pcapng --encap erspan2,session=12,dst=2001:db8::2
     """
     if output is None and not dry_run:
         raise click.UsageError("needed an output: -w FILE, -w - for stdout, or --dry-run")
@@ -121,7 +134,7 @@ def command(
         raise click.UsageError("needed --delete or --keep, got both")
     if (delete or keep) and filter is None:
         raise click.UsageError(f"{'--delete' if delete else '--keep'} needs -Y: which frames")
-    edits = assignments or strip or tags or shift or scale or snap_octets or fix
+    edits = assignments or strip or tags or shift or scale or snap_octets or fix or wrappers
     if delete and edits:
         raise click.UsageError("--delete leaves out what -Y selects: nothing of it can be edited too")
     if replace_tags and not tags:
@@ -133,6 +146,7 @@ def command(
     from ecmproto.frames.capture.copier import format_of
     from ecmproto.tools.edit import Edit, assignments_from, edit_capture, frames_from, span_from, tag_from
     from ecmproto.tools.edit.selection import tag_named
+    from ecmproto.tools.edit.wrapping import wrapper_from
 
     if dry_run:
         form = form or (format_of(output, None) if output else None)  # type: ignore[arg-type]
@@ -151,6 +165,8 @@ def command(
         snap_octets=snap_octets,
         fix=fix,
         keep_checksums=not raw,
+        decap=decap,
+        wrappers=tuple(map(wrapper_from, wrappers)),
         ethertypes=ethertypes,
     )
     check_outputs([output], force=force)
@@ -207,7 +223,8 @@ def _tell(report: Report, edit: Edit, written: str) -> bool:
         echo(f"0 frames {written}", err=True)
         return False
     idle = not report.selected
-    lines = []
+    lines = [f"unwrapped: {report.unwrapped or 'no frame'}"] if edit.decap else []
+    idle |= edit.decap and not report.unwrapped
     if report.taken < report.read:
         lines.append(f"{counted(report.taken, 'frame')} taken of {report.read:,}")
     if edit.filter is not None:
@@ -226,6 +243,10 @@ def _tell(report: Report, edit: Edit, written: str) -> bool:
         without = f"; {tag.without:,} cannot have one" if tag.without else ""
         lines.append(f"{tag.name}: put into {counted(tag.frames, 'frame')}{replaced}{without}")
         idle |= not tag.frames
+    for wrapped in report.wrapped:
+        without = f"; {wrapped.without:,} cannot have it" if wrapped.without else ""
+        lines.append(f"{wrapped.name}: put around {counted(wrapped.frames, 'frame')}{without}")
+        idle |= not wrapped.frames
     if edit.clock is not None:
         rounded = f", {report.rounded:,} rounded down to the file's ticks" if report.rounded else ""
         untimed = f"; {report.untimed:,} have no time" if report.untimed else ""

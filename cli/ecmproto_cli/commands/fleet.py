@@ -21,6 +21,7 @@ from ecmproto_cli.options import (
     execution_options,
     filter_option,
     options_as,
+    outer_option,
     rates_options,
     shard_option,
     split_assignments,
@@ -92,6 +93,7 @@ def fleet_options(function: F) -> F:
 )
 @rates_options
 @storm_options
+@outer_option
 @ethertype_option
 @color_option
 def stats(
@@ -104,6 +106,7 @@ def stats(
     lossless: tuple[int, ...] | None,
     storm_detect: str,
     storm_restore: str,
+    outer: bool,
     ethertypes: EtherTypes,
 ) -> int:
     """Statistics of each capture (DIR/files/NAME.json), and of all together (DIR/all.json).
@@ -117,7 +120,7 @@ def stats(
     from ecmproto.units import parse_rate, parse_time
 
     job = StatsJob(
-        filter=_text(filter), ethertypes=_changed(ethertypes),
+        filter=_text(filter), ethertypes=_changed(ethertypes), outer=outer,
         interval_ns=parse_time(interval) if interval is not None else None, speed_bps=parse_rate(speed),
         detect_ns=parse_time(storm_detect), restore_ns=parse_time(storm_restore), lossless=lossless,
     )  # fmt: skip
@@ -151,6 +154,7 @@ def stats(
     callback=split_assignments,
     help="A parameter of rules, as qcn.w=2.",
 )
+@outer_option
 @ethertype_option
 @color_option
 def check(
@@ -162,6 +166,7 @@ def check(
     mechanism: tuple[str, ...],
     rules: tuple[str, ...],
     parameters: dict[str, str],
+    outer: bool,
     ethertypes: EtherTypes,
 ) -> int:
     """Hold each capture to rules (DIR/files/NAME.ndjson, DIR/findings.ndjson, DIR/all.json).
@@ -174,7 +179,7 @@ def check(
     from ecmproto.tools.fleet.jobs import CheckJob
 
     job = CheckJob(
-        filter=_text(filter), ethertypes=_changed(ethertypes), select=select, ignore=ignore,
+        filter=_text(filter), ethertypes=_changed(ethertypes), outer=outer, select=select, ignore=ignore,
         families=mechanism, own_rules=[str(Path(path).resolve()) for path in rules],
         own_digests=[hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in rules],
         parameters=parameters,
@@ -322,6 +327,9 @@ def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
     more = len(summary.troubles) - _TROUBLES_TOLD
     if more > 0:
         warn(f"{more:,} more; the manifest has all: {folder / 'manifest.ndjson'}")
+    if summary.warned:
+        what = f"warnings or unwrapped frames in {counted(summary.warned, 'capture')}"
+        echo(f"ecmproto: {what}, see {escaped(str(folder / 'manifest.ndjson'))}", err=True)
     if form == "json":
         echo((folder / "all.json").read_text(encoding="utf-8"), nl=False)
         return

@@ -212,6 +212,8 @@ class Flow:
     """The file of the capture whose frames it offers; time 0 is that of the first frame in it."""
     capture_source: str = ""
     """Only frames from this MAC address; empty: all of them."""
+    capture_inner: bool = False
+    """Whether the innermost frames of those that mirrors and tunnels wrap are meant."""
     group: str = ""
     """What it counts with in tables; empty: with itself."""
     hops: int = 0

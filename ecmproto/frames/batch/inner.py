@@ -1,9 +1,9 @@
-"""The innermost frame of frames that mirrors and tunnels wrap: GRE, ERSPAN, VXLAN, Geneve, NVGRE and TZSP.
+"""The innermost frame of frames that mirrors and tunnels wrap: GRE, ERSPAN, VXLAN, Geneve, NVGRE, TZSP, MPLS.
 
 `InnerReader` reads a capture as if its mirror had sent each frame bare.  Octets, length on the wire and link
 type belong to the innermost frame, and each session of a mirror is an interface of its own.  Other frames
 stay as they are.  Layouts: RFC 2784, 2890 (GRE), 7348 (VXLAN), 8926 (Geneve), 7637 (NVGRE), 3032 and 4385
-(MPLS in GRE), draft-foschiano-erspan (ERSPAN I to III).
+(MPLS, also in GRE), draft-foschiano-erspan (ERSPAN I to III).
 """
 
 from __future__ import annotations
@@ -17,12 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import counted
-from ecmproto.frames.batch.headers import fixed, four_octets, roles_of, signed, two_octets
+from ecmproto.frames.batch.headers import fixed, four_octets, headers_of, roles_of, signed, two_octets
 from ecmproto.frames.batch.packets import IP4, NO_NETWORK, NOWHERE, Packet, ip_packet_at, packet_at
-from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch, Block, Interface
+from ecmproto.frames.capture.batch import (
+    ETHERNET,
+    INTERFACE_DESCRIPTION,
+    RAW_IP,
+    RAW_IP_TYPES,
+    Batch,
+    Block,
+    Interface,
+)
 from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, ParsedReader
-from ecmproto.frames.capture.several import Joining, open_captures
+from ecmproto.frames.capture.several import JoinedFile, Joining, open_captures
 from ecmproto.frames.capture.source import Shortage, Source
+from ecmproto.frames.capture.writer import interface_block
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv6
@@ -30,12 +39,14 @@ from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv6
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
-GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, VXLAN, VXLAN_GPE, GENEVE, TZSP = range(1, 10)
-NAMES = ("", "GRE", "ERSPAN I", "ERSPAN II", "ERSPAN III", "NVGRE", "VXLAN", "VXLAN-GPE", "Geneve", "TZSP")
+GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, VXLAN, VXLAN_GPE, GENEVE, TZSP, MPLS = range(1, 11)
+NAMES = (
+    "", "GRE", "ERSPAN I", "ERSPAN II", "ERSPAN III", "NVGRE", "VXLAN", "VXLAN-GPE", "Geneve", "TZSP", "MPLS",
+)  # fmt: skip
 """The names of encapsulations, by their numbers; 0 is a frame that is not wrapped."""
 _SESSIONS = {
     GRE: "key", ERSPAN_II: "session", ERSPAN_III: "session", NVGRE: "VSID", VXLAN: "VNI", VXLAN_GPE: "VNI",
-    GENEVE: "VNI",
+    GENEVE: "VNI", MPLS: "label",
 }  # fmt: skip
 """The name of the number that identifies a session of an encapsulation."""
 
@@ -112,24 +123,27 @@ def _in_gre(buffer: Octets, at: int, stop: int) -> Wrapped:
     if ethertype == _BRIDGED and session != NO_NUMBER:
         return Wrapped(NVGRE, at, FRAME, session >> 8, sequence)
     if ethertype in (_MPLS, _MPLS_UPSTREAM):
-        return _in_mpls(buffer, at, stop, session, sequence)
+        content = _in_mpls(buffer, at, stop)
+        return Wrapped(GRE if content.kind else 0, content.at, content.link, session, sequence)
     link = _link_of(ethertype)
     return Wrapped(GRE if link else 0, at, link, session, sequence)
 
 
 @inlined
-def _in_mpls(buffer: Octets, at: int, stop: int, session: int, sequence: int) -> Wrapped:
-    """Return the content of the MPLS label stack at ``at``, in GRE.
+def _in_mpls(buffer: Octets, at: int, stop: int) -> Wrapped:
+    """Return the content of the MPLS label stack at ``at``; its session is the last label.
 
     Its first four bits are the version of an IP header, or 0 of the control word before a frame.
     """
     while at + 4 <= stop and signed(buffer[at + 2]) & 1 == 0:
         at += 4
     at += 4
-    first = signed(buffer[at]) >> 4 if at + 4 <= stop else -1
+    if at + 4 > stop:
+        return _none()
+    label, first = four_octets(buffer, at - 4) >> 12, signed(buffer[at]) >> 4
     if first == 0:
-        return Wrapped(GRE, at + 4, FRAME, session, sequence)
-    return Wrapped(GRE if first in (4, 6) else 0, at, PACKET, session, sequence)
+        return Wrapped(MPLS, at + 4, FRAME, label, NO_NUMBER)
+    return Wrapped(MPLS if first in (4, 6) else 0, at, PACKET, label, NO_NUMBER)
 
 
 @inlined
@@ -207,8 +221,12 @@ def _packet(buffer: Octets, link: int, start: int, end: int, reach: int, roles: 
 
 
 @inlined
-def _wrapped(buffer: Octets, packet: Packet) -> Wrapped:
-    """Return the content of a packet that is a wrapper."""
+def _wrapped(buffer: Octets, link: int, start: int, packet: Packet, roles: Octets) -> Wrapped:
+    """Return the content of the frame, or the packet, at ``start`` that is a wrapper."""
+    if link == FRAME and packet.kind == NO_NETWORK:
+        at = headers_of(buffer, start, packet.stop, roles).msdu_at
+        is_labelled = at + 2 <= packet.stop and two_octets(buffer, at) in (_MPLS, _MPLS_UPSTREAM)
+        return _in_mpls(buffer, at + 2, packet.stop) if is_labelled else _none()
     if packet.payload == NOWHERE:
         return _none()
     # The first fragment of a packet has the wrapper, but not the whole frame.
@@ -243,8 +261,8 @@ def _unwrap(
     """Fill the arrays from ``inner_offset`` on for the frames that are wrapped; return the number of these.
 
     ``kinds``, which has to be zeros, ``session`` and ``sequence`` are the outermost wrapper's, ``source`` the
-    last four octets of its IP source address.  An inner frame with fewer octets than its IP header announces
-    was cut by the mirror: its original length is the header's.
+    last four octets of its IP source address, 0 without one.  An inner frame with fewer octets than
+    its IP header announces was cut by the mirror: its original length is the header's.
     """
     count = 0
     for i in range(len(offset)):
@@ -255,7 +273,7 @@ def _unwrap(
         end = start + captured[i]
         reach = start + max(captured[i], original[i])
         packet = _packet(buffer, link, start, end, reach, roles)
-        inner = _wrapped(buffer, packet)
+        inner = _wrapped(buffer, link, start, packet, roles)
         # Each turn moves on by a header at least, so a frame bounds the number of turns.
         while inner.kind != 0 and inner.at < packet.stop:
             if kinds[i] == 0:
@@ -263,11 +281,12 @@ def _unwrap(
                 kinds[i] = inner.kind
                 session[i] = inner.session
                 sequence[i] = inner.sequence
-                source[i] = four_octets(buffer, packet.network + (12 if packet.kind == IP4 else 20))
+                if packet.kind != NO_NETWORK:
+                    source[i] = four_octets(buffer, packet.network + (12 if packet.kind == IP4 else 20))
             reach = max(packet.stop, min(reach, _ip_end(buffer, packet, reach)))
             start, end, link = inner.at, packet.stop, inner.link
             packet = _packet(buffer, link, start, end, reach, roles)
-            inner = _wrapped(buffer, packet)
+            inner = _wrapped(buffer, link, start, packet, roles)
         if kinds[i] != 0:
             inner_offset[i] = start
             inner_captured[i] = end - start
@@ -337,12 +356,23 @@ def open_innermost(
 
 
 class InnerReader(ParsedReader):
-    """A capture of which each frame is the innermost one, with an interface for each session of a mirror."""
+    """A capture of which each frame is the innermost one, with an interface for each session of a mirror.
 
-    def __init__(self, reader: CaptureReader, *, ethertypes: EtherTypes = DEFAULT) -> None:
+    With ``records``, batches retain the records of the frames as they came, on interfaces of one section, and
+    blocks without a frame are given as well; both as those of several captures that are read as one.
+    """
+
+    def __init__(
+        self, reader: CaptureReader, *, ethertypes: EtherTypes = DEFAULT, records: bool = False
+    ) -> None:
         self._reader = reader
-        self._unwrapping = _Unwrapping(reader, ethertypes)
+        self._unwrapping = _Unwrapping(reader, ethertypes, records=records)
         super().__init__(self._unwrapping, reader.path)
+        self.displayed = reader.displayed
+
+    def _followed(self, batch: Batch) -> Batch:
+        # A part of a capture has a timeline of the whole.
+        return super()._followed(batch) if batch.timeline is None else batch
 
     @property
     def octets_read(self) -> int:
@@ -378,10 +408,11 @@ class InnerReader(ParsedReader):
 class _Unwrapping(Joining):
     """The parser of an `InnerReader`."""
 
-    def __init__(self, reader: CaptureReader, ethertypes: EtherTypes) -> None:
+    def __init__(self, reader: CaptureReader, ethertypes: EtherTypes, *, records: bool) -> None:
         super().__init__()
         self._reader = reader
         self._ethertypes = ethertypes
+        self._file = JoinedFile(reader, self) if records else None
         self._batches: Iterator[Batch] | None = None
         self._numbers: list[int] = []
         """The number of each of the reader's interfaces here."""
@@ -414,28 +445,38 @@ class _Unwrapping(Joining):
     def take(self, source: Source) -> Batch | Block | Shortage:
         """Return the next block or batch; a shortage at the end."""
         if self._ready is None and not self._pending:
-            if self._batches is None:
-                self._batches = iter(self._reader)
-            batch = next(self._batches, None)
-            self._describe()
+            batch = self._batch() if self._file is None else self._batch_of(self._file)
             self._ready = None if batch is None else self._bare(batch)
         if self._pending:
             return self._pending.popleft()
         ready, self._ready = self._ready, None
         return Shortage(octets=1, what="a frame") if ready is None else ready
 
-    def _describe(self) -> None:
-        """Describe the reader's interfaces that have come since the last time."""
-        for interface in self._reader.interfaces[len(self._numbers) :]:
-            self._numbers.append(self.describe(interface, None))
+    def _batch(self) -> Batch | None:
+        """Return the next frames without their records; describe the reader's interfaces that are new."""
+        if self._batches is None:
+            self._batches = iter(self._reader)
+        batch = next(self._batches, None)
+        for each in self._reader.interfaces[len(self._numbers) :]:
+            self._numbers.append(self.describe(each, None))
+        if batch is None:
+            return None
+        self.frames += len(batch)
+        interface = np.array(self._numbers, np.int64)[batch.interface]
+        return dataclasses.replace(batch, interface=interface, records=None)
+
+    def _batch_of(self, file: JoinedFile) -> Batch | None:
+        """Return the next frames with their records."""
+        file.fill()
+        part = file.taken(file.last_ns, before=False) if file.left else None
+        return None if part is None else self._numbered([part])
 
     def _bare(self, batch: Batch) -> Batch:
         """Return the innermost frames of a batch; describe their interfaces."""
-        self.frames += len(batch)
-        interface = np.array(self._numbers, np.int64)[batch.interface]
-        unwrapped = unwrap(batch, self._reader.interfaces, self._ethertypes)
+        unwrapped = unwrap(batch, self.interfaces, self._ethertypes)
         if unwrapped is None:
-            return dataclasses.replace(batch, interface=interface, records=None)
+            return batch
+        interface = batch.interface.copy()
         positions, kind, session = unwrapped.positions, unwrapped.kind, unwrapped.session
         outside = batch.interface[positions]
         wrappers = (outside << 8 | kind.astype(np.int64) << 4 | unwrapped.link) << 33 | session - NO_NUMBER
@@ -447,7 +488,7 @@ class _Unwrapping(Joining):
         interface[positions] = inside
         self._counts += np.bincount(kind, minlength=len(NAMES))
         self._count_lost(unwrapped, inside)
-        return dataclasses.replace(unwrapped.batch, interface=interface)
+        return dataclasses.replace(unwrapped.batch, interface=interface, records=batch.records)
 
     def _interface(self, outside: int, kind: int, link: int, session: int) -> int:
         """Return the number of the interface of a session, which is described when it is first seen."""
@@ -455,7 +496,7 @@ class _Unwrapping(Joining):
             session = _SEQUENCES  # all further sessions of the encapsulation
         key = outside, kind, link, session
         if key not in self._by_session:
-            wrapper = self._reader.interfaces[outside]
+            wrapper = self.interfaces[outside]
             what = name = NAMES[kind]
             if session == _SEQUENCES:
                 what += " (further sessions)"
@@ -466,8 +507,17 @@ class _Unwrapping(Joining):
                 name=f"{wrapper.name} {what}".strip(), snaplen=0, fcs_octets=0, speed_bps=0, options=(),
                 wrapper=name,
             )  # fmt: skip
-            self._by_session[key] = self.describe(inside, None)
+            self._by_session[key] = self.describe(inside, self._description(inside))
         return self._by_session[key]
+
+    def _description(self, interface: Interface) -> Block | None:
+        """Return the block of a session's interface, on the clock of its wrapper's; None without records."""
+        if self._file is None:
+            return None
+        return Block(
+            kind=INTERFACE_DESCRIPTION, octets=interface_block(interface, self.byte_order),
+            byte_order=self.byte_order, section=0, offset=0, frame=self.frames,
+        )  # fmt: skip
 
     def _count_lost(self, unwrapped: Unwrapped, inside: Int64) -> None:
         """Count the frames that are missing from the sequence numbers of each source and session."""

@@ -321,6 +321,7 @@ def _each(values: ArrayLike, count: int) -> Int64:
 ETHERNET = 1
 RAW_IP = 101
 LINUX_SLL = 113
+ERF = 197
 LINUX_SLL2 = 276
 IPV4 = 228
 IPV6 = 229
@@ -368,6 +369,7 @@ _LINKTYPE_NAMES = {
     189: "USB_LINUX",
     192: "PPI",
     195: "IEEE802_15_4_WITHFCS",
+    197: "ERF",
     201: "BLUETOOTH_HCI_H4_WITH_PHDR",
     204: "PPP_WITH_DIR",
     220: "USB_LINUX_MMAPPED",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import PurePath
 from types import TracebackType
@@ -16,12 +17,15 @@ from ecmproto.frames.capture.batch import (
     Batch,
     Block,
     Format,
+    Interface,
     linktype_name,
 )
 from ecmproto.frames.capture.pcapng import comments
 from ecmproto.frames.capture.reader import CaptureReader
 from ecmproto.frames.capture.writer import SNAPLEN, PcapngWriter, PcapWriter, open_sink, packet_block
 
+_SNAPLEN_AT = 12
+"""Offset of the snap length in the description of an interface."""
 _SUFFIXES: dict[str, Format] = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
 
 
@@ -41,7 +45,8 @@ class CaptureCopier:
     asks for, else the reader's.
 
     Raises OutputError when ``path`` cannot be written, from ``write`` also for frames of several link types
-    on the way to pcap.
+    on the way to pcap.  ``grown_octets`` are the octets by which frames may have grown: snap lengths grow as
+    much.
     """
 
     def __init__(
@@ -50,11 +55,13 @@ class CaptureCopier:
         path: str | os.PathLike[str],
         *,
         format: Format | None = None,
+        grown_octets: int = 0,
         force: bool = False,
     ) -> None:
         self.format: Format = format or format_of(path, reader.format)
         self.warnings: list[str] = []
         self._reader = reader
+        self._grown_octets = grown_octets
         self._path = os.fspath(path)
         self._sink = open_sink(path, force=force)
         self._sections = 0
@@ -63,12 +70,18 @@ class CaptureCopier:
         self._pcapng: PcapngWriter | None = None
         if self.format == "pcapng":
             same = reader.format == "pcapng"
-            self._pcapng = PcapngWriter(self._sink, interfaces=reader.interfaces, bare=same)
+            described = [self._grown(each) for each in reader.interfaces]
+            self._pcapng = PcapngWriter(self._sink, interfaces=described, bare=same)
             if same:
                 # the blocks that describe them are copied
                 self._pcapng.interfaces = reader.interfaces
         elif reader.header is not None:
-            self._pcap = PcapWriter(self._sink, header=reader.header)
+            header = reader.header
+            snaplen = self._grown(header.interface).snaplen
+            octets = header.octets[:16] + snaplen.to_bytes(4, header.byte_order) + header.octets[20:]
+            self._pcap = PcapWriter(
+                self._sink, header=dataclasses.replace(header, octets=octets, snaplen=snaplen)
+            )
 
     @property
     def frames(self) -> int:
@@ -115,9 +128,25 @@ class CaptureCopier:
     def _write_block(self, block: Block) -> None:
         if self._pcapng is not None:
             self._sections += block.kind == SECTION_HEADER
+            if block.kind == INTERFACE_DESCRIPTION:
+                block = self._with_snaplen(block)
             self._pcapng.write_block(_open_ended(block))
         elif block.kind not in (SECTION_HEADER, INTERFACE_DESCRIPTION):
             self._warn(f"blocks of type {block.name} are lost: pcap has no place for them")
+
+    def _grown(self, interface: Interface) -> Interface:
+        """Return an interface with the snap length of frames that may have grown."""
+        if not 0 < interface.snaplen < SNAPLEN:
+            return interface
+        return dataclasses.replace(interface, snaplen=interface.snaplen + self._grown_octets)
+
+    def _with_snaplen(self, block: Block) -> Block:
+        """Return the description of an interface with the snap length of frames that may have grown."""
+        at = slice(_SNAPLEN_AT, _SNAPLEN_AT + 4)
+        before = Interface(index=0, linktype=0, snaplen=int.from_bytes(block.octets[at], block.byte_order))
+        snaplen = self._grown(before).snaplen.to_bytes(4, block.byte_order)
+        octets = block.octets[: at.start] + snaplen + block.octets[at.stop :]
+        return dataclasses.replace(block, octets=octets)
 
     def _write_records(self, batch: Batch) -> None:
         if self._pcapng is not None and not self._sections:

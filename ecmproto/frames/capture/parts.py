@@ -41,6 +41,7 @@ from ecmproto.frames.capture.batch import (
     Octets,
     timeline_of,
 )
+from ecmproto.frames.capture.erf import pcap_parser
 from ecmproto.frames.capture.pcap import HEADER_OCTETS, PcapHeader, PcapParser, byte_order_of, parse_header
 from ecmproto.frames.capture.pcapng import SECTION_MAGIC, PcapngParser
 from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, opened_file, opened_source, unreadable
@@ -413,8 +414,9 @@ class PartReader(CaptureReader):
         if not self.part.start:
             return super()._parser_for(source, walker, batch_frames)
         if byte_order_of(self.part.described) is not None:
-            self.header = parse_header(self.part.described, self.path)
-            return PcapParser(self.header, walker, batch_frames)
+            pcap = pcap_parser(parse_header(self.part.described, self.path), walker, batch_frames)
+            self.header = pcap.header
+            return pcap
         parser = PcapngParser(walker, batch_frames)
         described = OctetsSource(self.part.described, base=0)
         while isinstance(item := parser.take(described), Block):
@@ -432,9 +434,7 @@ class PartReader(CaptureReader):
         """What came of the part, once it was read to its end."""
         before = self.part.before or 0
         parser, problem = self._parser, self.problem
-        described = parser.described if isinstance(parser, PcapngParser) else None
-        if self.header is not None:
-            described = self.header.octets
+        described = parser.described if isinstance(parser, PcapngParser | PcapParser) else None
         if problem is not None:
             problem = problem.counted_on(-before)
         timed = self._first_ns is not None and self._timeline is not None

@@ -129,6 +129,10 @@ class PcapParser:
     format: Format = "pcap"
 
     def __init__(self, header: PcapHeader, walker: Walker, batch_frames: int) -> None:
+        self.header = header
+        """The header of a capture with the records that are given."""
+        self.described = header.octets
+        """The header of the file."""
         self.byte_order = header.byte_order
         self.interfaces = [header.interface]
         self.warnings = header.warnings
@@ -154,7 +158,7 @@ class PcapParser:
         parser.frames, parser._walker = frames, Walker(0, compiled=compiled)
         return parser
 
-    def take(self, source: Source) -> Batch | Block | Shortage | Fault:
+    def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
         """Return the next records as a batch, or why there are none."""
         if len(source.buffer) - source.position < self._header:
             return Shortage(octets=self._header, what=f"a record header of {self._header} octets")

@@ -29,8 +29,9 @@ from ecmproto.frames.capture.batch import (
     Timeline,
     timeline_of,
 )
+from ecmproto.frames.capture.erf import pcap_parser
 from ecmproto.frames.capture.names import name_shown, open_file
-from ecmproto.frames.capture.pcap import HEADER_OCTETS, PcapHeader, PcapParser, byte_order_of, parse_header
+from ecmproto.frames.capture.pcap import HEADER_OCTETS, PcapHeader, byte_order_of, parse_header
 from ecmproto.frames.capture.pcapng import SECTION_MAGIC, PcapngParser
 from ecmproto.frames.capture.source import (
     CHUNK_OCTETS,
@@ -111,9 +112,10 @@ class CaptureReader:
         source.extend(HEADER_OCTETS)
         head = source.buffer[source.position : source.position + HEADER_OCTETS].tobytes()
         if byte_order_of(head):
-            self.header = parse_header(head, self.path)
             source.position += HEADER_OCTETS
-            return PcapParser(self.header, walker, batch_frames)
+            pcap = pcap_parser(parse_header(head, self.path), walker, batch_frames)
+            self.header = pcap.header
+            return pcap
         if head.startswith(SECTION_MAGIC):
             parser = PcapngParser(walker, batch_frames)
             self._pending.append(self._first_section(parser, source))

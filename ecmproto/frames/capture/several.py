@@ -197,7 +197,7 @@ class _Merging(Joining):
     def __init__(self, readers: Sequence[CaptureReader]) -> None:
         super().__init__()
         self.readers = readers
-        self._sources = [_File(reader, self) for reader in readers]
+        self._sources = [JoinedFile(reader, self) for reader in readers]
 
     @property
     def batch_frames(self) -> int:
@@ -281,7 +281,7 @@ class _Appending(Joining):
         self._seen: Counter[tuple[Interface, bool]] = Counter()
         """How many of them this file has."""
         self._reader: CaptureReader | None = None
-        self._file: _File | None = None
+        self._file: JoinedFile | None = None
         self._next()
         if self._file is None and self.problem is not None:
             raise self.problem
@@ -309,7 +309,7 @@ class _Appending(Joining):
             except CaptureError as error:
                 self._fail(error)
             else:
-                self._file = _File(self._reader, self)
+                self._file = JoinedFile(self._reader, self)
                 self._seen.clear()
 
     def _fail(self, error: CaptureError) -> None:
@@ -353,7 +353,7 @@ class _Appending(Joining):
         return Shortage(octets=1, what="a frame")
 
 
-class _File:
+class JoinedFile:
     """One of the captures: its frames at hand, and which numbers its interfaces have."""
 
     def __init__(self, reader: CaptureReader, merging: Joining) -> None:

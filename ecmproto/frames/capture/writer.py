@@ -9,6 +9,7 @@ leaves nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import itertools
 import os
@@ -27,6 +28,7 @@ from ecmproto.errors import EncodeError, OutputError, OutputExistsError, RecordE
 from ecmproto.frames.capture.batch import (
     ENHANCED_PACKET,
     ETHERNET,
+    INTERFACE_DESCRIPTION,
     Batch,
     Block,
     ByteOrder,
@@ -42,6 +44,7 @@ from ecmproto.frames.capture.pcapng import (
     IF_FCSLEN,
     IF_NAME,
     IF_SPEED,
+    IF_TSOFFSET,
     IF_TSRESOL,
     build_options,
 )
@@ -558,17 +561,9 @@ class PcapngWriter(_CaptureWriter):
 
     def add_interface(self, interface: Interface) -> int:
         """Describe one more interface (link type, snaplen, name, speed, FCS …); return its position."""
-        options = [(IF_NAME, interface.name.encode())] if interface.name else []
-        if interface.description:
-            options.append((IF_DESCRIPTION, interface.description.encode()))
-        if interface.speed_bps:
-            octets = interface.speed_bps.to_bytes(8, self.builder.byte_order)
-            options.append((IF_SPEED, octets))
-        options.append((IF_TSRESOL, b"\x09" if self.builder.resolution == "ns" else b"\x06"))
-        if interface.fcs_octets:
-            options.append((IF_FCSLEN, bytes([interface.fcs_octets])))
-        body = struct.pack(self._order + "HHI", interface.linktype, 0, interface.snaplen)
-        self.write_block(self._block(1, body + build_options(options, self.builder.byte_order)))
+        ticks = NS_PER_S if self.builder.resolution == "ns" else 1_000_000
+        own = dataclasses.replace(interface, ticks_per_second=ticks, offset_s=0)
+        self.write_block(interface_block(own, self.builder.byte_order))
         self.interfaces.append(interface)
         return len(self.interfaces) - 1
 
@@ -605,6 +600,29 @@ class PcapngWriter(_CaptureWriter):
             needed = f"one of the {len(self.interfaces)} interfaces described"
             got = str(max(int(interface.max()), -int(interface.min())))
             raise EncodeError(layer="enhanced packet block", field="interface", needed=needed, got=got)
+
+
+def interface_block(interface: Interface, byte_order: ByteOrder) -> bytes:
+    """Return the block that describes an interface: its link type, snaplen, name, speed, clock and FCS."""
+    options = [(IF_NAME, interface.name.encode())] if interface.name else []
+    if interface.description:
+        options.append((IF_DESCRIPTION, interface.description.encode()))
+    if interface.speed_bps:
+        options.append((IF_SPEED, interface.speed_bps.to_bytes(8, byte_order)))
+    ticks = str(interface.ticks_per_second)
+    is_decimal = ticks.rstrip("0") == "1"
+    exponent = len(ticks) - 1 if is_decimal else 0x80 | interface.ticks_per_second.bit_length() - 1
+    options.append((IF_TSRESOL, bytes([exponent])))
+    if interface.fcs_octets:
+        options.append((IF_FCSLEN, bytes([interface.fcs_octets])))
+    if interface.offset_s:
+        options.append((IF_TSOFFSET, interface.offset_s.to_bytes(8, byte_order, signed=True)))
+    order = "<" if byte_order == "little" else ">"
+    body = struct.pack(order + "HHI", interface.linktype, 0, interface.snaplen)
+    body += build_options(options, byte_order)
+    total = len(body) + 12
+    head = struct.pack(order + "II", INTERFACE_DESCRIPTION, total)
+    return head + body + struct.pack(order + "I", total)
 
 
 def packet_block(

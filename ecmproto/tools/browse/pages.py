@@ -21,11 +21,13 @@ from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
 from ecmproto.errors import CaptureError, OutputError
+from ecmproto.frames.batch.inner import open_innermost
 from ecmproto.frames.capture import Batch, Block, CaptureReader, Interface, PcapngWriter, Sink, open_capture
 from ecmproto.frames.capture.names import is_remote, is_single, names_shown
 from ecmproto.frames.capture.reader import Place
 from ecmproto.frames.capture.several import open_captures
 from ecmproto.frames.capture.source import DecompressedStream, is_compressed, regular_size
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 PAGE_FRAMES = 1024
 """A page is read in a few milliseconds, interpreted."""
@@ -99,6 +101,11 @@ class Pages:
     def warnings(self) -> list[str]:
         """Unusual things in the capture so far."""
         return list(self._origin.warnings)
+
+    @property
+    def unwrapped(self) -> str:
+        """One line on the frames that were unwrapped so far; empty without any."""
+        return getattr(self._origin, "summary", "")
 
     @property
     def problem(self) -> CaptureError | None:
@@ -290,12 +297,22 @@ class _Tee:
         return bytes(held[: self.readinto(memoryview(held))])
 
 
-def open_pages(paths: Sequence[str], *, pipe: BinaryIO | None = None) -> Pages:
+def open_pages(
+    paths: Sequence[str],
+    *,
+    pipe: BinaryIO | None = None,
+    inner: bool = False,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Pages:
     """Open captures, several as one in the order of time, to be read by number.
 
-    ``pipe`` is what a path ``-`` means.  CaptureError when one cannot be read or does not start like one.
+    ``pipe`` is what a path ``-`` means; ``inner`` gives the innermost frames.  CaptureError when one cannot
+    be read or does not start like one.
     """
     path = paths[0]
+    if inner:
+        given = [pipe if each == "-" and pipe is not None else each for each in paths]
+        return _copied(open_innermost(given, ethertypes=ethertypes), names_shown(paths))
     if len(paths) > 1 or is_remote(path) or not is_single(path):
         return _copied(open_captures(paths), names_shown(paths))
     if path == "-":

@@ -24,7 +24,7 @@ from ecmproto.frames.capture import Batch, CaptureReader, Interface, open_captur
 from ecmproto.frames.columns.selection import selected
 from ecmproto.frames.filter import Filter
 from ecmproto.tools.diff.digests import Digester, Digests, Gatherer
-from ecmproto.wire.formats.ethertypes import EtherTypes
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 Watch: TypeAlias = "Callable[[Iterable[Batch], CaptureReader], Iterable[Batch]]"
 """Passes on the batches of a reader, and looks on."""
@@ -33,8 +33,12 @@ Watch: TypeAlias = "Callable[[Iterable[Batch], CaptureReader], Iterable[Batch]]"
 class ReadTwice:
     """A capture that can be read as often as one likes, under the name that it was given."""
 
-    def __init__(self, path: str, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, path: str, stack: contextlib.ExitStack, *, inner: bool = False, ethertypes: EtherTypes = DEFAULT
+    ) -> None:
         self.path = path
+        self._inner = inner
+        self._ethertypes = ethertypes
         self._stack = stack
         self._place = path
         if path == "-" or not _is_regular(path):
@@ -60,7 +64,12 @@ class ReadTwice:
     def reader(self) -> CaptureReader:
         """Return a reader at the start, to be closed; CaptureError with the name that was given."""
         try:
-            return open_capture(self._place)
+            if not self._inner:
+                return open_capture(self._place)
+            # loads what unwraps frames
+            from ecmproto.frames.batch.inner import open_innermost
+
+            return open_innermost((self._place,), ethertypes=self._ethertypes)
         except CaptureError as error:
             raise self.named(error) from error.__cause__
 
@@ -103,6 +112,8 @@ class DigestReader:
         """Unusual things in it, once it is read."""
         self.problem: CaptureError | None = None
         """What kept the rest of it from being read."""
+        self.unwrapped = ""
+        """One line on the frames that were unwrapped, once it is read; empty without any."""
         self._digester = digester
         self._filter = filter
         self._ethertypes = ethertypes
@@ -140,6 +151,7 @@ class DigestReader:
     def _end(self, reader: CaptureReader) -> None:
         """Let go of the reader, and of the memory that the file is mapped to with it."""
         self.warnings = reader.warnings
+        self.unwrapped = getattr(reader, "summary", "")
         if reader.problem is not None:
             self.problem = self._capture.named(reader.problem)
         self._reader, self._batches = None, iter(())

@@ -13,6 +13,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -144,7 +145,9 @@ class Comparison:
     Iterating gives all differences in order, of frames that are missing the place where they were.  Times of
     frames that are else the same are not given one by one where more than half of them differ, unless
     ``list_times`` says otherwise: `Summary.times` tells of them.  ``filter`` restricts what is compared in
-    both captures.  ``window`` is a number of frames, of which memory depends: some 100 octets each.
+    both captures.  ``inner`` compares innermost frames in place of those that mirrors and tunnels wrap; their
+    interfaces, which are sessions in the order of their appearance, are not compared.  ``window`` is a
+    number of frames, of which memory depends: some 100 octets each.
 
     CaptureError for a capture that cannot be read; one that breaks off is compared as far as it goes, and
     ``problem`` says so afterwards.
@@ -158,12 +161,15 @@ class Comparison:
         *,
         filter: Filter | None = None,
         ethertypes: EtherTypes = DEFAULT,
+        inner: bool = False,
         window: int = WINDOW_FRAMES,
         list_times: bool | None = None,
         threads: int = 2,
         watch: Watch = lambda batches, reader: batches,
     ) -> None:
         self.rules = rules or Rules()
+        if inner:
+            self.rules = dataclasses.replace(self.rules, names=self.rules.names | {INTERFACE})
         self.list_times = list_times
         self.listing = True
         """Whether differences are given; else they are counted only.  It may be changed in between."""
@@ -172,7 +178,8 @@ class Comparison:
         self._pickers: tuple[FramePicker, ...] = ()
         with contextlib.ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
-            self.captures = ReadTwice(a, stack), ReadTwice(b, stack)
+            reading = partial(ReadTwice, stack=stack, inner=inner, ethertypes=ethertypes)
+            self.captures = reading(a), reading(b)
             digester = self._digester = Digester(self.rules, ethertypes)
             self._digests = tuple(
                 stack.enter_context(
@@ -209,6 +216,12 @@ class Comparison:
         """Unusual things in the captures, with their names."""
         pairs = zip(self.captures, self._digests, strict=True)
         return [f"{capture.path}: {text}" for capture, digests in pairs for text in digests.warnings]
+
+    @property
+    def unwrapped(self) -> list[str]:
+        """Lines on the frames that were unwrapped, with the names of the captures."""
+        pairs = zip(self.captures, self._digests, strict=True)
+        return [f"{capture.path}: {digests.unwrapped}" for capture, digests in pairs if digests.unwrapped]
 
     @property
     def problem(self) -> CaptureError | None:

@@ -1,4 +1,4 @@
-"""Captures edited: fields set, frames dropped and cut, tags changed, times moved, checksums fixed.
+"""Captures edited: fields set, frames dropped, cut and wrapped, tags changed, times moved, checksums fixed.
 
 >>> edit = Edit(assignments=assignments_from(["vlan.id=7"]), filter=compile_filter("vlan"))
 >>> report = edit_capture(["in.pcapng"], "out.pcapng", edit)
@@ -10,8 +10,9 @@ Everything else is written unchanged, octet for octet.
 from __future__ import annotations
 
 from ecmproto.tools.edit.assignments import Assignment, assignments_from
-from ecmproto.tools.edit.editor import Assigned, Edit, Editor, Report, Tagged, edit_capture
+from ecmproto.tools.edit.editor import Assigned, Edit, Editor, Report, Tagged, Wrapped, edit_capture
 from ecmproto.tools.edit.selection import Frames, Span, frames_from, span_from, tag_from
+from ecmproto.tools.edit.wrapping import Wrapper, wrapper_from
 
 __all__ = [
     "Assigned",
@@ -22,9 +23,12 @@ __all__ = [
     "Report",
     "Span",
     "Tagged",
+    "Wrapped",
+    "Wrapper",
     "assignments_from",
     "edit_capture",
     "frames_from",
     "span_from",
     "tag_from",
+    "wrapper_from",
 ]

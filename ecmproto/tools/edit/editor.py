@@ -1,8 +1,8 @@
 """The edits of a capture, done a batch at a time, and their counts.
 
-Frames are first cut out by number and time, then a filter selects the frames to edit.  Their fields are set,
-tags removed and inserted, lengths and checksums fixed, times moved, and octets beyond a snap length cut, in
-this order; the others are written unchanged.
+Frames are first unwrapped, then cut out by number and time, then a filter selects the frames to edit.  Their
+fields are set, tags removed and inserted, lengths and checksums fixed, times moved, octets beyond a snap
+length cut, and wrappers put around them, in this order; the others are written unchanged.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError
+from ecmproto.frames.batch.inner import InnerReader
 from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, Interface, open_captures
 from ecmproto.frames.capture.batch import ETHERNET, Block, Format
+from ecmproto.frames.capture.copier import format_of
 from ecmproto.frames.columns.extraction import SHARED_FRAMES
 from ecmproto.frames.columns.layers import SHOWN_AS, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.selection import selected
@@ -37,11 +39,13 @@ from ecmproto.tools.edit.checksums import (
     put_lengths_right,
     right_fcs,
 )
-from ecmproto.tools.edit.records import Clock, move_times, own_records, with_frames
+from ecmproto.tools.edit.records import Clock, move_times, own_records, unwrapped_records, with_frames
 from ecmproto.tools.edit.selection import Frames, Span
+from ecmproto.tools.edit.wrapping import Wrapper
 from ecmproto.wire.codec.tags import TagFormat, kind_of
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -70,12 +74,16 @@ class Edit:
     """Whether lengths and checksums are computed, whatever they were."""
     keep_checksums: bool = True
     """Whether checksums over what is written are brought up to date."""
+    decap: bool = False
+    """Whether the innermost frames take the place of frames that mirrors and tunnels wrap."""
+    wrappers: tuple[Wrapper, ...] = ()
+    """Wrappers to be put around frames, the last one outermost."""
     ethertypes: EtherTypes = DEFAULT
 
     @property
     def changes_frames(self) -> bool:
         """Whether it writes into frames."""
-        return bool(self.assignments or self.strip or self.tags or self.fix)
+        return bool(self.assignments or self.strip or self.tags or self.fix or self.wrappers)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -106,6 +114,16 @@ class Tagged:
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
+class Wrapped:
+    """The number of frames that got a wrapper."""
+
+    name: str
+    frames: int = 0
+    without: int = 0
+    """Those that did not: of another link than Ethernet, or too long for an IP packet."""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
 class Report:
     """The counts of a capture's frames."""
 
@@ -120,6 +138,9 @@ class Report:
     assigned: list[Assigned] = dataclasses.field(default_factory=list)
     stripped: Counter[str] = dataclasses.field(default_factory=Counter)
     tagged: list[Tagged] = dataclasses.field(default_factory=list)
+    wrapped: list[Wrapped] = dataclasses.field(default_factory=list)
+    unwrapped: str = ""
+    """One line on the frames that were unwrapped; empty without any."""
     kept: Counter[str] = dataclasses.field(default_factory=Counter)
     """Checksums brought up to date, by field."""
     fixed: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -157,6 +178,7 @@ class Editor:
         self.report = Report(
             assigned=[Assigned(text=each.text, name=each.name) for each in edit.assignments],
             tagged=[Tagged(name=each.prefix) for each in edit.tags],
+            wrapped=[Wrapped(name=each.name) for each in edit.wrappers],
         )
         self._swapped = swapped
         self._in_records = in_records
@@ -181,6 +203,10 @@ class Editor:
         """
         edit, report = self.edit, self.report
         report.read += len(batch)
+        bare = batch.numbers[:0]
+        if edit.decap:
+            batch, unwrapped = unwrapped_records(batch)
+            bare = batch.numbers[unwrapped]
         batch = self._taken(batch)
         report.taken += len(batch)
         mask = None
@@ -193,8 +219,10 @@ class Editor:
             mask = np.ones(len(batch), np.bool_) if mask is None else mask
             batch, mask = batch.select(~mask if edit.drop == "selected" else mask), None
         rows = np.arange(len(batch)) if mask is None else np.flatnonzero(mask)
+        touched = np.isin(batch.numbers, bare)
         if len(rows) and edit.drop != "selected":
-            batch = self._edited(batch, rows, interfaces)
+            batch = self._edited(batch, rows, interfaces, touched)
+        report.changed += int(touched.sum())
         report.written += len(batch)
         return batch
 
@@ -211,9 +239,14 @@ class Editor:
             mask = within if mask is None else mask & within
         return batch if mask is None or mask.all() else batch.select(mask)
 
-    def _edited(self, batch: Batch, rows: NDArray[np.intp], interfaces: Sequence[Interface]) -> Batch:
+    def _edited(
+        self,
+        batch: Batch,
+        rows: NDArray[np.intp],
+        interfaces: Sequence[Interface],
+        touched: NDArray[np.bool_],
+    ) -> Batch:
         edit, report = self.edit, self.report
-        touched = np.zeros(len(batch), np.bool_)
         good_fcs = self._good_fcs(batch, rows, interfaces) if edit.changes_frames else rows[:0]
         buffer: Octets | None = None
         if edit.assignments:
@@ -231,7 +264,11 @@ class Editor:
             batch = self._move(batch, buffer, rows, interfaces, touched)
         if edit.snap_octets is not None:
             batch = self._snap(batch, rows, touched)
-        report.changed += int(touched.sum())
+        for wrapper, counts in zip(edit.wrappers, report.wrapped, strict=True):
+            batch = self._wrap(batch, rows, interfaces, touched, wrapper, counts)
+        if edit.wrappers and len(good_fcs):
+            whole = good_fcs[batch.captured[good_fcs] >= batch.original[good_fcs]]
+            put_fcs(batch, batch.buffer, whole)
         batch.buffer.flags.writeable = False
         return batch
 
@@ -390,6 +427,40 @@ class Editor:
         touched |= cut
         return self._rewritten(batch, dataclasses.replace(batch, captured=captured))
 
+    def _wrap(
+        self,
+        batch: Batch,
+        rows: NDArray[np.intp],
+        interfaces: Sequence[Interface],
+        touched: NDArray[np.bool_],
+        wrapper: Wrapper,
+        counts: Wrapped,
+    ) -> Batch:
+        """Return a batch whose frames are wrapped; an FCS stays at the end, for the wrapper's to be."""
+        # loads numba, which other edits do without
+        from ecmproto.frames.batch.tags import NOWHERE, Splice, spliced_batch
+
+        frames = frames_of(batch, interfaces)
+        original = np.maximum(batch.original, batch.captured)
+        octets: Int64 = original - frames.fcs.astype(np.int64)
+        fits = frames.padded[rows] & (octets[rows] <= wrapper.max_frame_octets)
+        mine = rows[fits]
+        counts.without += len(rows) - len(mine)
+        at = np.full(len(batch), NOWHERE)
+        at[mine] = 0
+        inserted = np.zeros((len(batch), len(wrapper.octets)), np.uint8)
+        inserted[mine] = wrapper.rows(
+            octets[mine], (original == batch.captured)[mine], batch.time_ns[mine], before=counts.frames
+        )
+        counts.frames += len(mine)
+        touched[mine] = True
+        batch = self._rewritten(batch, spliced_batch(batch, Splice(at=at, inserted=inserted)))
+        wrapped = frames_of(batch.select(mine), interfaces)
+        pool = self._pool if len(mine) >= SHARED_FRAMES else None
+        found = find_layers(wrapped, (IPv4, IPv6, UDP), self.edit.ethertypes, pool)
+        put_checksums_right(found, batch.buffer)
+        return batch
+
 
 _SIMPLE = "simple packet blocks of other lengths are written as enhanced ones, at time 0"
 
@@ -448,10 +519,14 @@ def edit_capture(
     a capture that cannot be read to its end, the readable part is written; see `Report.problem`.
     """
     with ExitStack() as stack:
-        reader = stack.enter_context(open_captures(paths))
+        reader = source = stack.enter_context(open_captures(paths))
+        if edit.decap:
+            reader = InnerReader(source, ethertypes=edit.ethertypes, records=True)
         pool = stack.enter_context(ThreadPoolExecutor(1))
+        form = format or format_of(out, source.format)
+        grown = sum(len(each.octets) for each in edit.wrappers)
         swapped = reader.header is not None and reader.header.lengths == 1
-        with CaptureCopier(reader, out, format=format, force=force) as copier:
+        with CaptureCopier(reader, out, format=form, grown_octets=grown, force=force) as copier:
             in_records = copier.format == reader.format
             editor = Editor(edit, swapped=swapped, pool=pool, in_records=in_records)
             report = editor.report
@@ -465,4 +540,5 @@ def edit_capture(
                     break
         report.warnings += [*reader.warnings, *copier.warnings]
         report.problem = reader.problem
+        report.unwrapped = getattr(reader, "summary", "")
     return report

@@ -23,7 +23,7 @@ Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
 _BLOCK_HEAD = 28
-_TOTAL_AT, _TICKS_AT, _CAPTURED_AT, _ORIGINAL_AT, _SIMPLE_ORIGINAL_AT = 4, 12, 20, 24, 8
+_TOTAL_AT, _INTERFACE_AT, _TICKS_AT, _CAPTURED_AT, _ORIGINAL_AT = 4, 8, 12, 20, 24
 _PCAP_LENGTHS_AT = 8
 _MOST_SECONDS = (1 << 32) - 1
 _CLOCK = "what the interface's clock can show"
@@ -79,6 +79,21 @@ def with_frames(batch: Batch, frames: Batch, *, swapped: bool = False) -> Batch:
     enhanced = ~simple | turned
     _put_words(out, start[enhanced] + _CAPTURED_AT, (captured[enhanced], original[enhanced]), order)
     return _made(frames, out, start, new_head, total)
+
+
+def unwrapped_records(batch: Batch) -> tuple[Batch, NDArray[np.bool_]]:
+    """Return the records of a batch with its frames and interfaces, and whether each frame was unwrapped.
+
+    The records are those of an `InnerReader`: enhanced packet blocks.
+    """
+    records = batch.records
+    assert records is not None
+    order, at = records.byte_order, batch.record_offset
+    captured, original = (_words(batch.buffer, at + each, order) for each in (_CAPTURED_AT, _ORIGINAL_AT))
+    wrapped = dataclasses.replace(batch, offset=at + _BLOCK_HEAD, captured=captured, original=original)
+    made = with_frames(wrapped, batch)
+    _put_words(made.buffer, made.record_offset + _INTERFACE_AT, (batch.interface,), order)
+    return made, batch.offset != wrapped.offset
 
 
 def _laid_out(total: Int64) -> tuple[Int64, Octets]:

@@ -152,6 +152,9 @@ class Job(Protocol):
     def results(self, name: str) -> Sequence[str]:
         """Return the results of a capture that are known before it is read, below the fleet's folder."""
 
+    def frames_of(self, reader: CaptureReader) -> CaptureReader:
+        """Return the reader of the frames that are looked at, which may be inside those of ``reader``."""
+
     def work(self, reader: CaptureReader, target: Target) -> Done:
         """Do a part."""
 
@@ -184,6 +187,10 @@ class _Filtered:
         """The fields of the filter."""
         return () if self.filter is None else _compiled(self.filter).fields
 
+    def frames_of(self, reader: CaptureReader) -> CaptureReader:
+        """Return the reader of the frames as they come."""
+        return reader
+
     def results(self, name: str) -> Sequence[str]:
         """Return none: their names depend on frames."""
         return ()
@@ -201,6 +208,20 @@ class _Filtered:
         return {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfInnermost(_Filtered):
+    """What jobs have that look at innermost frames."""
+
+    outer: bool = False
+    """Whether frames stay wrapped that a mirror or tunnel carries."""
+
+    def frames_of(self, reader: CaptureReader) -> CaptureReader:
+        """Return the reader of the innermost frames, as `ecmproto stats` and `check` look at them."""
+        from ecmproto.frames.batch.inner import InnerReader
+
+        return reader if self.outer else InnerReader(reader, ethertypes=self.types())
+
+
 def _write(path: Path, text: str) -> None:
     with open_sink(path, force=True, whole=True) as sink:
         sink.write(text)
@@ -210,7 +231,7 @@ def _write(path: Path, text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatsJob(_Filtered):
+class StatsJob(_OfInnermost):
     """`ecmproto stats` of each capture, and of all of them together."""
 
     kind: ClassVar[str] = "stats"
@@ -278,7 +299,7 @@ class StatsJob(_Filtered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckJob(_Filtered):
+class CheckJob(_OfInnermost):
     """`ecmproto check` of each capture, and how often each rule found something in all of them."""
 
     kind: ClassVar[str] = "check"

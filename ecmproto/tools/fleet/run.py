@@ -119,6 +119,8 @@ class Summary:
     outcomes: dict[str, int] = field(default_factory=dict)
     troubles: list[tuple[str, str]] = field(default_factory=list)
     """Captures that were not read to their end: outcome, and what kept them from it."""
+    warned: int = 0
+    """Captures with warnings, among which is the line on frames that were unwrapped."""
     frames: int = 0
     selected: int = 0
     octets: int = 0
@@ -134,6 +136,7 @@ class Summary:
         self.outcomes[line.outcome] = self.outcomes.get(line.outcome, 0) + 1
         if line.problem is not None:
             self.troubles.append((line.outcome, line.problem))
+        self.warned += bool(line.warnings)
         self.frames += line.frames
         self.selected += line.selected
         self.octets += line.size_octets

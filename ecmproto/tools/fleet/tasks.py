@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import time
@@ -127,9 +128,17 @@ def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
             return {"same_as": data["known"][content], "content": content}
         target = _target(data, options, part)
         with _opened(data["path"], part) as reader:
-            done = job.work(reader, target)
+            frames = job.frames_of(reader)
+            done = job.work(frames, target)
             problem, warnings = reader.problem, list(reader.warnings)
             reached = reader.reached if isinstance(reader, PartReader) else None
+            if unwrapped := getattr(frames, "summary", ""):
+                warnings.append(unwrapped)
+                # sessions are numbered as they appear, and lost frames counted from part to part: the capture
+                # is done in one, as one of which a part cannot tell the next how to read on
+                reached = reached and dataclasses.replace(
+                    reached, described=None, warnings=(*reached.warnings, unwrapped)
+                )
             if reached is not None and reached.offset > _digested_to(data["path"], part):
                 content = ""  # some octets were not digested
     except CaptureError as error:

@@ -20,7 +20,7 @@ from ecmproto_cli.commands.lab import (
     setting_options,
 )
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
-from ecmproto_cli.options import F, color_option, force_option, options_as, write_option
+from ecmproto_cli.options import F, color_option, force_option, inner_option, options_as, write_option
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import work
 from ecmproto_cli.terminal import Printed, echo, paint
@@ -113,6 +113,7 @@ class Reports:
 @click.option(
     "--buffer", metavar="SIZE", help="With --capture: of the port, as 500kB or 100frames.  [default: 500kB]"
 )  # fmt: skip
+@inner_option
 @setting_options
 @seed_options
 @click.option(
@@ -140,6 +141,7 @@ def command(
     capture: str | None,
     rate: str | None,
     buffer: str | None,
+    inner: bool,
     setup: Setup,
     seeding: Seeding,
     expectations: tuple[str, ...],
@@ -169,7 +171,7 @@ def command(
         parse_figure(text)
     _check_trace(output)
     reports.check(output)
-    base = _base(scenario, capture, rate, buffer, outside=setup.outside)
+    base = _base(scenario, capture, rate, buffer, inner=inner, outside=setup.outside)
     found = setup.applied(base)
     experiment = found.experiment()
     experiments = {"": experiment}
@@ -189,7 +191,13 @@ def command(
 
 
 def _base(
-    scenario: str | None, capture: str | None, rate: str | None, buffer: str | None, *, outside: bool
+    scenario: str | None,
+    capture: str | None,
+    rate: str | None,
+    buffer: str | None,
+    *,
+    inner: bool,
+    outside: bool,
 ) -> Scenario:
     """Return the scenario that is named, or that of a capture; UsageError for neither or both."""
     from ecmproto.control.lab.setup.scenario import capture_scenario, load_scenario
@@ -197,13 +205,15 @@ def _base(
     if capture is None:
         if scenario is None:
             raise click.UsageError("Missing argument 'SCENARIO', or option '--capture'.")
+        if inner:
+            raise click.UsageError("--inner goes with --capture: of a scenario --set flow.capture_inner=true")
         for name, given, path in (("--rate", rate, "topology.rate"), ("--buffer", buffer, "topology.buffer")):
             if given is not None:
                 raise click.UsageError(f"{name} goes with --capture: of a scenario --set {path}={given}")
         return load_scenario(scenario, outside=outside)
     if scenario is not None:
         raise click.UsageError(f"--capture is a scenario of its own: leave {scenario!r} out")
-    return capture_scenario(capture, rate=rate or "10G", buffer=buffer or "500kB")
+    return capture_scenario(capture, rate=rate or "10G", buffer=buffer or "500kB", inner=inner)
 
 
 def _check_trace(path: str | None) -> None:

@@ -23,6 +23,8 @@ from ecmproto_cli.options import (
     ethertype_option,
     filter_option,
     force_option,
+    inner_option,
+    print_unwrapped,
     storm_options,
     write_option,
 )
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ecmproto.control.live.monitor import Change, PauseChange, Rotation
-    from ecmproto.frames.capture import Batch, Interface
+    from ecmproto.frames.capture import Batch, CaptureReader, Interface
     from ecmproto.frames.capture.linux.reader import InterfaceReader
     from ecmproto.frames.filter import Filter
     from ecmproto.frames.stats import Accumulator, Statistics
@@ -80,6 +82,7 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
     "--prometheus", metavar="[HOST:]PORT",
     help="Serve the counts of the last look at this port: to this machine alone where no host is given.",
 )  # fmt: skip
+@inner_option
 @click.option("--no-promiscuous", is_flag=True, help="Leave out what is for other stations.")
 @force_option
 @ethertype_option
@@ -100,6 +103,7 @@ def command(
     storm_detect: str,
     storm_restore: str,
     prometheus: str | None,
+    inner: bool,
     no_promiscuous: bool,
     force: bool,
     ethertypes: EtherTypes,
@@ -112,6 +116,7 @@ def command(
     ecmproto live monitor -i eth0
     ecmproto live monitor -i eth0 -Y 'cnm or pfc' -w feedback.pcapng
     ecmproto live monitor -i eth0 -w all.pcapng --rotate-size 100MB --keep 10
+    ecmproto live monitor -i mirror0 --inner -Y pfc
     """
     from ecmproto.frames.capture.linux.interface import interface_facts
     from ecmproto.frames.stats import Accumulator
@@ -121,6 +126,8 @@ def command(
         raise click.UsageError("--rotate-size, --rotate-time and --keep belong to -w")
     if keep is not None and rotate_size is None and rotate_time is None:
         raise click.UsageError("--keep belongs to --rotate-size or --rotate-time")
+    if inner and output is not None:
+        raise click.UsageError("--inner goes without -w: frames are written as they come")
     output_form(output, None, ("pcap", "pcapng"), text="")
     if rotate_size is None and rotate_time is None:
         check_outputs([output], force=force)
@@ -139,13 +146,14 @@ def command(
         ethertypes=ethertypes,
         every_ns=parse_time(every),
         duration_ns=parse_time(duration) if duration else None,
+        inner=inner,
     )
     interface_facts(interface)  # one that is not there is said to be before the work
     with told_when_compiling():
         watch.warm_up()
     with captured(
         interface,
-        filter=filter,
+        filter=None if inner else filter,  # the kernel looks at wrappers
         ethertypes=ethertypes,
         snap_octets=snap,
         promiscuous=not no_promiscuous,
@@ -210,6 +218,7 @@ class Watch:
         ethertypes: EtherTypes,
         every_ns: int,
         duration_ns: int | None,
+        inner: bool,
     ) -> None:
         self.interrupted = False
         """Whether an interrupt ended it."""
@@ -219,6 +228,7 @@ class Watch:
         self._ethertypes = ethertypes
         self._every_ns = every_ns
         self._duration_ns = duration_ns
+        self._inner = inner
         self._screen = Screen()
         self._before: Statistics | None = None
         self._begun_ns = self._told_ns = time.monotonic_ns()
@@ -240,20 +250,30 @@ class Watch:
         """Watch until the time is over, the interface is gone or an interrupt; then print the summary."""
         self._begun_ns = self._told_ns = time.monotonic_ns()
         saving = Saving(rotation.flush) if rotation is not None else None
+        frames = self._frames_of(reader)
         with StoppingInterrupt(reader.stop).held() as interrupt:
-            for batch in reader:
+            for batch in frames:
                 if len(batch):
-                    self._take(batch, reader.interfaces, rotation)
+                    self._take(batch, frames.interfaces, rotation)
                 if saving is not None:
                     saving.look()
                 now_ns = time.monotonic_ns()
                 if now_ns - self._told_ns >= self._every_ns:
-                    self._tell(reader, now_ns)
+                    self._tell(reader, frames.interfaces, now_ns)
                 if self._duration_ns is not None and now_ns - self._begun_ns >= self._duration_ns:
                     self._duration_ns = None
                     reader.stop()
         self.interrupted = interrupt.came
-        self._end(reader)
+        self._end(reader, frames.interfaces)
+        print_unwrapped(frames)
+
+    def _frames_of(self, reader: InterfaceReader) -> CaptureReader:
+        """Return the reader of the frames to count."""
+        if not self._inner:
+            return reader
+        from ecmproto.frames.batch.inner import InnerReader
+
+        return InnerReader(reader, ethertypes=self._ethertypes)
 
     def _take(self, batch: Batch, interfaces: Sequence[Interface], rotation: Rotation | None) -> None:
         selected = self._selected(batch, interfaces)
@@ -268,10 +288,10 @@ class Watch:
 
         return selected(batch, self._filter, interfaces=interfaces, ethertypes=self._ethertypes)
 
-    def _tell(self, reader: InterfaceReader, now_ns: int) -> None:
+    def _tell(self, reader: InterfaceReader, interfaces: Sequence[Interface], now_ns: int) -> None:
         from ecmproto.control.live.monitor import change_between
 
-        statistics = self._counts.result(interfaces=reader.interfaces)
+        statistics = self._counts.result(interfaces=interfaces)
         happened = change_between(self._before, statistics, now_ns - self._told_ns)
         elapsed_ns, dropped = now_ns - self._begun_ns, reader.counts().dropped
         if self._form == "table":
@@ -282,8 +302,8 @@ class Watch:
             echo(document_line(happened, reader.path, elapsed_ns, dropped))
         self._before, self._told_ns = statistics, now_ns
 
-    def _end(self, reader: InterfaceReader) -> None:
-        statistics = self._counts.result(interfaces=reader.interfaces, problem=reader.problem)
+    def _end(self, reader: InterfaceReader, interfaces: Sequence[Interface]) -> None:
+        statistics = self._counts.result(interfaces=interfaces, problem=reader.problem)
         if self._form == "ndjson":
             echo(summary_line(statistics, reader.path, reader.counts().dropped))
             return

@@ -72,14 +72,15 @@ def captured_frames(flows: Sequence[Flow], machine: Machine | None = None) -> di
     from ecmproto.wire.formats.text import mac_of
 
     found: dict[int, CapturedFrames] = {}
-    read: dict[str, _Columns] = {}
+    read: dict[tuple[str, bool], _Columns] = {}
     for place, flow in enumerate(flows):
         if flow.pattern is not Pattern.CAPTURE:
             continue
         source = int.from_bytes(mac_of(flow.capture_source)) if flow.capture_source else None
-        if flow.capture not in read:
-            read[flow.capture] = _columns(flow.capture, _machine(machine), [])
-        found[place] = _frames_of(read[flow.capture], source)
+        capture = flow.capture, flow.capture_inner
+        if capture not in read:
+            read[capture] = _columns(*capture, _machine(machine), [])
+        found[place] = _frames_of(read[capture], source)
     return found
 
 
@@ -93,14 +94,16 @@ def _machine(machine: Machine | None) -> Machine:
     return machine_of(none, none.parse([]))
 
 
-def _taken(path: str, machine: Machine, problems: list[CaptureError]) -> Iterator[tuple[Taken, FlowTable]]:
+def _taken(
+    path: str, inner: bool, machine: Machine, problems: list[CaptureError]
+) -> Iterator[tuple[Taken, FlowTable]]:
     """Yield the batches of a capture as the engine takes them; where it breaks off goes to ``problems``."""
     from ecmproto.control.engine.arrivals import Intake, check_ethernet, flow_table
-    from ecmproto.frames.capture import open_capture
+    from ecmproto.frames.batch.inner import open_innermost
     from ecmproto.wire.formats.ethertypes import DEFAULT
 
     table = flow_table(machine, stations=MOST_SOURCES, flows=MOST_FLOWS)
-    with open_capture(path) as reader:
+    with open_innermost((path,), outer=not inner) as reader:
         intake = Intake(
             machine, cp_mac=_CP_MAC, ethertypes=DEFAULT, interfaces=reader.interfaces, flows=table
         )
@@ -111,12 +114,12 @@ def _taken(path: str, machine: Machine, problems: list[CaptureError]) -> Iterato
             problems.append(reader.problem)
 
 
-def _columns(path: str, machine: Machine, problems: list[CaptureError]) -> _Columns:
+def _columns(path: str, inner: bool, machine: Machine, problems: list[CaptureError]) -> _Columns:
     import numpy as np
 
     parts: list[_Columns] = []
     frames = 0
-    for taken, table in _taken(path, machine, problems):
+    for taken, table in _taken(path, inner, machine, problems):
         frames += len(taken.batch)
         if frames > MOST_FRAMES:
             raise SpecError(where=path, needed=f"at most {MOST_FRAMES:,} frames", got="more")
@@ -156,20 +159,20 @@ def _frames_of(columns: _Columns, source: int | None) -> CapturedFrames:
 # The network of one port ----------------------------------------------------------------------------------
 
 
-def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB") -> Document:
+def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB", inner: bool = False) -> Document:
     """Return the scenario of one port to which all sources of a capture send, as ``replay`` has it.
 
     Each source address is a host, whose frames come to the port when they were captured, unless its reaction
-    point holds them back; messages take 10 µs.  ``rate`` may have changes, as ``10G,1G@10ms``.  SpecError for
-    a capture without frames, or of too many sources.  Frames of more than eleven days after the first are
-    beyond its end.
+    point holds them back; messages take 10 µs.  ``inner`` means the innermost frames.  ``rate`` may
+    have changes, as ``10G,1G@10ms``.  SpecError for a capture without frames, or of too many sources.  Frames
+    of more than eleven days after the first are beyond its end.
     """
     served = _checked("rate", rate, parse_port_rate)
     _checked("buffer", buffer, parse_buffer)
     if path == "-":
         raise SpecError(where="capture", needed="a file, which is read more than once", got="stdin")
     problems: list[CaptureError] = []
-    columns = _columns(path, _machine(None), problems)
+    columns = _columns(path, inner, _machine(None), problems)
     if not len(columns.source):
         raise SpecError(where=path, needed="frames that a queue holds", got="none")
     title = f"One port, to which the frames of {PurePath(path).name} come"
@@ -191,7 +194,7 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB") -> 
             "overhead": "24B",
             "topology": f"star hosts={len(sources) + 1} rate={link_rate} propagation=0ns buffer={room}",
         },
-        flow=list(_flows(path, sources, sink)),
+        flow=list(_flows(path, inner, sources, sink)),
         control={"mechanism": "none", "message_delay": "10us", "points": f"core>{sink}"},
         measure={
             "from": "0ns",
@@ -211,7 +214,7 @@ def _checked(name: str, text: str, parse: Any) -> Any:
         raise SpecError(where=name, needed=error.needed, got=shown(text)) from None
 
 
-def _flows(path: str, sources: Iterable[int], sink: str) -> Iterator[dict[str, Any]]:
+def _flows(path: str, inner: bool, sources: Iterable[int], sink: str) -> Iterator[dict[str, Any]]:
     from ecmproto.wire.formats.text import mac_text
 
     for number, source in enumerate(sources, 1):
@@ -222,6 +225,7 @@ def _flows(path: str, sources: Iterable[int], sink: str) -> Iterator[dict[str, A
             "pattern": "capture",
             "capture": path,
             "capture_source": mac_text(source.to_bytes(6)),
+            **({"capture_inner": True} if inner else {}),
             "group": "sources",
         }
 

@@ -227,6 +227,9 @@ FLOW: Mapping[str, Key] = {
     "capture_source": Key(
         kind=TEXT, doc="only those from this MAC address, as 02:00:00:00:00:01", default=""
     ),
+    "capture_inner": Key(
+        kind=FLAG, doc="whether the frames in mirrors and tunnels stand for their wrappers", default=False
+    ),
     "group": Key(kind=WORD, doc="what it counts with in tables; of several flows their name", default=""),
     "hops": Key(
         kind=COUNT,
@@ -247,7 +250,7 @@ PATTERN_KEYS: Mapping[Pattern, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Pattern.TRANSACTIONS: ((), ("connections", *TCP_KEYS, "request", "response", "idle")),
     Pattern.SIZES: (("rate", "sizes"), ("connections", *TCP_KEYS)),
     Pattern.SCHEDULE: (("bursts",), ()),
-    Pattern.CAPTURE: (("capture",), ("capture_source",)),
+    Pattern.CAPTURE: (("capture",), ("capture_source", "capture_inner")),
 }
 """The keys that each pattern needs, and those that it can have besides."""
 _OF_PATTERNS = frozenset(key for keys in PATTERN_KEYS.values() for each in keys for key in each) | {

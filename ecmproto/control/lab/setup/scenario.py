@@ -228,12 +228,12 @@ def load_scenario(name: str, *, outside: bool = False) -> Scenario:
         raise SpecError(where=path, needed="a file that can be read", got=got) from None
 
 
-def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB") -> Scenario:
+def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB", inner: bool = False) -> Scenario:
     """Return the scenario of one port that serves at ``rate`` what the sources of a capture send.
 
     It is the set-up of `replay.session.replay`, closed.  CaptureError for what cannot be read.
     """
-    scenario = Scenario(document=capture_document(path, rate=rate, buffer=buffer))
+    scenario = Scenario(document=capture_document(path, rate=rate, buffer=buffer, inner=inner))
     scenario.experiment()
     return scenario
 
