@@ -216,6 +216,12 @@ _QUEUE_PAIRS: Columns = {
     "About QP": lambda each, _: ", ".join(f"{qp:#x}" for qp in each.about) or ABSENT,
     "Known by": lambda each, _: each.about_by or ABSENT,
 }  # fmt: skip
+_NEIGHBOURS: Columns = {
+    "Neighbour": lambda each, _: address_text(each.source),
+    "Interface": lambda each, whole: shortened(whole.interface_name(each.interface), _MOST_CHARACTERS),
+    "Port": lambda each, _: shortened(each.port, _MOST_CHARACTERS), "DCBX": "dialects_text",
+    "PFC": "pfc_text", "ETS": "ets_text", "Applications": "applications_text", "CNPV": "cnpvs_text",
+}  # fmt: skip
 _KINDS: Columns = {
     "Kind": "kind.title", "Frames": "frames", "Part of all": "frames_share", "Octets": "octets",
     "Mean rate": "bits_per_s",
@@ -237,6 +243,7 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
         yield _table(name, heading, (*_SENDER, *columns), rows)
     for name, heading, columns, found in (
         ("faults", "PFC frames that are not valid", _FAULTS, pfc.faults if pfc else ()),
+        ("neighbours", "Neighbours by LLDP", _NEIGHBOURS, statistics.neighbours),
         ("roce", "RoCE by queue pair", _QUEUE_PAIRS, roce.queue_pairs if roce else ()),
         ("what", "Kinds of frames", _KINDS, statistics.kinds),
         ("malformed", "Malformed", _MALFORMED, tuple(statistics.malformed.items())),
