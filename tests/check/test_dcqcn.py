@@ -58,6 +58,66 @@ def test_cnps_of_one_queue_pair_that_come_too_often_are_found() -> None:
     assert faults(dcqcn(events, interval="4us")) == []
 
 
+NAK = frame(f"{BACKWARDS} bth opcode=0x11 qp={SENDERS_QP} psn=7 aeth syndrome=0x60")
+
+
+def paced(*destinations: tuple[str, int], every_us: int, source: str = "10.0.0.2") -> list[Event]:
+    """CNPs to addresses and queue pairs in turn."""
+    return [
+        (turn * every_us * US, frame(f"ip src={source} dst={destination} cnp qp={queue_pair}"))
+        for turn, (destination, queue_pair) in enumerate(destinations)
+    ]
+
+
+ONE, TWO = "10.0.0.1", "10.0.0.9"
+
+
+@pytest.mark.parametrize(
+    ("to", "every_us", "scope"),
+    [
+        ([(ONE, 1), (TWO, 2), (ONE, 1), (ONE, 3)], 50, "port"),
+        ([(ONE, 1), (ONE, 2), (ONE, 1), (ONE, 2)], 50, "port or destination or address-pair"),
+        ([(ONE, 1), (TWO, 1), (ONE, 2), (TWO, 2)], 25, "destination or address-pair"),
+        ([(ONE, 1), (ONE, 2), (ONE, 1), (ONE, 2)], 25, "queue-pair"),
+    ],
+)
+def test_the_narrowest_scope_that_holds_is_named(
+    to: list[tuple[str, int]], every_us: int, scope: str
+) -> None:
+    result = dcqcn(paced(*to, every_us=every_us))
+    assert faults(result) == []
+    assert result.notes == (f"CNPs of 10.0.0.2 are 50 µs apart by {scope}: CNP003 held them to queue-pair",)
+
+
+def test_cnps_that_show_no_scope_name_none() -> None:
+    assert dcqcn(paced((ONE, 1), (ONE, 1), every_us=50)).notes == ()
+    too_soon = dcqcn(paced((ONE, 1), (TWO, 2), (ONE, 1), every_us=9))
+    assert (faults(too_soon), too_soon.notes) == ([("CNP003", 3)], ())
+
+
+def test_cnps_are_held_to_a_scope_that_is_given() -> None:
+    by_queue_pair = paced((ONE, 1), (ONE, 2), (ONE, 1), (ONE, 2), every_us=25)
+    result = dcqcn(by_queue_pair, scope="port")
+    assert faults(result) == [("CNP003", 2), ("CNP003", 3), ("CNP003", 4)]
+    assert result.findings[0].what == "it comes too soon after the one before from its port"
+    assert faults(dcqcn(by_queue_pair, scope="address-pair")) == faults(result)
+    by_destination = paced((ONE, 1), (TWO, 1), (ONE, 2), (TWO, 2), every_us=25)
+    assert faults(dcqcn(by_destination, scope="destination")) == []
+
+
+def test_a_cnp_behind_a_nak_is_not_judged() -> None:
+    assert faults(dcqcn([(0, CNP), (5 * US, NAK), (6 * US, CNP)])) == []
+    assert faults(dcqcn([(0, CNP), (5 * US, BACK), (6 * US, CNP)])) == [("CNP003", 3)]
+
+
+def test_flows_to_a_receiver_that_paces_by_port_are_not_missed() -> None:
+    marked: list[Event] = [(turn * MS, data(3, turn)) for turn in range(4)]
+    others = paced((TWO, 1), ("10.0.0.8", 1), (TWO, 1), every_us=50)
+    assert faults(dcqcn(sorted([*marked, *others, (4 * MS, BACK)]))) == []
+    one_other = paced((TWO, 1), (TWO, 1), every_us=50)
+    assert faults(dcqcn(sorted([*marked, *one_other, (4 * MS, BACK)]))) == [("CNP004", None)]
+
+
 def test_marks_that_nobody_answers_are_found() -> None:
     marked: list[Event] = [(turn * MS, data(3, turn)) for turn in range(4)]
     assert faults(dcqcn([*marked, (4 * MS, BACK)])) == []  # nobody sends a CNP: an open loop
