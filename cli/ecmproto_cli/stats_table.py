@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ecmproto.errors import escaped, printable
+from ecmproto.errors import counted, escaped, printable
 from ecmproto.tables import bars, sparkline
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, per_second
 from ecmproto_cli.output import columns_of, pairs
@@ -422,6 +423,12 @@ def _roce_facts(statistics: Statistics, found: RoceTraffic) -> Iterator[tuple[st
                 refused[code] = refused.get(code, 0) + count
     if refused:
         yield "NAKs", _listed(refused)
+    again = Counter(each.retransmission for each in found.queue_pairs if each.retransmission)
+    facts = [f"{counted(count, 'flow')} by {how}" for how, count in sorted(again.items())]
+    unasked = sum(each.unasked_repeats for each in found.queue_pairs)
+    facts += [f"{unasked:,} times without a NAK"] if unasked else []
+    if facts:
+        yield "sent again", ", ".join(facts)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

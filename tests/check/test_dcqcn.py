@@ -236,3 +236,41 @@ def test_a_cnp_to_a_queue_pair_that_the_sender_does_not_have_is_found() -> None:
     second = frame(f"ip src=10.0.0.1 dst=10.0.0.2 bth opcode=4 qp={QP + 1} data data=00")
     assert faults(dcqcn([*events, (4 * MS, second)])) == []  # whose other end is not known
     assert faults(dcqcn([*events[:2], (2 * MS, to(0))])) == []
+
+
+def flow(*psns: int, nak: int | None = None, again: tuple[int, ...] = ()) -> list[Event]:
+    """Packets with PSNs, a NAK for one of them, and packets again; acknowledged before."""
+    refused = (
+        ()
+        if nak is None
+        else (frame(f"{BACKWARDS} bth opcode=0x11 qp={SENDERS_QP} psn={nak} aeth syndrome=0x60"),)
+    )
+    sent = [*(data(2, psn) for psn in psns), BACK, *refused, *(data(2, psn) for psn in again)]
+    return [(at * US, octets) for at, octets in enumerate(sent)]
+
+
+def test_packets_that_are_sent_again_unasked_are_found() -> None:
+    asked = flow(*range(1, 40), nak=37, again=(37, 38, 39, 40))
+    unasked = flow(*range(1, 40), again=(37, 38, 39, 40))
+    assert faults(dcqcn(asked)) == []
+    result = dcqcn(unasked)
+    assert faults(result) == [("ROCE004", None)]
+    assert (result.findings[0].measured, result.findings[0].subject) == ("1 time", "QP 0x000118")
+    assert faults(dcqcn([event for event in unasked if event[1] != BACK])) == []  # one direction alone
+    twice: list[Event] = [(event[0] + half, event[1]) for event in asked for half in (0, 1)]
+    assert ("ROCE004", None) not in faults(dcqcn(twice))
+
+
+def test_another_retransmission_than_set_is_found() -> None:
+    goes_back = flow(*range(1, 40), nak=35, again=(*range(35, 40), 40))
+    repeats = flow(*range(1, 40), nak=35, again=(35, 40))
+    for events, name, other in (
+        (goes_back, "go-back-N", "selective-repeat"), (repeats, "selective repeat", "go-back-n")
+    ):  # fmt: skip
+        result = dcqcn(events, retransmission=other)
+        assert faults(result) == [("ROCE005", None)]
+        assert result.findings[0].what == f"10.0.0.1 does {name}"
+        unset = dcqcn(events)
+        assert faults(unset) == []
+        assert unset.notes == (f"1 flow sent again by {name} behind NAKs",)
+    assert faults(dcqcn(goes_back, retransmission="go-back-n")) == []

@@ -23,6 +23,7 @@ from ecmproto.units import NS_PER_S, NS_PER_US, format_time
 from ecmproto.wire.codec.document import json_text
 from ecmproto.wire.formats.e2cm import E2CM
 from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES
+from ecmproto.wire.formats.infiniband import NAK_CODES
 from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.text import mac_text
 
@@ -572,6 +573,11 @@ def _ranges(priorities: Sequence[int]) -> str:
     return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
+GO_BACK_N, SELECTIVE_REPEAT = "go-back-N", "selective repeat"
+SEQUENCE_ERROR, NOT_READY = NAK_CODES[0], "receiver not ready"
+"""NAKs that ask for a PSN, and answers that ask to wait."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePair:
     """RoCE frames to one queue pair between two addresses: one direction of a connection."""
@@ -598,6 +604,12 @@ class QueuePair:
     """PSNs in these gaps."""
     psn_repeats: int
     """Frames whose PSN was before the next one."""
+    go_backs: int
+    """How often all was sent again from the PSN on that a NAK named."""
+    selective_repeats: int
+    """How often only some of it was."""
+    unasked_repeats: int = field(metadata=in_json(also="retransmission card_counters"))
+    """How often packets were sent again that no NAK in the capture asked for, as after a time-out."""
     other_direction: bool = field(metadata=in_json("other_direction_seen"))
     """Whether the capture has frames of the other direction between the addresses."""
     about: tuple[int, ...] = field(metadata=in_json("about_queue_pairs"))
@@ -606,8 +618,8 @@ class QueuePair:
     """How that is known: "acknowledged", "only one", "one of" several; "" where the flow is not seen."""
     cnps_against: int
     """CNPs that came back for these frames, as far as it is known that they are for them."""
-    refusals_against: int
-    """NAKs and receivers not ready that came back for these frames, likewise."""
+    naks_against: Mapping[str, int] = field(metadata=in_json(also="refusals_against"))
+    """NAKs by their codes, and receivers not ready, that came back for these frames, likewise."""
     delay_ns: Distribution | None = field(metadata=in_json("cnp_delay_ns"))
     """From the first CE-marked frame since the last such CNP to the next one."""
     first_ce_ns: int | None = field(metadata=_LEFT_OUT)
@@ -633,6 +645,31 @@ class QueuePair:
             self.ce_frames + self.psns_missing + self.psn_repeats + self.cnps_against + self.refusals_against
         )
         return here if self.is_settled else here + self.cnps + self.refusals
+
+    @property
+    def retransmission(self) -> str | None:
+        """What is sent again behind a NAK: `GO_BACK_N` or `SELECTIVE_REPEAT`, None if that is open."""
+        if self.go_backs == self.selective_repeats:
+            return None
+        return GO_BACK_N if self.go_backs > self.selective_repeats else SELECTIVE_REPEAT
+
+    @property
+    def card_counters(self) -> Mapping[str, int]:
+        """What network cards count of this, under the names that mlx5 has for it.
+
+        ``out_of_sequence`` is the receiver's, which counts packets behind a gap too, the others the sender's.
+        """
+        return {
+            "out_of_sequence": self.psn_gaps,
+            "packet_seq_err": self.naks_against.get(SEQUENCE_ERROR, 0),
+            "rnr_nak_retry_err": self.naks_against.get(NOT_READY, 0),
+            "local_ack_timeout_err": self.unasked_repeats,
+        }
+
+    @property
+    def refusals_against(self) -> int:
+        """NAKs and receivers not ready that came back for these frames."""
+        return sum(self.naks_against.values())
 
     @property
     def refusals(self) -> int:

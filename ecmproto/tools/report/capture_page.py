@@ -210,7 +210,7 @@ _QUEUE_PAIRS: Columns = {
     "Frames": "frames", "Rate": "bits_per_s", "ECT": "ect_share", "CE": "ce_share",
     "CNPs for it": lambda each, _: each.cnps_against if each.other_direction else "?",
     "Delay p50": "delay_ns.p50", "p99": "delay_ns.p99", "PSNs missing": "psns_missing",
-    "Repeats": "psn_repeats",
+    "Repeats": "psn_repeats", "Sent again by": lambda each, _: each.retransmission or ABSENT,
     "NAKs": lambda each, _: each.refusals_against + (0 if each.is_settled else each.refusals),
     "CNPs in it": "cnps",
     "About QP": lambda each, _: ", ".join(f"{qp:#x}" for qp in each.about) or ABSENT,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ecmproto.control.mechanisms.api.parameters import choice, duration, flag, redeclared
 from ecmproto.control.mechanisms.dcqcn.parameters import DCQCNEdgeParameters
+from ecmproto.errors import counted
 from ecmproto.frames.columns import Stretches, Texts
 from ecmproto.frames.columns.layers import find_layers, frames_of
 from ecmproto.frames.stats.roce import (
@@ -20,7 +21,7 @@ from ecmproto.frames.stats.roce import (
     RoceCounts,
     address_of_halves,
 )
-from ecmproto.frames.stats.statistics import QueuePair
+from ecmproto.frames.stats.statistics import GO_BACK_N, SELECTIVE_REPEAT, QueuePair
 from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, events
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
@@ -52,6 +53,9 @@ _RNR_NAK, _NAK = 1, 3
 """The upper bits of a syndrome that refuses."""
 
 
+RETRANSMISSIONS = {"go-back-n": GO_BACK_N, "selective-repeat": SELECTIVE_REPEAT}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DCQCNRules(Closed):
     """What the notification points of a capture are set to."""
@@ -65,6 +69,10 @@ class DCQCNRules(Closed):
     scope: str = choice(
         "scope", WIDEST, tuple(SCOPES), source="network cards differ",
         doc="what CNPs are an interval apart by; those of a narrower scope are of the wider ones too",
+    )  # fmt: skip
+    retransmission: str = choice(
+        "retransmission", "any", ("any", *RETRANSMISSIONS), source="network cards differ",
+        doc="what is to be sent again behind a NAK: all from the PSN that it names on, or what is missing",
     )  # fmt: skip
     answer_ns: int = duration(
         "answer", 10**6, (0, 10**10), source="twenty intervals",
@@ -155,6 +163,7 @@ class _Answers:
             return
         self._pacing.end(report)
         self._unanswered(report, traffic.queue_pairs)
+        self._sent_again(report, traffic.queue_pairs)
         if self._cnps.keys.count:
             self._answered(report, traffic.queue_pairs)
 
@@ -233,6 +242,48 @@ class _Answers:
                 "a CNP",
             ),
         )
+
+    def _sent_again(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
+        """Report flows that send packets again unasked, or in another way than they are set to."""
+        seen = [
+            each
+            for each in queue_pairs
+            # a capture of several ports has each frame several times
+            if each.other_direction and 0 < _MANY * each.psn_repeats < each.data_frames
+        ]
+        report.tell(
+            "ROCE004", _of_no_frame(seen),
+            Judged(
+                np.array([each.unasked_repeats > 0 for each in seen]),
+                lambda row: f"{seen[row].source} sends packets again, and no NAK has asked for them",
+                lambda row: counted(seen[row].unasked_repeats, "time"), "behind NAKs",
+            ),
+        )  # fmt: skip
+        known = [each for each in queue_pairs if each.retransmission is not None]
+        wanted = RETRANSMISSIONS.get(self._parameters.retransmission)
+        if wanted is not None:
+            report.tell(
+                "ROCE005", _of_no_frame(known),
+                Judged(
+                    np.array([each.retransmission != wanted for each in known]),
+                    lambda row: f"{known[row].source} does {known[row].retransmission}",
+                    lambda row: f"{known[row].go_backs} times all, {known[row].selective_repeats} times some",
+                    wanted,
+                ),
+            )  # fmt: skip
+        for way in RETRANSMISSIONS.values():
+            flows = sum(each.retransmission == way for each in known)
+            if flows:
+                report.note(f"dcqcn.{way}", f"{counted(flows, 'flow')} sent again by {way} behind NAKs")
+
+
+_MANY = 3
+"""One in so many frames is not sent again."""
+
+
+def _of_no_frame(flows: Sequence[QueuePair]) -> Where:
+    table = np.array([(0, NO_TIME, 0, each.queue_pair) for each in flows], np.int64)
+    return Where(*table.reshape(-1, 4).T)
 
 
 _NEVER_NS = 1 << 62
@@ -459,6 +510,37 @@ RULES = (
         fields=("udp.length",),
         optional=("ip.len", "ip.ihl", "ip.proto", "ip.flags", "ipv6.plen", "ipv6.nxt"),
         expression=_udp_length,
+    ),
+    Rule(
+        id="ROCE004",
+        name="sent again unasked",
+        sentence="Packets are sent again behind a NAK that asks for them.",
+        why="Without a NAK a sender waits for its time-out, a thousand round trips or more: the last packet "
+        "of a message was lost, a NAK was, or acknowledges come too late. mlx5 counts such as "
+        "local_ack_timeout_err. Judged where the capture has the way back, and not where every third frame "
+        "of a flow repeats a PSN: then it may have frames several times.",
+        clause="IBTA vol. 1, 9.7.5",
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=_FIELDS,
+        memory=_Answers,
+    ),
+    Rule(
+        id="ROCE005",
+        name="go-back-N or selective repeat",
+        sentence="Behind a NAK a flow sends again what dcqcn.retransmission names.",
+        why="Go-back-N sends all from the PSN of the NAK on, and loses a window to each lost packet: a card "
+        "set to selective repeat that goes back has not agreed on it with its peer. Told apart by what is "
+        "sent again: all that was outstanding, or half of it at most. Not judged unless the parameter is "
+        "given; a note counts the flows of each kind.",
+        clause="IBTA vol. 1, 9.7.5",
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=_FIELDS,
+        parameters=("retransmission",),
+        memory=_Answers,
     ),
     Rule(
         id="ECN001",
