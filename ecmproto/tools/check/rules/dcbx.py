@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ecmproto.control.mechanisms.api.parameters import Parameters
+from ecmproto.errors import counted
 from ecmproto.frames.stats.neighbours import LLDP_FIELD, NeighbourCounts, neighbour_of
 from ecmproto.frames.stats.plain_data import plain_value
 from ecmproto.frames.stats.statistics import QAZ, Neighbour, priorities_text
@@ -81,8 +82,8 @@ class _Links:
 
     def add(self, rows: Rows) -> None:
         """Look at LLDP, PFC and RoCE frames."""
-        counted = CountedBatch(batch=rows.batch, columns=rows.columns, slots=np.zeros(0, np.int64))
-        self._neighbours.add(counted, rows.interfaces, rows.ethertypes)
+        batch = CountedBatch(batch=rows.batch, columns=rows.columns, slots=np.zeros(0, np.int64))
+        self._neighbours.add(batch, rows.interfaces, rows.ethertypes)
         for priority, name in enumerate(_TIMES):
             paused = rows.has(_PFC) & (rows[_PFC] >> priority & 1 != 0) & (rows[name] > 0)
             self._count(self._pauses, rows, paused, (np.full(len(rows), priority),))
@@ -229,7 +230,7 @@ def _traffic(
 
 
 def _frames(seen: _Seen) -> str:
-    return f"{seen.frames:,} frames from this one on"
+    return f"{counted(seen.frames, 'frame')} from this one on"
 
 
 def _assigned(neighbour: Neighbour, dscp: int) -> tuple[str, tuple[int, ...]] | None:
