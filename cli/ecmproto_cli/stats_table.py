@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ecmproto.errors import escaped, printable
+from ecmproto.errors import counted, escaped, printable
 from ecmproto.tables import bars, sparkline
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, per_second
 from ecmproto_cli.output import columns_of, pairs
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ecmproto.frames.stats import (
         AdvertisedRate,
         CongestionPoint,
+        Neighbour,
         PauseInterface,
         PauseSender,
         PauseStorm,
@@ -52,8 +54,8 @@ _CURVES = ("message", "flow control")
 def stats_table(statistics: Statistics, path: str) -> str:
     """Return the statistics as text."""
     sections = (
-        _kinds, _curves, _pauses, _history, _storms, _pfc_frames, _roce, _feedback, _probes, _rates, _sizes,
-        _priorities, _malformed, _notes,
+        _kinds, _curves, _pauses, _history, _storms, _pfc_frames, _neighbours, _roce, _feedback, _probes,
+        _rates, _sizes, _priorities, _malformed, _notes,
     )  # fmt: skip
     parts = [_head(statistics, path), *(part for section in sections for part in section(statistics))]
     return "\n\n".join(parts)
@@ -336,6 +338,40 @@ def _pfc_frames(statistics: Statistics) -> Iterator[str]:
     yield _titled("PFC frames", *_counted(rows), rest=rest)
 
 
+_NEIGHBOURS_SHOWN = 16
+_FACT = 14
+
+
+def _neighbours(statistics: Statistics) -> Iterator[str]:
+    """Yield the section on neighbours by LLDP, where one of them has DCBX or CNPVs."""
+    found = [each for each in statistics.neighbours if each.dialects or each.cnpvs is not None]
+    if not found:
+        return
+    shown = found[:_NEIGHBOURS_SHOWN]
+    parts = [line for each in shown for line in (_neighbour_name(statistics, each), _facts(each))]
+    yield _titled(
+        "neighbours", *parts, *_more(len(found), len(shown), "neighbours"), rest=", by their latest LLDP"
+    )
+
+
+def _neighbour_name(statistics: Statistics, each: Neighbour) -> str:
+    several = len(statistics.interfaces) > 1
+    where = f" on {_interface_name(statistics, each.interface)}" if several else ""
+    names = " of ".join(escaped(name) for name in (each.port, each.system) if name)
+    return f"  {address(each.source)}{where}{f', port {names}' if names else ''}"
+
+
+def _facts(each: Neighbour) -> str:
+    facts = [
+        ("    DCBX", each.dialects_text),
+        ("    PFC", each.pfc_text),
+        ("    ETS", each.ets_text),
+        ("    CNPV", each.cnpvs_text),
+        *((f"    {'' if at else 'applications'}", one.text) for at, one in enumerate(each.applications)),
+    ]
+    return pairs([(name, text) for name, text in facts if text is not None], width=_FACT)
+
+
 def _refusals(each: QueuePair, whole: object) -> int:
     return each.refusals_against if each.refusals_against or each.is_settled else each.refusals
 
@@ -387,6 +423,12 @@ def _roce_facts(statistics: Statistics, found: RoceTraffic) -> Iterator[tuple[st
                 refused[code] = refused.get(code, 0) + count
     if refused:
         yield "NAKs", _listed(refused)
+    again = Counter(each.retransmission for each in found.queue_pairs if each.retransmission)
+    facts = [f"{counted(count, 'flow')} by {how}" for how, count in sorted(again.items())]
+    unasked = sum(each.unasked_repeats for each in found.queue_pairs)
+    facts += [f"{unasked:,} times without a NAK"] if unasked else []
+    if facts:
+        yield "sent again", ", ".join(facts)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -58,6 +58,66 @@ def test_cnps_of_one_queue_pair_that_come_too_often_are_found() -> None:
     assert faults(dcqcn(events, interval="4us")) == []
 
 
+NAK = frame(f"{BACKWARDS} bth opcode=0x11 qp={SENDERS_QP} psn=7 aeth syndrome=0x60")
+
+
+def paced(*destinations: tuple[str, int], every_us: int, source: str = "10.0.0.2") -> list[Event]:
+    """CNPs to addresses and queue pairs in turn."""
+    return [
+        (turn * every_us * US, frame(f"ip src={source} dst={destination} cnp qp={queue_pair}"))
+        for turn, (destination, queue_pair) in enumerate(destinations)
+    ]
+
+
+ONE, TWO = "10.0.0.1", "10.0.0.9"
+
+
+@pytest.mark.parametrize(
+    ("to", "every_us", "scope"),
+    [
+        ([(ONE, 1), (TWO, 2), (ONE, 1), (ONE, 3)], 50, "port"),
+        ([(ONE, 1), (ONE, 2), (ONE, 1), (ONE, 2)], 50, "port or destination or address-pair"),
+        ([(ONE, 1), (TWO, 1), (ONE, 2), (TWO, 2)], 25, "destination or address-pair"),
+        ([(ONE, 1), (ONE, 2), (ONE, 1), (ONE, 2)], 25, "queue-pair"),
+    ],
+)
+def test_the_narrowest_scope_that_holds_is_named(
+    to: list[tuple[str, int]], every_us: int, scope: str
+) -> None:
+    result = dcqcn(paced(*to, every_us=every_us))
+    assert faults(result) == []
+    assert result.notes == (f"CNPs of 10.0.0.2 are 50 µs apart by {scope}: CNP003 held them to queue-pair",)
+
+
+def test_cnps_that_show_no_scope_name_none() -> None:
+    assert dcqcn(paced((ONE, 1), (ONE, 1), every_us=50)).notes == ()
+    too_soon = dcqcn(paced((ONE, 1), (TWO, 2), (ONE, 1), every_us=9))
+    assert (faults(too_soon), too_soon.notes) == ([("CNP003", 3)], ())
+
+
+def test_cnps_are_held_to_a_scope_that_is_given() -> None:
+    by_queue_pair = paced((ONE, 1), (ONE, 2), (ONE, 1), (ONE, 2), every_us=25)
+    result = dcqcn(by_queue_pair, scope="port")
+    assert faults(result) == [("CNP003", 2), ("CNP003", 3), ("CNP003", 4)]
+    assert result.findings[0].what == "it comes too soon after the one before from its port"
+    assert faults(dcqcn(by_queue_pair, scope="address-pair")) == faults(result)
+    by_destination = paced((ONE, 1), (TWO, 1), (ONE, 2), (TWO, 2), every_us=25)
+    assert faults(dcqcn(by_destination, scope="destination")) == []
+
+
+def test_a_cnp_behind_a_nak_is_not_judged() -> None:
+    assert faults(dcqcn([(0, CNP), (5 * US, NAK), (6 * US, CNP)])) == []
+    assert faults(dcqcn([(0, CNP), (5 * US, BACK), (6 * US, CNP)])) == [("CNP003", 3)]
+
+
+def test_flows_to_a_receiver_that_paces_by_port_are_not_missed() -> None:
+    marked: list[Event] = [(turn * MS, data(3, turn)) for turn in range(4)]
+    others = paced((TWO, 1), ("10.0.0.8", 1), (TWO, 1), every_us=50)
+    assert faults(dcqcn(sorted([*marked, *others, (4 * MS, BACK)]))) == []
+    one_other = paced((TWO, 1), (TWO, 1), every_us=50)
+    assert faults(dcqcn(sorted([*marked, *one_other, (4 * MS, BACK)]))) == [("CNP004", None)]
+
+
 def test_marks_that_nobody_answers_are_found() -> None:
     marked: list[Event] = [(turn * MS, data(3, turn)) for turn in range(4)]
     assert faults(dcqcn([*marked, (4 * MS, BACK)])) == []  # nobody sends a CNP: an open loop
@@ -176,3 +236,41 @@ def test_a_cnp_to_a_queue_pair_that_the_sender_does_not_have_is_found() -> None:
     second = frame(f"ip src=10.0.0.1 dst=10.0.0.2 bth opcode=4 qp={QP + 1} data data=00")
     assert faults(dcqcn([*events, (4 * MS, second)])) == []  # whose other end is not known
     assert faults(dcqcn([*events[:2], (2 * MS, to(0))])) == []
+
+
+def flow(*psns: int, nak: int | None = None, again: tuple[int, ...] = ()) -> list[Event]:
+    """Packets with PSNs, a NAK for one of them, and packets again; acknowledged before."""
+    refused = (
+        ()
+        if nak is None
+        else (frame(f"{BACKWARDS} bth opcode=0x11 qp={SENDERS_QP} psn={nak} aeth syndrome=0x60"),)
+    )
+    sent = [*(data(2, psn) for psn in psns), BACK, *refused, *(data(2, psn) for psn in again)]
+    return [(at * US, octets) for at, octets in enumerate(sent)]
+
+
+def test_packets_that_are_sent_again_unasked_are_found() -> None:
+    asked = flow(*range(1, 40), nak=37, again=(37, 38, 39, 40))
+    unasked = flow(*range(1, 40), again=(37, 38, 39, 40))
+    assert faults(dcqcn(asked)) == []
+    result = dcqcn(unasked)
+    assert faults(result) == [("ROCE004", None)]
+    assert (result.findings[0].measured, result.findings[0].subject) == ("1 time", "QP 0x000118")
+    assert faults(dcqcn([event for event in unasked if event[1] != BACK])) == []  # one direction alone
+    twice: list[Event] = [(event[0] + half, event[1]) for event in asked for half in (0, 1)]
+    assert ("ROCE004", None) not in faults(dcqcn(twice))
+
+
+def test_another_retransmission_than_set_is_found() -> None:
+    goes_back = flow(*range(1, 40), nak=35, again=(*range(35, 40), 40))
+    repeats = flow(*range(1, 40), nak=35, again=(35, 40))
+    for events, name, other in (
+        (goes_back, "go-back-N", "selective-repeat"), (repeats, "selective repeat", "go-back-n")
+    ):  # fmt: skip
+        result = dcqcn(events, retransmission=other)
+        assert faults(result) == [("ROCE005", None)]
+        assert result.findings[0].what == f"10.0.0.1 does {name}"
+        unset = dcqcn(events)
+        assert faults(unset) == []
+        assert unset.notes == (f"1 flow sent again by {name} behind NAKs",)
+    assert faults(dcqcn(goes_back, retransmission="go-back-n")) == []

@@ -16,7 +16,7 @@ from tests.plain import sent
 _CAPTURES = (
     "mixed.pcap", "malformed.pcapng", "pfc.pcap", "e2cm_edge.pcap", "e2cm_source.pcap", "fecn_source.pcap",
     "fecn_edge.pcap", "dbp_edge.pcap", "bcn_cp.pcap", "ecm_cp.pcap", "ecm_rp.pcap",
-    "lldp_cn.pcap", "qcn_pbb.pcap",
+    "lldp_cn.pcap", "dcbx.pcap", "qcn_pbb.pcap",
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ LINKS = (
 MOST = 500
 NAMES = (
     "mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "ecm_cp.pcap", "bcn_cp.pcap", "e2cm_edge.pcap",
-    "fecn_edge.pcap", "dbp_edge.pcap", "lldp_cn.pcap", "malformed.pcapng", "hotspot.pcap.gz",
+    "fecn_edge.pcap", "dbp_edge.pcap", "lldp_cn.pcap", "dcbx.pcap", "malformed.pcapng", "hotspot.pcap.gz",
     "roce_incast.pcap.gz",
 )  # fmt: skip
 Sums = Accumulator | Checker

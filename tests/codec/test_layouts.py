@@ -13,6 +13,10 @@ WORD = """
     version 0.0 4 uint | q 0.4 1 uint | protocol 0.5 3 uint | type 1.0 4 uint | reserved 1.4 4 uint"""
 ARP_START = """hw_type 0.0 16 uint | proto_type 2.0 16 uint | hw_size 4.0 8 uint | proto_size 5.0 8 uint
     | opcode 6.0 16 uint"""
+TLV_START = "type 0.0 7 uint | length 0.7 9 uint"
+ORGANIZATION_START = f"{TLV_START} | oui 2.0 24 uint | subtype 5.0 8 uint"
+FEATURE_START = f"""{TLV_START} | version 2.0 8 uint | max_version 3.0 8 uint | enabled 4.0 1 uint
+    | willing 4.1 1 uint | error 4.2 1 uint | reserved 4.3 5 uint | subtype 5.0 8 uint"""
 TABLES: dict[str, tuple[int, str]] = {
     "eth": (14, "dst 0.0 48 mac | src 6.0 48 mac | type 12.0 16 uint"),
     "vlan": (4, "priority 0.0 3 uint | dei 0.3 1 uint | id 0.4 12 uint | etype 2.0 16 uint"),
@@ -103,6 +107,35 @@ TABLES: dict[str, tuple[int, str]] = {
     "sll2": (20, """etype 0.0 16 uint | reserved 2.0 16 uint | ifindex 4.0 32 uint | hatype 8.0 16 uint
         | pkttype 10.0 8 uint | halen 11.0 8 uint | src 12.0 48 mac | unused 18.0 16 uint"""),
     "data": (0, "data 0.0 + octets"),
+}  # fmt: skip
+
+
+def _eight(key: str, octet: int, bits: int) -> str:
+    """Eight fields of as many bits each, one behind the other."""
+    places = ((n, *divmod(8 * octet + n * bits, 8)) for n in range(8))
+    return " | ".join(f"{key}{n} {at}.{bit} {bits} uint" for n, at, bit in places)
+
+
+_SHARES = " | ".join((_eight("prio", 7, 4), _eight("per", 11, 8), _eight("tsa", 19, 8)))
+_GROUPS = " | ".join((_eight("prio", 6, 4), _eight("per", 10, 8)))
+TABLES |= {
+    "lldpets": (27, f"""{ORGANIZATION_START} | willing 6.0 1 uint | cbs 6.1 1 uint | reserved 6.2 3 uint
+        | maxtcs 6.5 3 uint | {_SHARES}"""),
+    "lldpetsrec": (27, f"{ORGANIZATION_START} | reserved 6.0 8 uint | {_SHARES}"),
+    "lldppfc": (8, f"""{ORGANIZATION_START} | willing 6.0 1 uint | mbc 6.1 1 uint | reserved 6.2 2 uint
+        | capability 6.4 4 uint | enable 7.0 8 uint"""),
+    "lldpapp": (7, f"{ORGANIZATION_START} | reserved 6.0 8 uint"),
+    "lldpapp.entry": (3, """priority 0.0 3 uint | reserved 0.3 2 uint | selector 0.5 3 uint
+        | protocol 1.0 16 uint"""),
+    "lldpcee": (6, f"{TLV_START} | oui 2.0 24 uint | proto 5.0 8 uint | value 6.0 + octets"),
+    "lldpcee.tlv": (2, f"{TLV_START} | value 2.0 + octets"),
+    "lldpcee.control": (12, f"""{TLV_START} | version 2.0 8 uint | max_version 3.0 8 uint | seq 4.0 32 uint
+        | ack 8.0 32 uint"""),
+    "lldpcee.pg": (19, f"{FEATURE_START} | {_GROUPS} | numtcs 18.0 8 uint"),
+    "lldpcee.pfc": (8, f"{FEATURE_START} | enable 6.0 8 uint | numtcs 7.0 8 uint"),
+    "lldpcee.app": (6, FEATURE_START),
+    "lldpcee.app.entry": (6, """protocol 0.0 16 uint | oui_upper 2.0 6 uint | selector 2.6 2 uint
+        | oui 3.0 16 uint | priorities 5.0 8 uint"""),
 }  # fmt: skip
 
 

@@ -42,12 +42,26 @@ def test_names_of_fields_are_unique_but_where_formats_share_a_field() -> None:
     arps = ("arp", "arp_mac", "arp_ipv4", "arp_other")
     cooked = ("pkttype", "hatype", "halen", "src.eth", "unused", "etype")
     bth = ("opcode", "se", "m", "padcnt", "tver", "p_key", "fecn", "becn", "reserved6", "destqp", "a")
+    qaz = ("lldpets", "lldpetsrec", "lldppfc", "lldpapp")
+    tlvs = ("lldp", "lldpcn", *qaz, "lldpcee")
+    shares = ("lldpets", "lldpetsrec", "lldpcee.pg")
+    features = ("lldpcee.pg", "lldpcee.pfc", "lldpcee.app")
+    priorities = [f"prio{n}" for n in range(8)]
     assert shared == {
         **{f"infiniband.bth.{key}": ("bth", "cnp") for key in (*bth, "reserved7", "psn")},
         **{f"infiniband.reth.{key}": ("reth", "atomiceth") for key in ("va", "r_key")},
         "macc.opcode": ("pause", "pfc", "macc"),
-        "lldp.tlv.type": ("lldp", "lldpcn"),
-        "lldp.tlv.len": ("lldp", "lldpcn"),
+        **{f"lldp.tlv.{key}": tlvs for key in ("type", "len")},
+        "lldp.dcbx.oui": (*qaz, "lldpcee"),
+        "lldp.ieee.802_1.subtype": ("lldpcn", *qaz),
+        "lldp.dcbx.ieee.willing": ("lldpets", "lldppfc"),
+        **{f"lldp.dcbx.feature.pg.{key}{n}": shares for key in ("pgid_prio", "per") for n in range(8)},
+        **{f"lldp.dcbx.ieee.ets.tsa{n}": shares[:2] for n in range(8)},
+        **{f"lldp.dcbx.feature.pfc.{key}": ("lldppfc", "lldpcee.pfc") for key in ("enable", *priorities)},
+        "lldp.dcbx.feature.app.proto": ("lldpapp.entry", "lldpcee.app.entry"),
+        **{f"lldp.dcbx.{key}": ("lldpcee.control", *features, "lldpcee.tlv") for key in ("type", "len")},
+        **{f"lldp.dcbx.{key}": ("lldpcee.control", *features) for key in ("version", "max_version")},
+        **{f"lldp.dcbx.feature.{key}": features for key in ("enabled", "willing", "error", "subtype")},
         **{f"sll.{key}": ("sll", "sll2") for key in cooked},
         **{f"arp.{key}": arps for key in ("hw.type", "proto.type", "hw.size", "proto.size", "opcode")},
         **{f"arp.{end}.hw_mac": arps[:2] for end in ("src", "dst")},

@@ -44,6 +44,20 @@ from ecmproto.wire.codec import (
     STag,
     encode,
 )
+from ecmproto.wire.formats.dcbx import (
+    CEE,
+    CEEPFC,
+    CEETLV,
+    Application,
+    Applications,
+    CEEApplication,
+    CEEApplications,
+    CEEControl,
+    CEEGroups,
+    ETSConfiguration,
+    ETSRecommendation,
+    PFCConfiguration,
+)
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.standards.known_answers import KNOWN_ANSWERS
 
@@ -93,6 +107,24 @@ _MANDATORY = (
     TLV(type=3, value=b"\0\x78"),
 )
 _CN = CongestionNotificationTLV(cnpv=0x4A, ready=0x40)
+_SHARES = {
+    **{f"prio{n}": n for n in range(8)}, **{f"per{n}": n for n in range(8)},
+    **{f"tsa{n}": (0, 1, 2, 255, 0, 1, 2, 255)[n] for n in range(8)},
+}  # fmt: skip
+_QAZ = (
+    ETSConfiguration(willing=1, cbs=1, maxtcs=5, **_SHARES), ETSRecommendation(**_SHARES),
+    PFCConfiguration(willing=1, mbc=1, capability=4, enable=0x48),
+    Applications(), Application(priority=3, protocol=4791),
+    Application(priority=6, selector=5, protocol=48), Application(priority=5, selector=1, protocol=0x8906),
+)  # fmt: skip
+_HEAD = {"version": 1, "max_version": 2, "enabled": 1, "willing": 1, "error": 1, "subtype": 3}
+_CEE = (
+    CEE(), CEEControl(version=1, max_version=2, seq=5, ack=1 << 31),
+    CEEGroups(**_HEAD, numtcs=3, **{key: value for key, value in _SHARES.items() if "tsa" not in key}),
+    CEEPFC(**_HEAD, enable=0x48, numtcs=4), CEEApplications(**_HEAD),
+    CEEApplication(protocol=0x8906, selector=0, priorities=8),
+    CEEApplication(protocol=4791, priorities=1),
+)  # fmt: skip
 
 CRAFTED: dict[str, tuple[Layer, ...]] = {
     "plain": (_HEADER, *_IP),
@@ -152,6 +184,13 @@ CRAFTED: dict[str, tuple[Layer, ...]] = {
     "LLDP, every priority": (_NEAREST, *_MANDATORY, _CN.replace(cnpv=0xFF, ready=0xFF), TLV()),
     "CN before the mandatory TLVs": (_NEAREST, _CN, *_MANDATORY, TLV()),
     "two CN TLVs": (_NEAREST, *_MANDATORY, _CN, _CN.replace(cnpv=0x80), TLV()),
+    "802.1Qaz": (_NEAREST, *_MANDATORY, *_QAZ, _CN, TLV()),
+    "no application": (_NEAREST, *_MANDATORY, Applications(), _CN, TLV()),
+    "CEE": (_NEAREST, *_MANDATORY, *_CEE, _CN, TLV()),
+    "CEE of nothing": (_NEAREST, *_MANDATORY, CEE(), _CN, TLV()),
+    "CEE with another subject": (_NEAREST, *_MANDATORY, CEE(), CEETLV(value=bytes(4)), _CEE[3], TLV()),
+    "CIN": (_NEAREST, *_MANDATORY, CEE(proto=1, value=CEEControl().build()), _CN, TLV()),
+    "both dialects": (_NEAREST, *_MANDATORY, *_CEE, *_QAZ, TLV()),
     "FabricPath": (
         Ethernet(dst=bytes.fromhex("020000000171"), src=_SRC, type=0x8903),
         Data(data=bytes.fromhex("0020") + _DST + _SRC + b"\x08\x00" + bytes(40)),
@@ -186,6 +225,18 @@ def crafted() -> Iterator[Sample]:
     long_time = TLV(type=3, length=6, value=b"\0\x78" + bytes(4))
     octets = encode(Frame(layers=(_NEAREST.replace(type=0x88CC), *_built(_MANDATORY[:2]), long_time, _CN)))
     yield Sample(where="a Time To Live TLV that is too long", octets=octets, original=len(octets))
+    for value in (_QAZ[0], _QAZ[2], _CEE[3]):
+        around = (CEE(length=20),) if value is _CEE[3] else ()
+        layers = (
+            _NEAREST.replace(type=0x88CC),
+            *_built(_MANDATORY),
+            *around,
+            value.replace(length=9),
+            _CN,
+            TLV(),
+        )
+        octets = encode(Frame(layers=layers))
+        yield Sample(where=f"{value.prefix} of a wrong length", octets=octets, original=len(octets))
     octets = encode(Frame(layers=(_HEADER, _S1, _S2, *_IP)), fix=True)[:21]
     yield Sample(where="a second S-TAG that ends too early", octets=octets, original=len(octets))
 

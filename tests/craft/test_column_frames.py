@@ -314,7 +314,9 @@ def test_without_pyarrow_csv_is_read_and_the_rest_is_refused(
         crafted(parquet)
 
 
-@pytest.mark.parametrize("name", ["mixed.pcap", "lldp_cn.pcap", "malformed.pcapng", "qcn_cp.pcapng"])
+@pytest.mark.parametrize(
+    "name", ["mixed.pcap", "lldp_cn.pcap", "dcbx.pcap", "malformed.pcapng", "qcn_cp.pcapng"]
+)
 def test_a_capture_in_columns_is_put_together_again(name: str, tmp_path: Path) -> None:
     out = tmp_path / "columns.parquet"
     write_columns(str(PCAPS / name), str(out))

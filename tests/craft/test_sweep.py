@@ -50,6 +50,8 @@ LINES = [
     "tcp data data=010203", "ieee8021ah vlan ip tcp", "ip udp", "vlan vlan cntag ip udp data data=aa",
     "bth opcode=0x52", "bth opcode=0x53 data data=00ff", "ipv6 cnp", "grh bth opcode=0x0b", "ieth", "immdt",
     "expmsg body=00", "eth arp_ipv4", "vlan arp_mac src_proto=0102", "arp_other",
+    "lldpets lldpetsrec lldppfc lldpapp lldpapp.entry",
+    "lldpcee lldpcee.control lldpcee.pg lldpcee.pfc lldpcee.app lldpcee.app.entry lldpcee.tlv",
 ]  # fmt: skip
 
 

@@ -40,6 +40,20 @@ from ecmproto.wire.codec import (
     UnknownTag,
     encode,
 )
+from ecmproto.wire.formats.dcbx import (
+    CEE,
+    CEEPFC,
+    CEETLV,
+    Application,
+    Applications,
+    CEEApplication,
+    CEEApplications,
+    CEEControl,
+    CEEGroups,
+    ETSConfiguration,
+    ETSRecommendation,
+    PFCConfiguration,
+)
 from ecmproto.wire.formats.text import cpid
 
 SOURCE = bytes.fromhex("020000000001")
@@ -137,6 +151,28 @@ FRAMES: dict[str, bytes] = {
         _FORTH, VLAN(id=5), OtherARP(src_hw=b"\1\2", src_proto=b"\3\4\5", dst_hw=b"\6\7", dst_proto=b"abc")
     ),
     "arp cut": octets(_FORTH, IPv4ARP())[:40],
+    "dcbx": octets(
+        Ethernet(dst=NEAREST_BRIDGE, src=SWITCH),
+        ETSConfiguration(maxtcs=2, prio3=3, per0=50, per3=50, tsa0=2, tsa3=2, prio6=6),
+        ETSRecommendation(prio3=3, per0=50, per3=50, tsa0=2, tsa3=2),
+        PFCConfiguration(willing=1, enable=8),
+        Applications(),
+        Application(priority=3, protocol=4791),
+        Application(priority=6, selector=5, protocol=48),
+        TLV(),
+    ),
+    "cee": octets(
+        Ethernet(dst=NEAREST_BRIDGE, src=SWITCH),
+        CEE(),
+        CEEControl(seq=2, ack=1),
+        CEEGroups(enabled=1, prio3=1, prio6=15, per0=50, per1=50),
+        CEEPFC(enabled=1, willing=1, enable=8),
+        CEEApplications(enabled=1),
+        CEEApplication(protocol=0x8906, selector=0, priorities=8),
+        CEETLV(value=b"abc"),
+        CEE(proto=1, value=b"cin"),
+        TLV(),
+    ),
 }
 
 

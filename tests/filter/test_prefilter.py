@@ -30,7 +30,7 @@ from tests.namespaces import FAR, NEAR, network
 
 BUNDLED = [
     record.octets
-    for name in ("mixed.pcap", "vlan_stacks.pcap", "qcn_pbb.pcap", "lldp_cn.pcap", "pfc.pcap")
+    for name in ("mixed.pcap", "vlan_stacks.pcap", "qcn_pbb.pcap", "lldp_cn.pcap", "dcbx.pcap", "pfc.pcap")
     for record in of_capture(REPOSITORY / "pcaps" / name)[:100]
 ]
 OF_LENGTHS = [bytes(12) + length.to_bytes(2) + bytes(60) for length in (0, 46, 1500, 1501)]

@@ -61,9 +61,15 @@ class Agent:
 
     def announce(self, cnpv: int, ready: int) -> None:
         """Put a Congestion Notification TLV with these two masks into what it sends."""
-        octets = f"{cnpv:02x},{ready:02x}"
+        self._carry("replace", *_CN_TLV, bytes((cnpv, ready)))
+
+    def carry(self, oui: bytes, subtype: int, information: bytes) -> None:
+        """Put an organization's TLV into what it sends, behind those that are there."""
+        self._carry("add", "oui", oui.hex(","), "subtype", str(subtype), information)
+
+    def _carry(self, how: str, oui: str, of: str, subtype: str, which: str, octets: bytes) -> None:
         where = ("configure", "ports", self._interface, "lldp", "custom-tlv")
-        self.ask(*where, "replace", *_CN_TLV, "oui-info", octets)
+        self.ask(*where, how, oui, of, subtype, which, "oui-info", octets.hex(","))
 
     def withdraw(self) -> None:
         """Take the TLV out again."""

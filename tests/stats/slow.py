@@ -156,6 +156,7 @@ class Slow:
             pauses=self._pauses(),
             pfc=self._pfc(),
             roce=None,
+            neighbours=(),
             mirrors=self._mirrors(),
             left_out={},
             notes=(),

@@ -55,7 +55,7 @@ def counted(batches: Sequence[Batch], interfaces: Sequence[Interface], **options
     counts = Accumulator(**options)  # type: ignore[arg-type]
     for batch in batches:
         counts.add(batch, interfaces=interfaces)
-    return dataclasses.replace(counts.result(interfaces=interfaces), notes=(), roce=None)
+    return dataclasses.replace(counts.result(interfaces=interfaces), notes=(), roce=None, neighbours=())
 
 
 def assert_same(found: Statistics, wanted: Statistics) -> None:

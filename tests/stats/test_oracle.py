@@ -22,7 +22,7 @@ from tests.cli.test_replay import congested_capture
 
 MACC = ("pause", "pfc", "macc")
 KNOWN = ("vlan", "ieee8021ad", "ieee8021ah", "ip", "ipv6", "tcp", "udp", "arp", "lldp")
-BUNDLED = ("vlan_stacks.pcap", "pause.pcap", "pfc.pcap", "lldp_cn.pcap")
+BUNDLED = ("vlan_stacks.pcap", "pause.pcap", "pfc.pcap", "lldp_cn.pcap", "dcbx.pcap")
 UNKNOWN = ("not cntag", "not (eth.type == 0x22e9 or vlan.etype == 0x22e9)")
 """What leaves out the tags at which tshark stops: for us, and for tshark."""
 

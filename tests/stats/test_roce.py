@@ -303,3 +303,59 @@ def test_parts_longer_than_what_is_kept_of_them(kept: int, monkeypatch: pytest.M
         second.merge(third)
         first.merge(second)
         assert_same(first.result(), wanted)
+
+
+NAK_PSN = 0x60
+
+
+def sent_again(*events: tuple[str, int]) -> QueuePair:
+    """A flow of ``send``, and what comes back as ``nak``, in order."""
+    frames = [
+        ack(B, A, 0x11, psn, NAK_PSN) if kind == "nak" else roce(A, B, 0x22, psn) for kind, psn in events
+    ]
+    # an acknowledge of its own tells whose NAKs these are
+    frames[1:1] = [ack(B, A, 0x11, events[0][1])]
+    return row(traffic(list(enumerate(frames))), A, 0x22)
+
+
+def sends(first: int, last: int) -> list[tuple[str, int]]:
+    return [("send", psn) for psn in range(first, last + 1)]
+
+
+TO_9 = [*sends(1, 9)]
+
+
+@pytest.mark.parametrize("start", [0, (1 << 24) - 6], ids=["", "PSNs begin anew"])
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([*TO_9, ("nak", 4), *sends(4, 9), *sends(10, 12)], (1, 0, 0)),
+        ([*TO_9, ("nak", 4), *sends(4, 4), *sends(10, 12)], (0, 1, 0)),
+        ([*TO_9, ("nak", 4), ("nak", 7), *sends(4, 4), *sends(7, 7), *sends(10, 12)], (0, 2, 0)),
+        ([*TO_9, ("nak", 4), *sends(4, 6), ("nak", 5), *sends(5, 9), *sends(10, 12)], (1, 0, 0)),
+        ([*TO_9, ("nak", 9), *sends(9, 9), *sends(10, 12)], (0, 0, 0)),  # it is the last one
+        ([*TO_9, *sends(4, 9), *sends(10, 12)], (0, 0, 1)),
+        ([*TO_9, ("nak", 4), *sends(4, 9)], (0, 0, 0)),  # what comes next is not there
+        ([*TO_9, ("nak", 4), *sends(10, 12), *sends(4, 12), *sends(13, 14)], (1, 0, 0)),
+        ([*TO_9, ("nak", 4), *sends(4, 9), *sends(10, 12), *sends(2, 3), *sends(13, 14)], (1, 0, 1)),
+        ([*sends(1, 3), *sends(5, 9), ("nak", 4), *sends(4, 9), *sends(10, 12)], (1, 0, 0)),
+        ([*sends(1, 3), *sends(5, 9), ("nak", 4), *sends(4, 4), *sends(10, 12)], (0, 1, 0)),
+    ],
+)
+def test_what_is_sent_again_behind_a_nak(
+    events: list[tuple[str, int]], expected: tuple[int, int, int], start: int
+) -> None:
+    flow = sent_again(*((kind, start + psn) for kind, psn in events))
+    assert (flow.go_backs, flow.selective_repeats, flow.unasked_repeats) == expected
+    by = {(1, 0): "go-back-N", (0, 1): "selective repeat", (0, 2): "selective repeat"}
+    assert flow.retransmission == by.get(expected[:2])
+
+
+def test_counters_under_the_names_of_cards() -> None:
+    flow = sent_again(
+        *sends(1, 3), *sends(5, 9), ("nak", 4), *sends(4, 9), *sends(10, 10), *sends(8, 10), *sends(11, 11)
+    )
+    assert flow.naks_against == {"PSN sequence error": 1}
+    assert flow.card_counters == {
+        "out_of_sequence": 1, "packet_seq_err": 1, "rnr_nak_retry_err": 0, "local_ack_timeout_err": 1
+    }  # fmt: skip

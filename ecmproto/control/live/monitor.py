@@ -15,7 +15,7 @@ import numpy as np
 
 from ecmproto.errors import OutputError
 from ecmproto.frames.capture import Batch, Interface, PcapngWriter, PcapWriter, format_of
-from ecmproto.frames.stats import ClassPause, RoceTraffic, Statistics
+from ecmproto.frames.stats import ClassPause, Neighbour, RoceTraffic, Statistics
 from ecmproto.frames.stats.statistics import CPID, Kind, in_json
 from ecmproto.units import NS_PER_S
 
@@ -86,6 +86,8 @@ class Change:
     points: tuple[PointChange, ...] = field(metadata=in_json("congestion_points"))
     pauses: tuple[PauseChange, ...]
     roce: RoceChange | None = None
+    neighbours: tuple[Neighbour, ...] = ()
+    """The stations that speak LLDP, as they are now."""
 
 
 def change_between(before: Statistics | None, after: Statistics, span_ns: int) -> Change:
@@ -141,6 +143,7 @@ def change_between(before: Statistics | None, after: Statistics, span_ns: int) -
             for (source, priority), each in _paused(after)
         ),
         roce=_roce(before.roce if before is not None else None, after.roce, per_second),
+        neighbours=after.neighbours,
     )
 
 

@@ -26,7 +26,13 @@ from ecmproto.wire.formats.text import mac_text
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from ecmproto.frames.stats.statistics import Distribution, PauseTimes, RoceTraffic, Statistics
+    from ecmproto.frames.stats.statistics import (
+        Distribution,
+        Neighbour,
+        PauseTimes,
+        RoceTraffic,
+        Statistics,
+    )
 
 Look = Callable[[], tuple[Snapshot, Mapping[str, InterfaceCounts]]]
 """Returns what there is to tell: the device's state, and its interfaces' by name."""
@@ -258,6 +264,9 @@ def _statistics_samples(statistics: Statistics | None) -> Iterator[_Sample]:
         yield _Sample(_MONITOR, "pfc_frames", {"valid": "no"}, statistics.pfc.frames - statistics.pfc.valid)
         for fault in statistics.pfc.faults:
             yield _Sample(_MONITOR, "pfc_fault_frames", {"fault": fault.fault}, fault.frames)
+    for each in statistics.neighbours:
+        if each.pfc_enabled is not None:
+            yield from _neighbour_samples(statistics, each, each.pfc_enabled)
     if statistics.roce is not None:
         yield from _roce_samples(statistics.roce)
 
@@ -286,6 +295,16 @@ def _pause_samples(statistics: Statistics, pauses: PauseTimes) -> Iterator[_Samp
                 ("in_storm", key in lasting, True),
             ):
                 yield _Sample(_MONITOR, f"pause_{name}", labels, value, gauge)
+
+
+def _neighbour_samples(statistics: Statistics, each: Neighbour, enabled: Sequence[int]) -> Iterator[_Sample]:
+    labels = {
+        "interface": statistics.interface_name(each.interface),
+        "source": "" if each.source is None else mac_text(each.source),
+    }
+    for priority in range(8):
+        of = {**labels, "priority": str(priority)}
+        yield _Sample(_MONITOR, "neighbour_pfc_enabled", of, float(priority in enabled), gauge=True)
 
 
 def _roce_samples(roce: RoceTraffic) -> Iterator[_Sample]:

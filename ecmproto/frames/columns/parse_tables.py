@@ -48,15 +48,15 @@ from ecmproto.wire.formats.schema import BitField, Field, bit_field
 Int64 = NDArray[np.int64]
 
 (
-    NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, CN_TLV, SNAPPED, PORT, ROUTED,
-    SEQUENCE, UNKNOWN,
-) = range(15)  # fmt: skip
+    NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, SNAPPED, PORT, ROUTED, SEQUENCE,
+    UNKNOWN,
+) = range(14)  # fmt: skip
 """How the next format is found; IPV4 also stands for the check of its total length."""
 
 _FOLLOWS: Mapping[Follows, int] = {
     "": NOTHING, "ethertype": ANNOUNCED, "data": DATA, "cooked": COOKED, "ipv4": IPV4, "ipv6": IPV6,
-    "extension": EXTENSION, "fragment": FRAGMENT, "tlv": TLVS, "cn tlv": CN_TLV, "snap": SNAPPED,
-    "port": PORT, "grh": ROUTED, "sequence": SEQUENCE, "own": UNKNOWN,
+    "extension": EXTENSION, "fragment": FRAGMENT, "tlv": TLVS, "snap": SNAPPED, "port": PORT,
+    "grh": ROUTED, "sequence": SEQUENCE, "own": UNKNOWN,
 }  # fmt: skip
 
 
@@ -188,6 +188,8 @@ class ParseTables(NamedTuple):
     """The format by the first two octets: of messages, then tags, then MAC Control."""
     short: Int64
     """The format where those two octets (ARP: the sizes) are not there: messages, tags, MAC Control, ARP."""
+    tlvs: Int64
+    """The OUIs and subtypes of organizations' TLVs, each with its format."""
     arp: Int64
     """The formats of ARP packets: others, IPv4 over other hardware, other protocols over Ethernet, IPv4 over
     Ethernet; then two hardware types and the size of MAC addresses, two protocol types and the size of IPv4
@@ -232,7 +234,14 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
         words=fixed(words),
         short=fixed(short),
         decisive=_numbers([row for cls in FORMATS for row in _decisive(cls)]),
-        settled=fixed(np.array([followed_by(cls) not in (TLVS, CN_TLV, UNKNOWN) for cls in FORMATS])),
+        settled=fixed(np.array([followed_by(cls) not in (TLVS, UNKNOWN) for cls in FORMATS])),
+        tlvs=_numbers(
+            [
+                (value, NUMBER_OF[cls])
+                for cls in _announced_by(ethertypes.lldp, ethertypes)
+                for value in cls.selected_by
+            ]
+        ),
         arp=_numbers(
             [
                 *(NUMBER_OF[cls] for cls in (OtherARP, IPv4ARP, EthernetARP, ARP)),
@@ -478,8 +487,13 @@ def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:
     announced = frozenset(cls for cls in FORMATS if announcement(cls, ethertypes) is not None)
     lists = {cls: followed_by(cls) for cls in FORMATS}
     chained = frozenset(cls for cls in FORMATS if lists[cls] in (EXTENSION, FRAGMENT))
-    return chained | frozenset(
-        cls
-        for cls in announced
-        if (lists[cls] in (ANNOUNCED, UNKNOWN) and cls.follows) or cls.announced_by == "lldp"
+    inside = frozenset(held for cls in announced for held in cls.holds)
+    return (
+        chained
+        | inside
+        | frozenset(
+            cls
+            for cls in announced
+            if (lists[cls] in (ANNOUNCED, UNKNOWN) and cls.follows) or cls.announced_by == "lldp"
+        )
     )

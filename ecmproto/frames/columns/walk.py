@@ -56,7 +56,6 @@ from ecmproto.frames.columns.parse_tables import (
     CHAINS_ROW,
     CHOSEN,
     CLOSED_BY,
-    CN_TLV,
     CONDITIONS,
     COOKED,
     COUNT,
@@ -133,7 +132,7 @@ from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats.experimental import CPID_AT, UNKNOWN_LENGTH
 from ecmproto.wire.formats.ip import NO_NEXT_HEADER
-from ecmproto.wire.formats.lldp import CN_SUBTYPE, END, OUI_8021, TLV, CongestionNotificationTLV
+from ecmproto.wire.formats.lldp import END, ORGANIZATIONALLY_SPECIFIC, TLV
 from ecmproto.wire.formats.registry import FORMATS
 
 Octets = NDArray[np.uint8]
@@ -145,10 +144,8 @@ NO_NODE = -1
 NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
 """Errors of a frame; CONDITION and what follows it are those of the format in order."""
 
-_TLV, _CN_TLV = NUMBER_OF[TLV], NUMBER_OF[CongestionNotificationTLV]
-_CN_INFORMATION = (OUI_8021 << 8) | CN_SUBTYPE
+_TLV = NUMBER_OF[TLV]
 _LEAST_ETHERTYPE = 0x0600
-_SPECIFIC = 127
 
 
 class Frames(NamedTuple):
@@ -251,11 +248,14 @@ class _Next(NamedTuple):
 
 
 @inlined
-def _tlv(buffer: Octets, pos: int, stop: int) -> int:
-    if stop - pos < 6 or signed(buffer[pos]) >> 1 != _SPECIFIC:
+def _tlv(buffer: Octets, pos: int, stop: int, tlvs: Int64) -> int:
+    if stop - pos < 6 or signed(buffer[pos]) >> 1 != ORGANIZATIONALLY_SPECIFIC:
         return _TLV
     information = four_octets(buffer, pos + 2)
-    return _CN_TLV if information == _CN_INFORMATION else _TLV
+    for row in range(len(tlvs)):
+        if tlvs[row, 0] == information:
+            return int(tlvs[row, 1])
+    return _TLV
 
 
 @inlined
@@ -289,7 +289,7 @@ def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTab
     if layer == STRANGE:
         return _Next(SLOW, stop, True, NO_LENGTH)
     if layer == LLDP:
-        return _Next(_tlv(buffer, pos, stop), stop, True, NO_LENGTH)
+        return _Next(_tlv(buffer, pos, stop, tables.tlvs), stop, True, NO_LENGTH)
     if layer == ARP_TYPES:
         if stop - pos < 6:
             return _Next(tables.short[ARP_SIZES], stop, False, NO_LENGTH)
@@ -334,10 +334,10 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
         if value < _LEAST_ETHERTYPE:
             return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
         return _announced(buffer, value, end, stop, tables)
-    if kind in (TLVS, CN_TLV):
-        if end >= stop or (kind == TLVS and signed(buffer[start]) >> 1 == END):
+    if kind == TLVS:
+        if end >= stop or signed(buffer[start]) >> 1 == END:
             return _Next(NO_LAYER, stop, True, NO_LENGTH)
-        return _Next(_tlv(buffer, end, stop), stop, True, NO_LENGTH)
+        return _Next(_tlv(buffer, end, stop, tables.tlvs), stop, True, NO_LENGTH)
     return _Next(SLOW, stop, True, NO_LENGTH)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ecmproto.frames.stats.accumulator import Accumulator, capture_stats
 from ecmproto.frames.stats.statistics import (
     AdvertisedRate,
+    AppPriority,
     ClassPause,
     CongestionPoint,
     Distribution,
@@ -18,6 +19,7 @@ from ecmproto.frames.stats.statistics import (
     Intervals,
     KindCount,
     MessageFlow,
+    Neighbour,
     PauseInterface,
     PauseSender,
     PauseStorm,
@@ -37,8 +39,8 @@ from ecmproto.frames.stats.statistics import (
 )
 
 __all__ = [
-    "Accumulator", "AdvertisedRate", "ClassPause", "CongestionPoint", "Distribution", "InterfaceCount",
-    "Intervals", "KindCount", "MessageFlow", "PauseInterface", "PauseSender", "PauseStorm", "PauseTimes",
-    "PfcFault", "PfcFrames", "ProbedFlow", "Probes", "QueuePair", "RoceTraffic", "SizeBucket", "Sizes",
-    "Span", "Statistics", "as_document", "capture_stats", "document_text",
+    "Accumulator", "AdvertisedRate", "AppPriority", "ClassPause", "CongestionPoint", "Distribution",
+    "InterfaceCount", "Intervals", "KindCount", "MessageFlow", "Neighbour", "PauseInterface", "PauseSender",
+    "PauseStorm", "PauseTimes", "PfcFault", "PfcFrames", "ProbedFlow", "Probes", "QueuePair", "RoceTraffic",
+    "SizeBucket", "Sizes", "Span", "Statistics", "as_document", "capture_stats", "document_text",
 ]  # fmt: skip

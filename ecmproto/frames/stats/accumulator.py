@@ -41,6 +41,7 @@ from ecmproto.frames.stats.counters import (
     RateCounts,
 )
 from ecmproto.frames.stats.mirrors import MIRROR_FIELDS, MirrorCounts
+from ecmproto.frames.stats.neighbours import LLDP_FIELD, MOST_NEIGHBOURS, MOST_OCTETS, NeighbourCounts
 from ecmproto.frames.stats.pauses import (
     DETECT_NS,
     MOST_KEPT,
@@ -65,7 +66,7 @@ FIELDS = tuple(
     dict.fromkeys(
         (
             *FRAME_FIELDS, *FEEDBACK_FIELDS, *PROBE_FIELDS, *RATE_FIELDS, *PAUSE_FIELDS, *MIRROR_FIELDS,
-            ROCE_FIELD,
+            LLDP_FIELD, ROCE_FIELD,
         )
     )
 )  # fmt: skip
@@ -118,6 +119,7 @@ class Accumulator:
         self._pauses = PauseCounts(timeline, speed_bps, storm_rule(detect_ns, restore_ns))
         self._pfc = PfcFaultCounts(lossless, ethertypes)
         self._roce = RoceCounts(timeline)
+        self._neighbours = NeighbourCounts()
         self._mirrors = MirrorCounts()
         self._counters: tuple[_Counter, ...] = (
             self._frames, self._kinds, *self._feedback, self._probes, *self._rates, self._mirrors
@@ -179,6 +181,7 @@ class Accumulator:
             counter.add(taken)
         self._pauses.add(taken, interfaces)
         self._pfc.add(taken, interfaces)
+        self._neighbours.add(taken, interfaces, self._ethertypes)
 
     def merge(self, later: Accumulator, *, other_interfaces: bool = False) -> None:
         """Add the counts of ``later``, of the frames that follow, as if they had been added here.
@@ -211,6 +214,7 @@ class Accumulator:
         self._pauses.join(later._pauses, shift)
         self._pfc.join(later._pfc)
         self._roce.join(later._roce)
+        self._neighbours.join(later._neighbours, shift)
         self._mirrors.join(later._mirrors)
 
     def result(
@@ -254,6 +258,7 @@ class Accumulator:
             pauses=self._pauses.times(span.last_ns or 0),
             pfc=self._pfc.frames,
             roce=self._roce.traffic,
+            neighbours=self._neighbours.neighbours,
             mirrors=self._mirrors.mirrors,
             left_out=self._left_out(),
             notes=(),
@@ -277,6 +282,7 @@ class Accumulator:
         }
         counts = {name: sum(each.left_out for each in group) for name, group in numberings.items()}
         counts["malformed"] = self._frames.left_out
+        counts["neighbours"] = self._neighbours.left_out
         return {name: count for name, count in counts.items() if count}
 
 
@@ -444,6 +450,8 @@ _LEFT_OUT_OF = {
     "rates": f"about rate-limited queues beyond the first {MOST_QUEUES}",
     "pause_senders": f"from senders of pauses beyond the first {MOST_SENDERS}",
     "queue_pairs": f"to RoCE queue pairs beyond the first {MOST_QUEUE_PAIRS}",
+    "neighbours": f"of LLDP from stations beyond the first {MOST_NEIGHBOURS}, or longer than {MOST_OCTETS} "
+    "octets",
     "malformed": f"malformed in ways beyond the first {MOST_MALFORMED}",
 }
 

@@ -7,8 +7,9 @@ acknowledge ties the two queue pairs together: its PSN is one that the flow has 
 the flow stays one of several.
 
 PSNs of requests go up by one; a READ request takes as many as its responses, which at the least path MTU is
-`_LEAST_MTU`.  A PSN beyond the next one is a gap, one before it a repeat, as
-go-back-N makes them: the retransmission of all from the first missing packet on.
+`_LEAST_MTU`.  A PSN beyond the next one is a gap, one before it a repeat.  What is sent again behind a NAK
+tells go-back-N, all packets from the one that the NAK names on, from selective repeat, that one and perhaps
+others, but not most: `_sent_again` and `_goes_on`.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from numpy.typing import NDArray
 from ecmproto.frames.capture.batch import Int64
 from ecmproto.frames.columns import Columns
 from ecmproto.frames.stats.plain_data import plain_value
-from ecmproto.frames.stats.statistics import QueuePair, RoceTraffic
+from ecmproto.frames.stats.statistics import NOT_READY, QueuePair, RoceTraffic
 from ecmproto.frames.stats.tally import NO_NUMBER, NO_SLOT, CountedBatch, Distributions, Numbering, Timeline
-from ecmproto.kernels.kernel import over_batches
+from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.formats.infiniband import (
     ACKNOWLEDGE,
     ANSWERS,
@@ -60,6 +61,8 @@ _LEAST_MTU = 256
 _RESERVED, _LAST_OPERATION = 0x15, 0x17
 _RNR_NAK, _NAK = 1, 3
 """The upper bits of an AETH's syndrome."""
+_SEQUENCE_ERROR = 0
+"""The code of a NAK that asks for a PSN."""
 _MOST_DELAY_NS = (1 << 32) - 1
 """Longer delays count as this."""
 _MAPPED = 0xFFFF
@@ -67,16 +70,25 @@ _MAPPED = 0xFFFF
 _UNKNOWN = -1
 _NO_TIME = -(1 << 63)
 
-(_FRAMES, _OCTETS, _DATA, _ECT, _CE, _CNPS, _ACKS, _RNRS, _GAPS, _MISSING, _REPEATS, _NAKS) = range(12)
+(
+    _FRAMES, _OCTETS, _DATA, _ECT, _CE, _CNPS, _ACKS, _RNRS, _GAPS, _MISSING, _REPEATS, _GO_BACKS,
+    _SELECTIVES, _UNASKED, _NAKS,
+) = range(15)  # fmt: skip
 _SUMS = (
     "frames", "octets", "data_frames", "ect_frames", "ce_frames", "cnps", "acknowledges",
-    "receiver_not_ready", "psn_gaps", "psns_missing", "psn_repeats",
+    "receiver_not_ready", "psn_gaps", "psns_missing", "psn_repeats", "go_backs", "selective_repeats",
+    "unasked_repeats",
 )  # fmt: skip
 """The fields of a `QueuePair` that have these numbers, in their order."""
 _CODES = (*NAK_CODES.values(), "other")
 _COUNTS = _NAKS + len(_CODES)
-(_EXPECTED, _SLACK, _RESPONSE, _FIRST_PSN, _FIRST_CE, _ALL_PENDING, _PAIR, _SLOT) = range(8)
-_FIXED = 8
+(
+    _EXPECTED, _SLACK, _RESPONSE, _FIRST_PSN, _FIRST_CE, _ALL_PENDING, _PAIR, _SLOT, _NAKED, _NAKED_LAST,
+    _FROM, _AGAIN_AT, _AGAIN,
+) = range(13)  # fmt: skip
+"""The PSNs that NAKs ask for, the first and the last; the PSN at which packets sent again began, where a NAK
+asked for it, the next one of these, and how many there were."""
+_FIXED = 13
 
 ROCE_FIELD = "infiniband.bth.opcode"
 """The column that RoCE frames have."""
@@ -160,6 +172,39 @@ def _new_state() -> RoceState:
     )
 
 
+@inlined
+def _sent_again(live: Int64, counts: Int64, row: int, psn: int) -> None:
+    """Follow a request that was sent before: one that a NAK asked for, one behind such, or another."""
+    first, last, at = live[row, _NAKED], live[row, _NAKED_LAST], live[row, _AGAIN_AT]
+    mask = _PSNS - 1
+    asked = first != _UNKNOWN and (psn - first) & mask <= (last - first) & mask
+    ahead = (psn - at) & mask if at != _UNKNOWN else _HALF
+    if asked and ahead != 0:
+        # go-back-N would have gone on where it was
+        counts[row, _SELECTIVES] += live[row, _FROM] != _UNKNOWN and ahead < _HALF
+        live[row, _FROM], live[row, _AGAIN] = psn, 1
+    elif ahead < _HALF:
+        live[row, _AGAIN] += 1
+    else:
+        counts[row, _UNASKED] += 1
+        live[row, _FROM] = _UNKNOWN
+    live[row, _AGAIN_AT] = (psn + 1) & mask
+    if asked:
+        live[row, _NAKED] = _UNKNOWN if psn == last else (psn + 1) & mask
+
+
+@inlined
+def _goes_on(live: Int64, counts: Int64, row: int, expected: int) -> None:
+    """Decide, at a request with a new PSN, what those before it were that were sent again behind a NAK."""
+    begun, at = live[row, _FROM], live[row, _AGAIN_AT]
+    if begun != _UNKNOWN:
+        outstanding = (expected - begun) & (_PSNS - 1)
+        if outstanding > 1:
+            all_again = at == expected and 2 * live[row, _AGAIN] > outstanding
+            counts[row, _GO_BACKS if all_again else _SELECTIVES] += 1
+    live[row, _FROM] = live[row, _AGAIN_AT] = _UNKNOWN
+
+
 @over_batches
 def take(events: _Events, state: RoceState, is_kept: bool, delay_row: Int64, delay_ns: Int64) -> int:
     """Count frames in their order; fill in delays with the rows that they are for, and return how many.
@@ -230,6 +275,13 @@ def take(events: _Events, state: RoceState, is_kept: bool, delay_row: Int64, del
                 counts[row, _RNRS] += kind == _RNR_NAK
                 if kind == _NAK:
                     counts[row, _NAKS + min(code, len(_CODES) - 1)] += 1
+                if kind == _NAK and code == _SEQUENCE_ERROR:
+                    for place in range(others):
+                        flow = pair_rows[back, place]
+                        if (live[flow, _EXPECTED] - 1 - psn) & (_PSNS - 1) < _ACKNOWLEDGED:
+                            live[flow, _NAKED_LAST] = psn
+                            if live[flow, _NAKED] == _UNKNOWN:
+                                live[flow, _NAKED] = psn
             if operation in (ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE):
                 counts[row, _ACKS] += 1
                 continue
@@ -245,7 +297,11 @@ def take(events: _Events, state: RoceState, is_kept: bool, delay_row: Int64, del
         ahead = 0 if expected == _UNKNOWN else (psn - expected) & (_PSNS - 1)
         if ahead >= _HALF:
             counts[row, _REPEATS] += 1
+            if not answers:
+                _sent_again(live, counts, row, psn)
             continue
+        if not answers and live[row, _AGAIN_AT] != _UNKNOWN:
+            _goes_on(live, counts, row, expected)
         if ahead > (0 if answers else live[row, _SLACK]):
             counts[row, _GAPS] += 1
             counts[row, _MISSING] += ahead
@@ -484,7 +540,8 @@ class RoceCounts:
             live[own, (_EXPECTED, _SLACK)] = there[[_EXPECTED, _SLACK]]
             if live[own, _FIRST_PSN] == _UNKNOWN:
                 live[own, _FIRST_PSN] = there[_FIRST_PSN]
-        live[own, _RESPONSE] = there[_RESPONSE]
+        following = (_RESPONSE, _NAKED, _NAKED_LAST, _FROM, _AGAIN_AT, _AGAIN)
+        live[own, following] = there[list(following)]
 
     @property
     def traffic(self) -> RoceTraffic | None:
@@ -564,7 +621,11 @@ class RoceCounts:
             about=tuple(int(pairs.high[flow]) for flow in about.flows),
             about_by=about.how,
             cnps_against=sum(int(state.counts[other, _CNPS]) for other in against),
-            refusals_against=int(state.counts[against][:, (_RNRS, *range(_NAKS, _COUNTS))].sum()),
+            naks_against={
+                code: count
+                for code, column in zip((*_CODES, NOT_READY), (*range(_NAKS, _COUNTS), _RNRS), strict=True)
+                if (count := int(state.counts[against][:, column].sum()))
+            },
             delay_ns=own.row(0),
             first_ce_ns=None if first_ce_ns == _NO_TIME else first_ce_ns,
         )

@@ -24,6 +24,7 @@ from ecmproto.units import NS_PER_S, NS_PER_US, format_time
 from ecmproto.wire.codec.document import json_text
 from ecmproto.wire.formats.e2cm import E2CM
 from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES
+from ecmproto.wire.formats.infiniband import NAK_CODES
 from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.text import mac_text
 
@@ -469,6 +470,115 @@ class PfcFrames:
     faults: tuple[PfcFault, ...]
 
 
+QAZ, CEE_DIALECT, CIN_DIALECT = "802.1Qaz", "CEE", "CIN"
+"""The dialects of DCBX."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppPriority:
+    """The priorities that a station wants the frames of an application to have."""
+
+    selector: str
+    """What it is known by: "ethertype", "tcp port", "udp port", "port" of either, "dscp"."""
+    protocol: int
+    priorities: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """The application and its priorities, as ``udp port 4791: 3``."""
+        protocol = f"{self.protocol:#06x}" if self.selector == "ethertype" else str(self.protocol)
+        return f"{self.selector} {protocol}: {priorities_text(self.priorities)}"
+
+
+def priorities_text(priorities: Sequence[int] | None) -> str | None:
+    """Return priorities as text, ``none`` without any; None where nobody says which."""
+    return None if priorities is None else ",".join(map(str, priorities)) or "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """A station at an interface by its LLDP, and by DCBX the priorities that it protects.
+
+    What it says nothing of is None.
+    """
+
+    interface: int
+    source: bytes | None
+    chassis: str
+    port: str
+    system: str = field(metadata=in_json(plain=_or_null))
+    frames: int
+    dialects: tuple[str, ...]
+    """Those of DCBX that it speaks: 802.1Qaz, CEE, CIN."""
+    pfc_enabled: tuple[int, ...] | None
+    """The priorities that PFC protects."""
+    pfc_willing: bool | None
+    """Whether it takes over those of its neighbour."""
+    traffic_classes: tuple[int, ...] | None
+    """The traffic class of each priority, or its priority group in CEE."""
+    bandwidths: tuple[int, ...] | None
+    """The bandwidth of each of these in percent."""
+    strict: tuple[int, ...] = field(metadata=in_json("strict_priorities"))
+    """The priorities in classes that are served first, whatever the bandwidths."""
+    ets_willing: bool | None
+    recommended_bandwidths: tuple[int, ...] | None
+    """Those that its neighbour is to have."""
+    applications: tuple[AppPriority, ...]
+    cnpvs: tuple[int, ...] | None
+    """The priorities that its congestion notification TLV names."""
+
+    @property
+    def pfc_text(self) -> str | None:
+        """The priorities that PFC protects, and whether it is willing."""
+        text = priorities_text(self.pfc_enabled)
+        return f"{text}, willing" if self.pfc_willing else text
+
+    @property
+    def ets_text(self) -> str | None:
+        """The priorities of each class with its bandwidth, strict ones last, as ``0-2,4-7 50 %; 3 50 %``."""
+        if self.traffic_classes is None or self.bandwidths is None:
+            return None
+        classes = sorted({each for at, each in enumerate(self.traffic_classes) if at not in self.strict})
+        parts = [
+            f"{_ranges([n for n, of in enumerate(self.traffic_classes) if of == each])} {share} %"
+            for each in classes
+            for share in self.bandwidths[each : each + 1]
+        ]
+        parts += [f"{_ranges(self.strict)} strict"] if self.strict else []
+        return "; ".join(parts) + (", willing" if self.ets_willing else "")
+
+    @property
+    def applications_text(self) -> str | None:
+        """The applications with their priorities."""
+        return "; ".join(each.text for each in self.applications) or None
+
+    @property
+    def cnpvs_text(self) -> str | None:
+        """The priorities of congestion notification."""
+        return priorities_text(self.cnpvs)
+
+    @property
+    def dialects_text(self) -> str | None:
+        """The dialects."""
+        return " and ".join(self.dialects) or None
+
+
+def _ranges(priorities: Sequence[int]) -> str:
+    """Return priorities as text, those one behind the other by their ends: ``0-2,4``."""
+    parts: list[list[int]] = []
+    for each in priorities:
+        if parts and parts[-1][-1] == each - 1:
+            parts[-1].append(each)
+        else:
+            parts.append([each])
+    return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+
+
+GO_BACK_N, SELECTIVE_REPEAT = "go-back-N", "selective repeat"
+SEQUENCE_ERROR, NOT_READY = NAK_CODES[0], "receiver not ready"
+"""NAKs that ask for a PSN, and answers that ask to wait."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePair:
     """RoCE frames to one queue pair between two addresses: one direction of a connection."""
@@ -495,6 +605,12 @@ class QueuePair:
     """PSNs in these gaps."""
     psn_repeats: int
     """Frames whose PSN was before the next one."""
+    go_backs: int
+    """How often all was sent again from the PSN on that a NAK named."""
+    selective_repeats: int
+    """How often only some of it was."""
+    unasked_repeats: int = field(metadata=in_json(also="retransmission card_counters"))
+    """How often packets were sent again that no NAK in the capture asked for, as after a time-out."""
     other_direction: bool = field(metadata=in_json("other_direction_seen"))
     """Whether the capture has frames of the other direction between the addresses."""
     about: tuple[int, ...] = field(metadata=in_json("about_queue_pairs"))
@@ -503,8 +619,8 @@ class QueuePair:
     """The evidence: "acknowledged", "only one", "one of" several; "" without the flow in the capture."""
     cnps_against: int
     """CNPs that came back for these frames, as far as it is known that they are for them."""
-    refusals_against: int
-    """NAKs and receivers not ready that came back for these frames, likewise."""
+    naks_against: Mapping[str, int] = field(metadata=in_json(also="refusals_against"))
+    """NAKs by their codes, and receivers not ready, that came back for these frames, likewise."""
     delay_ns: Distribution | None = field(metadata=in_json("cnp_delay_ns"))
     """From the first CE-marked frame since the last such CNP to the next one."""
     first_ce_ns: int | None = field(metadata=_LEFT_OUT)
@@ -530,6 +646,31 @@ class QueuePair:
             self.ce_frames + self.psns_missing + self.psn_repeats + self.cnps_against + self.refusals_against
         )
         return here if self.is_settled else here + self.cnps + self.refusals
+
+    @property
+    def retransmission(self) -> str | None:
+        """What is sent again behind a NAK: `GO_BACK_N` or `SELECTIVE_REPEAT`, None if that is open."""
+        if self.go_backs == self.selective_repeats:
+            return None
+        return GO_BACK_N if self.go_backs > self.selective_repeats else SELECTIVE_REPEAT
+
+    @property
+    def card_counters(self) -> Mapping[str, int]:
+        """What network cards count of this, under the names that mlx5 has for it.
+
+        ``out_of_sequence`` is the receiver's, which counts packets behind a gap too, the others the sender's.
+        """
+        return {
+            "out_of_sequence": self.psn_gaps,
+            "packet_seq_err": self.naks_against.get(SEQUENCE_ERROR, 0),
+            "rnr_nak_retry_err": self.naks_against.get(NOT_READY, 0),
+            "local_ack_timeout_err": self.unasked_repeats,
+        }
+
+    @property
+    def refusals_against(self) -> int:
+        """NAKs and receivers not ready that came back for these frames."""
+        return sum(self.naks_against.values())
 
     @property
     def refusals(self) -> int:
@@ -611,6 +752,8 @@ class Statistics(Tabular):
     pauses: PauseTimes | None
     pfc: PfcFrames | None
     roce: RoceTraffic | None
+    neighbours: tuple[Neighbour, ...]
+    """Stations that speak LLDP, by interface."""
     mirrors: Mapping[str, int]
     """Frames that carry others, which are not looked into, by their encapsulation."""
     left_out: Mapping[str, int]

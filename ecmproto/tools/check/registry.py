@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from ecmproto.control.mechanisms.api.parameters import unknown_name
 from ecmproto.errors import ParameterError
 from ecmproto.tools.check.rule import Family, Rule, Settings
-from ecmproto.tools.check.rules import bcn, domain, e2cm, ecm, fecn, pfc, qcn, roce
+from ecmproto.tools.check.rules import bcn, dcbx, domain, e2cm, ecm, fecn, pfc, qcn, roce
 
 FAMILIES: tuple[Family, ...] = (
-    qcn.FAMILY, ecm.FAMILY, bcn.FAMILY, e2cm.FAMILY, fecn.FAMILY, domain.FAMILY, pfc.FAMILY, roce.FAMILY,
+    qcn.FAMILY, ecm.FAMILY, bcn.FAMILY, e2cm.FAMILY, fecn.FAMILY, domain.FAMILY, dcbx.FAMILY, pfc.FAMILY,
+    roce.FAMILY,
 )  # fmt: skip
 """All families, in the order of their findings."""
 

@@ -20,7 +20,7 @@ from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.cn import CNM, CNTag
 from ecmproto.wire.formats.ethernet import VLAN, Ethernet, ITag, STag
 from ecmproto.wire.formats.ip import IPv4, IPv6
-from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.wire.formats.lldp import AnyTLV
 from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS
 from ecmproto.wire.formats.schema import BitPart, Field
 from ecmproto.wire.formats.text import value_of
@@ -69,7 +69,7 @@ class Part:
     @property
     def is_tlv(self) -> bool:
         """Whether it is a TLV of LLDP."""
-        return self.cls in (TLV, CongestionNotificationTLV)
+        return issubclass(self.cls, AnyTLV)
 
     def give(self, field: Field, value: int | bytes) -> None:
         """Take a field's value; SpecError when it has one already."""

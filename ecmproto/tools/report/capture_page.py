@@ -210,11 +210,17 @@ _QUEUE_PAIRS: Columns = {
     "Frames": "frames", "Rate": "bits_per_s", "ECT": "ect_share", "CE": "ce_share",
     "CNPs for it": lambda each, _: each.cnps_against if each.other_direction else "?",
     "Delay p50": "delay_ns.p50", "p99": "delay_ns.p99", "PSNs missing": "psns_missing",
-    "Repeats": "psn_repeats",
+    "Repeats": "psn_repeats", "Sent again by": lambda each, _: each.retransmission or ABSENT,
     "NAKs": lambda each, _: each.refusals_against + (0 if each.is_settled else each.refusals),
     "CNPs in it": "cnps",
     "About QP": lambda each, _: ", ".join(f"{qp:#x}" for qp in each.about) or ABSENT,
     "Known by": lambda each, _: each.about_by or ABSENT,
+}  # fmt: skip
+_NEIGHBOURS: Columns = {
+    "Neighbour": lambda each, _: address_text(each.source),
+    "Interface": lambda each, whole: shortened(whole.interface_name(each.interface), _MOST_CHARACTERS),
+    "Port": lambda each, _: shortened(each.port, _MOST_CHARACTERS), "DCBX": "dialects_text",
+    "PFC": "pfc_text", "ETS": "ets_text", "Applications": "applications_text", "CNPV": "cnpvs_text",
 }  # fmt: skip
 _KINDS: Columns = {
     "Kind": "kind.title", "Frames": "frames", "Part of all": "frames_share", "Octets": "octets",
@@ -237,6 +243,7 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
         yield _table(name, heading, (*_SENDER, *columns), rows)
     for name, heading, columns, found in (
         ("faults", "PFC frames that are not valid", _FAULTS, pfc.faults if pfc else ()),
+        ("neighbours", "Neighbours by LLDP", _NEIGHBOURS, statistics.neighbours),
         ("roce", "RoCE by queue pair", _QUEUE_PAIRS, roce.queue_pairs if roce else ()),
         ("what", "Kinds of frames", _KINDS, statistics.kinds),
         ("malformed", "Malformed", _MALFORMED, tuple(statistics.malformed.items())),

@@ -7,6 +7,7 @@ its octets exactly as it says, or with its computed fields put right on request 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, TypeVar, overload
@@ -263,6 +264,8 @@ def _decode(
     # what the first layer of a packet has said of those behind it, and how far the last of them may reach
     awaited: tuple[type[Layer], ...] = ()
     whole = stop, reach
+    # the layers around what is looked at, and how far each of them may be followed
+    around: list[tuple[Layer, int, int]] = []
     while cls is not None and (pos < stop or cls is not Data):
         if cls.otherwise is not None and cls.cannot_be(data, pos, stop, reach):
             cls = cls.otherwise
@@ -298,13 +301,24 @@ def _decode(
                 if stop == pos < reach:
                     break  # the snap length has cut off all of it
             continue
-        cls, bound = value.following(formats, data, end, stop)
+        if value.holds:
+            around.append((value, stop, reach))
+            cls, bound = value.inside(data, pos, end, stop)
+        else:
+            cls, bound = value.following(formats, data, end, stop)
         # a bound at the end of the captured octets is either a length's or no more than handed on: asked with
         # an octet less, only the latter moves
-        if bound != stop or (stop < reach and value.following(formats, data, end, stop - 1)[1] == stop):
+        if (
+            value.holds
+            or bound != stop
+            or (stop < reach and value.following(formats, data, end, stop - 1)[1] == stop)
+        ):
             if bound > reach:
                 error = error or _short(value.prefix, pos, bound - pos, reach - pos)
             stop, reach = min(stop, bound), min(reach, bound)
+        while cls is None and around:
+            value, stop, reach = around.pop()
+            cls, _ = value.following(formats, data, end, stop)
         pos = end
     tail = data[pos:last]
     split = max(0, MIN_OCTETS - pos)
@@ -364,7 +378,9 @@ def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
     for index in reversed(range(len(frame.layers))):
         value = frame.layers[index]
         keep = given[index] if index < len(given) else ()
-        computed = value.computed(rest, following, formats)
+        held = itertools.takewhile(lambda each: isinstance(each, value.holds), layers)  # noqa: B023
+        inside = b"".join([each.build() for each in held]) if value.holds else rest
+        computed = value.computed(inside, following, formats)
         changes = {key: number for key, number in computed.items() if key not in keep}
         if changes:
             value = value.replace(**changes)

@@ -77,7 +77,6 @@ Follows: TypeAlias = Literal[
     "sequence",
     "data",
     "tlv",
-    "cn tlv",
     "own",
 ]
 """How a format names what follows it: not at all, by an EtherType or length (a cooked header: no length;
@@ -225,6 +224,8 @@ class Layer:
     """The format of the last octets of the packet that starts with this one and follows its sequence."""
     covers: ClassVar[str] = ""
     """The field that is computed of the octets in front of this layer; see `covering`."""
+    holds: ClassVar[tuple[type[Layer], ...]] = ()
+    """The formats that stand inside this one, as TLVs inside a TLV; see `inside`."""
     least_shown: ClassVar[int] = 0
     """The least octets of that frame on the wire, where one is shown."""
 
@@ -294,7 +295,7 @@ class Layer:
         """Return the values that length, type and checksum fields should have.
 
         ``rest`` is what follows this layer in the frame (without padding), ``following`` the layer it
-        starts with.
+        starts with.  For a layer that holds others ``rest`` is what stands inside.
         """
         if not self.next_key:
             return {}
@@ -316,6 +317,14 @@ class Layer:
     def sequence_behind(self) -> tuple[type[Layer], ...]:
         """Return the formats that follow one another behind this layer; see ``sequences``."""
         return self.sequences.get(getattr(self, self.sequence_key), ())
+
+    def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
+        """Return the first format inside this layer, None without any, and the octet at which the last ends.
+
+        The layer starts at octet ``start`` and its own fields end at ``end``.  What `following` returns comes
+        behind all that stands inside.
+        """
+        return None, end
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format that follows in ``data[end:stop]``, and the octet up to which it may reach.

@@ -1,4 +1,4 @@
-"""LLDP as a sequence of TLVs, with the Congestion Notification TLV.
+"""LLDP as a sequence of TLVs, with the Congestion Notification TLV; DCBX has those of `formats.dcbx`.
 
 Sources: 802.1AB; 802.1Q Annex D; wire-formats 9.
 """
@@ -25,14 +25,20 @@ TYPES = {
 END = 0
 
 
-def _type(default: int) -> int:
+ORGANIZATIONALLY_SPECIFIC = 127
+"""The type of TLVs whose first four octets are an OUI and a subtype."""
+
+
+def tlv_type(default: int) -> int:
+    """Declare the type of a TLV."""
     value: int = uint(
         7, default=default, doc="TLV type", source="802.1AB 8.4", names=TYPES, name="lldp.tlv.type"
     )
     return value
 
 
-def _length(default: int) -> int:
+def tlv_length(default: int) -> int:
+    """Declare the length of a TLV."""
     value: int = uint(
         9, default=default, unit="octets", doc="octets of information", source="802.1AB 8.4",
         name="lldp.tlv.len",
@@ -42,62 +48,91 @@ def _length(default: int) -> int:
 
 def told_of_tlvs(layers: Sequence[Layer]) -> list[str]:
     """Return the texts of a frame's LLDP TLVs for its summary line."""
-    said, count = [], 0
-    for value in layers:
-        if isinstance(value, TLV):
-            count += value.type != END
-            if value.type == _SYSTEM_NAME:
-                said.append(value.value.decode("utf-8", errors="replace"))
-        elif isinstance(value, CongestionNotificationTLV):
-            count += 1
-            said.append(f"CN TLV CNPV {_priorities(value.cnpv)} ready {_priorities(value.ready)}")
-    return [*said, counted(count, "TLV")]
+    parts = [value for value in layers if isinstance(value, LLDPPart)]
+    tlvs = sum(isinstance(value, AnyTLV) and value.type != END for value in parts)
+    return [*filter(None, (value.told for value in parts)), counted(tlvs, "TLV")]
 
 
 _SYSTEM_NAME = 5
 
 
-def _priorities(bits: int) -> str:
+def listed_priorities(bits: int) -> str:
+    """Return the priorities that have a bit each, ``none`` without any."""
     return ",".join(str(n) for n in range(8) if bits >> n & 1) or "none"
 
 
-class _AnyTLV(Layer):
-    """Base of the TLVs: every one of an LLDPDU is a layer."""
+def information(oui: int, subtype: int) -> int:
+    """Return the value by which an organizationally specific TLV is selected: its OUI and subtype."""
+    return oui << 8 | subtype
+
+
+class LLDPPart(Layer):
+    """Base of all that stands in an LLDPDU."""
 
     __slots__ = ()
 
     counted_as = "LLDP"
     summary = Summary(label="LLDP", told_by=told_of_tlvs)
-    announced_by = "lldp"
     crafting = Crafting(direction="link", destination=DESTINATION)
+
+    @property
+    def told(self) -> str:
+        """Its text in the frame's summary line."""
+        return ""
+
+
+def information_octets(value: Layer, held: bytes) -> int:
+    """Return the octets behind the type and length of a TLV, inside which ``held`` stands."""
+    variable = (getattr(value, field.key) for field in value.layout if field.bits is None)
+    return value.fixed_octets - HEADER_OCTETS + sum(map(len, variable)) + len(held)
+
+
+HEADER_OCTETS = 2
+"""The octets of a TLV's type and length."""
+
+
+class AnyTLV(LLDPPart):
+    """Base of the TLVs: every one of an LLDPDU is a layer."""
+
+    __slots__ = ()
+
+    type: int
+    announced_by = "lldp"
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Another TLV follows every TLV but the last."""
+        if end >= stop or self.type == END:
+            return None, end
+        return formats.announced(formats.ethertypes.lldp, data, end, stop)
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """The length counts the information."""
+        return {"length": information_octets(self, rest if self.holds else b"")}
 
 
 @layer("lldp", title="LLDP TLV", source="802.1AB 8.4")
-class TLV(_AnyTLV):
+class TLV(AnyTLV):
     """Any TLV, its information as octets; type 0 ends the LLDPDU."""
 
-    type: int = _type(END)
-    length: int = _length(0)
+    type: int = tlv_type(END)
+    length: int = tlv_length(0)
     value: bytes = octets(
         Count(key="length"), default=b"", doc="the information", source="802.1AB 8.4", name="lldp.tlv.value"
     )
     follows = "tlv"
 
-    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Another TLV follows every TLV but the last."""
-        return (None, end) if self.type == END or end >= stop else (tlv_at(data, end, stop), stop)
-
-    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The length counts the information."""
-        return {"length": len(self.value)}
+    @property
+    def told(self) -> str:
+        """The name of a system."""
+        return self.value.decode("utf-8", errors="replace") if self.type == _SYSTEM_NAME else ""
 
 
 @layer("lldpcn", title="LLDP Congestion Notification TLV", source="802.1Q Annex D; wire-formats 9")
-class CongestionNotificationTLV(_AnyTLV):
+class CongestionNotificationTLV(AnyTLV):
     """Which priorities are CNPVs at this port, and which of them are ready for CN-TAGs."""
 
-    type: int = _type(127)
-    length: int = _length(6)
+    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
+    length: int = tlv_length(6)
     oui: int = uint(
         24,
         default=OUI_8021,
@@ -118,24 +153,12 @@ class CongestionNotificationTLV(_AnyTLV):
         8, default=0, base="hex", doc="per-priority Ready indicators, bit n = priority n",
         source="802.1Q 33.5", name="lldp.ieee.802_1qau.ready", flags="lldp.ieee.802_1qau.ready.prio{}",
     )  # fmt: skip
-    follows = "cn tlv"
+    follows = "tlv"
     constants = ("type", "length", "oui", "subtype")
     limits = (Limit(key="length", low=6, high=6),)
+    selected_by = (information(OUI_8021, CN_SUBTYPE),)
 
-    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Another TLV follows."""
-        return (None, end) if end >= stop else (tlv_at(data, end, stop), stop)
-
-    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The length is the format's own."""
-        return {"length": 6}
-
-
-_CN_INFORMATION = OUI_8021.to_bytes(3, "big") + bytes([CN_SUBTYPE])
-
-
-def tlv_at(data: bytes, pos: int, stop: int) -> type[Layer]:
-    """Return the format of the TLV at ``data[pos:stop]``."""
-    if stop - pos >= 6 and data[pos] >> 1 == 127 and data[pos + 2 : pos + 6] == _CN_INFORMATION:
-        return CongestionNotificationTLV
-    return TLV
+    @property
+    def told(self) -> str:
+        """The CNPVs, and those that are ready."""
+        return f"CN TLV CNPV {listed_priorities(self.cnpv)} ready {listed_priorities(self.ready)}"

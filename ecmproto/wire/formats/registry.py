@@ -20,6 +20,20 @@ from ecmproto.wire.formats.base import ADDED, Layer
 from ecmproto.wire.formats.bcn import BCN, RRTTag
 from ecmproto.wire.formats.cn import CNM, CNTag
 from ecmproto.wire.formats.csig import CSIG
+from ecmproto.wire.formats.dcbx import (
+    CEE,
+    CEEPFC,
+    CEETLV,
+    Application,
+    Applications,
+    CEEApplication,
+    CEEApplications,
+    CEEControl,
+    CEEGroups,
+    ETSConfiguration,
+    ETSRecommendation,
+    PFCConfiguration,
+)
 from ecmproto.wire.formats.e2cm import E2CM
 from ecmproto.wire.formats.ecm import ECM, CMTag
 from ecmproto.wire.formats.ethernet import MSDU, SLL, SLL2, SNAP, SNAP_START, VLAN, Data, Ethernet, ITag, STag
@@ -58,7 +72,7 @@ from ecmproto.wire.formats.ip import (
     Routing,
     arp_at,
 )
-from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV, tlv_at
+from ecmproto.wire.formats.lldp import ORGANIZATIONALLY_SPECIFIC, TLV, CongestionNotificationTLV
 from ecmproto.wire.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.wire.formats.schema import Field
 
@@ -70,13 +84,14 @@ OWN: tuple[type[Layer], ...] = (
     UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, EthernetARP,
     IPv4ARP, OtherARP, IPv4, IPv6, HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP,
     CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, MSDU, SLL, SLL2,
-    Data,
+    Data, ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications, Application, CEE, CEEControl,
+    CEEGroups, CEEPFC, CEEApplications, CEEApplication, CEETLV,
 )  # fmt: skip
 
 """The formats that ecmproto itself brings."""
 
 ENTRY_POINT_GROUP = "ecmproto.formats"
-MOST_FORMATS = 63
+MOST_FORMATS = 120
 """How many formats compiled code has room for; it is the same whatever formats there are."""
 
 
@@ -257,7 +272,7 @@ def _dispatch(ethertypes: EtherTypes) -> Dispatch:
         ethertypes.message: _by_selector(groups[ethertypes.message], _discriminator, UnknownMessage),
         ethertypes.tag: _by_selector(groups[ethertypes.tag], _discriminator, UnknownTag),
         ethertypes.mac_control: _by_selector(groups[ethertypes.mac_control], _first_two, MACControl),
-        ethertypes.lldp: tlv_at,
+        ethertypes.lldp: _by_information(groups[ethertypes.lldp]),
         ARP_ETHERTYPE: arp_at,
     }
     for value, members in groups.items():
@@ -276,6 +291,18 @@ def _by_selector(
 
     def choose(data: bytes, pos: int, stop: int) -> type[Layer]:
         return short if stop - pos < 2 else by_value.get(select(data, pos), other)
+
+    return choose
+
+
+def _by_information(members: list[type[Layer]]) -> Chooser:
+    """Return the chooser of TLVs, of which organizations have their own."""
+    by_value = {value: cls for cls in members for value in cls.selected_by}
+
+    def choose(data: bytes, pos: int, stop: int) -> type[Layer]:
+        if stop - pos < 6 or data[pos] >> 1 != ORGANIZATIONALLY_SPECIFIC:
+            return TLV
+        return by_value.get(int.from_bytes(data[pos + 2 : pos + 6], "big"), TLV)
 
     return choose
 

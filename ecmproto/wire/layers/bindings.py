@@ -31,7 +31,7 @@ from ecmproto.wire.formats.registry import FORMATS, announcement, dispatch
 from ecmproto.wire.layers import infiniband
 from ecmproto.wire.layers.cn import CNM, CNTag
 from ecmproto.wire.layers.derived import layer_of, lower_of
-from ecmproto.wire.layers.lldp import LLDPTLV, LLDPCongestionNotification
+from ecmproto.wire.layers.lldp import LLDPTLV, PARTS
 from ecmproto.wire.layers.mac_control import PFC, MACControl, Pause
 from ecmproto.wire.layers.parts import Sampling, Tag, sampled_source
 from ecmproto.wire.layers.proposals import (
@@ -63,8 +63,7 @@ LAYERS: dict[type[codec.Layer], type[Packet]] = {
     codec.Pause: Pause,
     codec.PFC: PFC,
     codec.MACControl: MACControl,
-    codec.TLV: LLDPTLV,
-    codec.CongestionNotificationTLV: LLDPCongestionNotification,
+    **PARTS,
 }
 """The layer of each format that this package has one for."""
 

@@ -14,6 +14,7 @@ from typing import Any
 from scapy.fields import (
     BitEnumField,
     BitField,
+    BitFieldLenField,
     ByteEnumField,
     ByteField,
     ConditionalField,
@@ -107,12 +108,14 @@ def _field(cls: type[Layer], field: Field, counts: Field | None, names: Mapping[
     name, bits = _name(field.key), field.bits
     if bits is None:
         return _variable(cls, field, name)
-    if counts is not None and counts.count is not None and bits in _LENGTHS:
+    if counts is not None and counts.count is not None:
         scale, minus = counts.count.scale, counts.count.minus
-        return FieldLenField(
-            name, None, length_of=_name(counts.key), fmt=_LENGTHS[bits],
-            adjust=lambda pkt, octets: (octets + minus) // scale,
-        )  # fmt: skip
+        counted: dict[str, Any] = {
+            "length_of": _name(counts.key), "adjust": lambda pkt, octets: (octets + minus) // scale
+        }  # fmt: skip
+        if bits in _LENGTHS and field.bit_offset % 8 == 0:
+            return FieldLenField(name, None, fmt=_LENGTHS[bits], **counted)
+        return BitFieldLenField(name, None, bits, **counted)
     if field.kind == "cpid":
         return CPIDField(name, default)
     if field.kind == "mac":

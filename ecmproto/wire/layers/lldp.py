@@ -1,4 +1,4 @@
-"""LLDP as Scapy layers: TLVs one behind the other, the Congestion Notification TLV among them.
+"""LLDP as Scapy layers: TLVs one behind the other, those of congestion notification and DCBX among them.
 
 ``scapy.contrib.lldp`` has no Congestion Notification TLV, wants whole LLDPDUs with their mandatory TLVs
 and binds itself when imported; these take any octets and are bound with the others.
@@ -21,21 +21,52 @@ from scapy.fields import (
 from scapy.packet import Packet
 
 from ecmproto.wire import codec
-from ecmproto.wire.formats.lldp import CN_SUBTYPE, END, OUI_8021, TYPES, tlv_at
+from ecmproto.wire.formats import dcbx
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.lldp import CN_SUBTYPE, END, HEADER_OCTETS, OUI_8021, TYPES
+from ecmproto.wire.formats.registry import FORMATS, dispatch
+from ecmproto.wire.layers.derived import fields_of
 from ecmproto.wire.layers.parts import over_ether, whole_or_raw
 
 _CN_OCTETS = 6
 _PRIORITIES = [f"p{priority}" for priority in range(8)]
 
 
-def tlv_class(octets: bytes) -> type[Packet]:
-    """Return the layer of the TLV that ``octets`` start with."""
-    if tlv_at(octets, 0, len(octets)) is codec.CongestionNotificationTLV:
-        return LLDPCongestionNotification
-    return LLDPTLV
+class LLDPLayer(Packet):
+    """Base of TLVs and of what stands inside some: what follows is another."""
+
+    of: type[Layer]
+    """The format."""
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        """Return the layer of the next TLV, or inside one, of the next part of it."""
+        if not all(limit.low <= getattr(self, limit.key) <= limit.high for limit in self.of.limits):
+            raw: type[Packet] = conf.raw_layer
+            return raw
+        around: Any = self
+        while isinstance(around, LLDPLayer):
+            octets = around.original
+            read = around.of.parse(octets, 0, len(octets)) if around.of.holds else None
+            if read is not None:
+                inside, _ = read[0].inside(octets, 0, len(octets) - len(payload), len(octets))
+                if inside is not None:
+                    return PARTS[inside]
+            around = around.underlayer
+        formats = dispatch()
+        return PARTS[formats.announced(formats.ethertypes.lldp, payload, 0, len(payload))[0]]
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        """Count what stands inside, unless a length is given."""
+        if self.of.holds and "length" not in self.fields:
+            octets, part = len(pkt) - HEADER_OCTETS, self.payload
+            while isinstance(part, LLDPLayer) and part.of in self.of.holds:
+                octets += len(part.self_build())
+                part = part.payload
+            pkt = (int.from_bytes(pkt[:HEADER_OCTETS]) & ~0x1FF | octets).to_bytes(HEADER_OCTETS) + pkt[2:]
+        return pkt + pay
 
 
-class LLDPTLV(Packet):
+class LLDPTLV(LLDPLayer):
     """Any TLV, its information as octets; ``type`` 0 ends the LLDPDU, what follows is padding.
 
     ``length`` counts ``value`` when left out.
@@ -48,10 +79,7 @@ class LLDPTLV(Packet):
         XStrLenField("value", b"", length_from=lambda pkt: pkt.length, max_length=511),
     ]
     dispatch_hook = classmethod(whole_or_raw)
-
-    def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """Another TLV follows."""
-        return tlv_class(payload)
+    of = codec.TLV
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
         """Nothing follows the end of the LLDPDU."""
@@ -59,10 +87,10 @@ class LLDPTLV(Packet):
 
     def mysummary(self) -> Any:
         """The TLV's type."""
-        return over_ether(self.sprintf("LLDPTLV %type%"), LLDPCongestionNotification)
+        return over_ether(self.sprintf("LLDPTLV %type%"), LLDPCongestionNotification, *DCBX.values())
 
 
-class LLDPCongestionNotification(Packet):
+class LLDPCongestionNotification(LLDPLayer):
     """Congestion Notification TLV (802.1Q Annex D): a port's CNPVs, and which are ready for CN-TAGs.
 
     >>> LLDPCongestionNotification(cnpv="p3+p4", ready="p3") / LLDPTLV()
@@ -78,11 +106,32 @@ class LLDPCongestionNotification(Packet):
         FlagsField("ready", 0, 8, _PRIORITIES),
     ]
     dispatch_hook = classmethod(whole_or_raw)
-
-    def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """Another TLV follows, unless this one's length leaves that open."""
-        return tlv_class(payload) if self.length == _CN_OCTETS else conf.raw_layer
+    of = codec.CongestionNotificationTLV
 
     def mysummary(self) -> Any:
         """The CNPVs and those that are ready."""
         return over_ether(self.sprintf("LLDPCongestionNotification cnpv=%cnpv% ready=%ready%"))
+
+
+def _layer(cls: type[Layer]) -> type[Packet]:
+    """Return the layer of a format of DCBX."""
+    attributes: dict[str, Any] = {
+        "__module__": __name__,
+        "__doc__": cls.__doc__,
+        "name": cls.title,
+        "fields_desc": fields_of(cls),
+        "dispatch_hook": classmethod(whole_or_raw),
+        "of": cls,
+        "mysummary": lambda self: over_ether(cls.__name__),
+    }
+    return type(cls.__name__, (LLDPLayer,), attributes)
+
+
+DCBX: dict[type[Layer], type[Packet]] = {
+    cls: _layer(cls) for cls in FORMATS if cls.__module__ == dcbx.__name__
+}
+"""The layers of DCBX by their formats."""
+PARTS: dict[type[Layer], type[Packet]] = {
+    codec.TLV: LLDPTLV, codec.CongestionNotificationTLV: LLDPCongestionNotification, **DCBX,
+}  # fmt: skip
+"""The layers of all that stands in an LLDPDU."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture import Batch, CaptureReader, Interface
     from ecmproto.frames.capture.linux.reader import InterfaceReader
     from ecmproto.frames.filter import Filter
-    from ecmproto.frames.stats import Accumulator, Statistics
+    from ecmproto.frames.stats import Accumulator, Neighbour, Statistics
     from ecmproto.frames.stats.cells import Columns
     from ecmproto.wire.codec import EtherTypes
 
@@ -345,8 +345,18 @@ def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> s
     if change.roce is not None:
         marks = f"{share(change.roce.ce_share)} CE, {per_second(change.roce.cnps_per_s)} CNPs"
         rows.append(("RoCE", f"{per_second(change.roce.frames_per_s)}, {marks}"))
+    rows += [
+        (f"neighbour {address(each.source)}", _advertised(each))
+        for each in change.neighbours
+        if each.dialects
+    ]
     parts = [f"{title}\n{pairs(rows, width=_NAMES)}", *_pauses(change), *_points(change), *_kinds(change)]
     return "\n\n".join(parts)
+
+
+def _advertised(each: Neighbour) -> str:
+    facts = (("PFC", each.pfc_text), ("ETS", each.ets_text), ("", each.applications_text))
+    return "; ".join([f"{name} {text}".strip() for name, text in facts if text])
 
 
 def _kinds(change: Change) -> Iterator[str]:

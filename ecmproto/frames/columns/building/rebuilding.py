@@ -37,7 +37,7 @@ from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.codec.frame import Frame
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.wire.formats.lldp import ORGANIZATIONALLY_SPECIFIC, TLV, AnyTLV, LLDPPart
 from ecmproto.wire.formats.registry import BY_PREFIX, catalogue, dispatch
 from ecmproto.wire.formats.schema import Field
 
@@ -410,53 +410,67 @@ def missing(name: str, rest: str) -> SpecError:
     )
 
 
-PLAIN, CN = TLV.prefix, CongestionNotificationTLV.prefix
 NO_VALUE = -1
 MOST_TLVS = 512
 
-_CN_TYPE = 127
-_CN_LENGTH = CongestionNotificationTLV.fixed_octets - 2
-
 Told = tuple[tuple[type[Layer], ...], tuple[int, ...]]
+
+
+def _is_lldp(prefix: str) -> bool:
+    return issubclass(BY_PREFIX[prefix], LLDPPart)
+
+
+def _tlvs_of(names: Sequence[str]) -> list[tuple[type[Layer], ...]]:
+    """Return the format of each TLV that a path names, and of what stands inside it."""
+    found: list[tuple[type[Layer], ...]] = []
+    for cls in map(BY_PREFIX.__getitem__, names):
+        if issubclass(cls, AnyTLV):
+            found.append((cls,))
+        else:
+            found[-1] += (cls,)
+    return found
 
 
 def told_apart(
     names: Sequence[str], types: Sequence[int], lengths: Sequence[int], values: Sequence[int]
 ) -> Told | None:
-    """Return the format of each TLV and the number of its value, NO_VALUE without one; None if unclear.
+    """Return the format of each layer and the number of its value, NO_VALUE without one; None if unclear.
 
-    ``names`` are the path's names of TLVs, ``values`` the octets of each value that there is.
+    ``names`` are the path's names of TLVs and of what stands inside some of them, ``values`` the octets of
+    each value that there is.
     """
+    tlvs = _tlvs_of(names)
     if len(types) != len(lengths) or len(types) > MOST_TLVS:
         return None
-    # for each name reached, the ways to get there: the name of each TLV so far, and the values used
-    ways: dict[int, list[tuple[tuple[str, ...], tuple[int, ...]]]] = {-1: [((), ())]}
+    # for each TLV reached, the ways to get there: the format of each TLV so far, and the values used
+    ways: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {-1: [((), ())]}
     for index, (type_, length) in enumerate(zip(types, lengths, strict=True)):
         is_last = index == len(types) - 1
-        following: dict[int, list[tuple[tuple[str, ...], tuple[int, ...]]]] = {}
+        following: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
         for at, found in ways.items():
-            stays = [at] if at >= 0 and names[at] == PLAIN else []
-            for other in [*stays, *([at + 1] if at + 1 < len(names) else [])]:
+            stays = [at] if at >= 0 and tlvs[at] == (TLV,) else []
+            for other in [*stays, *([at + 1] if at + 1 < len(tlvs) else [])]:
                 for chosen, used in found:
-                    value = _value(names[other], type_, length, values, used, is_last)
+                    value = _value(tlvs[other][0], type_, length, values, used, is_last)
                     if value is not None:
-                        following.setdefault(other, []).append(((*chosen, names[other]), (*used, value)))
+                        following.setdefault(other, []).append(((*chosen, other), (*used, value)))
         # two ways are as unclear as a hundred
         ways = {at: found[:2] for at, found in following.items()}
-    ends = [way for way in ways.get(len(names) - 1, []) if max(way[1], default=-1) == len(values) - 1]
+    ends = [way for way in ways.get(len(tlvs) - 1, []) if max(way[1], default=-1) == len(values) - 1]
     if len(ends) != 1:
         return None
-    chosen, used = ends[0]
-    return tuple(TLV if name == PLAIN else CongestionNotificationTLV for name in chosen), used
+    layers = [(cls, value) for at, value in zip(*ends[0], strict=True) for cls in tlvs[at]]
+    return tuple(cls for cls, _ in layers), tuple(value for _, value in layers)
 
 
 def _value(
-    name: str, type_: int, length: int, values: Sequence[int], used: Sequence[int], is_last: bool
+    cls: type[Layer], type_: int, length: int, values: Sequence[int], used: Sequence[int], is_last: bool
 ) -> int | None:
-    """Return the number of the value that a TLV of that name would have; None if it can have none."""
-    if name == CN:
-        # One of another length is malformed, and nothing after it is read as TLVs.
-        return NO_VALUE if type_ == _CN_TYPE and (length == _CN_LENGTH or is_last) else None
+    """Return the number of the value that a TLV of that format would have; None if it can have none."""
+    if cls is not TLV:
+        # one of another length is malformed, and nothing after it is read as TLVs
+        fits = all(each.low <= length <= each.high for each in cls.limits)
+        return NO_VALUE if type_ == ORGANIZATIONALLY_SPECIFIC and (fits or is_last) else None
     if not length:
         return NO_VALUE
     number = max(used, default=NO_VALUE) + 1
@@ -504,7 +518,7 @@ def groups_of(sheet: ColumnSheet) -> Iterator[FrameGroup]:
         unknown = [prefix for prefix in prefixes if prefix not in BY_PREFIX]
         if unknown:
             raise column_error(_PROTOCOLS, "names of formats", shown(unknown[0]), int(rows[0]))
-        if PLAIN in prefixes or CN in prefixes:
+        if any(map(_is_lldp, prefixes)):
             yield from _with_tlvs(sheet, name, prefixes, rows)
         else:
             yield FrameGroup(name=name, rows=rows, layers=tuple(BY_PREFIX[prefix] for prefix in prefixes))
@@ -514,8 +528,8 @@ def _with_tlvs(
     sheet: ColumnSheet, name: str, prefixes: Sequence[str], rows: NDArray[Any]
 ) -> Iterator[FrameGroup]:
     """Yield the frames of each sequence of TLVs."""
-    first = next(index for index, prefix in enumerate(prefixes) if prefix in (PLAIN, CN))
-    last = next((i for i in range(first, len(prefixes)) if prefixes[i] not in (PLAIN, CN)), len(prefixes))
+    first = next(index for index, prefix in enumerate(prefixes) if _is_lldp(prefix))
+    last = next((i for i in range(first, len(prefixes)) if not _is_lldp(prefixes[i])), len(prefixes))
     before, behind = ([BY_PREFIX[each] for each in part] for part in (prefixes[:first], prefixes[last:]))
     groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for row in rows.tolist():
@@ -535,7 +549,11 @@ def _with_tlvs(
             name=name,
             rows=np.array(members, np.int64),
             layers=(*before, *layers, *behind),
-            values={first + index: number for index, number in enumerate(numbers)},
+            values={
+                first + index: number
+                for index, number in enumerate(numbers)
+                if issubclass(layers[index], TLV)
+            },
         )
 
 

@@ -37,8 +37,8 @@ Int64 = NDArray[np.int64]
 TAILS = 4
 """Marks behind the layers: padding, trailer, FCS, end."""
 _FORMATS = MOST_FORMATS
-_MOST_LAYERS = 10
-_BITS = 6
+_MOST_LAYERS = 9
+_BITS = 7
 _MANY_LAYERS = -1
 _MOST_PATHS = 2048
 _SLOTS = 4 * _MOST_PATHS

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ecmproto.control.mechanisms.api.parameters import duration, flag, redeclared
+from ecmproto.control.mechanisms.api.parameters import choice, duration, flag, redeclared
 from ecmproto.control.mechanisms.dcqcn.parameters import DCQCNEdgeParameters
+from ecmproto.errors import counted
 from ecmproto.frames.columns import Stretches, Texts
 from ecmproto.frames.columns.layers import find_layers, frames_of
 from ecmproto.frames.stats.roce import (
@@ -20,8 +21,8 @@ from ecmproto.frames.stats.roce import (
     RoceCounts,
     address_of_halves,
 )
-from ecmproto.frames.stats.statistics import QueuePair
-from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, Pairs, events
+from ecmproto.frames.stats.statistics import GO_BACK_N, SELECTIVE_REPEAT, QueuePair
+from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, events
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
     NO_TIME,
@@ -38,8 +39,8 @@ from ecmproto.tools.check.rule import (
     value_of,
 )
 from ecmproto.tools.check.rules.malformed import malformed
+from ecmproto.tools.check.rules.pacing import SCOPES, WIDEST, Pacing, mixed_halves
 from ecmproto.tools.check.rules.reactions import Closed
-from ecmproto.units import format_time
 from ecmproto.wire.formats.infiniband import BAD, BTH, CNP_OPCODE, CRC_STATUS, GOOD
 from ecmproto.wire.formats.ip import CE, ECT1, PROTO_UDP, IPv4
 from ecmproto.wire.formats.registry import FORMATS
@@ -47,10 +48,12 @@ from ecmproto.wire.formats.registry import FORMATS
 _CNP = ("infiniband.cnp.reserved",)
 _BTH = ("infiniband.bth.opcode",)
 _QP = "infiniband.bth.destqp"
-_MIX = np.array(
-    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F],
-    np.uint64,
-)
+_SYNDROME = "infiniband.aeth.syndrome"
+_RNR_NAK, _NAK = 1, 3
+"""The upper bits of a syndrome that refuses."""
+
+
+RETRANSMISSIONS = {"go-back-n": GO_BACK_N, "selective-repeat": SELECTIVE_REPEAT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +66,21 @@ class DCQCNRules(Closed):
         doc="whether frames come to the capture behind all that marks them; else judged is where it "
         "has marked frames to the same receiver",
     )  # fmt: skip
+    scope: str = choice(
+        "scope", WIDEST, tuple(SCOPES), source="network cards differ",
+        doc="what CNPs are an interval apart by; those of a narrower scope are of the wider ones too",
+    )  # fmt: skip
+    retransmission: str = choice(
+        "retransmission", "any", ("any", *RETRANSMISSIONS), source="network cards differ",
+        doc="what is to be sent again behind a NAK: all from the PSN that it names on, or what is missing",
+    )  # fmt: skip
     answer_ns: int = duration(
         "answer", 10**6, (0, 10**10), source="twenty intervals",
         doc="how long after the first CE-marked frame the capture must go on before a CNP is missed",
     )  # fmt: skip
+
+
+_FIELDS = (*ROCE_FIELDS, "eth.src")
 
 
 def _qp_text(key: int) -> str:
@@ -108,24 +122,16 @@ def _invariant_crc(packets: Rows, parameters: DCQCNRules) -> Judged:
     return Judged(is_bad[codes], "the invariant CRC does not hold", about=(is_bad | is_good)[codes])
 
 
-def _mixed(halves: Sequence[Int64]) -> Int64:
-    mixed = np.zeros(len(halves[0]), np.uint64)
-    for half, factor in zip(halves, _MIX, strict=True):
-        part = (half.view(np.uint64) + mixed) * factor
-        mixed = part ^ part >> np.uint64(29)
-    return mixed.view(np.int64)
-
-
 class _Answers:
     """Flows with marks, and the CNPs that go against them: CNP003 to CNP006."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._parameters = settings.of(DCQCNRules)
-        self._report = report
         self._times = CountedTimes()
         self._counts = RoceCounts(self._times.timeline)
         self._cnps = Chain(MOST_QUEUE_PAIRS, 5)
         """CNPs by addresses, queue pair and interface, with the halves of both addresses, and queue pairs."""
+        self._pacing = Pacing(self._parameters.interval_ns, self._parameters.scope, report)
         self._first_ns = _NEVER_NS
 
     def add(self, rows: Rows) -> None:
@@ -138,28 +144,16 @@ class _Answers:
         if len(cnps):
             columns = *(half[cnps] for half in ends), rows[_QP][cnps]
             seen = events(rows.number[cnps], rows.time_ns[cnps], rows.interface[cnps], *columns)
-            self._too_often(self._cnps.follow(_mixed(columns), rows.interface[cnps], seen))
-
-    def _too_often(self, cnps: Pairs) -> None:
-        """Report CNPs that come too soon after the previous one to their queue pair."""
-        interval_ns, now = self._parameters.interval_ns, cnps.now
-        apart_ns = now[:, TIME] - cnps.before[:, TIME]
-        self._report.tell(
-            "CNP003",
-            Where(now[:, NUMBER], now[:, TIME], now[:, INTERFACE], now[:, -1]),
-            Judged(
-                apart_ns < interval_ns * 4 // 5,
-                "it comes too soon after the one before",
-                lambda row: format_time(int(apart_ns[row])),
-                f"{format_time(interval_ns)} apart, less a fifth",
-            ),
-        )
+            self._cnps.follow(mixed_halves(columns), rows.interface[cnps], seen)
+        is_nak = rows.has(_SYNDROME) & np.isin(rows[_SYNDROME] >> 5, (_RNR_NAK, _NAK))
+        self._pacing.add(rows, ends, (rows[_BTH[0]] == CNP_OPCODE) & timed, is_nak & timed)
 
     def join(self, later: _Answers, shift: Shift) -> None:
         """Add the frames of a later part."""
         self._times.join(later._times)
         self._counts.join(later._counts)
-        self._too_often(self._cnps.join(later._cnps, shift))
+        self._cnps.join(later._cnps, shift)
+        self._pacing.join(later._pacing, shift)
         self._first_ns = min(self._first_ns, later._first_ns)
 
     def end(self, report: Report) -> None:
@@ -167,7 +161,9 @@ class _Answers:
         traffic = self._counts.traffic
         if traffic is None:
             return
+        self._pacing.end(report)
         self._unanswered(report, traffic.queue_pairs)
+        self._sent_again(report, traffic.queue_pairs)
         if self._cnps.keys.count:
             self._answered(report, traffic.queue_pairs)
 
@@ -232,6 +228,9 @@ class _Answers:
             and each.other_direction
             and self._times.last_ns - each.first_ce_ns >= self._parameters.answer_ns
         ]
+        # one that paces by port or destination spends its CNPs on whoever was marked first
+        sharing = self._pacing.sharing
+        marked = [each for each in marked if each.destination not in sharing]
         table = np.array([(0, each.first_ce_ns, 0, each.queue_pair) for each in marked], np.int64)
         report.tell(
             "CNP004",
@@ -243,6 +242,48 @@ class _Answers:
                 "a CNP",
             ),
         )
+
+    def _sent_again(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
+        """Report flows that send packets again unasked, or in another way than they are set to."""
+        seen = [
+            each
+            for each in queue_pairs
+            # a capture of several ports has each frame several times
+            if each.other_direction and 0 < _MANY * each.psn_repeats < each.data_frames
+        ]
+        report.tell(
+            "ROCE004", _of_no_frame(seen),
+            Judged(
+                np.array([each.unasked_repeats > 0 for each in seen]),
+                lambda row: f"{seen[row].source} sends packets again, and no NAK has asked for them",
+                lambda row: counted(seen[row].unasked_repeats, "time"), "behind NAKs",
+            ),
+        )  # fmt: skip
+        known = [each for each in queue_pairs if each.retransmission is not None]
+        wanted = RETRANSMISSIONS.get(self._parameters.retransmission)
+        if wanted is not None:
+            report.tell(
+                "ROCE005", _of_no_frame(known),
+                Judged(
+                    np.array([each.retransmission != wanted for each in known]),
+                    lambda row: f"{known[row].source} does {known[row].retransmission}",
+                    lambda row: f"{known[row].go_backs} times all, {known[row].selective_repeats} times some",
+                    wanted,
+                ),
+            )  # fmt: skip
+        for way in RETRANSMISSIONS.values():
+            flows = sum(each.retransmission == way for each in known)
+            if flows:
+                report.note(f"dcqcn.{way}", f"{counted(flows, 'flow')} sent again by {way} behind NAKs")
+
+
+_MANY = 3
+"""One in so many frames is not sent again."""
+
+
+def _of_no_frame(flows: Sequence[QueuePair]) -> Where:
+    table = np.array([(0, NO_TIME, 0, each.queue_pair) for each in flows], np.int64)
+    return Where(*table.reshape(-1, 4).T)
 
 
 _NEVER_NS = 1 << 62
@@ -354,8 +395,8 @@ RULES = (
         id="CNP002",
         name="CNPs that are marked",
         sentence="A CNP is not CE-marked itself.",
-        why="It came through a congested queue, behind the frames that it is to slow down: CNPs belong "
-        "into a priority of their own, and are not of an ECN-capable transport.",
+        why="It came through a congested queue, behind the frames that it is to slow down: CNPs belong into "
+        "a priority of their own, and are not of an ECN-capable transport.",
         clause=_CLAUSE,
         severity="warning",
         subject=_QUEUE_PAIR,
@@ -366,16 +407,19 @@ RULES = (
     Rule(
         id="CNP003",
         name="CNPs too often",
-        sentence="To one queue pair at most one CNP goes in an interval, 50 µs unless configured.",
+        sentence="At most one CNP goes in an interval, 50 µs unless configured, to one queue pair.",
         why="Each cuts the sender's rate: more of them cut it deeper than the algorithm means to. Some "
-        "network cards keep a shorter interval (dcqcn.interval). A fifth less is let through for "
-        "queues on the way.",
+        "network cards keep a shorter interval (dcqcn.interval). A fifth less is let through for queues on "
+        "the way. Cards pace by queue pair, by pair of addresses, by destination or by port; a narrower "
+        "scope keeps CNPs to a queue pair apart as well, so that all are held to that unless dcqcn.scope "
+        "has another. A note names the narrowest scope that holds for each sender whose CNPs show it. A CNP "
+        "behind a NAK of the same scope is not judged: some cards send one with it.",
         clause="lossless 2; Zhu et al., SIGCOMM 2015 (N)",
         severity="warning",
         subject=_QUEUE_PAIR,
         on=_BTH,
-        optional=ROCE_FIELDS,
-        parameters=("interval",),
+        optional=_FIELDS,
+        parameters=("interval", "scope"),
         memory=_Answers,
     ),
     Rule(
@@ -383,14 +427,16 @@ RULES = (
         name="marks without a CNP",
         sentence="A queue pair whose frames are CE-marked is answered by CNPs.",
         why="The receiver does not notify, or CNPs are lost or dropped on the way: the sender goes on at "
-        "full rate, and PFC has to stop it. Judged where the capture has frames of the way back and "
-        "goes on for dcqcn.answer after the first mark, and has CNPs of other addresses (an open loop "
-        "has none), or with --param dcqcn.closed=yes; between two addresses any CNP counts.",
+        "full rate, and PFC has to stop it. Judged where the capture has frames of the way back and goes on "
+        "for dcqcn.answer after the first mark, and has CNPs of other addresses (an open loop has none), or "
+        "with --param dcqcn.closed=yes; between two addresses any CNP counts. Not judged are frames to a "
+        "receiver whose CNPs to several destinations are paced together (CNP003): another flow may have "
+        "taken each of them.",
         clause="lossless 2",
         severity="warning",
         subject=_QUEUE_PAIR,
         on=_BTH,
-        optional=ROCE_FIELDS,
+        optional=_FIELDS,
         parameters=("answer", "closed"),
         memory=_Answers,
     ),
@@ -398,8 +444,8 @@ RULES = (
         id="ROCE001",
         name="invariant CRC",
         sentence="The invariant CRC of a RoCE packet holds.",
-        why="Some device changed what it must not change, and did not say so in the Ethernet FCS: "
-        "receivers drop the packet. Packets that are cut are not judged.",
+        why="Some device changed what it must not change, and did not say so in the Ethernet FCS: receivers "
+        "drop the packet. Packets that are cut are not judged.",
         clause="lossless 1",
         severity="error",
         subject=_QUEUE_PAIR,
@@ -411,15 +457,15 @@ RULES = (
         id="CNP005",
         name="a CNP for nothing",
         sentence="A CNP answers a CE-marked frame of its flow.",
-        why="The receiver slows down a sender whose frames met no congestion. Judged where data of the flow, "
-        "between the same two addresses, is in the capture, from dcqcn.answer after its beginning on, and "
-        "where it has marks of frames to the same receiver: in front of the congested switch no frame is "
-        "marked yet. With --param dcqcn.behind=yes such marks are not asked for.",
+        why="The receiver slows down a sender whose frames met no congestion. Judged where data of the "
+        "flow, between the same two addresses, is in the capture, from dcqcn.answer after its beginning on, "
+        "and where it has marks of frames to the same receiver: in front of the congested switch no frame "
+        "is marked yet. With --param dcqcn.behind=yes such marks are not asked for.",
         clause="lossless 2; Zhu et al., SIGCOMM 2015",
         severity="warning",
         subject=_QUEUE_PAIR,
         on=_BTH,
-        optional=ROCE_FIELDS,
+        optional=_FIELDS,
         parameters=("answer", "behind"),
         memory=_Answers,
     ),
@@ -427,14 +473,15 @@ RULES = (
         id="CNP006",
         name="CNP to an unknown queue pair",
         sentence="A CNP names a queue pair of the sender.",
-        why="The sender has no such flow: its rate stays as it is. Judged between two addresses where frames "
-        "back to the sender, such as acknowledges, name at least as many queue pairs as the sender's own: "
-        "then each is known. Queue pair 0, which `ecmproto replay` names where it knows none, is not judged.",
+        why="The sender has no such flow: its rate stays as it is. Judged between two addresses where "
+        "frames back to the sender, such as acknowledges, name at least as many queue pairs as the sender's "
+        "own: then each is known. Queue pair 0, which `ecmproto replay` names where it knows none, is not "
+        "judged.",
         clause="lossless 1, 2 (IBTA vol. 1, annex A17)",
         severity="warning",
         subject=_QUEUE_PAIR,
         on=_BTH,
-        optional=ROCE_FIELDS,
+        optional=_FIELDS,
         memory=_Answers,
     ),
     Rule(
@@ -463,6 +510,37 @@ RULES = (
         fields=("udp.length",),
         optional=("ip.len", "ip.ihl", "ip.proto", "ip.flags", "ipv6.plen", "ipv6.nxt"),
         expression=_udp_length,
+    ),
+    Rule(
+        id="ROCE004",
+        name="sent again unasked",
+        sentence="Packets are sent again behind a NAK that asks for them.",
+        why="Without a NAK a sender waits for its time-out, a thousand round trips or more: the last packet "
+        "of a message was lost, a NAK was, or acknowledges come too late. mlx5 counts such as "
+        "local_ack_timeout_err. Judged where the capture has the way back, and not where every third frame "
+        "of a flow repeats a PSN: then it may have frames several times.",
+        clause="IBTA vol. 1, 9.7.5",
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=_FIELDS,
+        memory=_Answers,
+    ),
+    Rule(
+        id="ROCE005",
+        name="go-back-N or selective repeat",
+        sentence="Behind a NAK a flow sends again what dcqcn.retransmission names.",
+        why="Go-back-N sends all from the PSN of the NAK on, and loses a window to each lost packet: a card "
+        "set to selective repeat that goes back has not agreed on it with its peer. Told apart by what is "
+        "sent again: all that was outstanding, or half of it at most. Not judged unless the parameter is "
+        "given; a note counts the flows of each kind.",
+        clause="IBTA vol. 1, 9.7.5",
+        severity="warning",
+        subject=_QUEUE_PAIR,
+        on=_BTH,
+        optional=_FIELDS,
+        parameters=("retransmission",),
+        memory=_Answers,
     ),
     Rule(
         id="ECN001",

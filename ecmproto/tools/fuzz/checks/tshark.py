@@ -19,13 +19,16 @@ from ecmproto.errors import MissingDependencyError
 from ecmproto.frames.capture.batch import ETHERNET
 from ecmproto.tools.fuzz.checks.base import Difference, frames_of
 from ecmproto.wire.codec.frame import Frame, decode_lax
+from ecmproto.wire.formats import dcbx
 from ecmproto.wire.formats.bcn import RRTTag
 from ecmproto.wire.formats.cn import CNTag
+from ecmproto.wire.formats.dcbx import CEE, CEETLV, CIN
 from ecmproto.wire.formats.ecm import CMTag
 from ecmproto.wire.formats.ethernet import Data, ITag, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.fecn import RDTag
-from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.wire.formats.lldp import TLV, AnyTLV, LLDPPart
+from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS
 
 PLAIN_FIELDS = (
     "eth.dst", "eth.src", "eth.type", "eth.len",
@@ -35,11 +38,24 @@ PLAIN_FIELDS = (
     "ieee8021ah.isid", "ieee8021ah.cdst", "ieee8021ah.csrc", "ieee8021ah.etype",
     "macc.opcode", "macc.pause_time", "macc.cbfc.enbv",
 )  # fmt: skip
+_OWN = ("lldp.dcbx.oui", "lldp.dcbx.cin", "lldp.dcbx.feature.pfc.enable", "lldp.dcbx.feature.app.prio")
+"""What the names of fields of DCBX begin with that tshark has not, or has for something else."""
+_DCBX = tuple(
+    dict.fromkeys(
+        each.name
+        for cls in FORMATS
+        if cls.__module__ == dcbx.__name__
+        for field in cls.layout
+        for each in (field, *field.parts())
+        if each.name.startswith("lldp.dcbx.") and not each.name.startswith(_OWN)
+    )
+)
 FIELDS = (
     *PLAIN_FIELDS,
     *(f"macc.cbfc.pause_time.c{priority}" for priority in range(8)),
     *(f"lldp.ieee.802_1qau.cnpv.prio{priority}" for priority in range(8)),
     *(f"lldp.ieee.802_1qau.ready.prio{priority}" for priority in range(8)),
+    *_DCBX,
 )
 MALFORMED = "_ws.malformed"
 """The field for frames that tshark gives up on."""
@@ -71,7 +87,8 @@ def ours(sample: Sample) -> Fields:
         if parts:
             assert isinstance(placed.value, int)
             for part in parts:
-                fields[part.name].append(str(part.of(placed.value)))
+                if part.name in fields:
+                    fields[part.name].append(str(part.of(placed.value)))
         elif name in fields:
             shown = placed.value.hex(":") if isinstance(placed.value, bytes) else str(placed.value)
             fields[name].append(shown)
@@ -243,25 +260,34 @@ def _too_deep(seen: FieldComparison) -> bool:
 
 def _unfinished(seen: FieldComparison) -> bool:
     frame = decode_lax(seen.sample.octets, original_octets=seen.sample.original)
-    ends_early = frame.error is not None and not _wrong_cn_length(frame)
+    ends_early = frame.error is not None and not _wrong_length(frame)
     return (ends_early or frame.cut > 0) and seen.they_went_on
 
 
-def _behind_a_wrong_cn_length(seen: FieldComparison) -> bool:
-    return _wrong_cn_length(decode_lax(seen.sample.octets)) and seen.they_went_on
+def _behind_a_wrong_length(seen: FieldComparison) -> bool:
+    return _wrong_length(decode_lax(seen.sample.octets)) and seen.they_went_on
 
 
-def _wrong_cn_length(frame: Frame) -> bool:
-    """Whether a Congestion Notification TLV's length is why a frame is malformed."""
-    return frame.error is not None and frame.error.layer == CongestionNotificationTLV.prefix
+def _wrong_length(frame: Frame) -> bool:
+    """Whether the length of a TLV that has a format is why a frame is malformed."""
+    return (
+        frame.error is not None
+        and frame.error.layer != TLV.prefix
+        and issubclass(BY_PREFIX.get(frame.error.layer, TLV), LLDPPart)
+    )
+
+
+def _cin(seen: FieldComparison) -> bool:
+    layers = decode_lax(seen.sample.octets).layers
+    return any(isinstance(value, CEE) and value.proto == CIN for value in layers)
+
+
+def _another_subject(seen: FieldComparison) -> bool:
+    return CEETLV in decode_lax(seen.sample.octets)
 
 
 def _mandatory_tlvs_misplaced(seen: FieldComparison) -> bool:
-    types = [
-        value.type
-        for value in decode_lax(seen.sample.octets).layers
-        if isinstance(value, TLV | CongestionNotificationTLV)
-    ]
+    types = [value.type for value in decode_lax(seen.sample.octets).layers if isinstance(value, AnyTLV)]
     misplaced = types[:3] != [1, 2, 3] or not {1, 2, 3}.isdisjoint(types[3:])
     return misplaced and seen.they_stopped
 
@@ -380,14 +406,25 @@ DELIBERATE = (
         applies=_second_s_tag_unfinished,
     ),
     Reason(
-        why="at a Congestion Notification TLV of a wrong length we stop; behind one that is too long tshark "
-        "reads on",
+        why="at a TLV of congestion notification or DCBX of a wrong length we stop; behind one that is too "
+        "long tshark reads on",
         fields=_LLDP,
-        applies=_behind_a_wrong_cn_length,
+        applies=_behind_a_wrong_length,
+    ),
+    Reason(
+        why="tshark reads CIN as it does CEE, which has other fields; for us it is octets",
+        fields=_LLDP,
+        applies=_cin,
+    ),
+    Reason(
+        why="of a TLV inside that of CEE that is none of the four subjects tshark reads a head, whatever its "
+        "length; for us it is octets",
+        fields=_LLDP,
+        applies=_another_subject,
     ),
     Reason(
         why="tshark stops reading LLDP, and says so, at a TLV with fewer octets than its kind has, or more "
-        "than there are; for us most are octets, and of a Congestion Notification TLV we read the fields",
+        "than there are; for us most are octets, and of one that has a format we read the fields",
         fields=_LLDP,
         applies=_malformed_tlv,
     ),

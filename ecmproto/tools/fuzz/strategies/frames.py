@@ -33,6 +33,14 @@ from ecmproto.wire.formats import lldp, mac_control
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.bcn import BCN, RRTTag
 from ecmproto.wire.formats.cn import CNM, CNTag
+from ecmproto.wire.formats.dcbx import (
+    CEE,
+    CEETLV,
+    Applications,
+    ETSConfiguration,
+    ETSRecommendation,
+    PFCConfiguration,
+)
 from ecmproto.wire.formats.e2cm import E2CM
 from ecmproto.wire.formats.ecm import ECM, CMTag
 from ecmproto.wire.formats.ethernet import SNAP, VLAN, Data, Ethernet, ITag, STag
@@ -323,7 +331,7 @@ def _any_flow_control(draw: DrawFn, cls: type[Layer], fcs_octets: int) -> Frame:
 
 @st.composite
 def lldp_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
-    """Return LLDP frames: any TLVs, Congestion Notification ones among them, and the End TLV."""
+    """Return LLDP frames: any TLVs, those of congestion notification and DCBX among them, and the End TLV."""
     header = Ethernet(dst=lldp.DESTINATION, src=draw(addresses()))
     return frame_of([header, *draw(_tlvs()), TLV()], fcs_octets=fcs_octets)
 
@@ -331,8 +339,31 @@ def lldp_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
 @functools.cache
 def _tlvs() -> SearchStrategy[list[Layer]]:
     other = layers_of(TLV, type=st.integers(1, 127)).filter(is_other_tlv)
-    tlv: SearchStrategy[Layer] = layers_of(CongestionNotificationTLV) | other
-    return st.lists(tlv, max_size=5)
+    single = (other, *map(layers_of, (CongestionNotificationTLV, *_SINGLE_TLVS)))
+    groups = [*(each.map(_alone) for each in single), _holding(Applications), _holding(CEE)]
+    return st.lists(st.one_of(groups), max_size=5).map(_joined)
+
+
+_SINGLE_TLVS = (ETSConfiguration, ETSRecommendation, PFCConfiguration, CEE)
+
+
+def _alone(value: Layer) -> list[Layer]:
+    return [value]
+
+
+def _joined(groups: list[list[Layer]]) -> list[Layer]:
+    return [value for group in groups for value in group]
+
+
+def _holding(cls: type[Layer]) -> SearchStrategy[list[Layer]]:
+    """Return TLVs of a format with what stands inside; their lengths are counted with the frame."""
+    short = {"value": st.binary(max_size=MAX_DRAWN_OCTETS)}
+    inside = [
+        _holding(each) if each.holds else layers_of(each, **(short if each is CEETLV else {})).map(_alone)
+        for each in cls.holds
+        if not any(each in other.holds for other in cls.holds)
+    ]
+    return st.lists(st.one_of(*inside), max_size=4).map(lambda groups: [cls(), *_joined(groups)])
 
 
 @st.composite

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from ecmproto.wire.formats import lldp
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.bcn import BCN, RRTTag
 from ecmproto.wire.formats.cn import CNM, CNTag
+from ecmproto.wire.formats.dcbx import CEE, CEE_TYPES, CEE_VERSION, CEETLV, CIN
 from ecmproto.wire.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV
 from ecmproto.wire.formats.ecm import ECM, CMTag
 from ecmproto.wire.formats.experimental import Proposed, UnknownMessage, Word, selector
@@ -33,7 +33,7 @@ from ecmproto.wire.formats.ip import (
 )
 from ecmproto.wire.formats.lldp import TLV
 from ecmproto.wire.formats.mac_control import MACControl
-from ecmproto.wire.formats.registry import BEHIND_PORTS, FORMATS, OWN
+from ecmproto.wire.formats.registry import BEHIND_PORTS, FORMATS, OWN, dispatch
 from ecmproto.wire.formats.schema import Count, Field
 
 
@@ -75,6 +75,9 @@ def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
         return st.integers(0, 0xFFFF).filter(lambda opcode: opcode not in known).map(lambda o: {"opcode": o})
     if cls in ARPS:
         return _arp_selection(cls)
+    if cls is CEE:
+        octets = st.fixed_dictionaries({"proto": st.just(CIN)})
+        return octets | st.just({"proto": CEE_VERSION, "length": 4, "value": b""})
     return st.just({})
 
 
@@ -126,6 +129,8 @@ def _insisted(cls: type[Layer]) -> dict[str, SearchStrategy[Any]]:
         fields["cpid"] = _possible_cpids(cls)
     if cls is IPv4:
         fields["len"] = st.just(0) | st.integers(60, 0xFFFF)
+    if cls is CEETLV:
+        fields["type"] = st.integers(0, 127).filter(lambda type: type not in CEE_TYPES)
     if cls is UDP and BEHIND_PORTS:
         fields["dstport"] = st.integers(0, 0xFFFF).filter(lambda port: port not in BEHIND_PORTS)
     return fields
@@ -160,7 +165,7 @@ def layers_of(cls: type[T], **overrides: Any) -> SearchStrategy[T]:
 @functools.cache
 def _any_of(cls: type[Layer]) -> SearchStrategy[Layer]:
     values = _layer(cls, {})
-    # by chance, an organisation's TLV could be a Congestion Notification one
+    # by chance, an organization's TLV could be one that has a format of its own
     return values.filter(is_other_tlv) if cls is TLV else values
 
 
@@ -202,7 +207,7 @@ def _layer(draw: DrawFn, cls: type[T], given: dict[str, SearchStrategy[Any]]) ->
     selected = draw(plan.selection)
     values: dict[str, Any] = {key: value for key, value in selected.items() if key not in given}
     count = plan.tail.count if plan.tail else None
-    if plan.tail and plan.counted is not None and count and count.key not in given:
+    if plan.tail and plan.counted is not None and count and count.key not in given | values:
         # the counted octets first, so that they and not their length are what shrinks
         values[plan.tail.key] = octets = draw(given.get(plan.tail.key, plan.counted))
         values[count.key] = (len(octets) + count.minus) // count.scale
@@ -246,9 +251,9 @@ def _octets(cls: type[Layer], count: Count, values: dict[str, Any]) -> SearchStr
 
 
 def is_other_tlv(tlv: Layer) -> bool:
-    """Return whether a TLV is no Congestion Notification one by its octets."""
-    octets = tlv.build()
-    return lldp.tlv_at(octets, 0, len(octets)) is TLV
+    """Return whether a TLV is by its octets none that has a format of its own."""
+    octets, formats = tlv.build(), dispatch()
+    return formats.announced(formats.ethertypes.lldp, octets, 0, len(octets))[0] is TLV
 
 
 def cn_tags(**overrides: Any) -> SearchStrategy[CNTag]:

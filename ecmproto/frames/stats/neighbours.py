@@ -1,0 +1,206 @@
+"""Neighbours by LLDP: who is at an interface, and the lossless priorities that each advertises by DCBX.
+
+The latest LLDPDU of a station counts; one of goodbye, with a time to live of 0, takes nothing back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ecmproto.frames.capture.batch import Interface
+from ecmproto.frames.columns.layers import frames_of
+from ecmproto.frames.columns.walk import decoded_frame
+from ecmproto.frames.stats.plain_data import plain_value
+from ecmproto.frames.stats.statistics import CEE_DIALECT, CIN_DIALECT, QAZ, AppPriority, Neighbour
+from ecmproto.frames.stats.tally import CountedBatch, address_octets, usable_times
+from ecmproto.wire.codec.frame import Frame, decode_lax
+from ecmproto.wire.formats.dcbx import (
+    CEE,
+    CEE_ETHERTYPE,
+    CEE_PORT,
+    CEEPFC,
+    CIN,
+    DSCP,
+    EITHER_PORT,
+    ETHERTYPE,
+    STRICT,
+    STRICT_GROUP,
+    TCP_PORT,
+    UDP_PORT,
+    Application,
+    Applications,
+    CEEApplication,
+    CEEGroups,
+    ETSConfiguration,
+    ETSRecommendation,
+    PFCConfiguration,
+)
+from ecmproto.wire.formats.ethertypes import EtherTypes
+from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV, LLDPPart
+from ecmproto.wire.formats.text import mac_text
+
+MOST_NEIGHBOURS = 1024
+"""Stations told apart, at each interface by themselves."""
+MOST_OCTETS = 1 << 13
+"""The longest frame that is looked at: no LLDPDU is longer."""
+NO_TIME = -(1 << 63)
+"""The time of a frame whose record has none."""
+LLDP_FIELD = "lldp.tlv.type"
+"""The column that LLDP frames have."""
+
+_CHASSIS, _PORT, _TIME_TO_LIVE, _SYSTEM_NAME = 1, 2, 3, 5
+_CHASSIS_MAC, _PORT_MAC = 4, 3
+"""The subtypes of identifiers that are addresses."""
+_MAC_OCTETS = 6
+_SELECTORS = {
+    ETHERTYPE: "ethertype", TCP_PORT: "tcp port", UDP_PORT: "udp port", EITHER_PORT: "port", DSCP: "dscp"
+}  # fmt: skip
+_CEE_SELECTORS = {CEE_ETHERTYPE: "ethertype", CEE_PORT: "port"}
+
+
+@plain_value
+class Latest(NamedTuple):
+    """The LLDP frames of a station at an interface: how many, and the latest."""
+
+    frames: int
+    number: int
+    time_ns: int
+    octets: bytes
+    """The whole frame, by which the next is known to be the same."""
+    lldpdu: bytes
+
+
+class NeighbourCounts:
+    """Counts LLDP frames by interface and station."""
+
+    def __init__(self) -> None:
+        self.latest: dict[tuple[int, int], Latest] = {}
+        """By interface and source address, 0 where the link layer has none."""
+        self.left_out = 0
+
+    def add(self, counted: CountedBatch, interfaces: Sequence[Interface], ethertypes: EtherTypes) -> None:
+        """Count the LLDP frames of a batch."""
+        rows = np.unique(counted.columns[LLDP_FIELD].rows)
+        if not len(rows):
+            return
+        batch, sources = counted.batch.select(rows), counted.addresses("eth.src", rows)
+        frames = frames_of(batch, interfaces)
+        times_ns = np.where(usable_times(batch), batch.time_ns, NO_TIME)
+        for row, source in enumerate(sources.tolist()):
+            key = int(batch.interface[row]), source
+            before = self.latest.get(key)
+            octets = batch.frame(row)
+            if (before is None and len(self.latest) == MOST_NEIGHBOURS) or len(octets) > MOST_OCTETS:
+                self.left_out += 1
+                continue
+            lldpdu = b"" if before is None else before.lldpdu
+            if before is None or before.octets != octets:
+                frame = decoded_frame(frames, ethertypes, row)
+                lldpdu = lldpdu if _is_goodbye(frame) else _lldpdu(frame)
+            number, time_ns = int(batch.numbers[row]) + 1, int(times_ns[row])
+            self._take(key, Latest(1, number, time_ns, octets, lldpdu))
+
+    def _take(self, key: tuple[int, int], latest: Latest) -> None:
+        before = self.latest.get(key)
+        if before is not None:
+            latest = latest._replace(
+                frames=before.frames + latest.frames, lldpdu=latest.lldpdu or before.lldpdu
+            )
+        elif len(self.latest) == MOST_NEIGHBOURS:
+            self.left_out += latest.frames
+            return
+        self.latest[key] = latest
+
+    def join(self, later: NeighbourCounts, interfaces: int = 0, frames: int = 0) -> None:
+        """Add what was counted of later frames, whose interfaces and numbers are so much higher."""
+        for (interface, source), latest in later.latest.items():
+            self._take((interface + interfaces, source), latest._replace(number=latest.number + frames))
+        self.left_out += later.left_out
+
+    @property
+    def neighbours(self) -> tuple[Neighbour, ...]:
+        """The stations, by interface and address."""
+        return tuple(
+            neighbour_of(interface, address_octets(source), latest)
+            for (interface, source), latest in sorted(self.latest.items())
+        )
+
+
+def _lldpdu(frame: Frame) -> bytes:
+    return b"".join(value.build() for value in frame.layers if isinstance(value, LLDPPart))
+
+
+def _is_goodbye(frame: Frame) -> bool:
+    return any(tlv.type == _TIME_TO_LIVE and tlv.value == bytes(2) for tlv in frame.all(TLV))
+
+
+def neighbour_of(interface: int, source: bytes | None, latest: Latest) -> Neighbour:
+    """Return a station as its latest LLDPDU has it."""
+    frame = decode_lax(latest.lldpdu, first=TLV)
+    identity = {tlv.type: tlv.value for tlv in reversed(frame.all(TLV))}
+    ets, groups, recommended = frame.get(ETSConfiguration), frame.get(CEEGroups), frame.get(ETSRecommendation)
+    pfc = frame.get(PFCConfiguration) or frame.get(CEEPFC)
+    shares = ets or groups
+    congestion = frame.get(CongestionNotificationTLV)
+    return Neighbour(
+        interface=interface,
+        source=source,
+        chassis=_identifier(identity.get(_CHASSIS, b""), _CHASSIS_MAC),
+        port=_identifier(identity.get(_PORT, b""), _PORT_MAC),
+        system=identity.get(_SYSTEM_NAME, b"").decode("utf-8", errors="replace"),
+        frames=latest.frames,
+        dialects=_dialects(frame),
+        pfc_enabled=None if pfc is None else priorities_of(pfc.enable),
+        pfc_willing=None if pfc is None else bool(pfc.willing),
+        traffic_classes=None if shares is None else shares.classes,
+        bandwidths=None if shares is None else shares.bandwidths,
+        strict=() if shares is None else _strict(ets, groups),
+        ets_willing=None if shares is None else bool(shares.willing),
+        recommended_bandwidths=None if recommended is None else recommended.bandwidths,
+        applications=tuple(_applications(frame)),
+        cnpvs=None if congestion is None else priorities_of(congestion.cnpv),
+    )
+
+
+def _dialects(frame: Frame) -> tuple[str, ...]:
+    qaz = any(cls in frame for cls in (ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications))
+    versions = {tlv.proto for tlv in frame.all(CEE)}
+    there = (QAZ, qaz), (CEE_DIALECT, bool(versions - {CIN})), (CIN_DIALECT, CIN in versions)
+    return tuple(name for name, is_there in there if is_there)
+
+
+def priorities_of(bits: int) -> tuple[int, ...]:
+    """Return the priorities that have a bit each."""
+    return tuple(priority for priority in range(8) if bits >> priority & 1)
+
+
+def _strict(ets: ETSConfiguration | None, groups: CEEGroups | None) -> tuple[int, ...]:
+    """Return the priorities whose traffic class is strict."""
+    if ets is not None:
+        algorithms = dict(enumerate(ets.algorithms))
+        return tuple(n for n, number in enumerate(ets.classes) if algorithms.get(number) == STRICT)
+    of_group = () if groups is None else groups.classes
+    return tuple(n for n, number in enumerate(of_group) if number == STRICT_GROUP)
+
+
+def _applications(frame: Frame) -> Iterable[AppPriority]:
+    for value in frame.layers:
+        if isinstance(value, Application):
+            selector = _SELECTORS.get(value.selector, f"selector {value.selector}")
+            yield AppPriority(selector=selector, protocol=value.protocol, priorities=(value.priority,))
+        elif isinstance(value, CEEApplication):
+            selector = _CEE_SELECTORS.get(value.selector, f"selector {value.selector}")
+            priorities = priorities_of(value.priorities)
+            yield AppPriority(selector=selector, protocol=value.protocol, priorities=priorities)
+
+
+def _identifier(value: bytes, mac_subtype: int) -> str:
+    """Return a chassis or port identifier as text: an address, or what its octets spell."""
+    subtype, octets = value[:1], value[1:]
+    if subtype == bytes([mac_subtype]) and len(octets) == _MAC_OCTETS:
+        return mac_text(octets)
+    text = octets.decode("utf-8", errors="replace")
+    return text if text.isprintable() else octets.hex()

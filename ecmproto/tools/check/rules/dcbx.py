@@ -1,0 +1,348 @@
+"""Rules of DCBX: the lossless priorities that both ends of a link advertise, and the frames on it.
+
+The latest LLDPDU of each station counts, at each interface by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.parameters import Parameters
+from ecmproto.errors import counted
+from ecmproto.frames.stats.neighbours import LLDP_FIELD, NeighbourCounts, neighbour_of
+from ecmproto.frames.stats.plain_data import plain_value
+from ecmproto.frames.stats.statistics import QAZ, Neighbour, priorities_text
+from ecmproto.frames.stats.tally import CountedBatch, address_octets
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import (
+    PORT,
+    PRIORITY_FIELDS,
+    SENDER,
+    Family,
+    Int64,
+    Judged,
+    Mask,
+    Rows,
+    Rule,
+    Settings,
+    Shift,
+    Value,
+    Where,
+    mac_of_key,
+)
+from ecmproto.tools.check.rules.malformed import malformed
+from ecmproto.wire.formats.dcbx import ETSConfiguration
+from ecmproto.wire.formats.infiniband import CNP_OPCODE, ROCE_ETHERTYPE, ROCE_PORT
+from ecmproto.wire.formats.registry import FORMATS
+
+_BTH, _PFC = "infiniband.bth.opcode", "macc.cbfc.enbv"
+_TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(8))
+_MOST_TRAFFIC = 1 << 14
+"""Kinds of RoCE and PFC frames that are told apart: by interface, priority and DSCP."""
+_UNTAGGED, _NO_DSCP = 8, 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DCBXRules(Parameters):
+    """Nothing: both ends advertise their settings."""
+
+
+@plain_value
+class _Seen(NamedTuple):
+    """The first of some frames, and how many there are."""
+
+    number: int
+    time_ns: int
+    frames: int
+
+
+class _Station(NamedTuple):
+    """An end of a link, by its latest LLDPDU."""
+
+    address: int
+    number: int
+    time_ns: int
+    neighbour: Neighbour
+
+
+class _Links:
+    """The ends of links by LLDP, PFC frames by priority, RoCE frames by priority and DSCP."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._neighbours = NeighbourCounts()
+        self._pauses: dict[tuple[int, ...], _Seen] = {}
+        """By interface and priority."""
+        self._roce: dict[tuple[int, ...], _Seen] = {}
+        """By interface, priority (`_UNTAGGED`) and DSCP (`_NO_DSCP`: RoCEv1); CNPs are none of them."""
+
+    def add(self, rows: Rows) -> None:
+        """Look at LLDP, PFC and RoCE frames."""
+        batch = CountedBatch(batch=rows.batch, columns=rows.columns, slots=np.zeros(0, np.int64))
+        self._neighbours.add(batch, rows.interfaces, rows.ethertypes)
+        for priority, name in enumerate(_TIMES):
+            paused = rows.has(_PFC) & (rows[_PFC] >> priority & 1 != 0) & (rows[name] > 0)
+            self._count(self._pauses, rows, paused, (np.full(len(rows), priority),))
+        roce = rows.has(_BTH) & (rows[_BTH] != CNP_OPCODE)
+        if roce.any():
+            dscp = np.where(rows.has("ip.dsfield"), rows["ip.dsfield"], rows["ipv6.tclass"]) >> 2
+            routed = rows.has("ip.dsfield") | rows.has("ipv6.tclass")
+            tagged = np.where(rows.is_tagged, rows.priority, _UNTAGGED)
+            self._count(self._roce, rows, roce, (tagged, np.where(routed, dscp, _NO_DSCP)))
+
+    def _count(
+        self,
+        into: dict[tuple[int, ...], _Seen],
+        rows: Rows,
+        mask: Mask,
+        keys: tuple[Int64, ...],
+    ) -> None:
+        picks = np.flatnonzero(mask)
+        table = np.stack([rows.interface, *keys], 1)[picks]
+        found, first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)
+        for key, at, frames in zip(found.tolist(), picks[first].tolist(), counts.tolist(), strict=True):
+            _take(into, tuple(key), _Seen(int(rows.number[at]), int(rows.time_ns[at]), frames))
+
+    def join(self, later: _Links, shift: Shift) -> None:
+        """Add the frames of a later part."""
+        self._neighbours.join(later._neighbours, shift.interfaces, shift.frames)
+        for into, of in ((self._pauses, later._pauses), (self._roce, later._roce)):
+            for (interface, *rest), seen in of.items():
+                moved = seen._replace(number=seen.number + shift.frames)
+                _take(into, (interface + shift.interfaces, *rest), moved)
+
+    def end(self, report: Report) -> None:
+        """Report what does not fit together."""
+        links: dict[int, list[_Station]] = {}
+        for (interface, source), latest in sorted(self._neighbours.latest.items()):
+            neighbour = neighbour_of(interface, address_octets(source), latest)
+            links.setdefault(interface, []).append(_Station(source, latest.number, latest.time_ns, neighbour))
+        for interface, stations in links.items():
+            tell = _Teller(report, interface)
+            for station in stations:
+                _station(tell, station)
+            if len(stations) == 2:
+                _pair(tell, *stations)
+            _traffic(tell, stations, self._of(self._pauses, interface), self._of(self._roce, interface))
+
+    @staticmethod
+    def _of(seen: dict[tuple[int, ...], _Seen], interface: int) -> Iterator[tuple[tuple[int, ...], _Seen]]:
+        return ((key[1:], each) for key, each in sorted(seen.items()) if key[0] == interface)
+
+
+def _take(into: dict[tuple[int, ...], _Seen], key: tuple[int, ...], seen: _Seen) -> None:
+    before = into.get(key)
+    if before is not None:
+        into[key] = before._replace(frames=before.frames + seen.frames)
+    elif len(into) < _MOST_TRAFFIC:
+        into[key] = seen
+
+
+class _Teller:
+    """Reports on one link."""
+
+    def __init__(self, report: Report, interface: int) -> None:
+        self._report, self._interface = report, interface
+
+    def __call__(
+        self, rule: str, at: _Station | _Seen, wrong: bool, what: str, measured: Value, allowed: Value = None
+    ) -> None:
+        """Report whether a frame, or a station by its latest one, is wrong."""
+        subject = at.address if isinstance(at, _Station) and rule in _OF_STATIONS else self._interface
+        place = (at.number, at.time_ns, self._interface, subject)
+        where = Where(*(np.array([each], np.int64) for each in place))
+        self._report.tell(rule, where, Judged(np.array([wrong]), what, measured, allowed))
+
+
+_OF_STATIONS = ("DCB003", "DCB004")
+
+
+def _station(tell: _Teller, station: _Station) -> None:
+    """Report on one end of a link."""
+    neighbour = station.neighbour
+    for bandwidths, what in (
+        (neighbour.bandwidths, "the bandwidths of its traffic classes are not the whole link"),
+        (neighbour.recommended_bandwidths, "the bandwidths that it recommends are not the whole link"),
+    ):
+        if bandwidths is not None and (len(neighbour.strict) < 8 or any(bandwidths)):
+            tell("DCB003", station, sum(bandwidths) != 100, what, f"{sum(bandwidths)} %", "100 %")
+    if neighbour.pfc_enabled is not None and neighbour.traffic_classes is not None:
+        both = sorted({*neighbour.pfc_enabled} & {*neighbour.strict})
+        what = "PFC protects a priority whose traffic class is strict"
+        tell("DCB004", station, bool(both), what, priorities_text(both))
+
+
+def _pair(tell: _Teller, one: _Station, other: _Station) -> None:
+    """Report on the two ends of a link."""
+    latest = max(one, other, key=lambda each: each.number)
+    here, there = one.neighbour, other.neighbour
+    if here.dialects and there.dialects:
+        what = "one end speaks another dialect than the other"
+        wrong = {*here.dialects}.isdisjoint(there.dialects) and QAZ in here.dialects + there.dialects
+        tell("DCB007", latest, wrong, what, _both(one, other, lambda each: each.dialects_text))
+    masks = here.pfc_enabled, there.pfc_enabled
+    if any(masks):
+        what = "PFC protects priorities at one end, and the other has no PFC TLV"
+        tell("DCB006", latest, None in masks, what, _both(one, other, lambda each: each.pfc_text))
+    if None in masks:
+        return
+    measured = _both(one, other, lambda each: each.pfc_text)
+    tell("DCB001", latest, masks[0] != masks[1], "PFC protects other priorities at each end", measured)
+    if here.pfc_willing == there.pfc_willing:
+        ends = "both ends are willing" if here.pfc_willing else "neither end is willing"
+        tell("DCB002", latest, masks[0] != masks[1], f"{ends}, and PFC protects other priorities", measured)
+
+
+def _both(one: _Station, other: _Station, text: Callable[[Neighbour], str | None]) -> str:
+    return ", ".join(f"{mac_of_key(each.address)}: {text(each.neighbour) or 'none'}" for each in (one, other))
+
+
+def _traffic(
+    tell: _Teller,
+    stations: list[_Station],
+    pauses: Iterable[tuple[tuple[int, ...], _Seen]],
+    roce: Iterable[tuple[tuple[int, ...], _Seen]],
+) -> None:
+    """Report on PFC and RoCE frames that do not fit the ends of their link."""
+    masks = [each.neighbour.pfc_enabled for each in stations if each.neighbour.pfc_enabled is not None]
+    enabled = sorted({priority for mask in masks for priority in mask})
+    allowed = f"one of {priorities_text(enabled)}" if enabled else "none"
+    if masks:
+        for (priority,), seen in pauses:
+            what = f"PFC for priority {priority}, which no end protects"
+            tell("DCB008", seen, priority not in enabled, what, _frames(seen), allowed)
+    for (priority, dscp), seen in roce:
+        entries = ((each, _assigned(each.neighbour, dscp)) for each in stations)
+        assigned = [(each, *entry) for each, entry in entries if entry is not None]
+        if assigned and priority != _UNTAGGED:
+            against = [each for each in assigned if priority not in each[2]]
+            station, by, priorities = (against or assigned)[0]
+            what = f"RoCE in priority {priority}, and {mac_of_key(station.address)} assigns another to {by}"
+            tell("DCB005", seen, bool(against), what, _frames(seen), priorities_text(priorities))
+        known = (priority,) if priority != _UNTAGGED else next((each[2] for each in assigned), ())
+        if masks and known:
+            what = f"RoCE in priority {priorities_text(known)}, which no end protects"
+            tell("DCB009", seen, {*known}.isdisjoint(enabled), what, _frames(seen), allowed)
+
+
+def _frames(seen: _Seen) -> str:
+    return f"{counted(seen.frames, 'frame')} from this one on"
+
+
+def _assigned(neighbour: Neighbour, dscp: int) -> tuple[str, tuple[int, ...]] | None:
+    """Return what an end knows RoCE frames of a DSCP by, and the priorities that it assigns to them."""
+    ways = {("dscp", dscp), *((name, ROCE_PORT) for name in ("udp port", "port"))}
+    if dscp == _NO_DSCP:
+        ways = {("ethertype", ROCE_ETHERTYPE)}
+    entries = [each for each in neighbour.applications if (each.selector, each.protocol) in ways]
+    # that of a DSCP is narrower than that of a port
+    entries.sort(key=lambda each: each.selector != "dscp")
+    return (f"{entries[0].selector} {entries[0].protocol}", entries[0].priorities) if entries else None
+
+
+_FIELDS = (LLDP_FIELD, _BTH, _PFC)
+_OPTIONAL = (*PRIORITY_FIELDS, *_TIMES, *_FIELDS, "eth.src", "ip.dsfield", "ipv6.tclass")
+_CLAUSE = "802.1Q D.2, 38"
+
+
+_of_link = partial(Rule, clause=_CLAUSE, on=_FIELDS, optional=_OPTIONAL, memory=_Links)
+
+RULES = (
+    malformed(
+        "DCB", "a TLV of DCBX",
+        tuple(each.prefix for each in FORMATS if each.__module__ == ETSConfiguration.__module__),
+        clause=_CLAUSE,
+    ),
+    _of_link(
+        id="DCB001",
+        name="PFC masks differ",
+        sentence="Both ends of a link protect the same priorities by PFC.",
+        why="An end that does not obey PFC of a priority drops or overruns its frames: the priority is "
+        "lossless in one direction alone, or in none. Judged on interfaces with LLDP of two stations, by "
+        "the latest LLDPDU of each.",
+        severity="error",
+        subject=PORT,
+    ),
+    _of_link(
+        id="DCB002",
+        name="PFC that never settles",
+        sentence="Where both ends of a link are willing, or neither, they protect the same priorities by "
+        "PFC.",
+        why="A willing end takes over the priorities of one that is not. Two that insist stay as they are; "
+        "of two that are willing the one with the lower address decides, so that a difference that stays "
+        "shows an end that does not follow. Judged as DCB001.",
+        severity="warning",
+        subject=PORT,
+    ),
+    _of_link(
+        id="DCB003",
+        name="bandwidths without sum",
+        sentence="The bandwidths of an end's traffic classes, or of CEE's priority groups, sum up to 100 %.",
+        why="A neighbour may refuse the TLV, and bandwidth is then shared as nobody meant. Not judged where "
+        "all classes are strict and no bandwidth is given.",
+        severity="error",
+        subject=SENDER,
+    ),
+    _of_link(
+        id="DCB004",
+        name="lossless and strict",
+        sentence="A priority that PFC protects is in a traffic class that shares bandwidth.",
+        why="Strict classes go first: a lossless one that is never dropped takes what it likes of the link, "
+        "and starves all others while it is congested. Judged where an end advertises both.",
+        severity="warning",
+        subject=SENDER,
+    ),
+    _of_link(
+        id="DCB005",
+        name="RoCE in another priority",
+        sentence="RoCE frames have the priority that application entries assign to them.",
+        why="A host that does not follow its neighbour sends RoCE where nothing protects it, or into the "
+        "queue of another application. Looked at are entries for UDP port 4791, for the DSCP of the frames, "
+        "which go first, and for RoCEv1's EtherType. Untagged frames and CNPs are not judged.",
+        severity="warning",
+        subject=PORT,
+    ),
+    _of_link(
+        id="DCB006",
+        name="PFC at one end alone",
+        sentence="Where one end of a link protects priorities by PFC, the other has a PFC TLV too.",
+        why="The other end does not do PFC, or does not advertise it: its frames are dropped where they "
+        "should be stopped. Judged on interfaces with LLDP of two stations.",
+        severity="error",
+        subject=PORT,
+    ),
+    _of_link(
+        id="DCB007",
+        name="two dialects",
+        sentence="Both ends of a link have a dialect of DCBX in common.",
+        why="An end of 802.1Qaz ignores CEE and CIN, and the other way round: neither takes over anything, "
+        "whatever they are willing to. Judged on interfaces with DCBX of two stations.",
+        severity="error",
+        subject=PORT,
+    ),
+    _of_link(
+        id="DCB008",
+        name="PFC that nobody enabled",
+        sentence="PFC frames stop priorities that an end of their link protects.",
+        why="The sender is set to another mask than it advertises, or the frames are of another link. "
+        "Judged on interfaces with a PFC TLV; frames that resume a priority are not.",
+        severity="warning",
+        subject=PORT,
+    ),
+    _of_link(
+        id="DCB009",
+        name="RoCE unprotected",
+        sentence="RoCE frames are in a priority that an end of their link protects by PFC.",
+        why="A full queue drops them, and what is lost costs go-back-N a whole window. Judged on interfaces "
+        "with a PFC TLV; an untagged frame is in the priority that an application entry assigns to it, and "
+        "not judged without one. CNPs are not judged.",
+        severity="warning",
+        subject=PORT,
+    ),
+)  # fmt: skip
+
+FAMILY = Family(name="dcbx", title="DCBX", parameters=DCBXRules, rules=RULES)

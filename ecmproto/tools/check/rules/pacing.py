@@ -1,0 +1,155 @@
+"""Pacing of CNPs: how far apart a network card sends them, and what it keeps them apart by (lossless 2).
+
+Cards pace by queue pair, by pair of addresses, by destination or by port.  CNPs that are apart by port are
+apart by destination too, and so on to queue pairs: scopes are nested, from the narrowest, which lets fewest
+CNPs through, to the widest.  Some cards send a CNP with a NAK as well: one behind a NAK is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ecmproto.frames.stats.roce import MOST_HOSTS, MOST_QUEUE_PAIRS, address_of_halves
+from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, Pairs, events
+from ecmproto.tools.check.report import Report
+from ecmproto.tools.check.rule import Int64, Judged, Mask, Rows, Shift, Where
+from ecmproto.units import format_time
+
+SCOPES: Mapping[str, str] = {
+    "port": "from its port", "destination": "from its port to its destination",
+    "address-pair": "between its addresses", "queue-pair": "to its queue pair",
+}  # fmt: skip
+"""The scopes, the narrowest first, and the CNPs that each keeps apart."""
+WIDEST = "queue-pair"
+_OF_ONE_DESTINATION = frozenset(("address-pair", WIDEST))
+
+_MIX = np.array(
+    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F],
+    np.uint64,
+)
+_KIND, _QUEUE_PAIR, _LOW, _HIGH = range(INTERFACE + 1, INTERFACE + 5)
+"""Columns of events: whether it is a CNP, its queue pair, the halves of the address that it comes from."""
+_UINT64 = (1 << 64) - 1
+_NAMED = 3
+"""Senders that a note names for each scope."""
+
+
+def mixed_halves(halves: Sequence[Int64]) -> Int64:
+    """Return a number for numbers side by side."""
+    mixed = np.zeros(len(halves[0]), np.uint64)
+    for half, factor in zip(halves, _MIX, strict=False):
+        part = (half.view(np.uint64) + mixed) * factor
+        mixed = part ^ part >> np.uint64(29)
+    return mixed.view(np.int64)
+
+
+class Pacing:
+    """CNPs and NAKs by each scope, and for each sender whether the scope holds."""
+
+    def __init__(self, interval_ns: int, scope: str, report: Report) -> None:
+        self._interval_ns, self._scope, self._report = interval_ns, scope, report
+        self._chains = {name: Chain(MOST_QUEUE_PAIRS, 4) for name in SCOPES}
+        self._senders: dict[tuple[int, int], Int64] = {}
+        """By the halves of an address: CNPs behind another by each scope, and those of them too soon."""
+
+    def add(self, rows: Rows, ends: Sequence[Int64], cnps: Mask, naks: Mask) -> None:
+        """Take the CNPs and NAKs of a batch; ``ends`` has the halves of each row's addresses."""
+        picks = np.flatnonzero(cnps | naks)
+        if not len(picks):
+            return
+        source, destination, queue_pair = ends[:2], ends[2:], rows["infiniband.bth.destqp"]
+        port = np.where(rows.has("eth.src"), rows["eth.src"], source[0])
+        keys = {
+            "port": (port,), "destination": (port, *destination), "address-pair": (*source, *destination),
+            "queue-pair": (*source, *destination, queue_pair),
+        }  # fmt: skip
+        interface = rows.interface[picks]
+        seen = events(
+            rows.number[picks], rows.time_ns[picks], interface, cnps[picks].astype(np.int64),
+            queue_pair[picks], source[0][picks], source[1][picks],
+        )  # fmt: skip
+        for scope, halves in keys.items():
+            key = mixed_halves([half[picks] for half in halves])
+            self._judge(scope, self._chains[scope].follow(key, interface, seen))
+
+    def join(self, later: Pacing, shift: Shift) -> None:
+        """Add the CNPs and NAKs of a later part."""
+        for sender, counts in later._senders.items():
+            self._count(sender, counts)
+        for scope, chain in self._chains.items():
+            self._judge(scope, chain.join(later._chains[scope], shift))
+
+    def _judge(self, scope: str, pairs: Pairs) -> None:
+        """Count CNPs and those too soon behind the one before, and report these of the scope held to."""
+        pairs = pairs.select((pairs.before[:, _KIND] & pairs.now[:, _KIND]) == 1)
+        now, least_ns = pairs.now, self._interval_ns * 4 // 5
+        apart_ns = now[:, TIME] - pairs.before[:, TIME]
+        close = apart_ns < least_ns
+        senders, which = np.unique(now[:, (_LOW, _HIGH)], axis=0, return_inverse=True)
+        counts = np.zeros((len(senders), 2, len(SCOPES)), np.int64)
+        for row, mask in enumerate((close >= 0, close)):
+            of = which.reshape(-1)[mask]
+            counts[:, row, list(SCOPES).index(scope)] = np.bincount(of, minlength=len(senders))
+        for (low, high), count in zip(senders.tolist(), counts, strict=True):
+            self._count((low, high), count)
+        if scope == self._scope:
+            self._report.tell(
+                "CNP003",
+                Where(now[:, NUMBER], now[:, TIME], now[:, INTERFACE], now[:, _QUEUE_PAIR]),
+                Judged(
+                    close,
+                    f"it comes too soon after the one before {SCOPES[scope]}",
+                    lambda row: format_time(int(apart_ns[row])),
+                    f"{format_time(self._interval_ns)} apart, less a fifth",
+                ),
+            )
+
+    def _count(self, sender: tuple[int, int], counts: Int64) -> None:
+        if sender in self._senders or len(self._senders) < MOST_HOSTS:
+            self._senders[sender] = self._senders.get(sender, 0) + counts
+
+    def _scopes_of(self, sender: tuple[int, int]) -> list[str]:
+        """Return the narrowest scope that holds, and those that cannot be told from it; none that shows: [].
+
+        A scope shows in CNPs that follow one another by it and by no wider one: to other queue pairs, or to
+        other destinations.
+        """
+        pairs, close = self._senders[sender].tolist()
+        holding = [at for at, wrong in enumerate(close) if not wrong]
+        if not holding or pairs[0] == pairs[-1]:
+            return []
+        return [scope for at, scope in enumerate(SCOPES) if at in holding and pairs[at] == pairs[holding[0]]]
+
+    @property
+    def by_scope(self) -> Mapping[str, list[str]]:
+        """The addresses of senders by the narrowest scope that holds, ``port`` or ``port or destination``."""
+        found: dict[str, list[str]] = {}
+        for low, high in sorted(self._senders):
+            scopes = self._scopes_of((low, high))
+            if scopes:
+                address = address_of_halves(low & _UINT64, high & _UINT64)
+                found.setdefault(" or ".join(scopes), []).append(address)
+        return found
+
+    @property
+    def sharing(self) -> frozenset[str]:
+        """The addresses of senders whose CNPs to several destinations are kept apart."""
+        return frozenset(
+            address
+            for scope, senders in self.by_scope.items()
+            for address in senders
+            if _OF_ONE_DESTINATION.isdisjoint(scope.split(" or "))
+        )
+
+    def end(self, report: Report) -> None:
+        """Report the scopes that hold."""
+        for scope, senders in self.by_scope.items():
+            more = f" and {len(senders) - _NAMED} more" if len(senders) > _NAMED else ""
+            named = f"{', '.join(senders[:_NAMED])}{more}"
+            report.note(
+                f"dcqcn.scope.{scope}",
+                f"CNPs of {named} are {format_time(self._interval_ns)} apart by {scope}: CNP003 held them to "
+                f"{self._scope}",
+            )

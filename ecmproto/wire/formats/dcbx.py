@@ -1,0 +1,606 @@
+"""DCBX in LLDP: how the ends of a link share its bandwidth, which priorities are lossless, and for what.
+
+There are two dialects.  802.1Qaz has a TLV for each subject; that of applications has an entry for each.
+CEE has one TLV, with a TLV for each subject inside.  CIN, which came before it, is known by its name alone.
+
+Sources: 802.1Q Annex D.2; DCBX 1.01 (CEE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ecmproto.wire.formats.base import Following, Formats, Layer, Limit, layer
+from ecmproto.wire.formats.lldp import (
+    HEADER_OCTETS,
+    ORGANIZATIONALLY_SPECIFIC,
+    OUI_8021,
+    AnyTLV,
+    LLDPPart,
+    information,
+    information_octets,
+    listed_priorities,
+    tlv_length,
+    tlv_type,
+)
+from ecmproto.wire.formats.schema import Count, octets, uint
+
+OUI_INTEL = 0x001B21
+"""The OUI that CEE and CIN have."""
+ETS_CONFIGURATION, ETS_RECOMMENDATION, PFC_CONFIGURATION, APPLICATIONS = range(9, 13)
+"""Subtypes of 802.1Qaz."""
+CIN, CEE_VERSION = 1, 2
+"""Subtypes of Intel's."""
+STRICT, CREDIT_BASED, ETS, VENDOR = 0, 1, 2, 255
+ALGORITHMS = {
+    STRICT: "strict priority", CREDIT_BASED: "credit-based shaper", ETS: "enhanced transmission selection",
+    VENDOR: "vendor-specific",
+}  # fmt: skip
+"""How traffic classes are served."""
+ETHERTYPE, TCP_PORT, UDP_PORT, EITHER_PORT, DSCP = range(1, 6)
+SELECTORS = {
+    ETHERTYPE: "EtherType", TCP_PORT: "TCP port", UDP_PORT: "UDP port", EITHER_PORT: "port of either",
+    DSCP: "DSCP",
+}  # fmt: skip
+"""What applications are known by in 802.1Qaz; EtherType 0 is any other."""
+CEE_ETHERTYPE, CEE_PORT = range(2)
+CEE_SELECTORS = {CEE_ETHERTYPE: "EtherType", CEE_PORT: "TCP or UDP port"}
+"""The same in CEE."""
+STRICT_GROUP = 15
+"""The priority group of CEE that is served first, and has no share."""
+CONTROL, GROUPS, CEE_PFC, CEE_APPLICATIONS = range(1, 5)
+CEE_TYPES = {
+    CONTROL: "control", GROUPS: "priority groups", CEE_PFC: "PFC", CEE_APPLICATIONS: "applications",
+}  # fmt: skip
+_ETS_OCTETS, _PFC_OCTETS, _APPLICATIONS_OCTETS, _CEE_OCTETS, _CEE_APPLICATIONS_OCTETS = 25, 6, 5, 4, 4
+_QAZ, _CEE = "802.1Q D.2", "DCBX 1.01"
+
+
+def _oui(default: int) -> int:
+    value: int = uint(
+        24, default=default, base="hex", doc="the organization", source="802.1AB 8.6.1",
+        name="lldp.dcbx.oui",
+    )  # fmt: skip
+    return value
+
+
+def _subtype(default: int) -> int:
+    value: int = uint(
+        8, default=default, base="hex", doc="what the TLV has", source=_QAZ, name="lldp.ieee.802_1.subtype"
+    )
+    return value
+
+
+def _willing() -> int:
+    value: int = uint(
+        1, default=0, doc="whether it takes over what its neighbour has", source=_QAZ,
+        name="lldp.dcbx.ieee.willing",
+    )  # fmt: skip
+    return value
+
+
+def _reserved(bits: int) -> int:
+    value: int = uint(bits, default=0, base="hex", doc="0", source=_QAZ)
+    return value
+
+
+def _group(priority: int) -> int:
+    value: int = uint(
+        4, default=0, doc=f"traffic class (CEE: priority group) of priority {priority}", source=_QAZ,
+        name=f"lldp.dcbx.feature.pg.pgid_prio{priority}",
+    )  # fmt: skip
+    return value
+
+
+def _bandwidth(group: int) -> int:
+    value: int = uint(
+        8, default=0, unit="%", doc=f"bandwidth of traffic class (CEE: priority group) {group}", source=_QAZ,
+        name=f"lldp.dcbx.feature.pg.per{group}",
+    )  # fmt: skip
+    return value
+
+
+def _algorithm(group: int) -> int:
+    value: int = uint(
+        8, default=0, doc=f"transmission selection algorithm of traffic class {group}", source=_QAZ,
+        names=ALGORITHMS, name=f"lldp.dcbx.ieee.ets.tsa{group}",
+    )  # fmt: skip
+    return value
+
+
+def _enabled(source: str) -> int:
+    value: int = uint(
+        8, default=0, base="hex", doc="whether PFC protects a priority, bit n = priority n", source=source,
+        name="lldp.dcbx.feature.pfc.enable", flags="lldp.dcbx.feature.pfc.prio{}",
+    )  # fmt: skip
+    return value
+
+
+def _protocol(source: str) -> int:
+    value: int = uint(
+        16, default=0, base="hex", doc="EtherType, port or DSCP", source=source,
+        name="lldp.dcbx.feature.app.proto",
+    )  # fmt: skip
+    return value
+
+
+def told_of_classes(bandwidth: Mapping[int, int], strict: Mapping[int, bool], noun: str = "TC") -> str:
+    """Return the text of the bandwidths of traffic classes, and of those that are strict."""
+    shares = [f"{noun} {number} {share} %" for number, share in bandwidth.items() if share]
+    first = [str(number) for number, is_strict in strict.items() if is_strict]
+    return ", ".join([*shares, *([f"{noun} {','.join(first)} strict"] if first else [])])
+
+
+class _Allocation(AnyTLV):
+    """Base of the TLVs of enhanced transmission selection."""
+
+    __slots__ = ()
+
+    follows = "tlv"
+    constants = ("type", "length", "oui", "subtype")
+    limits = (Limit(key="length", low=_ETS_OCTETS, high=_ETS_OCTETS),)
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The traffic class of each priority."""
+        return tuple(getattr(self, f"prio{priority}") for priority in range(8))
+
+    @property
+    def bandwidths(self) -> tuple[int, ...]:
+        """The bandwidth of each traffic class in percent."""
+        return tuple(getattr(self, f"per{number}") for number in range(8))
+
+    @property
+    def algorithms(self) -> tuple[int, ...]:
+        """The transmission selection algorithm of each traffic class."""
+        return tuple(getattr(self, f"tsa{number}") for number in range(8))
+
+    def _shares(self) -> str:
+        used = sorted(set(self.classes))
+        strict = {number: self.algorithms[number] == STRICT for number in used if number < 8}
+        return told_of_classes(dict(enumerate(self.bandwidths)), strict)
+
+
+@layer("lldpets", title="DCBX ETS Configuration TLV", source=_QAZ)
+class ETSConfiguration(_Allocation):
+    """How an end shares out its bandwidth: the traffic class of each priority, and what each of them gets."""
+
+    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
+    length: int = tlv_length(_ETS_OCTETS)
+    oui: int = _oui(OUI_8021)
+    subtype: int = _subtype(ETS_CONFIGURATION)
+    willing: int = _willing()
+    cbs: int = uint(
+        1, default=0, doc="whether it has credit-based shapers", source=_QAZ, name="lldp.dcbx.ieee.ets.cbs"
+    )
+    reserved: int = _reserved(3)
+    maxtcs: int = uint(
+        3, default=0, doc="number of traffic classes that it has, 0 for 8", source=_QAZ,
+        name="lldp.dcbx.ieee.ets.maxtcs",
+    )  # fmt: skip
+    prio0: int = _group(0)
+    prio1: int = _group(1)
+    prio2: int = _group(2)
+    prio3: int = _group(3)
+    prio4: int = _group(4)
+    prio5: int = _group(5)
+    prio6: int = _group(6)
+    prio7: int = _group(7)
+    per0: int = _bandwidth(0)
+    per1: int = _bandwidth(1)
+    per2: int = _bandwidth(2)
+    per3: int = _bandwidth(3)
+    per4: int = _bandwidth(4)
+    per5: int = _bandwidth(5)
+    per6: int = _bandwidth(6)
+    per7: int = _bandwidth(7)
+    tsa0: int = _algorithm(0)
+    tsa1: int = _algorithm(1)
+    tsa2: int = _algorithm(2)
+    tsa3: int = _algorithm(3)
+    tsa4: int = _algorithm(4)
+    tsa5: int = _algorithm(5)
+    tsa6: int = _algorithm(6)
+    tsa7: int = _algorithm(7)
+    selected_by = (information(OUI_8021, ETS_CONFIGURATION),)
+
+    @property
+    def told(self) -> str:
+        """The shares."""
+        return f"ETS {self._shares()}{_if_willing(self.willing)}"
+
+
+@layer("lldpetsrec", title="DCBX ETS Recommendation TLV", source=_QAZ)
+class ETSRecommendation(_Allocation):
+    """How an end wants its neighbour to share out its bandwidth, if that is willing."""
+
+    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
+    length: int = tlv_length(_ETS_OCTETS)
+    oui: int = _oui(OUI_8021)
+    subtype: int = _subtype(ETS_RECOMMENDATION)
+    reserved: int = _reserved(8)
+    prio0: int = _group(0)
+    prio1: int = _group(1)
+    prio2: int = _group(2)
+    prio3: int = _group(3)
+    prio4: int = _group(4)
+    prio5: int = _group(5)
+    prio6: int = _group(6)
+    prio7: int = _group(7)
+    per0: int = _bandwidth(0)
+    per1: int = _bandwidth(1)
+    per2: int = _bandwidth(2)
+    per3: int = _bandwidth(3)
+    per4: int = _bandwidth(4)
+    per5: int = _bandwidth(5)
+    per6: int = _bandwidth(6)
+    per7: int = _bandwidth(7)
+    tsa0: int = _algorithm(0)
+    tsa1: int = _algorithm(1)
+    tsa2: int = _algorithm(2)
+    tsa3: int = _algorithm(3)
+    tsa4: int = _algorithm(4)
+    tsa5: int = _algorithm(5)
+    tsa6: int = _algorithm(6)
+    tsa7: int = _algorithm(7)
+    selected_by = (information(OUI_8021, ETS_RECOMMENDATION),)
+
+    @property
+    def told(self) -> str:
+        """The shares."""
+        return f"ETS recommended {self._shares()}"
+
+
+@layer("lldppfc", title="DCBX PFC Configuration TLV", source=_QAZ)
+class PFCConfiguration(AnyTLV):
+    """The priorities that PFC protects at an end."""
+
+    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
+    length: int = tlv_length(_PFC_OCTETS)
+    oui: int = _oui(OUI_8021)
+    subtype: int = _subtype(PFC_CONFIGURATION)
+    willing: int = _willing()
+    mbc: int = uint(
+        1, default=0, doc="whether it is not delayed by MACsec (MACsec bypass capability)", source=_QAZ,
+        name="lldp.dcbx.ieee.pfc.mbc",
+    )  # fmt: skip
+    reserved: int = _reserved(2)
+    capability: int = uint(
+        4, default=8, doc="number of priorities that it can protect at a time", source=_QAZ,
+        name="lldp.dcbx.ieee.pfc.numtcs",
+    )  # fmt: skip
+    enable: int = _enabled(_QAZ)
+    follows = "tlv"
+    constants = ("type", "length", "oui", "subtype")
+    limits = (Limit(key="length", low=_PFC_OCTETS, high=_PFC_OCTETS),)
+    selected_by = (information(OUI_8021, PFC_CONFIGURATION),)
+
+    @property
+    def told(self) -> str:
+        """The priorities."""
+        return f"PFC {listed_priorities(self.enable)}{_if_willing(self.willing)}"
+
+
+@layer("lldpapp.entry", title="DCBX application", source=_QAZ)
+class Application(LLDPPart):
+    """The priority that frames of an application are to have."""
+
+    priority: int = uint(3, default=0, doc="its priority", source=_QAZ, name="lldp.dcbx.ieee.app.prio")
+    reserved: int = _reserved(2)
+    selector: int = uint(
+        3, default=UDP_PORT, doc="what it is known by", source=_QAZ, names=SELECTORS,
+        name="lldp.dcbx.iee.app.sf",
+    )  # fmt: skip
+    protocol: int = _protocol(_QAZ)
+
+    @property
+    def told(self) -> str:
+        """The application and its priority."""
+        return f"{application_text(SELECTORS, self.selector, self.protocol)}: priority {self.priority}"
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Another entry follows, as long as the TLV goes on."""
+        return (Application if end < stop else None), stop
+
+
+@layer("lldpapp", title="DCBX Application Priority TLV", source=_QAZ)
+class Applications(AnyTLV):
+    """The priorities of applications: an entry for each."""
+
+    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
+    length: int = tlv_length(_APPLICATIONS_OCTETS)
+    oui: int = _oui(OUI_8021)
+    subtype: int = _subtype(APPLICATIONS)
+    reserved: int = uint(8, default=0, base="hex", doc="0", source=_QAZ, name="lldp.dcbx.ieee.app.reserved")
+    constants = ("type", "oui", "subtype")
+    limits = (Limit(key="length", low=_APPLICATIONS_OCTETS, high=511),)
+    selected_by = (information(OUI_8021, APPLICATIONS),)
+    holds = (Application,)
+
+    def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
+        """Return the entries."""
+        until = start + HEADER_OCTETS + self.length
+        return (Application if end < min(until, stop) else None), until
+
+
+class _InsideCEE(LLDPPart):
+    """Base of the TLVs inside that of CEE."""
+
+    __slots__ = ()
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Another of these follows, as long as the TLV around goes on."""
+        return _inside_cee(data, end, stop), stop
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """The length counts what is behind it."""
+        return {"length": information_octets(self, rest if self.holds else b"")}
+
+
+def _inside_cee(data: bytes, pos: int, stop: int) -> type[Layer] | None:
+    """Return the format of the TLV at ``data[pos:stop]``, None where none is left."""
+    return _BY_TYPE.get(data[pos] >> 1, CEETLV) if pos < stop else None
+
+
+def _cee_type(default: int) -> int:
+    value: int = uint(
+        7, default=default, doc="what the TLV has", source=_CEE, names=CEE_TYPES, name="lldp.dcbx.type"
+    )
+    return value
+
+
+def _cee_length(default: int) -> int:
+    value: int = uint(
+        9, default=default, unit="octets", doc="octets behind the length", source=_CEE, name="lldp.dcbx.len"
+    )
+    return value
+
+
+def _version(name: str, doc: str) -> int:
+    value: int = uint(8, default=0, doc=doc, source=_CEE, name=f"lldp.dcbx.{name}")
+    return value
+
+
+def _operating_version() -> int:
+    return _version("version", "version of the feature in use")
+
+
+def _max_version() -> int:
+    return _version("max_version", "latest version of the feature that it has")
+
+
+def _feature(name: str, doc: str) -> int:
+    value: int = uint(1, default=0, doc=doc, source=_CEE, name=f"lldp.dcbx.feature.{name}")
+    return value
+
+
+def _on() -> int:
+    return _feature("enabled", "whether the feature is on")
+
+
+def _takes_over() -> int:
+    return _feature("willing", "whether it takes over what its neighbour has")
+
+
+def _in_error() -> int:
+    return _feature("error", "whether the two ends do not fit together")
+
+
+def _cee_reserved() -> int:
+    value: int = uint(5, default=0, base="hex", doc="0", source=_CEE)
+    return value
+
+
+def _cee_subtype() -> int:
+    value: int = uint(
+        8, default=0, doc="which of such features", source=_CEE, name="lldp.dcbx.feature.subtype"
+    )
+    return value
+
+
+@layer("lldpcee.tlv", title="CEE TLV", source=_CEE)
+class CEETLV(_InsideCEE):
+    """A TLV inside that of CEE that has another subject."""
+
+    type: int = _cee_type(5)
+    length: int = _cee_length(0)
+    value: bytes = octets(Count(key="length"), default=b"", doc="what it has", source=_CEE)
+
+
+@layer("lldpcee.control", title="CEE control", source=_CEE)
+class CEEControl(_InsideCEE):
+    """How far an end has followed what its neighbour sends."""
+
+    type: int = _cee_type(CONTROL)
+    length: int = _cee_length(10)
+    version: int = _version("version", "version of the protocol in use")
+    max_version: int = _version("max_version", "latest version of the protocol that it has")
+    seq: int = uint(
+        32, default=0, doc="number of the changes of its features", source=_CEE,
+        name="lldp.dcbx.control.seq",
+    )  # fmt: skip
+    ack: int = uint(
+        32, default=0, doc="the neighbour's number as it came last", source=_CEE,
+        name="lldp.dcbx.control.ack",
+    )  # fmt: skip
+    constants = ("type", "length")
+    limits = (Limit(key="length", low=10, high=10),)
+
+
+@layer("lldpcee.pg", title="CEE priority groups", source=_CEE)
+class CEEGroups(_InsideCEE):
+    """The priority group of each priority, 15 of those that go first, and the bandwidth of each group."""
+
+    type: int = _cee_type(GROUPS)
+    length: int = _cee_length(17)
+    version: int = _operating_version()
+    max_version: int = _max_version()
+    enabled: int = _on()
+    willing: int = _takes_over()
+    error: int = _in_error()
+    reserved: int = _cee_reserved()
+    subtype: int = _cee_subtype()
+    prio0: int = _group(0)
+    prio1: int = _group(1)
+    prio2: int = _group(2)
+    prio3: int = _group(3)
+    prio4: int = _group(4)
+    prio5: int = _group(5)
+    prio6: int = _group(6)
+    prio7: int = _group(7)
+    per0: int = _bandwidth(0)
+    per1: int = _bandwidth(1)
+    per2: int = _bandwidth(2)
+    per3: int = _bandwidth(3)
+    per4: int = _bandwidth(4)
+    per5: int = _bandwidth(5)
+    per6: int = _bandwidth(6)
+    per7: int = _bandwidth(7)
+    numtcs: int = uint(
+        8, default=8, doc="number of traffic classes that it has", source=_CEE,
+        name="lldp.dcbx.feature.pg.numtcs",
+    )  # fmt: skip
+    constants = ("type", "length")
+    limits = (Limit(key="length", low=17, high=17),)
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The priority group of each priority."""
+        return tuple(getattr(self, f"prio{priority}") for priority in range(8))
+
+    @property
+    def bandwidths(self) -> tuple[int, ...]:
+        """The bandwidth of each priority group in percent."""
+        return tuple(getattr(self, f"per{number}") for number in range(8))
+
+    @property
+    def told(self) -> str:
+        """The shares."""
+        strict = {STRICT_GROUP: STRICT_GROUP in self.classes}
+        return told_of_classes(dict(enumerate(self.bandwidths)), strict, "PG") + _if_willing(self.willing)
+
+
+@layer("lldpcee.pfc", title="CEE PFC", source=_CEE)
+class CEEPFC(_InsideCEE):
+    """The priorities that PFC protects at an end."""
+
+    type: int = _cee_type(CEE_PFC)
+    length: int = _cee_length(6)
+    version: int = _operating_version()
+    max_version: int = _max_version()
+    enabled: int = _on()
+    willing: int = _takes_over()
+    error: int = _in_error()
+    reserved: int = _cee_reserved()
+    subtype: int = _cee_subtype()
+    enable: int = _enabled(_CEE)
+    numtcs: int = uint(
+        8, default=8, doc="number of priorities that it can protect at a time", source=_CEE,
+        name="lldp.dcbx.feature.pfc.numtcs",
+    )  # fmt: skip
+    constants = ("type", "length")
+    limits = (Limit(key="length", low=6, high=6),)
+
+    @property
+    def told(self) -> str:
+        """The priorities."""
+        return f"PFC {listed_priorities(self.enable)}{_if_willing(self.willing)}"
+
+
+@layer("lldpcee.app.entry", title="CEE application", source=_CEE)
+class CEEApplication(LLDPPart):
+    """The priorities that frames of an application are to have."""
+
+    protocol: int = _protocol(_CEE)
+    oui_upper: int = uint(6, default=0, base="hex", doc="upper bits of the OUI", source=_CEE)
+    selector: int = uint(
+        2, default=CEE_PORT, doc="what it is known by", source=_CEE, names=CEE_SELECTORS,
+        name="lldp.dcbx.feature.app.sf",
+    )  # fmt: skip
+    oui: int = uint(
+        16, default=OUI_INTEL, base="hex", doc="lower 16 bits of the OUI", source=_CEE,
+        name="lldp.dcbx.feature.app.oui",
+    )  # fmt: skip
+    priorities: int = uint(
+        8, default=0, base="hex", doc="its priorities, bit n = priority n", source=_CEE,
+        name="lldp.dcbx.feature.app.priorities", flags="lldp.dcbx.feature.app.prio{}",
+    )  # fmt: skip
+
+    @property
+    def told(self) -> str:
+        """The application and its priorities."""
+        application = application_text(CEE_SELECTORS, self.selector, self.protocol)
+        return f"{application}: priority {listed_priorities(self.priorities)}"
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Another entry follows, as long as the TLV goes on."""
+        return (CEEApplication if end < stop else None), stop
+
+
+@layer("lldpcee.app", title="CEE applications", source=_CEE)
+class CEEApplications(_InsideCEE):
+    """The priorities of applications: an entry for each."""
+
+    type: int = _cee_type(CEE_APPLICATIONS)
+    length: int = _cee_length(_CEE_APPLICATIONS_OCTETS)
+    version: int = _operating_version()
+    max_version: int = _max_version()
+    enabled: int = _on()
+    willing: int = _takes_over()
+    error: int = _in_error()
+    reserved: int = _cee_reserved()
+    subtype: int = _cee_subtype()
+    constants = ("type",)
+    limits = (Limit(key="length", low=_CEE_APPLICATIONS_OCTETS, high=511),)
+    holds = (CEEApplication,)
+
+    def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
+        """Return the entries."""
+        until = start + HEADER_OCTETS + self.length
+        return (CEEApplication if end < min(until, stop) else None), until
+
+
+_BY_TYPE: dict[int, type[Layer]] = {
+    CONTROL: CEEControl, GROUPS: CEEGroups, CEE_PFC: CEEPFC, CEE_APPLICATIONS: CEEApplications,
+}  # fmt: skip
+
+
+@layer("lldpcee", title="DCBX TLV of CEE or CIN", source=_CEE)
+class CEE(AnyTLV):
+    """DCBX before 802.1Qaz: a TLV for each subject inside; of CIN, what came before, the octets."""
+
+    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
+    length: int = tlv_length(_CEE_OCTETS)
+    oui: int = _oui(OUI_INTEL)
+    proto: int = uint(
+        8, default=CEE_VERSION, base="hex", doc="which of the two", source=_CEE,
+        names={CIN: "CIN", CEE_VERSION: "CEE"}, name="lldp.dcbx.proto",
+    )  # fmt: skip
+    value: bytes = octets(
+        Count(key="length", minus=_CEE_OCTETS, when=("proto", (CIN,))), default=b"", doc="what CIN has",
+        source=_CEE, name="lldp.dcbx.cin",
+    )  # fmt: skip
+    constants = ("type", "oui")
+    limits = (Limit(key="length", low=_CEE_OCTETS, high=511),)
+    selected_by = (information(OUI_INTEL, CIN), information(OUI_INTEL, CEE_VERSION))
+    holds = (CEETLV, CEEControl, CEEGroups, CEEPFC, CEEApplications, CEEApplication)
+
+    @property
+    def told(self) -> str:
+        """Which of the two it is."""
+        return "DCBX of CIN" if self.proto == CIN else "DCBX of CEE"
+
+    def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
+        """Return the TLVs inside."""
+        until = start + HEADER_OCTETS + self.length
+        return _inside_cee(data, end, min(until, stop)), until
+
+
+def _if_willing(willing: int) -> str:
+    return ", willing" if willing else ""
+
+
+def application_text(selectors: Mapping[int, str], selector: int, protocol: int) -> str:
+    """Return the text of what an application is known by, as ``UDP port 4791``."""
+    name = selectors.get(selector, f"selector {selector}")
+    return f"{name} {protocol:#06x}" if name == SELECTORS[ETHERTYPE] else f"{name} {protocol}"
