@@ -8,7 +8,7 @@ import os
 import random
 import secrets
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture.linux.interface import InterfaceFacts
     from ecmproto.frames.capture.linux.schedule import Schedule
     from ecmproto.frames.capture.linux.sender import FrameSender, Sendable
+    from ecmproto.frames.capture.linux.streams import Stream, StreamSender, StreamsReport
     from ecmproto.frames.capture.linux.transmission import (
         GapCounts,
         Jitter,
@@ -212,8 +213,8 @@ def command(
         duration_ns = None if loop else options.duration_ns
         release = not options.no_release
         return send_storm(
-            interface, told, keeping, duration_ns=duration_ns, release=release, bypass=bypass,
-            realtime=realtime, form=form, ethertypes=ethertypes,
+            interface, told, duration_ns=duration_ns, release=release, bypass=bypass, realtime=realtime,
+            form=form, ethertypes=ethertypes,
         )  # fmt: skip
     schedule = schedule_of(rate=rate, speed=speed)
     sendable = Sendable()
@@ -421,7 +422,6 @@ def _say(report: SendReport, sendable: Sendable, form: str) -> None:
 def send_storm(
     interface: str,
     storm: Storm,
-    keeping: Keeping,
     *,
     duration_ns: int | None,
     release: bool,
@@ -433,69 +433,95 @@ def send_storm(
     """Send a storm, until interrupted without a duration; report, and return the exit code."""
     if duration_ns is not None:
         storm.check_duration(duration_ns)
-    hold, last = (_batch(line, storm, ethertypes) for line in (storm.hold, storm.release))
-    with opened_sender(interface, bypass=bypass, realtime=realtime) as (sender, check):
-        held = _StormTransmission(sender, storm, keeping, check)
-        report, ended_by = held.run(hold, last if release else None, duration_ns)
+    stream = storm_stream(interface, storm, duration_ns, release=release, ethertypes=ethertypes)
+    with opened_streams([stream], bypass=bypass, realtime=realtime) as sender:
+        ended_by = send_streams(sender)
+        kept = sender.report()
+        mtu_octets = sender.facts[interface].mtu_octets
+    report, released = _storm_report(kept, storm, mtu_octets), release and kept.streams[0].released
     if form == "json":
-        document = report_document(report) | {"storm": storm_document(storm), "released": held.released}
-        echo(json.dumps(document, indent=2))
+        document = report_document(report) | {"storm": storm_document(storm), "released": released}
+        echo(json.dumps(document | {"processors": kept.processors}, indent=2))
     else:
-        released = "at the end" if held.released else "no: the last pause runs out by itself"
-        rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("released", released)]
+        rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("kept by", kept_by(kept))]
+        rows.append(("released", "at the end" if released else "no: the last pause runs out by itself"))
         echo(pairs(rows, width=max(len(name) for name, _ in rows)))
-    if report.gaps is not None and report.gaps.longer and not realtime:
-        warn("frames came too late to hold all the time: --realtime lets fewer be late")
+    if report.gaps is not None and report.gaps.longer and not kept.processors:
+        warn("frames came too late to hold all the time: with CAP_SYS_NICE real-time threads send them")
     return exit_code_after(report, ended_by)
 
 
-def _batch(line: str, storm: Storm, ethertypes: EtherTypes) -> Batch:
-    from ecmproto.frames.capture import Batch
+def storm_stream(
+    interface: str, storm: Storm, duration_ns: int | None, *, release: bool, ethertypes: EtherTypes
+) -> Stream:
+    """Return the stream of a storm that holds for a time (None: without end)."""
+    from ecmproto.frames.capture.linux.streams import FOREVER_NS, Segment, Stream
     from ecmproto.tools.craft import build
     from ecmproto.wire.codec import encode
 
-    return Batch.from_frames([encode(build(line, raw=storm.raw, ethertypes=ethertypes))])
+    hold, last = (
+        encode(build(line, raw=storm.raw, ethertypes=ethertypes)) for line in (storm.hold, storm.release)
+    )
+    end_ns = FOREVER_NS if duration_ns is None else duration_ns
+    renewal = storm.renewal
+    segments = [
+        Segment(frames=(hold,), until_ns=end_ns, interval_ns=renewal.interval_ns, limit_ns=renewal.pause_ns),
+        Segment(frames=(last,), first_ns=end_ns, limit_ns=renewal.pause_ns),
+    ]
+    return Stream(name="storm", interface=interface, segments=tuple(segments[: 1 + release]))
 
 
-class _StormTransmission:
-    """A storm on its way out of an interface."""
+@contextmanager
+def opened_streams(
+    streams: Sequence[Stream], *, bypass: bool, realtime: bool = False
+) -> Iterator[StreamSender]:
+    """Open the interfaces of streams; InterfaceError as `opened_sender`."""
+    from ecmproto.frames.capture.linux.streams import StreamSender, may_run_ahead
 
-    def __init__(
-        self, sender: FrameSender, storm: Storm, keeping: Keeping, check: Callable[[], None]
-    ) -> None:
-        from ecmproto.frames.capture.linux.schedule import FrameRate
+    held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    with StreamSender(streams, bypass_queues=bypass, check=held.check) as sender, held:
+        for facts in sender.facts.values():
+            check_link(facts)
+        if bypass and not sender.bypasses:
+            _warn_of_queues()
+        if realtime and not may_run_ahead():
+            raise _not_ahead(streams[0].interface)
+        yield sender
 
-        self._sender = sender
-        self._storm = storm
-        schedule = FrameRate(storm.renewal.frames_per_s)
-        self._transmission = keeping.transmission(sender, schedule, check)
-        self.released = False
 
-    def run(
-        self, hold: Batch, release: Batch | None, duration_ns: int | None
-    ) -> tuple[SendReport, BaseException | None]:
-        """Send ``hold`` over and over, then ``release``, also at an interrupt.
+def send_streams(sender: StreamSender) -> BaseException | None:
+    """Send streams, and release what they hold also at an interrupt; return what ended them early."""
+    work.at(lambda: "send")
+    try:
+        sender.run(work.end)
+    except KeyboardInterrupt as interrupt:
+        sender.release()
+        return interrupt
+    except EcmprotoError as error:
+        return error
+    return None
 
-        Return the report and what ended it before its time: an interrupt, or an error.
-        """
-        renewal = self._storm.renewal
-        ended_by: BaseException | None = None
-        try:
-            self._transmission.renew(
-                hold, interval_ns=renewal.interval_ns, limit_ns=renewal.pause_ns, until_ns=duration_ns
-            )
-            self._release(release, duration_ns)
-        except KeyboardInterrupt as interrupt:
-            ended_by = interrupt
-            self._release(release, None)
-        except EcmprotoError as error:
-            ended_by = error
-        return self._transmission.report(), ended_by
 
-    def _release(self, release: Batch | None, due_ns: int | None) -> None:
-        if release is not None and self._sender.sent and not self.released:
-            self._transmission.end(release, due_ns=due_ns)
-            self.released = True
+def _storm_report(kept: StreamsReport, storm: Storm, mtu_octets: int) -> SendReport:
+    """Return the report of a storm as of other sending."""
+    from ecmproto.frames.capture.linux.schedule import FrameRate
+    from ecmproto.frames.capture.linux.transmission import SendReport
+
+    stream, frames_per_s = kept.streams[0], storm.renewal.frames_per_s
+    return SendReport(
+        interface=stream.interface, mtu_octets=mtu_octets, asked=str(FrameRate(frames_per_s)),
+        asked_fps=float(frames_per_s), asked_bps=None, frames=stream.frames, octets=stream.octets,
+        duration_ns=stream.duration_ns, jitter=kept.jitter if stream.frames else None, gaps=stream.gaps,
+        full=stream.failed,
+    )  # fmt: skip
+
+
+def kept_by(kept: StreamsReport) -> str:
+    """Return the threads that kept streams, in words."""
+    if not kept.processors:
+        return "ordinary threads"
+    named = " and ".join(map(str, kept.processors))
+    return f"real-time threads on processor{'s' if len(kept.processors) > 1 else ''} {named}"
 
 
 def check_link(facts: InterfaceFacts) -> None:
@@ -520,14 +546,16 @@ def _ahead(interface: str) -> Iterator[None]:
     try:
         run_in_realtime()
     except PermissionError:
-        raise InterfaceError(
-            interface=interface, needed="the capability CAP_SYS_NICE, to run before all ordinary processes",
-            got="a process without it",
-        ) from None  # fmt: skip
+        raise _not_ahead(interface) from None
     try:
         yield
     finally:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _not_ahead(interface: str) -> InterfaceError:
+    needed = "the capability CAP_SYS_NICE, to run before all ordinary processes"
+    return InterfaceError(interface=interface, needed=needed, got="a process without it")
 
 
 @contextmanager
@@ -544,9 +572,13 @@ def opened_sender(
     with FrameSender(interface, bypass_queues=bypass) as sender, held:
         check_link(sender.facts)
         if bypass and not sender.bypasses:
-            warn("the kernel does not let frames go past the queueing discipline")
+            _warn_of_queues()
         with _ahead(interface) if realtime else nullcontext():
             yield sender, held.check
+
+
+def _warn_of_queues() -> None:
+    warn("the kernel does not let frames go past the queueing discipline")
 
 
 def exit_code_after(report: SendReport, ended_by: BaseException | None) -> int:
