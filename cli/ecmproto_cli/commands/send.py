@@ -256,24 +256,18 @@ def _judged(
 ) -> int:
     """Send a sequence, or read what came of one, and say whether that is what is expected."""
     from ecmproto.frames.capture.linux.schedule import schedule_of
-    from ecmproto_cli.verdicts import (
-        Test,
-        check_sides,
-        judge_captures,
-        judge_interfaces,
-        no_frame_judged,
-        tell,
-    )
+    from ecmproto.tools.testing.verdicts import judge_captures, judge_interfaces
+    from ecmproto_cli.verdicts import check_sides, described_test, no_frame_judged, tell
 
     check_sides(near, far, captured, near_captured)
     check_outputs([junit], force=force)
     try:
-        test = Test(words, line, spec, ethertypes)
+        test = described_test(words, line, spec, ethertypes)
     except (SpecError, EncodeError, ParameterError) as error:
         raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "send")) from None
     sent = None
     if captured is not None:
-        judge_captures(test, captured, near_captured)
+        judge_captures(test, captured, near_captured, warn)
     elif near is None:
         raise click.UsageError("needed -i IF, the interface to send out of")
     else:
@@ -283,7 +277,7 @@ def _judged(
             def send(batches: Iterable[Batch]) -> tuple[SendReport, BaseException | None]:
                 return _send(sender, check, batches, schedule_of(), keeping)
 
-            report, ended_by = judge_interfaces(test, near, far, send)
+            report, ended_by = judge_interfaces(test, near, far, send, warn)
         if ended_by is not None:
             return exit_code_after(report, ended_by)
         sent = report_document(report)
