@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
@@ -16,6 +16,8 @@ from ecmproto_cli.terminal import echo, paint
 if TYPE_CHECKING:
     from ecmproto.tools.testing.verdicts import Test
     from ecmproto.wire.formats.ethertypes import EtherTypes
+
+Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
 
 SCHEMA = "ecmproto/verdicts/1"
 
@@ -45,38 +47,70 @@ def described_test(
 
 
 def tell(
-    test: Test, *, form: str, junit: str | None, force: bool, sent: Mapping[str, object] | None = None
+    test: Test,
+    *,
+    form: str,
+    junit: str | None,
+    force: bool,
+    quiet: bool,
+    sent: Mapping[str, object] | None = None,
 ) -> int:
     """Print the verdicts, write them as JUnit, and return the exit code: 0 if all that is known passed."""
     from ecmproto.frames.capture import open_sink
     from ecmproto.tools.testing.verdicts import junit_document
 
     verdicts = test.judge.verdicts()
-    counts = {outcome: sum(each.outcome == outcome for each in verdicts) for outcome in _SHOWN}
+    outcomes = [each.outcome for each in verdicts]
     if form == "json":
         document = {
             "schema": SCHEMA,
             "recipe": test.name,
-            **counts,
+            "passed": outcomes.count("passed"),
+            "failed": outcomes.count("failed"),
+            "unknown": outcomes.count("unknown"),
             "frames": dict(test.judge.frames),
             "verdicts": [each.document() for each in verdicts],
             "sent": sent,
         }
         echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        for each in verdicts:
-            shown, style = _SHOWN[each.outcome]
-            echo(f"  {paint(shown.ljust(7), style)}  {each.expectation.sentence()}")
-            if each.outcome != "passed":
-                echo(f"           {each.found}")
-        echo(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+        shown = [(each.outcome, each.expectation.sentence(), each.found) for each in verdicts]
+        print_verdicts(shown, quiet=quiet, explain=False)
     if junit is not None:
         with open_sink(junit, force=force) as sink:
             sink.write(junit_document(test.name, verdicts))
-    return FINDINGS if counts["failed"] or not counts["passed"] else 0
+    return verdict_code(outcomes)
 
 
-_SHOWN = {"passed": ("passed", "tag"), "failed": ("FAILED", "error"), "unknown": ("unknown", "dim")}
+_SHOWN: dict[Outcome, tuple[str, str]] = {
+    "passed": ("passed", "tag"),
+    "failed": ("FAILED", "error"),
+    "unknown": ("unknown", "dim"),
+}
+
+
+def print_verdicts(
+    verdicts: Sequence[tuple[Outcome, str, str]], *, quiet: bool, explain: bool = True
+) -> None:
+    """Print verdicts: outcome, what was expected, what was found; ``quiet`` prints what failed alone.
+
+    ``explain`` prints what was found of those that passed too.
+    """
+    for outcome, expected, found in verdicts:
+        if quiet and outcome != "failed":
+            continue
+        shown, style = _SHOWN[outcome]
+        echo(f"  {paint(shown.ljust(7), style)}  {expected}")
+        if explain or outcome != "passed":
+            echo(f"           {found}")
+    if not quiet:
+        outcomes = [outcome for outcome, _, _ in verdicts]
+        echo(", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in _SHOWN))
+
+
+def verdict_code(outcomes: Sequence[Outcome]) -> int:
+    """Return the exit code of verdicts: 0 if all that is known passed."""
+    return FINDINGS if "failed" in outcomes or "passed" not in outcomes else 0
 
 
 def check_sides(near: str | None, far: str | None, captured: str | None, near_captured: str | None) -> None:
