@@ -384,10 +384,7 @@ def storm_steps(storm: Storm, options: StormOptions, time: str | None) -> list[S
 def storm_rows(storm: Storm, duration_ns: int | None) -> list[tuple[str, str]]:
     """Return a storm's arithmetic, by name; no duration is one without end."""
     renewal = storm.renewal
-    held = "the whole link"
-    if storm.priorities is not None:
-        named = ", ".join(map(str, storm.priorities))
-        held = f"priority {named}" if len(storm.priorities) == 1 else f"priorities {named}"
+    held = storm.subject
     if duration_ns is not None:
         held += f" for {format_time(duration_ns)}, by {storm.frames(duration_ns):,} frames"
     pause = f"{renewal.quanta:,} quanta, {format_time(renewal.pause_ns)} at {format_rate(renewal.rate_bps)}"

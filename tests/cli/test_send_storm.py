@@ -75,12 +75,12 @@ def test_what_is_reported_is_what_was_measured(veth: Network, capsys: pytest.Cap
     assert storm["interval_ns"] == 3000 * 256
     assert storm["priorities"] is None
     assert document["released"] is True
-    assert document["frames"] == len(frames) == 1303 + 1 - gaps["skipped"]
+    assert document["frames"] == len(frames) >= 1303 + 1 - gaps["skipped"]
     # a busy machine may be late between a frame's departure and its time stamp, or the other way round
     slack = 0.1 * 10**9
     assert document["duration_ns"] == pytest.approx(times[-1] - times[0], abs=slack)
     assert document["rate_fps"] == pytest.approx(1e9 * (len(times) - 1) / document["duration_ns"])
-    real = np.diff(times[:-1])
+    real = np.diff(times)
     assert real.max() * 0.999 <= gaps["longest_ns"] <= real.max() + slack
     assert gaps["longer"] >= int((real > 1.001 * gaps["limit_ns"]).sum())
     assert code == (1 if gaps["longer"] else 0)
@@ -99,7 +99,7 @@ def test_a_queue_that_ran_is_a_finding(veth: Network, capsys: pytest.CaptureFixt
     )
     assert "frames that would have come too late" in found["left out"]
     assert "% of what was asked" in found["reached"]
-    assert "--realtime lets fewer be late" in told.err
+    assert ("real-time threads send them" in told.err) is (found["kept by"] == "ordinary threads")
 
 
 def test_the_speed_is_the_interfaces_own(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,19 +152,27 @@ def test_other_sending_ends_with_its_report_at_sigterm(veth: Network) -> None:
     assert "sent" in rows(out)
 
 
+def test_realtime_is_demanded(
+    veth: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ecmproto.frames.capture.linux.streams.may_run_ahead", lambda: False)
+    words = [*WORDS, "--storm", SLOW, "--duration", "10ms", "--realtime"]
+    assert run(["send", "-i", NEAR, *words]) == 4
+    assert "the capability CAP_SYS_NICE, to run before all ordinary processes" in capsys.readouterr().err
+
+
 def test_realtime_is_before_others_and_not_for_longer(
     veth: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policies: list[int] = []
     monkeypatch.setattr(
-        "ecmproto.frames.capture.linux.transmission.Transmission.end",
+        "ecmproto.frames.capture.linux.transmission.Transmission.run",
         lambda *_, **__: policies.append(os.sched_getscheduler(0)),
     )
     before = os.sched_getscheduler(0)
-    words = [*WORDS, "--storm", SLOW, "--duration", "10ms", "--realtime"]
-    code = run(["send", "-i", NEAR, *words])
+    code = run(["send", "-i", NEAR, "cnm", "--realtime"])
     if code == 4:
-        assert "needed the capability CAP_SYS_NICE" in capsys.readouterr().err
+        assert "the capability CAP_SYS_NICE" in capsys.readouterr().err
         pytest.skip("the kernel grants no realtime scheduling here")
     assert policies == [os.SCHED_RR]
     assert os.sched_getscheduler(0) == before

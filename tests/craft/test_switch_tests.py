@@ -419,7 +419,7 @@ def test_what_cannot_be_is_told(name: str, given: dict[str, str]) -> None:
         ("pfc-storm --expect-near x.pcap", "--expect-near belongs to --expect-from"),
         ("pfc-storm --expect lo", "needed -i IF, the interface to send out of"),
         ("pfc-storm", "needed -i IF, the interface to send out of"),
-        ("pfc-storm -i lo --junit x.xml", "--junit belongs to --expect and --expect-from"),
+        ("pfc-storm -i lo --junit x.xml", "--junit belongs to --expect, --expect-from and --plan"),
         ("pfc-storm --expect-from x.pcap --count 3", "has times of its own: needed no --count"),
         ("pfc-storm --expect-from x.pcap --rate max", "has times of its own: needed no --rate"),
         ("pfc-storm --expect-from x.pcap --loop", "has times of its own: needed no --loop"),

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import random
 import secrets
-import signal
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto.errors import EcmprotoError, EncodeError, InterfaceError, ParameterError, SpecError, counted
-from ecmproto.units import format_octets, format_rate, format_time, parse_time
-from ecmproto_cli.capturing import HeldInterrupt
-from ecmproto_cli.errors import FINDINGS, INTERRUPTED, USAGE, CommandError, warn
+from ecmproto.errors import EcmprotoError, EncodeError, ParameterError, SpecError, counted
+from ecmproto.units import parse_time
+from ecmproto_cli.errors import USAGE, CommandError, warn
 from ecmproto_cli.options import (
     READ_HELP,
     TIME,
@@ -27,7 +24,7 @@ from ecmproto_cli.options import (
     force_option,
     order_option,
 )
-from ecmproto_cli.output import check_outputs, pairs
+from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import (
     check_sources,
@@ -39,37 +36,26 @@ from ecmproto_cli.recipes import (
     is_sequence,
     line_options,
     sequence_steps,
-    storm_document,
     storm_from,
     storm_options,
-    storm_rows,
     taken_options,
 )
+from ecmproto_cli.sending import exit_code_after, opened_sender, report_document, report_table
+from ecmproto_cli.storms import Telling, send_plan, send_storm
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.frames.capture import Batch
-    from ecmproto.frames.capture.linux.interface import InterfaceFacts
     from ecmproto.frames.capture.linux.schedule import Schedule
     from ecmproto.frames.capture.linux.sender import FrameSender, Sendable
     from ecmproto.frames.capture.linux.transmission import (
-        GapCounts,
-        Jitter,
         SendReport,
-        Spacing,
         Transmission,
     )
     from ecmproto.frames.capture.several import Order
     from ecmproto.tools.craft.recipe import Chunk, Recipe
-    from ecmproto.tools.craft.sequences import Storm
     from ecmproto.tools.craft.spec import Reading
     from ecmproto.wire.formats.ethertypes import EtherTypes
-
-
-SCHEMA = "ecmproto/send/1"
-_NAMES = 9
-_SHORT = 0.995
-"""A rate that is reached to less than this is said to have been missed."""
 
 
 _OWN_SPEED = "the interface's"
@@ -116,9 +102,14 @@ _OWN_SPEED = "the interface's"
     help="Run before all ordinary processes, to be late more rarely; needs root.",
 )
 @click.option(
+    "--plan", "plan", metavar="FILE",
+    help="Send storms and other streams out of many interfaces at once, from a .toml that describes them.",
+)  # fmt: skip
+@click.option(
     "--expect", "far", metavar="IF",
     help="With a sequence of which something is expected: capture here too, behind the device under test, "
-    "send what returns from here, and say whether it does what is expected.",
+    "send what returns from here, and say whether it does what is expected. With --storm: capture here, and "
+    "judge the storm by when its frames arrive.",
 )  # fmt: skip
 @click.option(
     "--expect-from", "captured", metavar="FILE",
@@ -128,7 +119,8 @@ _OWN_SPEED = "the interface's"
     "--expect-near", "near_captured", metavar="FILE",
     help="With --expect-from: the capture made where the sequence was sent from, both directions.",
 )  # fmt: skip
-@click.option("--junit", metavar="FILE", help="With --expect and --expect-from: write the verdicts as JUnit.")
+@click.option("--junit", metavar="FILE", help="With what is judged: write the verdicts as JUnit.")
+@click.option("-q", "--quiet", is_flag=True, help="With what is judged: print what failed alone.")
 @force_option
 @click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to report.")
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
@@ -149,10 +141,12 @@ def command(
     spin: str,
     bypass: bool,
     realtime: bool,
+    plan: str | None,
     far: str | None,
     captured: str | None,
     near_captured: str | None,
     junit: str | None,
+    quiet: bool,
     force: bool,
     form: str,
     seed: int | None,
@@ -170,6 +164,8 @@ def command(
     ecmproto send -i eth0 cnm qntz_fb=40 flow_id=7 --vlan 5 --prio 3 --rate 100pps --count 1000
     ecmproto send -i eth0 pfc prio3=65535 --dst 01:80:c2:00:00:01 --rate max --count 1000000
     ecmproto send -i eth0 pfc prio3=65535 prio4=65535 --storm --duration 30s
+    ecmproto send -i eth0 pfc prio3=65535 --storm 400G --expect eth1
+    ecmproto send --plan storm.toml --junit storm.xml
     ecmproto send -i eth0 cnd-boundary cnpv=3
     ecmproto send -i eth0 pfc-storm prio=3,4 --expect eth1 --junit storm.xml
     ecmproto send pfc-storm prio=3,4 --expect-from behind.pcapng --expect-near before.pcapng
@@ -185,17 +181,25 @@ def command(
     others = {"count": count, "rate": rate, "speed": speed, "read": paths or None, "spec": spec}
     others["pacing"] = None if pacing == "rate" else pacing
     check_storm(storm, words, options, others | {"sweep": line["sweeps"]})
-    if far is not None or captured is not None or near_captured is not None:
+    telling = Telling(form=form, quiet=quiet, junit=junit, force=force)
+    if plan is not None:
+        others |= {"-i": interface, "loop": loop, "storm": storm, "expect": far, "expect-from": captured}
+        given = [name for name, value in others.items() if value not in (None, (), False)]
+        if given or words:
+            raise click.UsageError(f"--plan says what is sent: needed no {given[0] if given else 'words'}")
+        check_outputs([junit], force=force)
+        return send_plan(plan, seed=seed, bypass=bypass, realtime=realtime, telling=telling)
+    if storm is None and (far is not None or captured is not None or near_captured is not None):
         check_sources({"-r": paths or None, "--spec": spec}, words, line)
         others |= {"loop": loop, "storm": storm, "sweep": line["sweeps"], "spec": None}
         _check_expecting(words, spec, others)
         return _judged(
-            words, line, spec, interface, far, captured, near_captured, junit=junit, force=force,
-            keeping=keeping, bypass=bypass, realtime=realtime, form=form, ethertypes=ethertypes,
+            words, line, spec, interface, far, captured, near_captured, keeping=keeping, bypass=bypass,
+            realtime=realtime, telling=telling, ethertypes=ethertypes,
         )  # fmt: skip
-    for name, given in (("junit", junit is not None), ("force", force)):
-        if given:
-            raise click.UsageError(f"--{name} belongs to --expect and --expect-from")
+    for name, is_given in (("junit", junit is not None), ("force", force), ("quiet", quiet)):
+        if is_given and far is None:
+            raise click.UsageError(f"--{name} belongs to --expect, --expect-from and --plan")
     if interface is None:
         raise click.UsageError("needed -i IF, the interface to send out of")
     if count is not None and loop:
@@ -211,9 +215,10 @@ def command(
         told = storm_from(words, line, speed_bps, options, ethertypes)
         duration_ns = None if loop else options.duration_ns
         release = not options.no_release
+        check_outputs([junit], force=force)
         return send_storm(
-            interface, told, keeping, duration_ns=duration_ns, release=release, bypass=bypass,
-            realtime=realtime, form=form, ethertypes=ethertypes,
+            interface, told, duration_ns=duration_ns, release=release, at=far, bypass=bypass,
+            realtime=realtime, telling=telling, ethertypes=ethertypes,
         )  # fmt: skip
     schedule = schedule_of(rate=rate, speed=speed)
     sendable = Sendable()
@@ -245,34 +250,26 @@ def _judged(
     captured: str | None,
     near_captured: str | None,
     *,
-    junit: str | None,
-    force: bool,
     keeping: Keeping,
     bypass: bool,
     realtime: bool,
-    form: str,
+    telling: Telling,
     ethertypes: EtherTypes,
 ) -> int:
     """Send a sequence, or read what came of one, and say whether that is what is expected."""
     from ecmproto.frames.capture.linux.schedule import schedule_of
-    from ecmproto_cli.verdicts import (
-        Test,
-        check_sides,
-        judge_captures,
-        judge_interfaces,
-        no_frame_judged,
-        tell,
-    )
+    from ecmproto.tools.testing.verdicts import judge_captures, judge_interfaces
+    from ecmproto_cli.verdicts import check_sides, described_test, no_frame_judged, tell
 
     check_sides(near, far, captured, near_captured)
-    check_outputs([junit], force=force)
+    check_outputs([telling.junit], force=telling.force)
     try:
-        test = Test(words, line, spec, ethertypes)
+        test = described_test(words, line, spec, ethertypes)
     except (SpecError, EncodeError, ParameterError) as error:
         raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "send")) from None
     sent = None
     if captured is not None:
-        judge_captures(test, captured, near_captured)
+        judge_captures(test, captured, near_captured, warn)
     elif near is None:
         raise click.UsageError("needed -i IF, the interface to send out of")
     else:
@@ -282,16 +279,16 @@ def _judged(
             def send(batches: Iterable[Batch]) -> tuple[SendReport, BaseException | None]:
                 return _send(sender, check, batches, schedule_of(), keeping)
 
-            report, ended_by = judge_interfaces(test, near, far, send)
+            report, ended_by = judge_interfaces(test, near, far, send, warn)
         if ended_by is not None:
             return exit_code_after(report, ended_by)
         sent = report_document(report)
-        if form == "table":
+        if telling.form == "table" and not telling.quiet:
             echo(report_table(report))
     nothing = no_frame_judged(test)
     if nothing is not None:
         raise nothing
-    return tell(test, form=form, junit=junit, force=force, sent=sent)
+    return tell(test, **dataclasses.asdict(telling), sent=sent)
 
 
 def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterable[Batch]]:
@@ -416,209 +413,3 @@ def _say(report: SendReport, sendable: Sendable, form: str) -> None:
             f"of {counted(refused.octets, 'octet')}"
         )
     echo(json.dumps(report_document(report, sendable), indent=2) if form == "json" else report_table(report))
-
-
-def send_storm(
-    interface: str,
-    storm: Storm,
-    keeping: Keeping,
-    *,
-    duration_ns: int | None,
-    release: bool,
-    bypass: bool,
-    realtime: bool,
-    form: str,
-    ethertypes: EtherTypes,
-) -> int:
-    """Send a storm, until interrupted without a duration; report, and return the exit code."""
-    if duration_ns is not None:
-        storm.check_duration(duration_ns)
-    hold, last = (_batch(line, storm, ethertypes) for line in (storm.hold, storm.release))
-    with opened_sender(interface, bypass=bypass, realtime=realtime) as (sender, check):
-        held = _StormTransmission(sender, storm, keeping, check)
-        report, ended_by = held.run(hold, last if release else None, duration_ns)
-    if form == "json":
-        document = report_document(report) | {"storm": storm_document(storm), "released": held.released}
-        echo(json.dumps(document, indent=2))
-    else:
-        released = "at the end" if held.released else "no: the last pause runs out by itself"
-        rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("released", released)]
-        echo(pairs(rows, width=max(len(name) for name, _ in rows)))
-    if report.gaps is not None and report.gaps.longer and not realtime:
-        warn("frames came too late to hold all the time: --realtime lets fewer be late")
-    return exit_code_after(report, ended_by)
-
-
-def _batch(line: str, storm: Storm, ethertypes: EtherTypes) -> Batch:
-    from ecmproto.frames.capture import Batch
-    from ecmproto.tools.craft import build
-    from ecmproto.wire.codec import encode
-
-    return Batch.from_frames([encode(build(line, raw=storm.raw, ethertypes=ethertypes))])
-
-
-class _StormTransmission:
-    """A storm on its way out of an interface."""
-
-    def __init__(
-        self, sender: FrameSender, storm: Storm, keeping: Keeping, check: Callable[[], None]
-    ) -> None:
-        from ecmproto.frames.capture.linux.schedule import FrameRate
-
-        self._sender = sender
-        self._storm = storm
-        schedule = FrameRate(storm.renewal.frames_per_s)
-        self._transmission = keeping.transmission(sender, schedule, check)
-        self.released = False
-
-    def run(
-        self, hold: Batch, release: Batch | None, duration_ns: int | None
-    ) -> tuple[SendReport, BaseException | None]:
-        """Send ``hold`` over and over, then ``release``, also at an interrupt.
-
-        Return the report and what ended it before its time: an interrupt, or an error.
-        """
-        renewal = self._storm.renewal
-        ended_by: BaseException | None = None
-        try:
-            self._transmission.renew(
-                hold, interval_ns=renewal.interval_ns, limit_ns=renewal.pause_ns, until_ns=duration_ns
-            )
-            self._release(release, duration_ns)
-        except KeyboardInterrupt as interrupt:
-            ended_by = interrupt
-            self._release(release, None)
-        except EcmprotoError as error:
-            ended_by = error
-        return self._transmission.report(), ended_by
-
-    def _release(self, release: Batch | None, due_ns: int | None) -> None:
-        if release is not None and self._sender.sent and not self.released:
-            self._transmission.end(release, due_ns=due_ns)
-            self.released = True
-
-
-def check_link(facts: InterfaceFacts) -> None:
-    """Warn of an interface without a link; InterfaceError for one that is down."""
-    name = facts.name
-    if not facts.up:
-        raise InterfaceError(
-            interface=name,
-            needed="an interface that is up",
-            got="one that is down",
-            remedy=f"ip link set {name} up",
-        )
-    if not facts.running:
-        warn(f"{name} has no link: what is sent may go nowhere")
-
-
-@contextmanager
-def _ahead(interface: str) -> Iterator[None]:
-    """Run before all ordinary processes; InterfaceError where the process may not."""
-    from ecmproto.control.live.privileges import run_in_realtime
-
-    try:
-        run_in_realtime()
-    except PermissionError:
-        raise InterfaceError(
-            interface=interface, needed="the capability CAP_SYS_NICE, to run before all ordinary processes",
-            got="a process without it",
-        ) from None  # fmt: skip
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-
-
-@contextmanager
-def opened_sender(
-    interface: str, *, bypass: bool, realtime: bool
-) -> Iterator[tuple[FrameSender, Callable[[], None]]]:
-    """Open an interface to send out of; return the sender and the function that raises a held interrupt.
-
-    InterfaceError for one that is not there or down, and where the process may not do what is asked.
-    """
-    from ecmproto.frames.capture.linux.sender import FrameSender
-
-    held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
-    with FrameSender(interface, bypass_queues=bypass) as sender, held:
-        check_link(sender.facts)
-        if bypass and not sender.bypasses:
-            warn("the kernel does not let frames go past the queueing discipline")
-        with _ahead(interface) if realtime else nullcontext():
-            yield sender, held.check
-
-
-def exit_code_after(report: SendReport, ended_by: BaseException | None) -> int:
-    """Return the exit code of a report, or raise the error that ended the sending before its time."""
-    if isinstance(ended_by, KeyboardInterrupt):
-        return INTERRUPTED
-    if ended_by is not None:
-        raise ended_by
-    missed = report.refused is not None or (report.gaps is not None and report.gaps.longer > 0)
-    return FINDINGS if not report.frames or missed else 0
-
-
-def report_table(report: SendReport) -> str:
-    """Return the report for a person."""
-    return pairs(report_rows(report), width=_NAMES)
-
-
-def report_rows(report: SendReport) -> list[tuple[str, str]]:
-    """Return the report as rows of a name and a text."""
-    told = f"{_count_text(report.frames)}, {format_octets(report.octets)}, out of {report.interface}"
-    rows = [("sent", told), ("asked", report.asked)]
-    if report.rate_fps is not None and report.rate_bps is not None:
-        reached = f"{report.rate_fps:,.6g} frames/s, {format_rate(report.rate_bps)} on the wire"
-        if report.reached is not None and report.reached < _SHORT:
-            reached += f": {report.reached:.1%} of what was asked"
-        rows += [("reached", reached), ("time", format_time(report.duration_ns))]
-    if report.jitter is not None:
-        rows.append(("jitter", f"{_distribution(report.jitter)} late"))
-    if report.spacing is not None and report.gaps is None:  # which tell what matters of a storm
-        rows.append(("apart", _distribution(report.spacing)))
-    if report.gaps is not None:
-        rows.append(("held", _held(report.gaps)))
-        if report.gaps.skipped:
-            rows.append(("left out", f"{_count_text(report.gaps.skipped)} that would have come too late"))
-    if report.full:
-        rows.append(("no room", f"{report.full:,} times, tried again"))
-    if report.down:
-        rows.append(("link down", f"{report.down:,} times, tried again"))
-    if report.refused is not None:
-        rows.append(("refused", _count_text(report.refused.frames)))
-    return rows
-
-
-def _distribution(of: Jitter | Spacing) -> str:
-    values = (("p50", of.p50_ns), ("p99", of.p99_ns), ("max", of.max_ns))
-    return ", ".join(f"{name} {format_time(value)}" for name, value in values)
-
-
-def _held(gaps: GapCounts) -> str:
-    """Return whether each frame came before the pause of the one before it was over."""
-    limit, longest = format_time(gaps.limit_ns), format_time(gaps.longest_ns)
-    if not gaps.longer:
-        return f"all the time: longest gap {longest}, a pause is {limit}"
-    times = "once" if gaps.longer == 1 else f"{gaps.longer:,} times"
-    return (
-        f"not all the time: {times} a gap of more than {limit}, the longest {longest}; "
-        f"up to {format_time(gaps.excess_ns)} free to run"
-    )
-
-
-def _count_text(count: int) -> str:
-    return "1 frame" if count == 1 else f"{count:,} frames"
-
-
-def report_document(report: SendReport, sendable: Sendable | None = None) -> dict[str, object]:
-    """Return the report as plain data; ``sendable`` counts a capture's frames not sent as they are."""
-    return {
-        "schema": SCHEMA,
-        **dataclasses.asdict(report),
-        "rate_fps": report.rate_fps,
-        "rate_bps": report.rate_bps,
-        "reached": report.reached,
-        "other_link_types": sendable.foreign if sendable is not None else 0,
-        "cut": sendable.cut if sendable is not None else 0,
-    }

@@ -34,6 +34,7 @@ from ecmproto.frames.capture.linux.interface import (
     switch_off,
 )
 from ecmproto.frames.capture.linux.packet_socket import REMEDY
+from ecmproto.frames.capture.linux.streams import may_run_ahead, stream_processors
 from ecmproto.kernels import library
 from ecmproto.kernels.kernel import is_disabled
 from ecmproto.units import format_rate
@@ -121,6 +122,7 @@ def of_system() -> Iterator[Diagnosis]:
         "kernel", "ok", f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     )
     yield from _capabilities()
+    yield _storms()
     yield from _tshark()
     for program, (package, purpose) in _PROGRAMS.items():
         if shutil.which(program) is None:
@@ -160,6 +162,15 @@ def _capabilities() -> Iterator[Diagnosis]:
         else:
             missing: CheckState = "finding" if state == "finding" else "note"
             yield _system_check(name, missing, f"this process lacks {name}: {purpose}", REMEDY)
+
+
+def _storms() -> Diagnosis:
+    if may_run_ahead():
+        named = " and ".join(map(str, stream_processors()))
+        told = f"pause storms are kept by real-time threads on processors {named}, out of every interface"
+        return _system_check("storms", "ok", told)
+    told = "pause storms are kept by ordinary threads: this process lacks CAP_SYS_NICE, for real-time threads"
+    return _system_check("storms", "note", told, REMEDY.replace("+net_admin", "+net_admin,+sys_nice"))
 
 
 def _held(status: str) -> int:

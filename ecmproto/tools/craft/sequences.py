@@ -385,6 +385,14 @@ class Storm:
     priorities: tuple[int, ...] | None
     raw: bool = False
 
+    @property
+    def subject(self) -> str:
+        """The priorities that it holds, in words."""
+        if self.priorities is None:
+            return "the whole link"
+        named = ", ".join(map(str, self.priorities))
+        return f"priority {named}" if len(self.priorities) == 1 else f"priorities {named}"
+
     def frames(self, duration_ns: int) -> int:
         """Return the number of frames that hold for ``duration_ns``."""
         return -(-duration_ns // self.renewal.interval_ns)

@@ -23,7 +23,6 @@ from ecmproto.frames.capture.linux.departures import (
     LOOK,
     NOT_TAKEN,
     DepartureState,
-    count_gap,
     count_ns,
     new_counts,
     percentile_ns,
@@ -86,7 +85,6 @@ def transmit(line: MadeUpLine, state: DepartureState, count: int) -> int:
 
 PARTS = {
     "clock_ns": clock_ns, "nap": nap, "transmit": transmit, "count_ns": compiled_departures.count_ns,
-    "count_gap": compiled_departures.count_gap, "renewed_ns": compiled_departures.renewed_ns,
 }  # fmt: skip
 COMPILED = compiled_text(**PARTS)
 PLAIN: Any = FunctionType(
@@ -151,17 +149,13 @@ def test_both_send_as_fast_as_it_goes() -> None:
     assert not any(found[3])
 
 
-def test_both_renew_a_frame() -> None:
-    for seed in range(4):
-        settings = {"interval_ns": 50_000, "limit_ns": 100_000, "until_ns": 20_000_000, "spin_ns": 1000}
-        found = sent_with(COMPILED, [0], seed, **settings)
-        assert found == sent_with(PLAIN, [0], seed, **settings)
-        state = dict(zip(DepartureState.__dataclass_fields__, found[1], strict=True))
-        assert state["left"] == len(found[0])
-        assert state["left"] + state["skipped"] == 20_000_000 // 50_000
-        apart = np.diff(found[0])
-        assert state["longest_ns"] >= apart.max()
-        assert state["longer"] >= (apart > 100_000).sum() > 0
+def test_a_real_time_process_sleeps_now_and_then() -> None:
+    due_ns = list(range(0, 20_000_000, 10_000))
+    found = sent_with(COMPILED, due_ns, 1, spin_ns=120_000, uninterrupted_ns=400_000)
+    assert found == sent_with(PLAIN, due_ns, 1, spin_ns=120_000, uninterrupted_ns=400_000)
+    naps = dict(zip(MadeUpFacts.__annotations__, found[2], strict=True))["naps"]
+    never = sent_with(COMPILED, due_ns, 1, spin_ns=120_000)
+    assert naps >= 20 > dict(zip(MadeUpFacts.__annotations__, never[2], strict=True))["naps"]
 
 
 def test_late_frames_leave_together_and_no_more_than_a_burst() -> None:
@@ -170,44 +164,6 @@ def test_late_frames_leave_together_and_no_more_than_a_burst() -> None:
     # 30 ns for each of three looks at the clock, or more where the kernel took none
     bursts = np.split(left_ns, np.flatnonzero(apart > 1500) + 1)
     assert max(map(len, bursts)) == BURST
-
-
-GAPS = st.tuples(st.integers(0, 60), st.integers(1, 60), st.floats(0, 1))
-
-
-def gaps_of(limit_ns: int, *calls: tuple[int, int]) -> tuple[int, int, int]:
-    """Return the longest gap, how many were longer, and by how much, of calls that lasted from to."""
-    state = DepartureState(limit_ns=limit_ns)
-    for begun, ended in calls:
-        count_gap(state, begun, ended)
-    return state.longest_ns, state.longer, state.excess_ns
-
-
-def test_a_gap_is_from_the_earliest_to_the_latest_moment() -> None:
-    assert gaps_of(100, (5, 9)) == (0, 0, 0), "one frame has none"
-    assert gaps_of(100, (1, 10), (90, 100), (250, 270)) == (180, 1, 80)
-    assert gaps_of(100, (1, 10), (90, 102))[1] == 1, "it may have been just too long"
-    assert gaps_of(100, (1, 10), (90, 101))[1] == 0
-
-
-def test_a_call_that_takes_long_is_not_counted_on_both_sides() -> None:
-    # whenever it left in 1000 ns, what ran free lies between 11 and 1000, and between 1010 and 1100
-    longest_ns, longer, excess_ns = gaps_of(10, (1, 5), (20, 1000), (1090, 1100))
-    assert (longest_ns, longer, excess_ns) == (1080, 2, (1000 - 11) + (1100 - 1000))
-
-
-@given(st.integers(1, 50), st.lists(GAPS, min_size=1))
-def test_bounds_hold_whenever_the_frames_left(limit: int, steps: list[tuple[int, int, float]]) -> None:
-    calls, now, left = [], 1, []
-    for pause, lasts, when in steps:
-        begun, now = now + pause, now + pause + lasts
-        calls.append((begun, now))
-        left.append(begun + int(when * lasts))
-    longest_ns, longer, excess_ns = gaps_of(limit, *calls)
-    real = [after - before for before, after in itertools.pairwise(left)]
-    assert longest_ns >= max(real, default=0)
-    assert longer >= sum(gap > limit for gap in real)
-    assert sum(max(0, gap - limit) for gap in real) <= excess_ns <= now
 
 
 @given(st.lists(st.integers(-5, 1 << 50), min_size=1, max_size=60), st.sampled_from([1, 50, 90, 99, 100]))

@@ -358,7 +358,7 @@ class OpenDevice:
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the rows of the report: how much was sent, refused, padded and left out."""
-        from ecmproto_cli.commands.send import report_rows
+        from ecmproto_cli.sending import report_rows
 
         rows = report_rows(self.transmission.report())
         fitting, device = self.fitting, self.device
@@ -389,7 +389,7 @@ def opened(options: DeviceOptions, schedule: Schedule, held: HeldInterrupt) -> I
     from ecmproto.frames.capture.linux.sender import FrameSender
     from ecmproto.frames.capture.linux.transmission import Transmission
     from ecmproto.tools.fuzz.device import WiredDevice, heartbeat_of
-    from ecmproto_cli.commands.send import check_link
+    from ecmproto_cli.sending import check_link
 
     pulse, patience, name = options.pulse(), options.patience(), options.interface
     with ExitStack() as stack:

@@ -99,9 +99,4 @@ def compiled_text(**names: Any) -> Any:
 
 
 count_ns = inlined(departures.count_ns)
-count_gap = inlined(departures.count_gap)
-renewed_ns = inlined(departures.renewed_ns)
-depart = compiled_text(
-    clock_ns=clock_ns, nap=nap, transmit=transmit,
-    count_ns=count_ns, count_gap=count_gap, renewed_ns=renewed_ns,
-)  # fmt: skip
+depart = compiled_text(clock_ns=clock_ns, nap=nap, transmit=transmit, count_ns=count_ns)

@@ -10,7 +10,8 @@ lock.  What it calls to look at the clock, to sleep and to send is found by name
    those behind a late one are as late.
 3. Before a frame's time the loop sleeps, until ``spin_ns`` before it, and looks at the clock from then on:
    the kernel wakes whoever sleeps some µs late.
-4. With ``interval_ns`` a lone frame leaves again and again; one whose successor is due already is left out.
+4. With ``uninterrupted_ns`` the loop sleeps a sixteenth of that after so long: the kernel takes 50 ms of each
+   second from real-time processes that never sleep, in one piece.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ BURST = 64
 """Most frames that leave by one call when they have times, so that what is said of each is near the truth."""
 AT_ONCE = 1024
 """Most frames by one call; the kernel takes no more than UIO_MAXIOV."""
+UNINTERRUPTED_NS = 400_000
+"""The longest time that a real-time process runs without sleep."""
 UNEVEN = 8
 """What part of its distance a frame of an even schedule may be nearer to the one before: late ones do not add
 up, and the rate is kept."""
@@ -46,8 +49,8 @@ _STEPS = 1 << _BITS
 class DepartureState:
     """How far sending is; a record (``kernels.record``) for compiled code.
 
-    Times are the monotonic clock's; ``start_ns`` is when those in ``due`` count from.  ``first_ns``,
-    ``neighbour_ns`` and ``earliest_ns`` are 0 as long as nothing has left since they count.
+    Times are the monotonic clock's; ``start_ns`` is when those in ``due`` count from.  ``first_ns``
+    and ``neighbour_ns`` are 0 as long as nothing has left since they count.
     """
 
     paced: int = 1
@@ -68,18 +71,9 @@ class DepartureState:
     last_ns: int = 0
     last_due_ns: int = 0
     neighbour_ns: int = 0
-    interval_ns: int = 0
-    """How often a lone frame leaves again; 0 for none …"""
-    until_ns: int = 0
-    """… until which time from the start; below 0 for ever."""
-    skipped: int = 0
-    limit_ns: int = 0
-    longest_ns: int = 0
-    longer: int = 0
-    excess_ns: int = 0
-    earliest_ns: int = 0
-    counted_to_ns: int = 0
-    """Of gaps between lone frames: see `count_gap`."""
+    uninterrupted_ns: int = 0
+    rested_ns: int = 0
+    """The longest time without sleep (0: no limit), and when the last sleep ended."""
 
 
 def clock_ns(line: FrameSender) -> int:
@@ -113,6 +107,9 @@ def depart(
     while state.position < state.count:
         first = state.position
         now_ns = clock_ns(line)
+        if state.uninterrupted_ns and now_ns - state.rested_ns > state.uninterrupted_ns:
+            nap(line, now_ns + state.uninterrupted_ns // 16)
+            now_ns = state.rested_ns = clock_ns(line)
         ready = min(state.count, first + AT_ONCE)
         if state.paced:
             if state.even and state.first_ns:
@@ -127,7 +124,8 @@ def depart(
             moment_ns = state.start_ns + due_ns[first]
             if moment_ns - now_ns > state.spin_ns:
                 whole = nap(line, min(moment_ns - state.spin_ns, state.look_ns))
-                if not whole or clock_ns(line) >= state.look_ns:
+                state.rested_ns = clock_ns(line)
+                if not whole or state.rested_ns >= state.look_ns:
                     return LOOK
                 continue
             while clock_ns(line) < moment_ns:
@@ -150,43 +148,12 @@ def depart(
                     count_ns(late, left_ns - state.start_ns - due_ns[first + frame])
                 state.last_due_ns = due_ns[first + taken - 1]
             state.left += taken
-            if state.interval_ns == 0:
-                state.position += taken
-            else:
-                count_gap(state, now_ns, now_ns + each_ns)
-                due_ns[0] = renewed_ns(state, due_ns[0])  # type: ignore[index]
-                if 0 <= state.until_ns <= due_ns[0]:
-                    state.position = state.count
+            state.position += taken
         if state.error:
             return NOT_TAKEN
         if state.position < state.count and after_ns >= state.look_ns:
             return LOOK
     return ALL_LEFT
-
-
-def renewed_ns(state: DepartureState, due_ns: int) -> int:
-    """Return when the frame that was due at ``due_ns`` is due again, and count those that are left out."""
-    late_ns = max(0, state.last_ns - state.start_ns - due_ns)
-    next_ns = due_ns + late_ns // state.interval_ns * state.interval_ns + state.interval_ns
-    before_ns = next_ns if state.until_ns < 0 else min(next_ns, state.until_ns)
-    state.skipped += (before_ns - due_ns - 1) // state.interval_ns
-    return next_ns
-
-
-def count_gap(state: DepartureState, earliest_ns: int, latest_ns: int) -> None:
-    """Count the gap before a frame that left between these moments, as long as it can have been.
-
-    It is from the earliest moment of one frame to the latest of the next.
-    """
-    if state.earliest_ns:
-        gap_ns = latest_ns - state.earliest_ns
-        state.longest_ns = max(state.longest_ns, gap_ns)
-        if gap_ns > state.limit_ns:
-            state.longer += 1
-            # gaps overlap by the time that a call took, which counts once
-            state.excess_ns += latest_ns - max(state.earliest_ns + state.limit_ns, state.counted_to_ns)
-            state.counted_to_ns = latest_ns
-    state.earliest_ns = earliest_ns
 
 
 def new_counts() -> NDArray[np.int64]:

@@ -125,11 +125,11 @@ class FrameSender:
             done += taken
         return done, 0
 
-    def count(self, messages: Messages, first: int, taken: int, *, again: bool = False) -> None:
-        """Count frames that were sent: ``taken`` of ``messages`` from ``first`` on, or that one so often."""
+    def count(self, messages: Messages, first: int, taken: int) -> None:
+        """Count frames that were sent: ``taken`` of ``messages`` from ``first`` on."""
         self.sent += taken
-        if again or taken == 1:  # summing up an array of one takes longer than looking
-            self.octets += taken * int(messages.length[first])
+        if taken == 1:  # summing up an array of one takes longer than looking
+            self.octets += int(messages.length[first])
         else:
             self.octets += int(messages.length[first : first + taken].sum())
 

@@ -7,7 +7,7 @@ Few frames leave by an interpreted loop, many by the same one compiled, while a 
 from __future__ import annotations
 
 import ctypes
-import dataclasses
+import os
 import queue
 import select
 import threading
@@ -24,8 +24,8 @@ from ecmproto.frames.capture.linux import departures
 from ecmproto.frames.capture.linux.departures import (
     LOOK,
     NOT_TAKEN,
+    UNINTERRUPTED_NS,
     DepartureState,
-    count_gap,
     new_counts,
     percentile_ns,
 )
@@ -44,6 +44,7 @@ _PATIENCE_NS = 5 * NS_PER_S
 """How long an interface that is down, or never has room, is waited for."""
 _JOIN_S = 1.0
 _PR_SET_TIMERSLACK = 29
+_REALTIME = (os.SCHED_FIFO, os.SCHED_RR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +76,10 @@ class Spacing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapCounts:
-    """The longest gap between two frames; how many were longer than ``limit_ns``.
+    """The longest gap between two frames of a storm, and the number of those longer than ``limit_ns``.
 
-    ``excess_ns`` is the time in all that lay beyond the limit, ``skipped`` how many frames were left out
-    because the next one's time had come.  All but the last may be less, none more.
+    ``excess_ns`` is the total time beyond the limit, ``skipped`` the number of frames left out because the
+    next one was due.  All but the last may be smaller in truth, none larger.
     """
 
     limit_ns: int
@@ -95,7 +96,7 @@ class SendReport:
     ``asked`` says the schedule in words, ``asked_fps`` and ``asked_bps`` the rate where it has one.
     ``duration_ns`` is from the first frame's departure to the last one's.  ``full`` counts the times that
     there was no room, ``down`` those that the link was.  ``jitter`` and ``spacing`` are None without times to
-    keep, ``gaps`` where nobody asked for them.
+    keep, ``gaps`` but for a storm.
     """
 
     interface: str
@@ -173,7 +174,10 @@ class Transmission:
         self._many = many
         self._paced = not isinstance(schedule, AsFastAsPossible)
         self._state: Any = DepartureState(
-            paced=int(self._paced), even=int(even and self._paced), spin_ns=spin_ns
+            paced=int(self._paced),
+            even=int(even and self._paced),
+            spin_ns=spin_ns,
+            uninterrupted_ns=UNINTERRUPTED_NS if os.sched_getscheduler(0) in _REALTIME else 0,
         )
         self._depart: Any = departures.depart
         self._line: Any = None
@@ -181,8 +185,6 @@ class Transmission:
         self._messages = [sender.messages]
         self._late, self._apart = new_counts(), new_counts()
         self._started = self._resting = False
-        self._holds = self._held = False
-        """Whether a lone frame is renewed, or was."""
         self.rested_ns = 0
         """How long sending stood still at `rest`, which is no part of the report's duration."""
         self._refused: Refusal | None = None
@@ -205,38 +207,6 @@ class Transmission:
     def rest(self) -> None:
         """Leave out the time until the next frame: it and those behind it leave as much later."""
         self._resting = self._state.first_ns > 0
-
-    def renew(self, batch: Batch, *, interval_ns: int, limit_ns: int, until_ns: int | None) -> None:
-        """Send a lone frame again and again, the first at once, until ``until_ns`` from then (None: no end).
-
-        It leaves every ``interval_ns``, each time by a call of its own; one whose successor is due already
-        is left out, for it would come too late to be of use.  The report's ``gaps`` count those of more
-        than ``limit_ns``, the one from the last frame to the end among them.
-        """
-        self._prepare(self._many or until_ns is None or until_ns // interval_ns >= MANY_FRAMES)
-        state, self._held = self._state, True
-        state.interval_ns, state.limit_ns = interval_ns, limit_ns
-        state.until_ns = -1 if until_ns is None else until_ns
-        try:
-            for chunk in self._chunks([batch]):
-                chunk.due_ns[0] = 0
-                self._leave(chunk)
-            end_ns = int(state.start_ns) + (until_ns or 0)
-            if until_ns is not None and self._sender.sent and end_ns > state.earliest_ns:
-                count_gap(state, end_ns, end_ns)
-        finally:
-            state.interval_ns = 0
-
-    def end(self, batch: Batch, *, due_ns: int | None = None) -> None:
-        """Send last frames at ``due_ns`` from the first frame of all, at once without one; no gaps count.
-
-        They are for whoever undoes what the frames before did, also where these were interrupted.
-        """
-        if due_ns is None:
-            due_ns = time.perf_counter_ns() - int(self._state.start_ns) if self._started else 0
-        for chunk in self._chunks([batch]):
-            chunk.due_ns[:] = due_ns
-            self._leave(chunk)
 
     def _prepare(self, many: bool) -> None:
         """Load the compiled loop where frames are many."""
@@ -298,13 +268,13 @@ class Transmission:
             why = self._depart(line, state, times, self._late, self._apart)
             taken = int(state.left) - left
             if self._line is not None and taken:
-                sender.count(chunk.messages, position, taken, again=bool(state.interval_ns))
+                sender.count(chunk.messages, position, taken)
             waiting_since = None if taken else waiting_since
             if why == LOOK:
                 self._check()
             elif why == NOT_TAKEN:
                 if sender.failed(int(state.error)):
-                    state.position = state.count if state.interval_ns else state.position + 1
+                    state.position += 1
                 else:
                     waiting_since = waiting_since or time.perf_counter_ns()
                     self._wait_for_room(waiting_since)
@@ -344,9 +314,6 @@ class Transmission:
             | {"max_ns": int(counts[0])}
             for counts in (self._late, self._apart)
         )
-        gaps = GapCounts(
-            **{each.name: int(getattr(state, each.name)) for each in dataclasses.fields(GapCounts)}
-        )
         return SendReport(
             interface=sender.facts.name,
             mtu_octets=sender.facts.mtu_octets,
@@ -358,7 +325,6 @@ class Transmission:
             duration_ns=max(0, int(state.last_ns) - int(state.first_ns) - self.rested_ns),
             jitter=Jitter(**late) if self._paced and sender.sent else None,
             spacing=Spacing(**apart) if self._paced and sender.sent > 1 else None,
-            gaps=gaps if self._held else None,
             refused=self._refused,
             full=sender.full,
             down=sender.down,

@@ -1,0 +1,160 @@
+"""Interfaces to send out of, and what is reported of what left."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from ecmproto.errors import InterfaceError
+from ecmproto.units import format_octets, format_rate, format_time
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED, warn
+from ecmproto_cli.output import pairs
+
+if TYPE_CHECKING:
+    from ecmproto.frames.capture.linux.interface import InterfaceFacts
+    from ecmproto.frames.capture.linux.sender import FrameSender, Sendable
+    from ecmproto.frames.capture.linux.transmission import GapCounts, Jitter, SendReport, Spacing
+
+SCHEMA = "ecmproto/send/1"
+_NAMES = 9
+_SHORT = 0.995
+"""A rate that is reached to less than this is said to have been missed."""
+
+
+def check_link(facts: InterfaceFacts) -> None:
+    """Warn of an interface without a link; InterfaceError for one that is down."""
+    name = facts.name
+    if not facts.up:
+        raise InterfaceError(
+            interface=name,
+            needed="an interface that is up",
+            got="one that is down",
+            remedy=f"ip link set {name} up",
+        )
+    if not facts.running:
+        warn(f"{name} has no link: what is sent may go nowhere")
+
+
+@contextmanager
+def _ahead(interface: str) -> Iterator[None]:
+    """Run before all ordinary processes; InterfaceError where the process may not."""
+    from ecmproto.control.live.privileges import run_in_realtime
+
+    try:
+        run_in_realtime()
+    except PermissionError:
+        raise not_ahead(interface) from None
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def not_ahead(interface: str) -> InterfaceError:
+    """Return the error of a process that may not run before all ordinary ones."""
+    needed = "the capability CAP_SYS_NICE, to run before all ordinary processes"
+    return InterfaceError(interface=interface, needed=needed, got="a process without it")
+
+
+@contextmanager
+def opened_sender(
+    interface: str, *, bypass: bool, realtime: bool
+) -> Iterator[tuple[FrameSender, Callable[[], None]]]:
+    """Open an interface to send out of; return the sender and the function that raises a held interrupt.
+
+    InterfaceError for one that is not there or down, and where the process may not do what is asked.
+    """
+    from ecmproto.frames.capture.linux.sender import FrameSender
+
+    held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    with FrameSender(interface, bypass_queues=bypass) as sender, held:
+        check_link(sender.facts)
+        if bypass and not sender.bypasses:
+            warn_of_queues()
+        with _ahead(interface) if realtime else nullcontext():
+            yield sender, held.check
+
+
+def warn_of_queues() -> None:
+    """Warn of a kernel that cannot bypass queues."""
+    warn("the kernel does not let frames go past the queueing discipline")
+
+
+def exit_code_after(report: SendReport, ended_by: BaseException | None) -> int:
+    """Return the exit code of a report, or raise the error that ended the sending before its time."""
+    if isinstance(ended_by, KeyboardInterrupt):
+        return INTERRUPTED
+    if ended_by is not None:
+        raise ended_by
+    missed = report.refused is not None or (report.gaps is not None and report.gaps.longer > 0)
+    return FINDINGS if not report.frames or missed else 0
+
+
+def report_table(report: SendReport) -> str:
+    """Return the report for a person."""
+    return pairs(report_rows(report), width=_NAMES)
+
+
+def report_rows(report: SendReport) -> list[tuple[str, str]]:
+    """Return the report as rows of a name and a text."""
+    told = f"{_count_text(report.frames)}, {format_octets(report.octets)}, out of {report.interface}"
+    rows = [("sent", told), ("asked", report.asked)]
+    if report.rate_fps is not None and report.rate_bps is not None:
+        reached = f"{report.rate_fps:,.6g} frames/s, {format_rate(report.rate_bps)} on the wire"
+        if report.reached is not None and report.reached < _SHORT:
+            reached += f": {report.reached:.1%} of what was asked"
+        rows += [("reached", reached), ("time", format_time(report.duration_ns))]
+    if report.jitter is not None:
+        rows.append(("jitter", f"{_distribution(report.jitter)} late"))
+    if report.spacing is not None and report.gaps is None:  # which tell what matters of a storm
+        rows.append(("apart", _distribution(report.spacing)))
+    if report.gaps is not None:
+        rows.append(("held", _held(report.gaps)))
+        if report.gaps.skipped:
+            rows.append(("left out", f"{_count_text(report.gaps.skipped)} that would have come too late"))
+    if report.full:
+        rows.append(("no room", f"{report.full:,} times, tried again"))
+    if report.down:
+        rows.append(("link down", f"{report.down:,} times, tried again"))
+    if report.refused is not None:
+        rows.append(("refused", _count_text(report.refused.frames)))
+    return rows
+
+
+def _distribution(of: Jitter | Spacing) -> str:
+    values = (("p50", of.p50_ns), ("p99", of.p99_ns), ("max", of.max_ns))
+    return ", ".join(f"{name} {format_time(value)}" for name, value in values)
+
+
+def _held(gaps: GapCounts) -> str:
+    """Return whether each frame came before the pause of the one before it was over."""
+    limit, longest = format_time(gaps.limit_ns), format_time(gaps.longest_ns)
+    if not gaps.longer:
+        return f"all the time: longest gap {longest}, a pause is {limit}"
+    times = "once" if gaps.longer == 1 else f"{gaps.longer:,} times"
+    return (
+        f"not all the time: {times} a gap of more than {limit}, the longest {longest}; "
+        f"up to {format_time(gaps.excess_ns)} free to run"
+    )
+
+
+def _count_text(count: int) -> str:
+    return "1 frame" if count == 1 else f"{count:,} frames"
+
+
+def report_document(report: SendReport, sendable: Sendable | None = None) -> dict[str, object]:
+    """Return the report as plain data; ``sendable`` counts a capture's frames not sent as they are."""
+    return {
+        "schema": SCHEMA,
+        **dataclasses.asdict(report),
+        "rate_fps": report.rate_fps,
+        "rate_bps": report.rate_bps,
+        "reached": report.reached,
+        "other_link_types": sendable.foreign if sendable is not None else 0,
+        "cut": sendable.cut if sendable is not None else 0,
+    }

@@ -1,0 +1,246 @@
+"""Storms and plans sent: timetables kept, and what receivers saw of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import secrets
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ecmproto.errors import EcmprotoError, SpecError, counted
+from ecmproto.units import format_octets, format_time
+from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.errors import FINDINGS, INTERRUPTED, USAGE, CommandError, warn
+from ecmproto_cli.output import pairs
+from ecmproto_cli.progress import work
+from ecmproto_cli.recipes import storm_document, storm_rows
+from ecmproto_cli.sending import (
+    check_link,
+    exit_code_after,
+    not_ahead,
+    report_document,
+    report_rows,
+    warn_of_queues,
+)
+from ecmproto_cli.terminal import echo
+from ecmproto_cli.verdicts import print_verdicts, verdict_code
+
+if TYPE_CHECKING:
+    from ecmproto.frames.capture.linux.streams import Stream, StreamReport, StreamSender, StreamsReport
+    from ecmproto.frames.capture.linux.transmission import SendReport
+    from ecmproto.tools.craft.sequences import Storm
+    from ecmproto.tools.testing.plan import Plan
+    from ecmproto.tools.testing.proofs import Numbered, Proof, Storming
+    from ecmproto.wire.formats.ethertypes import EtherTypes
+
+SCHEMA = "ecmproto/plan-report/1"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """How results are printed and written: as text or JSON, failures alone, as JUnit too."""
+
+    form: str
+    quiet: bool = False
+    junit: str | None = None
+    force: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """What left, what ended it early, and what receivers saw."""
+
+    report: StreamsReport
+    mtu_octets: int
+    ended_by: BaseException | None
+    proofs: list[Proof]
+    stolen_ns: int
+
+
+def send_storm(
+    interface: str,
+    storm: Storm,
+    *,
+    duration_ns: int | None,
+    release: bool,
+    at: str | None,
+    bypass: bool,
+    realtime: bool,
+    telling: Telling,
+    ethertypes: EtherTypes,
+) -> int:
+    """Send a storm, until interrupted without a duration; report, and return the exit code.
+
+    ``at`` is the interface where it is judged.
+    """
+    from ecmproto.frames.capture.linux.streams import FOREVER_NS, Stream
+    from ecmproto.tools.testing.plan import storm_segments
+    from ecmproto.tools.testing.proofs import Storming
+
+    if duration_ns is not None:
+        storm.check_duration(duration_ns)
+    end_ns = FOREVER_NS if duration_ns is None else duration_ns
+    segments = storm_segments(storm, 0, end_ns, release=release, ethertypes=ethertypes)
+    stream = Stream(name="storm", interface=interface, segments=tuple(segments))
+    rate_bps, priorities = storm.renewal.rate_bps, storm.priorities or (None,)
+    judged = [] if at is None else [Storming(port=at, rate_bps=rate_bps, priorities=priorities)]
+    sent = _sent([stream], judged, [], bypass=bypass, realtime=realtime)
+    kept, report = sent.report, _storm_report(sent, storm)
+    released = release and kept.streams[0].released
+    if telling.form == "json":
+        document = report_document(report) | {"storm": storm_document(storm), "released": released}
+        echo(json.dumps(document | _proof_document(sent) | {"processors": kept.processors}, indent=2))
+    elif not telling.quiet:
+        rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("kept by", kept_by(kept))]
+        rows.append(("released", "at the end" if released else "no: the last pause runs out by itself"))
+        echo(pairs(rows, width=max(len(name) for name, _ in rows)))
+    if report.gaps is not None and report.gaps.longer and not kept.processors:
+        warn("frames came too late to hold all the time: with CAP_SYS_NICE real-time threads send them")
+    if at is None or sent.ended_by is not None:
+        return exit_code_after(report, sent.ended_by)
+    return _tell("storm", sent, telling)
+
+
+def send_plan(path: str, *, seed: int | None, bypass: bool, realtime: bool, telling: Telling) -> int:
+    """Send the streams of a plan; report what left and what receivers saw, and return the exit code."""
+    plan = _plan(path, seed)
+    sent = _sent(plan.streams, plan.storms, plan.data, bypass=bypass, realtime=realtime)
+    if telling.form == "json":
+        document = {"schema": SCHEMA, "plan": path, "seed": plan.seed, **dataclasses.asdict(sent.report)}
+        echo(json.dumps(document | _proof_document(sent), indent=2))
+    elif not telling.quiet:
+        rows = [(each.name, _stream_text(each)) for each in sent.report.streams]
+        rows += [("kept by", kept_by(sent.report)), ("seed", str(plan.seed))]
+        echo(pairs(rows, width=max(len(name) for name, _ in rows)))
+    if isinstance(sent.ended_by, KeyboardInterrupt):
+        return INTERRUPTED
+    if sent.ended_by is not None:
+        raise sent.ended_by
+    if sent.proofs:
+        return _tell(path, sent, telling)
+    lapsed = any(each.gaps.longer for each in sent.report.streams)
+    return FINDINGS if lapsed or not all(each.frames for each in sent.report.streams) else 0
+
+
+def _plan(path: str, seed: int | None) -> Plan:
+    from ecmproto.tools.testing.plan import read_plan
+
+    try:
+        with open(path, "rb") as stream:
+            return read_plan(stream, path, seed=secrets.randbits(32) if seed is None else seed)
+    except SpecError as error:
+        raise CommandError(str(error), exit_code=USAGE, help="ecmproto send --help") from None
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}", exit_code=USAGE) from None
+
+
+def _sent(
+    streams: Sequence[Stream],
+    storms: Sequence[Storming],
+    data: Sequence[Numbered],
+    *,
+    bypass: bool,
+    realtime: bool,
+) -> _Sent:
+    """Send streams, captured where they are judged."""
+    with ExitStack() as opened:
+        sender = opened.enter_context(_opened_streams(streams, bypass=bypass, realtime=realtime))
+        watch = None
+        if storms or data:
+            from ecmproto.tools.testing.proofs import Watch
+
+            watch = Watch(storms, data)
+        try:
+            ended_by = _send_streams(sender)
+        finally:
+            if watch is not None:
+                watch.end(warn)
+        return _Sent(
+            report=sender.report(), mtu_octets=sender.facts[streams[0].interface].mtu_octets,
+            ended_by=ended_by, proofs=[] if watch is None else watch.proofs(),
+            stolen_ns=0 if watch is None else watch.stolen_ns,
+        )  # fmt: skip
+
+
+@contextmanager
+def _opened_streams(streams: Sequence[Stream], *, bypass: bool, realtime: bool) -> Iterator[StreamSender]:
+    """Open the interfaces of streams; InterfaceError as `opened_sender`."""
+    from ecmproto.frames.capture.linux.streams import StreamSender, may_run_ahead
+
+    held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    with StreamSender(streams, bypass_queues=bypass, check=held.check) as sender, held:
+        for facts in sender.facts.values():
+            check_link(facts)
+        if bypass and not sender.bypasses:
+            warn_of_queues()
+        if realtime and not may_run_ahead():
+            raise not_ahead(streams[0].interface)
+        yield sender
+
+
+def _send_streams(sender: StreamSender) -> BaseException | None:
+    """Send streams, and release what they hold also at an interrupt; return what ended them early."""
+    work.at(lambda: "send")
+    try:
+        sender.run(work.end)
+    except KeyboardInterrupt as interrupt:
+        sender.release()
+        return interrupt
+    except EcmprotoError as error:
+        return error
+    return None
+
+
+def _tell(name: str, sent: _Sent, telling: Telling) -> int:
+    """Print proofs, write them as JUnit, and return the exit code."""
+    from ecmproto.frames.capture import open_sink
+    from ecmproto.tools.testing.proofs import junit_of
+
+    if telling.form != "json":
+        print_verdicts([(each.outcome, each.name, each.found) for each in sent.proofs], quiet=telling.quiet)
+        if sent.stolen_ns and not telling.quiet:
+            echo(f"a hypervisor took each processor for {format_time(sent.stolen_ns)}, in their mean")
+    if telling.junit is not None:
+        with open_sink(telling.junit, force=telling.force) as sink:
+            sink.write(junit_of(name, sent.proofs))
+    return verdict_code([each.outcome for each in sent.proofs])
+
+
+def _proof_document(sent: _Sent) -> dict[str, Any]:
+    if not sent.proofs:
+        return {}
+    return {"stolen_ns": sent.stolen_ns, "verdicts": [each.document() for each in sent.proofs]}
+
+
+def _storm_report(sent: _Sent, storm: Storm) -> SendReport:
+    """Return the report of a storm as of other sending."""
+    from ecmproto.frames.capture.linux.schedule import FrameRate
+    from ecmproto.frames.capture.linux.transmission import SendReport
+
+    stream, frames_per_s = sent.report.streams[0], storm.renewal.frames_per_s
+    return SendReport(
+        interface=stream.interface, mtu_octets=sent.mtu_octets, asked=str(FrameRate(frames_per_s)),
+        asked_fps=float(frames_per_s), asked_bps=None, frames=stream.frames, octets=stream.octets,
+        duration_ns=stream.duration_ns, jitter=sent.report.jitter if stream.frames else None,
+        gaps=stream.gaps, full=stream.failed,
+    )  # fmt: skip
+
+
+def _stream_text(stream: StreamReport) -> str:
+    """Return what left of a stream, in words."""
+    text = f"{counted(stream.frames, 'frame')}, {format_octets(stream.octets)}"
+    if stream.gaps.limit_ns:
+        longer = counted(stream.gaps.longer, "gap") if stream.gaps.longer else "no gap"
+        text += f"; {longer} that a pause does not cover, the longest {format_time(stream.gaps.longest_ns)}"
+    return text + (f"; no room {stream.failed:,} times" if stream.failed else "")
+
+
+def kept_by(kept: StreamsReport) -> str:
+    """Return the threads that kept streams, in words."""
+    if not kept.processors:
+        return "ordinary threads"
+    named = " and ".join(map(str, kept.processors))
+    return f"real-time threads on processor{'s' if len(kept.processors) > 1 else ''} {named}"

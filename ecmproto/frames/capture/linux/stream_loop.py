@@ -1,0 +1,326 @@
+"""The loop that keeps streams to their timetables, compiled, run by one thread or by two.
+
+A stream is a row of segments, each of which sends its frames at an interval from one time to another; a
+segment without an interval sends one frame.
+
+1. A stream that is not ``kept`` renews: its frame may leave twice, and one whose successor is due already is
+   left out.  One that is kept sends each of its frames once, late ones together.
+2. The first thread sends everything.  The second one, on another processor, sends only renewals, and only
+   those that are late by a quarter of their interval (`STAGGER`): a processor that is taken away stops one
+   thread.
+3. A segment without an interval is sent by the first thread, when the second one is between two rounds.  So a
+   frame that releases is behind the last one that holds.
+4. A thread that runs for `UNINTERRUPTED_NS` sleeps a sixteenth of that: the kernel takes a twentieth of each
+   second from real-time threads that never sleep, in one piece.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.core import types
+from numpy.typing import NDArray
+
+from ecmproto.frames.capture.batch import Int64
+from ecmproto.frames.capture.linux.departures import UNINTERRUPTED_NS, new_counts
+from ecmproto.frames.capture.linux.departures import count_ns as _count_ns
+from ecmproto.frames.capture.linux.packet_socket import MESSAGE, message_array
+from ecmproto.frames.capture.linux.receiver import fence
+from ecmproto.frames.capture.linux.wires import (
+    CLOCK_MONOTONIC,
+    DONTWAIT,
+    clock_gettime,
+    external,
+    last_error,
+    sendmmsg,
+)
+from ecmproto.kernels.kernel import compiled, inlined, released
+from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Struct
+from ecmproto.units import NS_PER_S
+
+BURST = 64
+"""Most frames that leave by one call."""
+STAGGER = 2
+NEVER_NS = 1 << 62
+_LOOK_NS = 50_000_000
+"""Longest sleep, after which a thread looks whether it is to end."""
+_RETRY_NS = 50_000
+_ABSOLUTE = 1
+"""TIMER_ABSTIME."""
+_WORDS = MESSAGE.itemsize // 8
+_clock_nanosleep = external(
+    "clock_nanosleep", types.int32, types.int32, types.int32, types.int64, types.int64
+)
+
+
+class StreamFacts:
+    """The state that the threads share; a record (``kernels.record``)."""
+
+    descriptor: int
+    start_ns: int
+    """The origin of all times of segments, by the monotonic clock."""
+    stop: int
+    second_busy: int
+    """Whether the second thread is in a round."""
+
+
+class Timetable(Struct):
+    """Streams, their segments, and the progress of each stream; arrays by stream, then arrays by segment."""
+
+    facts: StreamFacts
+    messages: Int64
+    """The frames of all segments as messages to the kernel (struct mmsghdr), in words."""
+    segment: Int64
+    end: Int64
+    """The current segment of each stream, and the one behind its last."""
+    next_ns: Int64
+    before_ns: Int64
+    """The start of the call that sent a stream's last frame, since its pause began; 0 before there is one."""
+    counted_ns: Int64
+    first_ns: Int64
+    until_ns: Int64
+    interval_ns: Int64
+    limit_ns: Int64
+    """The longest gap that a frame of the segment covers; 0 for no limit."""
+    message: Int64
+    count: Int64
+    """The first message of a segment, and how many take turns."""
+    kept: Int64
+
+
+class WorkerFacts:
+    """The settings of one thread; a record (``kernels.record``)."""
+
+    outgoing_at: int
+    moment_at: int
+    second: int
+    spin_ns: int
+    rested_ns: int
+    error: int
+
+
+class Worker(Struct):
+    """One thread's memory, and its counts by stream."""
+
+    facts: WorkerFacts
+    moment: Int64
+    outgoing: Int64
+    picked: Int64
+    segment: Int64
+    due_ns: Int64
+    message: Int64
+    taken: Int64
+    """The frames of a call: their streams, segments, times and messages, and 1 for those that left."""
+    frames: Int64
+    by_message: Int64
+    """Frames that left, of each message."""
+    skipped: Int64
+    failed: Int64
+    longer: Int64
+    longest_ns: Int64
+    excess_ns: Int64
+    begun_ns: Int64
+    last_ns: Int64
+    late: Int64
+
+
+def new_worker(streams: int, messages: int, *, second: bool, spin_ns: int) -> Worker:
+    """Return the memory of a thread."""
+
+    def zeros(count: int) -> NDArray[np.int64]:
+        return np.zeros(count, np.int64)
+
+    facts: Any = new_record(WorkerFacts)
+    worker = Worker(
+        facts, zeros(2), zeros(BURST * _WORDS), *(zeros(BURST) for _ in range(5)), zeros(streams),
+        zeros(messages), *(zeros(streams) for _ in range(7)), new_counts(),
+    )  # fmt: skip
+    facts.outgoing_at, facts.moment_at = worker.outgoing.ctypes.data, worker.moment.ctypes.data
+    facts.second, facts.spin_ns = int(second), spin_ns
+    return worker
+
+
+def new_messages(count: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """Return ``count`` messages of one part each, and their parts."""
+    return message_array(count)
+
+
+@inlined
+def clock_ns(worker: Worker) -> int:
+    """Return the time of the monotonic clock."""
+    clock_gettime(CLOCK_MONOTONIC, worker.facts.moment_at)
+    return int(worker.moment[0] * NS_PER_S + worker.moment[1])
+
+
+@compiled
+def nap(worker: Worker, until_ns: int) -> None:
+    """Sleep until the clock says ``until_ns``, or a signal comes."""
+    worker.moment[0], worker.moment[1] = until_ns // NS_PER_S, until_ns % NS_PER_S
+    _clock_nanosleep(CLOCK_MONOTONIC, _ABSOLUTE, worker.facts.moment_at, 0)
+
+
+@compiled
+def transmit(timetable: Timetable, worker: Worker, count: int) -> None:
+    """Send the messages that were picked; ``worker.taken`` is 1 for those that the kernel took."""
+    for k in range(count):
+        at = worker.message[k] * _WORDS
+        for word in range(_WORDS):
+            worker.outgoing[k * _WORDS + word] = timetable.messages[at + word]
+        worker.taken[k] = 0
+    done = 0
+    while done < count:
+        messages_at = worker.facts.outgoing_at + done * _WORDS * 8
+        taken = int(sendmmsg(timetable.facts.descriptor, messages_at, count - done, DONTWAIT))
+        for k in range(done, done + taken):
+            worker.taken[k] = 1
+        if taken <= 0:
+            worker.facts.error = int(last_error()[0])
+        done += max(taken, 1)
+
+
+count_ns = inlined(_count_ns)
+
+
+@inlined
+def pick(worker: Worker, count: int, stream: int, segment: int, message: int, due_ns: int) -> int:
+    """Add a frame to the ``count`` that leave by the next call; return how many they are."""
+    worker.picked[count], worker.segment[count] = stream, segment
+    worker.message[count], worker.due_ns[count] = message, due_ns
+    return count + 1
+
+
+@compiled
+def count_gap(
+    timetable: Timetable, worker: Worker, stream: int, segment: int, before_ns: int, after_ns: int
+) -> None:
+    """Count the gap before a frame that left between two moments, as long as it can have been.
+
+    It is from the earliest moment of one frame to the latest of the next.
+    """
+    last_ns = timetable.before_ns[stream]
+    if last_ns:
+        gap_ns, limit_ns = after_ns - last_ns, timetable.limit_ns[segment]
+        worker.longest_ns[stream] = max(worker.longest_ns[stream], gap_ns)
+        if limit_ns and gap_ns > limit_ns:
+            worker.longer[stream] += 1
+            # gaps overlap by the time that a call took, which counts once
+            since_ns = max(last_ns + limit_ns, timetable.counted_ns[stream])
+            worker.excess_ns[stream] += max(0, after_ns - since_ns)
+            timetable.counted_ns[stream] = after_ns
+    timetable.before_ns[stream] = max(1, before_ns)
+
+
+@compiled
+def settle(timetable: Timetable, worker: Worker, count: int, before_ns: int, after_ns: int) -> bool:
+    """Count what was sent in a call between two moments, and set when streams are due again.
+
+    Return whether a frame that must leave was not taken.
+    """
+    refused = False
+    for k in range(count):
+        stream, segment = worker.picked[k], worker.segment[k]
+        interval_ns, kept = timetable.interval_ns[segment], timetable.kept[segment]
+        if worker.taken[k] == 0:
+            worker.failed[stream] += 1
+            if interval_ns == 0:
+                refused = True
+                continue
+        else:
+            worker.frames[stream] += 1
+            worker.by_message[worker.message[k]] += 1
+            worker.last_ns[stream] = before_ns
+            if worker.begun_ns[stream] == 0:
+                worker.begun_ns[stream] = max(1, before_ns)
+            count_ns(worker.late, before_ns - worker.due_ns[k])
+            count_gap(timetable, worker, stream, segment, before_ns, after_ns)
+        if interval_ns == 0:
+            timetable.before_ns[stream] = 0
+            timetable.segment[stream] = segment + 1
+        elif not kept:
+            due_ns = worker.due_ns[k]
+            missed = max(0, after_ns - due_ns - 1) // interval_ns
+            next_ns = min(due_ns + (missed + 1) * interval_ns, timetable.until_ns[segment])
+            if next_ns > timetable.next_ns[stream]:
+                worker.skipped[stream] += max(0, next_ns - due_ns - 1) // interval_ns
+                timetable.next_ns[stream] = next_ns
+    return refused
+
+
+@released
+def keep(timetable: Timetable, worker: Worker) -> None:
+    """Keep streams to their timetables until their end, or until ``facts.stop``."""
+    facts, own = timetable.facts, worker.facts
+    streams = len(timetable.segment)
+    own.rested_ns = clock_ns(worker)
+    while facts.stop == 0:
+        now_ns = clock_ns(worker) - facts.start_ns
+        if own.second:
+            facts.second_busy = 1
+            fence()
+        count, open_streams, soonest_ns = 0, 0, NEVER_NS
+        for stream in range(streams):
+            segment, end = timetable.segment[stream], timetable.end[stream]
+            due_ns = timetable.next_ns[stream]
+            if not own.second:
+                while segment < end and timetable.interval_ns[segment]:
+                    due_ns = max(timetable.next_ns[stream], timetable.first_ns[segment])
+                    if due_ns < timetable.until_ns[segment]:
+                        break
+                    segment += 1
+                timetable.segment[stream] = segment
+            if segment >= end:
+                continue
+            open_streams += 1
+            interval_ns, kept = timetable.interval_ns[segment], timetable.kept[segment]
+            stagger_ns = own.second * (interval_ns >> STAGGER)
+            due_ns = max(due_ns, timetable.first_ns[segment]) + stagger_ns
+            if own.second and (kept or interval_ns == 0 or due_ns >= timetable.until_ns[segment]):
+                continue
+            if interval_ns == 0:
+                due_ns = timetable.first_ns[segment]
+            if due_ns > now_ns:
+                soonest_ns = min(soonest_ns, due_ns)
+                continue
+            if count == BURST:
+                soonest_ns = now_ns
+                continue
+            if interval_ns == 0:
+                fence()
+                while facts.second_busy:
+                    nap(worker, clock_ns(worker) + _RETRY_NS // 10)
+                    fence()
+            if not kept or interval_ns == 0:
+                count = pick(worker, count, stream, segment, timetable.message[segment], due_ns - stagger_ns)
+                continue
+            while count < BURST and due_ns <= now_ns and due_ns < timetable.until_ns[segment]:
+                turn = (due_ns - timetable.first_ns[segment]) // interval_ns % timetable.count[segment]
+                count = pick(worker, count, stream, segment, timetable.message[segment] + turn, due_ns)
+                due_ns += interval_ns
+            timetable.next_ns[stream] = due_ns
+            soonest_ns = min(soonest_ns, due_ns)
+        refused = False
+        if count:
+            transmit(timetable, worker, count)
+            refused = settle(timetable, worker, count, now_ns, clock_ns(worker) - facts.start_ns)
+        if own.second:
+            fence()
+            facts.second_busy = 0
+        if open_streams == 0:
+            break
+        now_ns = clock_ns(worker)
+        if refused:
+            nap(worker, now_ns + _RETRY_NS)
+        elif now_ns - own.rested_ns > UNINTERRUPTED_NS:
+            nap(worker, now_ns + UNINTERRUPTED_NS // 16)
+        elif count:
+            continue
+        else:
+            moment_ns = facts.start_ns + min(soonest_ns, now_ns - facts.start_ns + _LOOK_NS)
+            if moment_ns - now_ns <= own.spin_ns:
+                while clock_ns(worker) < moment_ns:
+                    pass
+                continue
+            nap(worker, moment_ns - own.spin_ns)
+        own.rested_ns = clock_ns(worker)

@@ -1,0 +1,368 @@
+"""Streams: frames that leave again and again by timetables, out of many interfaces at once.
+
+Two threads keep them, each on a processor of its own and before all ordinary processes where the system lets
+them: while one processor is taken away, by interrupts or a hypervisor, the other one renews in its place.
+`ecmproto.frames.capture.linux.stream_loop` has the rules.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ecmproto.errors import InterfaceError, ParameterError
+from ecmproto.frames.capture.linux.departures import percentile_ns
+from ecmproto.frames.capture.linux.interface import InterfaceFacts, interface_facts
+from ecmproto.frames.capture.linux.packet_socket import PacketSocket
+from ecmproto.frames.capture.linux.transmission import GapCounts, Jitter
+
+if TYPE_CHECKING:
+    from ecmproto.frames.capture.linux.stream_loop import Timetable, Worker
+
+FOREVER_NS = 1 << 61
+MOST_MESSAGES = 1 << 20
+_SPIN_NS, _ORDINARY_SPIN_NS = 12_000, 120_000
+"""How long before a frame's time a thread looks at the clock: real-time threads wake earlier than others."""
+_LEAD_NS = 2_000_000
+"""Time for the threads to start."""
+_PATIENCE_S = 5.0
+_JOIN_S = 0.05
+_PR_SET_TIMERSLACK = 29
+_PRIORITY = 2
+"""That of ``live`` with ``--realtime``: above the lowest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A part of a stream: ``frames`` in turn every ``interval_ns`` from ``first_ns`` until ``until_ns``.
+
+    Without an interval one frame leaves, at ``first_ns`` or, where that is late, as soon as it can.
+    ``limit_ns`` is the longest gap that a frame covers (0: none).  With ``kept`` every frame leaves, late
+    ones together; else one whose successor is due already is left out.
+    """
+
+    frames: tuple[bytes, ...]
+    first_ns: int = 0
+    until_ns: int = FOREVER_NS
+    interval_ns: int = 0
+    limit_ns: int = 0
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """Segments that leave by an interface, one after the other; the last one may be a frame that releases."""
+
+    name: str
+    interface: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamReport:
+    """The frames of a stream that left; ``failed`` counts times that the interface took none."""
+
+    name: str
+    interface: str
+    frames: int
+    octets: int
+    failed: int
+    duration_ns: int
+    """From the first frame's departure to the last one's."""
+    released: bool
+    """Whether all its segments have left."""
+    gaps: GapCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsReport:
+    """What left of several streams, and the threads that kept them."""
+
+    streams: tuple[StreamReport, ...]
+    jitter: Jitter
+    processors: tuple[int, ...]
+    """The processors of real-time threads; empty where the process may have none."""
+
+
+class StreamSender:
+    """Sends streams by their timetables; `report` may be asked at any time after `run` began.
+
+    ``check`` is called often; what it raises ends the sending, and leaves `release` to be called.  Raises
+    InterfaceError for an interface that is missing, and for a frame that is too long for it.
+    """
+
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        *,
+        bypass_queues: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.streams = tuple(streams)
+        if not self.streams:
+            raise ParameterError(name="streams", needed="at least one", got="none")
+        self.facts = {name: interface_facts(name) for name in {each.interface for each in self.streams}}
+        _check_frames(self.streams, self.facts)
+        self._check = check
+        self._socket = PacketSocket(self.streams[0].interface)
+        self.bypasses = bypass_queues and self._socket.bypass_queues()
+        self._prepare()
+        self.processors: tuple[int, ...] = ()
+
+    def _prepare(self) -> None:
+        """Lay out the timetable, and the frames as messages that name their interfaces (sockaddr_ll)."""
+        from ecmproto.frames.capture.linux import stream_loop
+        from ecmproto.kernels.record import new_record
+
+        segments = [(stream, each) for stream in self.streams for each in stream.segments]
+        frames = [(stream.interface, octets) for stream, each in segments for octets in each.frames]
+        if len(frames) > MOST_MESSAGES:
+            needed = f"at most {MOST_MESSAGES:,} frames of all segments"
+            raise ParameterError(name="streams", needed=needed, got=f"{len(frames):,}")
+        messages, parts = stream_loop.new_messages(len(frames))
+        octets, starts = _laid_out([octets for _, octets in frames])
+        names = {name: _address(facts) for name, facts in self.facts.items()}
+        addresses, places = _laid_out(list(names.values()))
+        places_of = dict(zip(names, places, strict=True))
+        lengths = np.array([len(each) for _, each in frames], np.int64)
+        parts["base"], parts["octets"] = starts + octets.ctypes.data, lengths
+        messages["header"]["name"] = [places_of[name] + addresses.ctypes.data for name, _ in frames]
+        messages["header"]["name_octets"] = len(addresses) // len(names)
+        self._memory = messages, parts, octets, addresses
+        self._lengths = lengths
+        counts = np.array([len(each.segments) for each in self.streams], np.int64)
+        ends = np.cumsum(counts)
+        turns = np.array([len(each.frames) for _, each in segments], np.int64)
+
+        def column(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+            return np.array(values, np.int64)
+
+        of_streams = len(self.streams)
+        facts: Any = new_record(stream_loop.StreamFacts)
+        facts.descriptor = self._socket.socket.fileno()
+        self._timetable: Timetable = stream_loop.Timetable(
+            facts=facts,
+            messages=messages.view(np.int64),
+            segment=ends - counts, end=ends.copy(),
+            next_ns=np.full(of_streams, -FOREVER_NS), before_ns=column([0] * of_streams),
+            counted_ns=column([0] * of_streams),
+            first_ns=column([each.first_ns for _, each in segments]),
+            until_ns=column([each.until_ns for _, each in segments]),
+            interval_ns=column([each.interval_ns for _, each in segments]),
+            limit_ns=column([each.limit_ns for _, each in segments]),
+            message=np.cumsum(turns) - turns, count=turns,
+            kept=column([each.kept for _, each in segments]),
+        )  # fmt: skip
+        self._starts = ends - counts
+        self._workers: list[Worker] = []
+
+    def run(self, prepared: Callable[[], None] = lambda: None) -> None:
+        """Send all streams to their ends; ``prepared`` is called once the code is loaded."""
+        from ecmproto.frames.capture.linux.stream_loop import keep, new_worker
+
+        processors = stream_processors()
+        spin_ns = _SPIN_NS if may_run_ahead() else _ORDINARY_SPIN_NS
+        self._workers = [
+            new_worker(
+                len(self.streams), len(self._lengths), second=number > 0, spin_ns=0 if number else spin_ns,
+            )
+            for number in range(len(processors))
+        ]  # fmt: skip
+        facts = self._timetable.facts
+        facts.stop = 1
+        for worker in self._workers:
+            keep(self._timetable, worker)  # loads it
+        prepared()
+        facts.stop = facts.second_busy = 0
+        facts.start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + _LEAD_NS
+        ahead: list[int] = []
+        errors: list[BaseException] = []
+
+        def work(worker: Worker, processor: int) -> None:
+            try:
+                if _run_ahead(processor):
+                    ahead.append(processor)
+                keep(self._timetable, worker)
+            except BaseException as error:  # raised where the thread is joined
+                errors.append(error)
+                facts.stop = 1
+
+        threads = [
+            threading.Thread(target=work, args=pair, daemon=True)
+            for pair in zip(self._workers, processors, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            self._wait(threads)
+        finally:
+            facts.stop = 1
+            for thread in threads:
+                thread.join()
+            self.processors = tuple(sorted(ahead))
+        if errors:
+            raise errors[0]
+
+    def _wait(self, threads: Sequence[threading.Thread]) -> None:
+        """Wait for the end; InterfaceError where an interface went away, or takes no frame for 5 s."""
+        since = time.monotonic()
+        sent = failed = 0
+        while any(thread.is_alive() for thread in threads):
+            threads[0].join(_JOIN_S)
+            self._check()
+            now_sent = sum(int(worker.frames.sum()) for worker in self._workers)
+            now_failed = sum(int(worker.failed.sum()) for worker in self._workers)
+            if now_failed == failed or now_sent > sent:
+                since = time.monotonic()
+            elif time.monotonic() - since > _PATIENCE_S:
+                raise self._full()
+            if now_failed > failed:
+                for name in self.facts:
+                    interface_facts(name)
+            sent, failed = now_sent, now_failed
+
+    def _full(self) -> InterfaceError:
+        number = next(n for n in range(len(self.streams)) if any(each.failed[n] for each in self._workers))
+        name = self.streams[number].interface
+        up = interface_facts(name).up
+        return InterfaceError(
+            interface=name, needed="to send frames",
+            got=f"{'no room for a frame' if up else 'a link that stayed down'} for 5 s",
+        )  # fmt: skip
+
+    def release(self) -> None:
+        """Send at once the frame without an interval that ends each stream, where the stream has begun."""
+        table = self._timetable
+        table.before_ns[:] = 0
+        for number, stream in enumerate(self.streams):
+            last = int(table.end[number]) - 1
+            begun = any(worker.frames[number] for worker in self._workers)
+            ends = stream.segments[-1].interval_ns == 0
+            table.segment[number] = last if begun and ends and table.segment[number] <= last else last + 1
+            if ends:
+                table.first_ns[last] = 0
+        if (table.segment < table.end).any():
+            self._finish()
+
+    def _finish(self) -> None:
+        from ecmproto.frames.capture.linux.stream_loop import keep
+
+        self._timetable.facts.stop = 0
+        thread = threading.Thread(target=keep, args=(self._timetable, self._workers[0]), daemon=True)
+        thread.start()
+        thread.join(_PATIENCE_S)
+        self._timetable.facts.stop = 1
+        if thread.is_alive():
+            raise self._full()
+
+    def report(self) -> StreamsReport:
+        """Return the report of what left until now."""
+        late = np.max([each.late for each in self._workers], axis=0)
+        late[1:] = np.sum([each.late[1:] for each in self._workers], axis=0)
+        return StreamsReport(
+            streams=tuple(self._report(number, stream) for number, stream in enumerate(self.streams)),
+            jitter=Jitter(
+                p50_ns=percentile_ns(late, 50), p99_ns=percentile_ns(late, 99), max_ns=int(late[0])
+            ),
+            processors=self.processors,
+        )
+
+    def _report(self, number: int, stream: Stream) -> StreamReport:
+        workers, table = self._workers, self._timetable
+
+        def total(name: str) -> int:
+            return sum(int(getattr(each, name)[number]) for each in workers)
+
+        last_gap_ns = self._last_gap_ns(number)
+        limit_ns = max(each.limit_ns for each in stream.segments)
+        begun = [int(each.begun_ns[number]) for each in workers if each.begun_ns[number]]
+        last = max(int(each.last_ns[number]) for each in workers)
+        low = int(table.message[self._starts[number]])
+        messages = slice(low, low + sum(len(each.frames) for each in stream.segments))
+        octets = sum(int((each.by_message[messages] * self._lengths[messages]).sum()) for each in workers)
+        return StreamReport(
+            name=stream.name, interface=stream.interface, frames=total("frames"), octets=octets,
+            failed=total("failed"), duration_ns=max(0, last - min(begun)) if begun else 0,
+            released=bool(table.segment[number] >= table.end[number]),
+            gaps=GapCounts(
+                limit_ns=limit_ns,
+                longest_ns=max(last_gap_ns, *(int(each.longest_ns[number]) for each in workers)),
+                longer=total("longer") + (last_gap_ns > limit_ns),
+                excess_ns=total("excess_ns") + max(0, last_gap_ns - limit_ns), skipped=total("skipped"),
+            ),
+        )  # fmt: skip
+
+    def _last_gap_ns(self, number: int) -> int:
+        """Return the time from the last frame to the end of a stream that holds until then."""
+        table = self._timetable
+        last = int(table.end[number]) - 1
+        ended = table.segment[number] > last and table.limit_ns[last] and table.before_ns[number]
+        return max(0, int(table.until_ns[last] - table.before_ns[number])) if ended else 0
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def __enter__(self) -> StreamSender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _check_frames(streams: Sequence[Stream], facts: dict[str, InterfaceFacts]) -> None:
+    """Raise InterfaceError for a frame that its interface does not take."""
+    for stream in streams:
+        limit = facts[stream.interface].longest_octets
+        longest = max((len(each) for segment in stream.segments for each in segment.frames), default=0)
+        if longest > limit:
+            raise InterfaceError(
+                interface=stream.interface, needed=f"frames of at most {limit} octets", got=str(longest)
+            )
+
+
+def _laid_out(pieces: Sequence[bytes]) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], np.ndarray[Any, Any]]:
+    """Return pieces in one array of octets, and where each begins."""
+    starts = np.array([0, *itertools.accumulate(map(len, pieces))][:-1], np.int64)
+    return np.frombuffer(b"".join(pieces), np.uint8).copy(), starts
+
+
+def _address(facts: InterfaceFacts) -> bytes:
+    """Return the struct sockaddr_ll of an interface."""
+    return struct.pack("=HHiHBB8s", socket.AF_PACKET, 0, facts.index, 0, 0, 6, b"")
+
+
+def _run_ahead(processor: int) -> bool:
+    """Run this thread on a processor, before all ordinary ones; return whether the system lets it."""
+    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    try:
+        os.sched_setaffinity(0, {processor})
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+    except OSError:
+        return False
+    return True
+
+
+def stream_processors() -> list[int]:
+    """Return the processors that streams are kept by: the last two that this process may use."""
+    return sorted(os.sched_getaffinity(0))[-2:]
+
+
+def may_run_ahead() -> bool:
+    """Return whether the system lets threads of this process run before all ordinary ones."""
+    allowed: list[bool] = []
+    processor = stream_processors()[0]
+    thread = threading.Thread(target=lambda: allowed.append(_run_ahead(processor)))
+    thread.start()
+    thread.join()
+    return allowed == [True]

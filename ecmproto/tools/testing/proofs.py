@@ -1,0 +1,243 @@
+"""Proofs: what receivers saw of storms and of numbered data, judged by the kernel's stamps there.
+
+A capture runs in a thread for each receiving interface (`Watch`).  A frame that the kernel dropped because
+nobody read in time may look like a gap or a loss: then a failure is not known to be one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ecmproto.control.live.device import ProcessorWait
+from ecmproto.errors import InterfaceError, counted
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.capture.batch import Int64
+from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS
+from ecmproto.frames.capture.linux.interface import interface_facts, speed_bps
+from ecmproto.frames.stats.lapses import Held, Lapses
+from ecmproto.tables import JUnitCase, junit_text
+from ecmproto.tools.craft.expectations import MARK
+from ecmproto.tools.testing.capturing import Capturing, settle
+from ecmproto.units import format_time
+
+Outcome = Literal["passed", "failed", "unknown"]
+_SNAP_OCTETS = 64
+"""Enough of frames that pause; numbers stand at the ends of others."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """The outcome of what was expected at a port, in words and in figures."""
+
+    name: str
+    outcome: Outcome
+    found: str
+    figures: Mapping[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Storming:
+    """Priorities (None: the link) that a storm holds, as seen at ``port``, a link of ``rate_bps``."""
+
+    port: str
+    rate_bps: int
+    priorities: tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Numbered:
+    """Data frames that leave by ``near`` and are to arrive at ``far``: numbered from 1 to ``count``.
+
+    ``tail_octets`` is the distance of the number's mark from the frame's end.  ``lossless`` and ``in_order``
+    are what is expected, ``latency_ns`` the longest time from one interface to the other (None: any).
+    """
+
+    name: str
+    near: str
+    far: str
+    count: int
+    first: int = 1
+    tail_octets: int
+    lossless: bool = True
+    in_order: bool = True
+    latency_ns: int | None = None
+
+
+class _Numbers:
+    """The numbers of one stream's frames at one interface, and their times."""
+
+    def __init__(self, expected: Numbered) -> None:
+        self._expected = expected
+        self.numbers: list[Int64] = []
+        self.times: list[Int64] = []
+
+    def take(self, batch: Batch) -> None:
+        at = batch.offset + batch.captured - self._expected.tail_octets
+        rows = at >= batch.offset
+        at, time_ns = at[rows], batch.time_ns[rows]
+        marked = np.ones(len(at), np.bool_)
+        for place, octet in enumerate(MARK):
+            marked &= batch.buffer[at + place] == octet
+        at, time_ns = at[marked], time_ns[marked]
+        number = np.zeros(len(at), np.int64)
+        for place in range(len(MARK), len(MARK) + 4):
+            number = number << 8 | batch.buffer[at + place]
+        own = (number >= self._expected.first) & (number < self._expected.first + self._expected.count)
+        self.numbers.append(number[own])
+        self.times.append(time_ns[own])
+
+    def joined(self) -> tuple[Int64, Int64]:
+        empty = np.zeros(0, np.int64)
+        return np.concatenate([empty, *self.numbers]), np.concatenate([empty, *self.times])
+
+
+class Watch:
+    """Captures at the interfaces where storms and numbered data are to arrive, until `end`."""
+
+    def __init__(self, storms: Sequence[Storming], data: Sequence[Numbered] = ()) -> None:
+        self._storms, self._data = tuple(storms), tuple(data)
+        self._lapses = Lapses({each.port: each.rate_bps for each in storms})
+        self._sides = [(each, _Numbers(each), _Numbers(each)) for each in data]
+        takes: dict[str, list[Callable[[Batch], None]]] = {}
+        for name in {each.port for each in storms}:
+            takes.setdefault(name, []).append(functools.partial(self._lapses.take, name))
+        for each, near, far in self._sides:
+            takes.setdefault(each.near, []).append(near.take)
+            takes.setdefault(each.far, []).append(far.take)
+        self._captures: dict[str, Capturing] = {}
+        self._waiting = ProcessorWait()
+        self._ended = False
+        self._sending = {each.near for each in data}
+        snap = MAX_CUT_OCTETS if data else _SNAP_OCTETS
+        try:
+            for name, calls in takes.items():
+                self._captures[name] = Capturing(
+                    name, take=_each(calls), outgoing=name in self._sending, snap_octets=snap
+                )
+        except BaseException:
+            self.end()
+            raise
+        self.stolen_ns = 0
+        """The time for which a hypervisor had the processors, in their mean."""
+        settle()
+
+    def end(self, warn: Callable[[str], None] = lambda _: None) -> None:
+        """End the captures."""
+        if self._ended:
+            return
+        self._ended = True
+        with self._waiting:
+            self.stolen_ns = self._waiting.stolen_ns()
+        for each in self._captures.values():
+            each.end(warn)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def proofs(self) -> list[Proof]:
+        """Return what the captures prove, once they have ended."""
+        held = {(each.port, each.priority): each for each in self._lapses.held()}
+        return [
+            self._held(each.port, priority, held.get((each.port, priority)))
+            for each in self._storms
+            for priority in each.priorities
+        ] + [self._data_proof(*each) for each in self._sides]
+
+    def _held(self, port: str, priority: int | None, held: Held | None) -> Proof:
+        subject = "the link" if priority is None else f"priority {priority}"
+        name = f"{port}: {subject} is held without a gap"
+        if held is None:
+            return Proof(name=name, outcome="failed", found="no frame came that pauses it", figures={})
+        frames = counted(held.frames, "frame")
+        found = f"{frames}, the longest gap {format_time(held.longest_ns)}"
+        if held.gaps:
+            longest = format_time(held.longest_lapse_ns)
+            found += f"; {counted(held.gaps, 'gap')} beyond what the quanta cover"
+            found += f", {format_time(held.lapsed_ns)} in all, the longest by {longest}"
+        return self._proof(name, not held.gaps, found, held.document(), port)
+
+    def _proof(self, name: str, passed: bool, found: str, figures: Mapping[str, Any], port: str) -> Proof:
+        dropped = self._captures[port].dropped
+        outcome: Outcome = "passed" if passed else "unknown" if dropped else "failed"
+        if dropped:
+            found += f"; the capture dropped {counted(dropped, 'frame')}"
+        return Proof(name=name, outcome=outcome, found=found, figures={**figures, "dropped": dropped})
+
+    def _data_proof(self, expected: Numbered, near: _Numbers, far: _Numbers) -> Proof:
+        left, left_ns = near.joined()
+        came, came_ns = far.joined()
+        lost = np.setdiff1d(left, came)
+        twice = len(came) - len(np.unique(came))
+        backwards = int((np.diff(came) < 0).sum())
+        times = dict(zip(left.tolist(), left_ns.tolist(), strict=True))
+        latency = [
+            time_ns - times[number]
+            for number, time_ns in zip(came.tolist(), came_ns.tolist(), strict=True)
+            if number in times
+        ]
+        longest_ns = max(latency, default=0)
+        parts = [f"{counted(len(came), 'frame')} of {len(left):,}"]
+        parts += [f"{counted(len(lost), 'frame')} lost, the first number {lost[0]}"] if len(lost) else []
+        parts += [f"{backwards:,} out of order"] if backwards else []
+        parts += [f"{twice:,} twice"] if twice else []
+        parts += [f"at most {format_time(longest_ns)} on the way"] if latency else []
+        late = expected.latency_ns is not None and longest_ns > expected.latency_ns
+        wrong = (
+            not len(left)
+            or (expected.lossless and len(lost))
+            or (expected.in_order and (backwards or twice))
+            or late
+        )
+        wishes = ["without loss"] * expected.lossless + ["in order"] * expected.in_order
+        if expected.latency_ns is not None:
+            wishes.append(f"within {format_time(expected.latency_ns)}")
+        name = f"{expected.far}: {expected.name} arrives {', '.join(wishes)}".rstrip()
+        figures = {
+            "left": len(left), "came": len(came), "lost": len(lost), "out_of_order": backwards,
+            "twice": twice, "longest_ns": longest_ns,
+        }  # fmt: skip
+        return self._proof(name, not wrong, ", ".join(parts), figures, expected.far)
+
+
+def _each(calls: Sequence[Callable[[Batch], None]]) -> Callable[[Batch], None]:
+    def take(batch: Batch) -> None:
+        for call in calls:
+            call(batch)
+
+    return take
+
+
+def rate_of_link(interface: str) -> int:
+    """Return the speed of an interface's link; InterfaceError where it has none."""
+    speed = speed_bps(interface_facts(interface).name)
+    if not speed:
+        raise InterfaceError(
+            interface=interface, needed='the speed of its link, as in speed = "400G"', got="none"
+        )
+    return speed
+
+
+def junit_of(name: str, proofs: Sequence[Proof]) -> str:
+    """Return proofs as JUnit's XML: a test case each; what is not known is skipped."""
+    cases = [
+        JUnitCase(classname=name, name=each.name)
+        if each.outcome == "passed"
+        else JUnitCase(
+            classname=name, name=each.name, message=each.found,
+            outcome="failure" if each.outcome == "failed" else "skipped",
+        )
+        for each in proofs
+    ]  # fmt: skip
+    return junit_text([(name, cases)])

@@ -1,0 +1,174 @@
+"""Recipes judged: sent and captured on both sides, or read from captures."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from ecmproto.errors import EcmprotoError
+from ecmproto.frames.capture import Batch, open_captures
+from ecmproto.frames.capture.linux.schedule import schedule_of
+from ecmproto.frames.capture.linux.sender import FrameSender
+from ecmproto.frames.capture.linux.transmission import SendReport, Transmission
+from ecmproto.tables import JUnitCase, junit_text
+from ecmproto.tools.craft.expectations import Expectation, Judge, Side, Verdict
+from ecmproto.tools.craft.recipe import chunks
+from ecmproto.tools.craft.sequences import Step
+from ecmproto.tools.craft.spec import Reading, read_items
+from ecmproto.tools.testing.capturing import Capturing, settle
+from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+Sent: TypeAlias = tuple[SendReport, BaseException | None]
+"""The report of what was sent, and what ended it before its time."""
+
+Warn: TypeAlias = Callable[[str], None]
+SIDES: tuple[tuple[Side, bool], ...] = (("near", False), ("far", True))
+"""The sides, and whether a sequence's steps of that side are its returning ones."""
+_SETTLE_NS = 300_000_000
+"""What is on its way when the last frame has left arrives in this time."""
+
+
+class Test:
+    """A recipe with its expectations: the frames of both sides in the order of their times."""
+
+    __test__ = False  # no test of pytest's
+
+    def __init__(
+        self,
+        name: str,
+        expectations: Sequence[Expectation],
+        batches: Mapping[Side, Sequence[Batch]],
+        ethertypes: EtherTypes = DEFAULT,
+    ) -> None:
+        self.name = name
+        self.expectations = expectations
+        self.batches = batches
+        sent = {
+            side: [
+                (due_ns, octets)
+                for batch in of_side
+                for due_ns, octets in zip(batch.time_ns.tolist(), batch.frames(), strict=True)
+            ]
+            for side, of_side in batches.items()
+        }
+        spans = [each.during_ns for each in expectations if each.during_ns is not None]
+        last = [frames[-1][0] for frames in sent.values() if frames]
+        self.end_ns = max([*last, *(last_ns or first_ns for first_ns, last_ns in spans)])
+        self.judge: Judge = Judge(expectations, sent, ethertypes=ethertypes)
+
+
+def sequence_test(
+    name: str, steps: Sequence[Step], expectations: Sequence[Expectation], ethertypes: EtherTypes = DEFAULT
+) -> Test:
+    """Return the test of a sequence's steps; SpecError with the place of what is wrong."""
+    reading = Reading(ethertypes=ethertypes)
+    batches: dict[Side, list[Batch]] = {}
+    for side, reverse in SIDES:
+        items = (step.item for step in steps if step.reverse is reverse)
+        batches[side] = [chunk.batch() for chunk in chunks(read_items(items, name, reading))]
+    return Test(name, expectations, batches, ethertypes)
+
+
+def judge_captures(test: Test, far: str, near: str | None, warn: Warn) -> None:
+    """Let captures be judged: of the far side, and of the near one where there is one."""
+    sides: list[tuple[Side, str]] = [("far", far)]
+    if near is not None:
+        # first: when each frame left is known then
+        sides.insert(0, ("near", near))
+    for side, path in sides:
+        with open_captures((path,)) as reader:
+            test.judge.seen.add(side)
+            for batch in reader:
+                test.judge.take(side, batch, reader.interfaces)
+            for warning in reader.warnings:
+                warn(warning)
+            if reader.problem is not None:
+                raise reader.problem
+
+
+def judge_interfaces(
+    test: Test,
+    near: str,
+    far: str,
+    send: Callable[[Sequence[Batch]], Sent],
+    warn: Warn,
+) -> Sent:
+    """Send a test's frames by ``near`` (through ``send``) and the returning ones by ``far``; capture both."""
+    captured: dict[Side, Capturing] = {}
+    try:
+        captured["far"] = Capturing(far)
+        captured["near"] = Capturing(near)
+        settle()
+        returning = _Returning(far, test.batches["far"])
+        ended_by: BaseException | None = KeyboardInterrupt()
+        try:
+            began_ns = time.monotonic_ns()
+            report, ended_by = send(test.batches["near"])
+        finally:
+            returning.end(wait=ended_by is None)
+        if ended_by is None:
+            left_ns = began_ns + test.end_ns + _SETTLE_NS - time.monotonic_ns()
+            time.sleep(max(left_ns, _SETTLE_NS) / 10**9)
+    finally:
+        for each in captured.values():
+            each.end(warn)
+    for side, _ in SIDES:
+        test.judge.seen.add(side)
+        for batch in captured[side].batches:
+            test.judge.take(side, batch, captured[side].reader.interfaces)
+    return report, ended_by
+
+
+class _Returning:
+    """The frames that a test sends by its far side, in a thread of its own."""
+
+    def __init__(self, interface: str, batches: Sequence[Batch]) -> None:
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(interface, batches), daemon=True)
+        self._thread.start()
+
+    def _run(self, interface: str, batches: Sequence[Batch]) -> None:
+        try:
+            if batches:
+                with FrameSender(interface) as sender:
+                    Transmission(sender, schedule_of(), check=self._check).run(batches)
+        except _EndedError:
+            pass
+        except BaseException as error:  # raised where the thread is joined
+            self._error = error
+
+    def _check(self) -> None:
+        if self._ended.is_set():
+            raise _EndedError
+
+    def end(self, *, wait: bool) -> None:
+        """Wait for the last frame, or leave the others out; raise what went wrong."""
+        if not wait:
+            self._ended.set()
+        self._thread.join()
+        if isinstance(self._error, EcmprotoError):
+            raise self._error
+        if self._error is not None:
+            raise self._error
+
+
+class _EndedError(Exception):
+    """The sending is to end."""
+
+
+def junit_document(recipe: str, verdicts: Sequence[Verdict]) -> str:
+    """Return verdicts as JUnit's XML: a test case each; what is not known is skipped."""
+    cases = []
+    for each in verdicts:
+        case = JUnitCase(classname=recipe, name=each.expectation.name)
+        if each.outcome != "passed":
+            case = JUnitCase(
+                classname=recipe, name=each.expectation.name,
+                outcome="failure" if each.outcome == "failed" else "skipped",
+                message=f"{each.expectation.sentence()}: {each.found}",
+            )  # fmt: skip
+        cases.append(case)
+    return junit_text([(recipe, cases)])
