@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.core import types
 from numpy.typing import NDArray
 
 from ecmproto.frames.capture.batch import Int64
@@ -30,8 +29,8 @@ from ecmproto.frames.capture.linux.receiver import fence
 from ecmproto.frames.capture.linux.wires import (
     CLOCK_MONOTONIC,
     DONTWAIT,
+    External,
     clock_gettime,
-    external,
     last_error,
     sendmmsg,
 )
@@ -50,9 +49,7 @@ _RETRY_NS = 50_000
 _ABSOLUTE = 1
 """TIMER_ABSTIME."""
 _WORDS = MESSAGE.itemsize // 8
-_clock_nanosleep = external(
-    "clock_nanosleep", types.int32, types.int32, types.int32, types.int64, types.int64
-)
+_clock_nanosleep = External("clock_nanosleep", "int32", "int32", "int32", "int64", "int64")
 
 
 class StreamFacts:
