@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from ecmproto.executors.protocol import KILLED, KILLS, Failure, Task, TaskResult
 
 _MAX_TASKS = 100_000
-"""Maximum number of tasks in a batch."""
 _GROWTH = 4
 """Maximum ratio of a batch to all tasks measured so far."""
 _MIN_SHARE = 0.02
@@ -89,11 +88,7 @@ class Batches:
         return self._again.popleft()
 
     def killed(self, running: Sequence[Task], why: str, worker: str) -> list[TaskResult]:
-        """Register tasks that ran when a worker died of ``why`` (such as a signal); return the results set
-        aside.
-
-        The other tasks are run again, alone.
-        """
+        """Register tasks running when a worker died of ``why``; return the results of those set aside."""
         results = []
         for task in running:
             kills = self._kills[task.key] = self._kills.get(task.key, 0) + 1

@@ -58,7 +58,6 @@ class Cluster:
     key: str | None = None
     tell: Callable[[str], None] = field(default=ignore_message, repr=False)
     workers: int = field(default=0, init=False)
-    """Current number of workers."""
     _kept: ExitStack | None = field(default=None, init=False, repr=False)
     _connected: Any = field(default=None, init=False, repr=False)
 

@@ -84,7 +84,6 @@ class _Process:
     def __init__(self) -> None:
         context = get_context("spawn")
         self.index = context.RawValue(ctypes.c_long)
-        """Index of the current task."""
         self.pool = ProcessPoolExecutor(
             1, mp_context=context, initializer=begin, initargs=(os.getcwd(), self.index)
         )

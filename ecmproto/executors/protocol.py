@@ -59,7 +59,6 @@ class Failure:
     """The reason for a missing row of a task."""
 
     kind: str
-    """`FAILED` or `KILLED`."""
     error: str
     """Class of the error, or the signal."""
     sentence: str

@@ -60,7 +60,6 @@ class Tally:
     """The progress of a run: tasks, and their amount of work, such as frames."""
 
     total: int = 0
-    """Total number of tasks."""
     noun: str = "task"
     """Name of a task for users."""
     unit: str = ""
@@ -76,7 +75,6 @@ class Tally:
     amount: float = 0.0
     """Amount of work done by this run."""
     workers: int = 0
-    """Number of processes at work."""
     begun_s: float = field(default_factory=time.monotonic)
 
     def take(self, result: TaskResult) -> None:

@@ -28,9 +28,7 @@ Function = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """glibc's numbers of the parameters."""
 _MAPPED_OCTETS, _KEPT_OCTETS = 1 << 25, 1 << 28
-"""Size in bytes from which allocations are mapped separately, the maximum allowed; size of free memory that
-is kept.
-"""
+"""Size from which allocations are mapped, at its allowed maximum; size of free memory that is kept."""
 _called: set[str] = set()
 """Functions that this process has called."""
 _index = ctypes.c_long()
@@ -63,10 +61,7 @@ class Answer:
 
 
 def answer(call: Call, task: Task) -> Answer:
-    """Return the answer to a task; errors of the function are failures.
-
-    ExecutorError if the function cannot be found.
-    """
+    """Return the answer to a task, errors as failures; ExecutorError if the function cannot be found."""
     function = function_of(call.function)
     was_warm = call.function in _called
     _called.add(call.function)

@@ -306,10 +306,7 @@ _BITS_32 = 0xFFFFFFFF
 
 
 def address_texts(kind: AddressKind, values: NDArray[Any]) -> tuple[Octets, Int32]:
-    """Return the texts of the values concatenated, and their offsets with the end of the last.
-
-    ``values`` are rows of octets, or CPIDs as numbers.
-    """
+    """Return the concatenated texts of values (rows of octets, or CPIDs), and their offsets with the end."""
     out = np.empty(len(values) * _LONGEST[kind] + _SLACK, np.uint8)
     bounds = np.empty(len(values) + 1, np.int32)
     known = np.full(_CACHE_SLOTS, -1, np.int32)
@@ -318,10 +315,7 @@ def address_texts(kind: AddressKind, values: NDArray[Any]) -> tuple[Octets, Int3
 
 
 def address_dictionary(kind: AddressKind, values: NDArray[Any]) -> tuple[Int32, Octets, Int32]:
-    """Return the index of each value's text, and the distinct texts and offsets as `address_texts` does.
-
-    Equal values share one text, and texts are in order of first occurrence.
-    """
+    """Return the index of each value's text, and the distinct texts, in order of first use, with offsets."""
     codes = np.empty(len(values), np.int32)
     out = np.empty(len(values) * _LONGEST[kind] + _SLACK, np.uint8)
     bounds = np.empty(len(values) + 1, np.int32)
@@ -423,7 +417,6 @@ def _slot(octets: Octets, start: int, width: int) -> int:
 
 @inlined
 def _are_equal(octets: Octets, one: int, other: int, width: int) -> bool:
-    """Return whether two values of at least four octets are equal."""
     for i in range(0, width - 3, 4):
         if load_4(octets, one + i) != load_4(octets, other + i):
             return False

@@ -25,9 +25,7 @@ _every = [fixed(np.empty(0, np.int32))]
 
 
 def every_row(frames: int) -> NDArray[np.int32]:
-    """Return the indices of ``frames`` frames: a slice of one shared array, by which a whole column is
-    recognised.
-    """
+    """Return the indices of ``frames`` frames: a slice of one array, which marks a whole column."""
     if len(_every[0]) < frames:
         _every[0] = fixed(np.arange(max(frames, 2 * len(_every[0])), dtype=np.int32))
     return _every[0][:frames]
@@ -191,17 +189,13 @@ def _strictly(rows: NDArray[np.int32]) -> bool:
 
 
 def every_name() -> tuple[str, ...]:
-    """Return the names of all columns, in the order of `ecmproto.wire.formats.registry`.
-
-    Filters also accept ``eth.addr`` and similar names, and ``encapsulated.NAME``.
-    """
+    """Return the names of all columns, in the registry's order; filters also accept ``encapsulated.NAME``."""
     return tuple(entry.name for entry in catalogue())
 
 
 def fields_named(names: Iterable[str] | None) -> tuple[FilterField, ...]:
-    """Return the fields called ``names`` (None: all), each once.
-
-    SpecError, with the nearest name, for one that does not exist or is a layer's.
+    """Return the fields called ``names`` (None: all), each once; SpecError, with the nearest, for unknown
+    ones.
     """
     return _fields_named(None if names is None else tuple(names))
 

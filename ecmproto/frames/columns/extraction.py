@@ -43,7 +43,6 @@ class Columns(Mapping[str, Column]):
 
     def __init__(self, frames: int, fields: Mapping[str, FilterField], columns: Iterable[Column]) -> None:
         self.frames = frames
-        """Number of frames of the batch."""
         self._fields = fields
         self._columns = {column.name: column for column in columns}
 

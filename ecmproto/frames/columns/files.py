@@ -74,10 +74,7 @@ def batch_tasks(
     ethertypes: EtherTypes = DEFAULT,
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> Iterator[Callable[[], Columns]]:
-    """Yield a task that makes the columns of each batch; any thread can run it, in any order.
-
-    A task calls ``names`` for its columns when it runs; the other arguments are as in `column_batches`.
-    """
+    """Yield a task that makes the columns ``names()`` of each batch; any thread can run it, in any order."""
     wanted = _compiled(filter) if isinstance(filter, str) else filter
     for batch in watch(_up_to(limit, reader)):
         # Interfaces described later are appended after those that matter here.

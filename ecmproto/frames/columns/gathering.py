@@ -62,9 +62,7 @@ def dtype_of(field: Field) -> np.dtype[Any]:
 
 
 def empty_values(field: Field, count: int) -> NDArray[Any]:
-    """Return an uninitialised array for ``count`` values of a field of fixed width: numbers, or rows of
-    octets.
-    """
+    """Return an empty array for ``count`` values of a field of fixed width: numbers, or rows of octets."""
     assert field.bits is not None
     if not field.is_number:
         return np.empty((count, field.bits // 8), np.uint8)
@@ -372,10 +370,7 @@ _NUMBERS = LAST_FIELD + 1
 
 
 def kind_of(cls: type[Layer], field: Field) -> int:
-    """Return the kind that has a field: the format's layers, or the field itself.
-
-    A non-empty variable last field is a kind, and so is a field without a fixed offset.
-    """
+    """Return the kind of a field: the format's layers, or the field itself if its size or offset varies."""
     if field in cls.moving:
         return MOVING_FIELDS[cls, field.key]
     return NUMBER_OF[cls] if field.bits is not None else _TAILS + NUMBER_OF[cls]
@@ -419,7 +414,6 @@ class Census:
         self._octets = np.concatenate([octets, octets[tails] - size])
         self._frames = layout[:, FRAMES]
         self.count = np.bincount(self._kind, self._frames[self._owner], KINDS).astype(np.int64)
-        """Number of layers of each kind."""
         self.least_at = np.full(KINDS, _FAR)
         """Minimum number of octets before a layer of each kind."""
         np.minimum.at(self.least_at, self._kind, self._place)
@@ -531,7 +525,6 @@ class _Collection:
         return array[to[number] : to[number + 1]]
 
     def _gather(self, number: int) -> None:
-        """Gather the layers of one part."""
         part = self._censuses[number].part
         bound, layer = self._plans[number]
         kind = np.empty((len(self._total), _NUMBERS), np.int64)

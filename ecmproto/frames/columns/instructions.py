@@ -33,10 +33,7 @@ def type_of(name: str) -> Any:
 
 
 def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any, octets: int) -> Any:
-    """Return a pointer to the ``octets`` octets of an array from ``at`` on.
-
-    With numba's ``NUMBA_BOUNDSCHECK=1`` all of them must be inside the array, as with its own indexing.
-    """
+    """Return a pointer to octets of an array; ``NUMBA_BOUNDSCHECK=1`` checks its bounds, as in numba."""
     made = context.make_array(kind)(context, builder, array)
     if context.enable_boundscheck:
         code: Any = cgutils  # untyped

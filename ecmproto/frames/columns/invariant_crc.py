@@ -172,10 +172,7 @@ def _compute(
     masks: Octets,
     crcs: NDArray[np.uint32],
 ) -> None:
-    """Compute the invariant CRCs of the octets from ``network`` to ``icrc``.
-
-    As in `ecmproto.wire.formats.infiniband.coverage`, variant fields are masked to ones.
-    """
+    """Compute the invariant CRCs from ``network`` to ``icrc``; variant fields are ones (`coverage`)."""
     for row in range(len(network)):
         first, stop, transport, datagram = network[row], icrc[row], bth[row], udp[row]
         crc = _ONES

@@ -61,13 +61,10 @@ number of frames, the layers, start of the FCS, the last layer's number, and the
 """
 
 FROM_END = 1 << 30
-"""Marker of an offset or length that depends on the frame's length: a negative number, to which this and the
-captured length are to be added.
-"""
+"""Marker of offsets and lengths relative to a frame's end: negative, plus this and the captured length."""
 
 _SLOTS, _PROBES = 1 << 13, 8
 _LAYOUTS, _WORDS, _LAYERS = 1 << 13, 1 << 15, 1 << 16
-"""Initial capacities."""
 _MAX_LAYERS = 32
 _WORD = 8
 _ANY_OCTETS = 1 << 62
@@ -129,10 +126,7 @@ def _doubled(rows: NDArray[_Number]) -> NDArray[_Number]:
 
 @inlined
 def hashed(tables: ParseTables, buffer: Octets, start: int, captured: int, link: int, first: int) -> int:
-    """Return the hash of a frame that starts with format ``first``, by which its layout is found.
-
-    NO_LAYOUT for a frame too short to share a layout.
-    """
+    """Return the hash by which a frame's layout is found; NO_LAYOUT if it is too short to share one."""
     if captured < MIN_SHARED_OCTETS:
         return NO_LAYOUT
     if first != _ETHERNET:
@@ -439,10 +433,7 @@ def _is_chosen(buffer: Octets, at: int, layer: int, tables: ParseTables) -> bool
 def _mask(
     word: Uint64, first: int, words: int, last: int, offset: int, mask: int, captured: int
 ) -> tuple[int, int]:
-    """Add bits of the two octets at ``offset`` to the decisive words.
-
-    Offsets come in order. Return the number of decisive words, and the offset of the last.
-    """
+    """Add bits of two octets to the decisive words, in order; return their number and the last offset."""
     if offset + 2 > last + _WORD:
         last = min(offset, captured - _WORD)
         word[first + words, 0] = np.uint64(last)

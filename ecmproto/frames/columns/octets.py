@@ -182,10 +182,7 @@ def load_4(source: Octets, at: int) -> int:
 
 @inlined
 def load_number(source: Octets, at: int, shift: int) -> int:
-    """Return the eight octets at ``at``, the most significant first, shifted right by ``shift`` > 0 bits.
-
-    Octets after the end of ``source`` are 0.
-    """
+    """Return eight big-endian octets, 0 beyond the end of ``source``, shifted right by ``shift`` > 0 bits."""
     if at + 8 > len(source):
         number = 0
         for octet in range(at, at + 7):

@@ -176,15 +176,13 @@ class ParseTables(NamedTuple):
     """GRH: offsets of its length and next header, the next header of an IBA transport, and RoCE's UDP port.
     """
     chosen: NDArray[np.int8]
-    """Format by its first two octets, a row for each group of formats that share a UDP port; the last column
-    is the format without those octets.
+    """Format by its first two octets for each group of a UDP port; the last column is without those octets.
     """
     sequenced: Int64
-    """Sequences by format: offset of the octet that selects one, row in ``chains``, and the format that
-    closes the packet, or −1.
+    """Sequences by format: offset of the selecting octet, row in ``chains``, and the closing format, or −1.
     """
     chains: Int64
-    """Index in ``chain`` by that octet, a row for each format with sequences."""
+    """Index in ``chain`` by the selecting octet, a row for each format with sequences."""
     chain: Int64
     """Formats of all sequences, each ended by −1."""
     tags: NDArray[np.bool_]
@@ -192,18 +190,16 @@ class ParseTables(NamedTuple):
     words: NDArray[np.int8]
     """Format by the first two octets: of messages, then tags, then MAC Control."""
     short: Int64
-    """Format without those two octets (ARP: without the sizes): messages, tags, MAC Control, ARP."""
+    """Format of fewer than two octets (ARP: without the sizes): messages, tags, MAC Control, ARP."""
     arp: Int64
     """Formats of ARP packets: others, IPv4 over other hardware, other protocols over Ethernet, IPv4 over
     Ethernet; then two hardware types and the size of MAC addresses, two protocol types and the size of IPv4
     addresses.
     """
     decisive: Int64
-    """Words that determine the walk to and from a layer, DECISIVE rows a format: offset in the layer and
-    mask; unused ones have no mask.
-    """
+    """Words that determine the walk to and from a layer, DECISIVE rows a format: offset, mask (0: unused)."""
     settled: NDArray[np.bool_]
-    """Whether those words alone decide."""
+    """Whether the decisive words alone determine the walk."""
     transport: NDArray[np.int8]
     """Format by IPv4's protocol, then by IPv6's next header."""
     ip: Int64

@@ -188,8 +188,8 @@ def _number(value: int) -> Constant:
 
 
 def matched(values: Values, pattern: bytes) -> Mask:
-    """Return a mask of the ``values`` that match a regular expression, searched once in each word and
-    address.
+    """Return a mask of the ``values`` that match a regular expression, searched once in each address and
+    word.
     """
     holds = pattern_test(pattern)
     if isinstance(values, Texts):

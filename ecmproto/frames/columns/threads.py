@@ -68,10 +68,7 @@ def _first(pending: deque[_Pending[_Result]]) -> _Result:
 def some_ahead(
     works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None, many: int
 ) -> Iterator[_Result]:
-    """Return the results of ``works`` in order; ``pool`` keeps ``many`` ahead of the caller, from now on.
-
-    Without a pool each is computed when it is taken.
-    """
+    """Return the results of ``works`` in order, computed ``many`` ahead by ``pool``, or on demand."""
     if pool is None or len(works) < 2:
         return (work() for work in works)
     begun = deque(pool.submit(work) for work in works[:many])

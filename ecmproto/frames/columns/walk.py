@@ -178,7 +178,6 @@ class Paths(NamedTuple):
     """The sequences of layers found, as a tree: node 0 is the empty one."""
 
     used: Int64
-    """Number of nodes."""
     next: Int32
     """Successor of each node by format; 0: none so far."""
 
@@ -245,9 +244,7 @@ class _Next(NamedTuple):
     settled: bool
     """Whether words of the layers alone decided, for frames of at least this length."""
     length_at: int
-    """Offset of the length that determines ``bound``; NO_LENGTH if it is inherited, NOWHERE if the length is
-    also an EtherType.
-    """
+    """Offset of the length for ``bound``; NO_LENGTH: inherited, NOWHERE: the length is also an EtherType."""
 
 
 @inlined
@@ -398,10 +395,7 @@ class _Wrong(NamedTuple):
 
 @inlined
 def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: ParseTables) -> bool:
-    """Return whether octets announced as a format are none of it.
-
-    See `ecmproto.wire.formats.base.Layer.cannot_be` and `ecmproto.wire.formats.experimental.Proposed`.
-    """
+    """Return whether octets announced as a format are none of it; see `Layer.cannot_be` and `Proposed`."""
     minimum = tables.doubts[layer, WIRE_OCTETS]
     if minimum != 0:
         if stop - start < tables.fixed[layer] or reach - start < minimum:
@@ -483,10 +477,7 @@ def walk(
     paths: Paths,
     cache: LayoutCache,
 ) -> WalkResult:
-    """Walk over a frame, record its layers and its error.
-
-    The names are the same as in `ecmproto.wire.codec.frame._decode`, of which this is a copy.
-    """
+    """Walk over a frame, record its layers and error: a copy of `codec.frame._decode`, with its names."""
     # Positions in the buffer during the processing of one layer, in this order unless lengths are wrong:
     #
     #     begin            pos           after              stop       end   reach

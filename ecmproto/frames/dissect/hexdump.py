@@ -71,9 +71,7 @@ def _text(octets: bytes) -> str:
 
 
 def segments(frame: Frame) -> list[Segment]:
-    """Return the octets of each layer, in order and without a gap; names in the quoted frame start with
-    ``>``.
-    """
+    """Return the octets of each layer, in order without gaps; names in the quoted frame start with ``>``."""
     result = _segments(frame, 0, "")
     end = frame.boundaries()[-1]
     for name, octets in (("padding", frame.padding), ("trailer", frame.trailer), ("fcs", frame.fcs)):

@@ -211,7 +211,6 @@ _DOCUMENT = _Documents("{", "}")
 
 
 def _frame(path: Path) -> Iterator[Piece]:
-    """Yield the members of a frame's document."""
     yield from ('"number": ', Decimal(RecordNumber.NUMBER), ', "time_ns": ')
     yield When(RecordNumber.TIMED, 1, 1, [Decimal(RecordNumber.TIME_NS)], ["null"])
     yield from (', "captured_octets": ', Decimal(RecordNumber.CAPTURED))

@@ -98,10 +98,7 @@ TAILS = (
 
 
 class Trees(Listing):
-    """One tree a frame, with an empty line after it.
-
-    ``deep`` returns the text of a deeper tree of an Ethernet frame's octets, shown after this one.
-    """
+    """One tree a frame and an empty line; ``deep`` returns a further tree of an Ethernet frame's octets."""
 
     commented = True
     wrong = str
@@ -248,7 +245,6 @@ class _Layout:
         return "".join(map(str, self._line(depth, text)))
 
     def _about(self, path: Path) -> Iterator[Piece]:
-        """Yield the lines of the record."""
         lengths = (
             "  ", Decimal(RecordNumber.ORIGINAL), " octets on the wire, ", Decimal(RecordNumber.CAPTURED),
             " captured, interface ", Decimal(RecordNumber.INTERFACE),
@@ -390,7 +386,6 @@ class _Layout:
         return pieces
 
     def _rows(self, path: Path, layer: int, field: Field) -> Iterator[_Row]:
-        """Yield the rows of a field."""
         cls = path.layers[layer]
         where = _between(*_field_bounds(path, layer, field)) if self._placed else _NOWHERE
         value, widths = _value(path, layer, field)
@@ -526,10 +521,7 @@ def _bit_pattern_pieces(row: _Row, width: int) -> Iterator[Piece]:
 
 
 def word_of(layout: tuple[Field, ...], field: Field) -> tuple[int, int] | None:
-    """Return the first bit and the width of the run of sub-octet fields around ``field``, if any.
-
-    A field that fills whole octets by itself is in none.
-    """
+    """Return first bit and width of the run of sub-octet fields around ``field``; None if it fills octets."""
     first = stop = 0
     run: list[Field] = []
     for other in layout:

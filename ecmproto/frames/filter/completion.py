@@ -72,7 +72,6 @@ def relations() -> tuple[Candidate, ...]:
 
 
 def _values(field: FilterField, typed: str) -> tuple[Candidate, ...]:
-    """Return the names of a field's values."""
     named = [(name, str(value)) for value, name in field.names.items()]
     return tuple(
         Candidate(text=name if name.isidentifier() else f'"{name}"', meaning=value)

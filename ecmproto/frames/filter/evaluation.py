@@ -75,9 +75,8 @@ def compile_filter(text: str) -> Filter:
 
 
 def _sequential_predicate(test: Test) -> Predicate:
-    """Return ``test`` as a function of frames in order, which remembers the frames it selected.
-
-    It starts anew when frame numbers do.
+    """Return ``test`` as a function of frames in order that remembers the selected ones, until numbers
+    restart.
     """
     number, last_ns = 0, None
 
@@ -424,9 +423,7 @@ def _mask(network: Network) -> int:
 
 
 def _searched(operand: Operand) -> Reader:
-    """Return the reader of the octets that ``contains`` and ``matches`` search: of a layer, to the frame's
-    end.
-    """
+    """Return the reader of the octets that ``contains`` and ``matches`` search: of a layer, to the end."""
     return (
         octets_from(operand)
         if isinstance(operand, FilterField) and operand.kind == "layer"

@@ -159,10 +159,7 @@ def median_offset(times_a: Int64, times_b: Int64) -> int | None:
 
 
 def matched(keys_a: Uint64, keys_b: Uint64, *, unique: bool) -> Pairs:
-    """Return pairs of equal keys: keys that occur once on either side, or the n-th of each.
-
-    The pairs are in no order.
-    """
+    """Return pairs, in no order, of equal keys: keys that occur once on either side, or the n-th of each."""
     runs_a, runs_b = _Runs(keys_a, unique=unique), _Runs(keys_b, unique=unique)
     if not len(runs_a.key) or not len(runs_b.key):
         return _NO_PAIRS
@@ -329,10 +326,7 @@ class _Work:
         self.keep(Pairs(a=rows + np.int32(len(self._a)), b=rows + np.int32(len(self._b))))
 
     def guide(self) -> Pairs:
-        """Keep frames that occur once, and others at the same time, as far as they are in order.
-
-        Return the pairs of frames that occur once and are in another order.
-        """
+        """Keep frames that are unique or equal in time, in order; return unique pairs in another order."""
         rest_a, rest_b = self.left()
         unique = matched(self._a.digest[rest_a], self._b.digest[rest_b], unique=True)
         unique = Pairs(a=rest_a[unique.a], b=rest_b[unique.b])
@@ -401,10 +395,7 @@ class _Work:
             self._pair(key, rest, unique=unique)
 
     def _open(self, key: Key) -> _Rest | None:
-        """Return the remaining frames that may have a common key in the same gap; None for none.
-
-        A hash excludes most of the others.
-        """
+        """Return remaining frames that may (by a hash) have a common key in the same gap; None for none."""
         rest_a, rest_b = self.left()
         if not len(rest_a) or not len(rest_b):
             return None

@@ -30,7 +30,6 @@ class TimeDifference:
     beyond: int
     """Number of times that differ by more than the tolerance, after the correction."""
     offset_ns: int
-    """Median difference."""
     least_ns: int
     most_ns: int
     drift_ppm: float
@@ -38,9 +37,9 @@ class TimeDifference:
     has_drift: bool
     """Whether the times drift as clocks do, and not through delays of frames."""
     low_ns: int
-    """5th percentile of the differences from the median, or from the drift if there is one."""
+    """5th percentile of the time differences from the median, or from the drift if there is one."""
     high_ns: int
-    """95th percentile of these differences."""
+    """95th percentile of the time differences from the median, or from the drift if there is one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +119,6 @@ class TimeSample:
 
 
 def _percentiles(values: Int64) -> tuple[int, int]:
-    """Return the 5th and 95th percentile of values."""
     ordered = np.sort(values)
     return int(ordered[len(ordered) * 5 // 100]), int(ordered[-1 - len(ordered) * 5 // 100])
 

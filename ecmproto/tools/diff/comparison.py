@@ -44,7 +44,6 @@ WINDOW_FRAMES = 3_000_000
 """Number of frames of each capture aligned at a time."""
 _PAIRS_AT_ONCE = 1 << 20
 _AT_ONCE = 4096
-"""Number of differences processed at a time."""
 _NO_TOLERANCE = Tolerance()
 
 
@@ -88,11 +87,11 @@ class FieldCount:
 
     frames: int = 0
     added: int = 0
-    """Number of these frames in which the second capture alone has it."""
+    """Number of changed frames in which the second capture alone has the field."""
     gone: int = 0
-    """Number of these frames in which the first capture alone has it."""
+    """Number of changed frames in which the first capture alone has the field."""
     change: FieldChange | None = None
-    """Values of the field, if they are the same in all of those frames."""
+    """Values of the field, if they are the same in all of its frames."""
 
     def add(self, frames: int, change: FieldChange | None = None, *, added: int = 0, gone: int = 0) -> None:
         """Count more frames, with the values of all of them if they are the same."""
@@ -492,9 +491,7 @@ def _common(change: ChangedField, pairs: Sequence[int]) -> FieldChange | None:
 
 
 def _apart(a: Numbers, b: Numbers, pairs: Pairs, tolerance: Tolerance) -> Mask:
-    """Return a mask of the pairs that differ in a field by more than its tolerance, or in its number of
-    values.
-    """
+    """Return a mask of the pairs that differ in a field beyond its tolerance, or in its number of values."""
     first_a, count_a = _spans(a, pairs.a)
     first_b, count_b = _spans(b, pairs.b)
     mask: Mask = count_a != count_b

@@ -33,10 +33,7 @@ Alignment = Literal["none", "offset", "drift"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """The maximum difference of two numbers: ``absolute``, in the field's own unit or ns, or a ``share``.
-
-    The share refers to the larger of the two absolute values.
-    """
+    """Maximum difference of numbers: ``absolute`` (own unit, ns), or a ``share`` of the larger magnitude."""
 
     absolute: int = 0
     share: Fraction = Fraction(0)

@@ -128,9 +128,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The result of a capture: its files, and for a check the numbers of judgements and findings of each
-    rule.
-    """
+    """The result of a capture: its files, and for a check each rule's numbers of judgements and findings."""
 
     outputs: tuple[str, ...]
     findings: Mapping[str, tuple[int, int]] | None = None
@@ -291,7 +289,7 @@ class CheckJob(_Filtered):
     own_rules: Sequence[str] = ()
     """Files of rules, which each worker reads again."""
     own_digests: Sequence[str] = ()
-    """Digests of these files, so that other rules are another job."""
+    """Digests of the files of rules, so that other rules are another job."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def results(self, name: str) -> Sequence[str]:

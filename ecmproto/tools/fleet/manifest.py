@@ -31,7 +31,7 @@ class ManifestLine:
 
     path: str
     name: str
-    """Name of its results."""
+    """Name of the capture's results."""
     size_octets: int
     modified_ns: int
     digest: str | None
@@ -47,14 +47,14 @@ class ManifestLine:
     """Earliest time of a frame; ``last_ns`` is the latest."""
     last_ns: int | None
     partition: Mapping[str, str | None]
-    """Values from its name by a pattern, and its day."""
+    """Values from the capture's name by a pattern, and its day."""
     outputs: tuple[str, ...]
-    """Files with its results, below the folder of the fleet."""
+    """Files with the capture's results, below the folder of the fleet."""
     findings: Mapping[str, tuple[int, int]] | None
     """For `check`, the numbers of judgements and of findings by rule."""
     warnings: tuple[str, ...]
     seconds: float
-    """Total time of its parts."""
+    """Total time of the capture's parts."""
 
     def as_text(self) -> str:
         """Return the line."""
@@ -87,10 +87,7 @@ def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Ite
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Iterator[ManifestLine]]:
-    """Return the request of a fleet (``base``, ``asked``), and its captures one by one.
-
-    SpecError for a file that is no manifest.
-    """
+    """Return a fleet's request (``base``, ``asked``) and its captures; SpecError for an invalid manifest."""
     path = path_below(Path(folder), FILE)
     documents = _documents(path)
     _, head = next(documents, (None, {}))

@@ -26,17 +26,17 @@ class Member:
 
     path: str
     name: str
-    """Name of its results."""
+    """Name of the capture's results."""
     partition: Mapping[str, str | None]
-    """Values from its name; its day may be unknown."""
+    """Values from the capture's name; its day may be unknown."""
     size_octets: int = 0
     modified_ns: int = 0
     parts: Sequence[Part] = ()
-    """Likely positions of its parts; none for a capture that is processed as a whole."""
+    """Likely positions of the capture's parts; none if it is processed as a whole."""
     trouble: tuple[Outcome, str] | None = None
     """Reason for having no results."""
     earlier: ManifestLine | None = None
-    """Its line in the manifest, if this run does not name it: it is not read again."""
+    """Manifest line of the capture, if this run does not name it: it is not read again."""
 
     @property
     def mark(self) -> list[int]:
@@ -181,10 +181,7 @@ def _identity(path: str | Path) -> tuple[int, int]:
 
 
 def _gone(line: ManifestLine, pattern: NamePattern | None) -> Member:
-    """Return a capture that is not named now, with its former results.
-
-    A manifest may contain any path or URL: none of them is opened.
-    """
+    """Return a capture listed by the manifest only, with its former results; it is never opened."""
     member = Member(
         path=line.path, name=line.name, partition=_partition(line.path, pattern),
         size_octets=line.size_octets, modified_ns=line.modified_ns, earlier=line,

@@ -311,9 +311,7 @@ class FleetRun:
             self._kept.close()
 
     def _begin(self) -> None:
-        """List all captures in the manifest, so that even after a power failure their results belong to the
-        fleet.
-        """
+        """List all captures in the manifest: their results are the fleet's even after a power failure."""
         roster = self._roster
         new = [member.line() for member in roster.members if member.name not in roster.earlier]
         if new or not (self._folder / FILE).exists():
@@ -330,9 +328,7 @@ class FleetRun:
         local: bool = False,
         kept: bool = True,
     ) -> None:
-        """Run ``count`` tasks; ``take`` is called with each result, which is stored if it is a row and
-        ``kept``.
-        """
+        """Run ``count`` tasks; ``take`` is called with each result; rows are stored if ``kept``."""
         if not count:
             return
         executor: Executor = Processes(1) if local else self._executor
@@ -530,9 +526,7 @@ class FleetRun:
         return Task(key=key, data={"states": states}, name=f"{len(group)} captures", size=len(group))
 
     def _combine_all(self) -> None:
-        """Write the result of all captures together; a worker already has the modules, which take time to
-        load.
-        """
+        """Write the result of all captures together, by a worker that has already loaded the modules."""
         keys = self._states
         data = {"states": [self._state_of(key) for key in keys], "captures": len(self.members)}
         task = Task(key=task_key(self._all, keys), data=data, name=ALL, size=max(1, len(keys)))
@@ -567,7 +561,6 @@ class FleetRun:
             (self._folder / PIECES).rmdir()
 
     def _copy_groups(self, groups: Mapping[str, Sequence[str]]) -> None:
-        """Merge the copies of each group."""
 
         def take(result: TaskResult) -> None:
             if result.failure is not None:

@@ -251,10 +251,7 @@ class Cast:
 
 
 def cast(frame: Frame, columns: Sequence[TargetValues], count: int, finish: Finish) -> Cast:
-    """Return ``count`` frames like ``frame`` with the values of ``columns``, finished.
-
-    ColumnError for a value that a format cannot hold, with the first row concerned.
-    """
+    """Return ``count`` finished frames like ``frame`` with values of ``columns``; ColumnError with row."""
     templates = []
     octets = np.zeros(count, np.int64)
     for rows, lengths in _equally_long(columns, count):

@@ -282,10 +282,7 @@ class Covering:
 def checksums_of(
     frame: Frame, given: Sequence[Collection[str]], *, transport: bool = True
 ) -> tuple[Checksum | Covering, ...]:
-    """Return the checksums to compute, innermost first, except given fields.
-
-    Without ``transport``, TCP and UDP are left out.
-    """
+    """Return the checksums to compute, innermost first; TCP's and UDP's only with ``transport``."""
     starts = frame.boundaries()
     checksums: list[Checksum | Covering] = []
     for index, value in enumerate(frame.layers):

@@ -96,10 +96,7 @@ def column_error(name: str, needed: str, got: str, row: int | None = None) -> Co
 
 
 def targets_of(frame: Frame, names: Iterable[str]) -> list[Target]:
-    """Return the targets in ``frame`` of columns of these names.
-
-    SpecError, with the nearest name, for one that is no field of it, and for fields set twice.
-    """
+    """Return the targets of columns; SpecError for unknown names, with the nearest, and duplicates."""
     targets = [_target(frame, name) for name in names]
     check_once(frame, targets)
     return targets

@@ -156,10 +156,7 @@ def moment(out: Octets, at: int, number: int) -> int:
 
 @inlined
 def binary(out: Octets, at: int, number: int, bits: int, offset: int) -> int:
-    """Write the last ``bits`` bits of a number, a space after each group of four.
-
-    ``offset`` bits of the first group are already written.
-    """
+    """Write the last ``bits`` bits in groups of four, the first of which already has ``offset`` bits."""
     for bit in range(bits):
         if bit > 0 and (offset + bit) % 4 == 0:
             out[at] = _SPACE

@@ -87,11 +87,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class OfLayer:
-    """An attribute of the layer at a boundary, or its octets ``first`` to ``last``: octets or a number.
-
-    It is used for a field without a fixed offset. Programs do not support it: such frames are written one by
-    one.
-    """
+    """An attribute of a layer without a fixed offset, whole or in part; programs do not support it."""
 
     boundary: int
     key: str
@@ -211,9 +207,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Binary:
-    """A number in ``bits`` binary digits, in groups of four; ``offset`` digits of the first group precede
-    them.
-    """
+    """A number in ``bits`` binary digits, in groups of four; ``offset`` digits of the first precede them."""
 
     number: Number
     bits: int
@@ -246,10 +240,7 @@ class When:
 
 @dataclass(frozen=True)
 class Cell:
-    """The pieces of a table's cell; with ``quoted``, in quotation marks if it contains a comma.
-
-    With ``lone``, also if it is empty.
-    """
+    """The pieces of a table's cell; with ``quoted``, quoted if there is a comma (``lone``: or no text)."""
 
     pieces: Pieces
     quoted: bool = False
@@ -258,10 +249,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Widest:
-    """Writes nothing; sets the width of the following `Padded` to the width of the widest of ``texts``.
-
-    The width is limited to ``least`` at least and ``most`` at most.
-    """
+    """Setting of the width of the following `Padded`: the widest of ``texts``, from ``least`` to ``most``."""
 
     texts: Sequence[Pieces]
     least: int
@@ -354,9 +342,8 @@ class Path:
         return Stretch(boundary, 0, boundary + 1, 0)
 
     def number(self, layer: int, key: str, *, drop: int = 0, bits: int | None = None) -> Bits:
-        """Return the field ``key`` of a layer as a number, or ``bits`` bits after its first ``drop``.
-
-        Programs support at most 56 bits.
+        """Return a field as a number, or ``bits`` bits after its first ``drop``; programs take at most 56
+        bits.
         """
         field = field_of(self.layers[layer], key)
         assert field.bits is not None, f"{field.name} is no number"

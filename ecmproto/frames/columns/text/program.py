@@ -324,7 +324,6 @@ def parts_of(octets: int) -> list[tuple[int, int]]:
 
 
 def _row_of(bits: Bits) -> tuple[int, int, int, int, int, int]:
-    """Return the row of a number in a layer."""
     if bits.octets > _MAX_OCTETS:
         raise UnsupportedPieceError
     shift = _WORD_BITS - 8 * bits.octets + bits.shift

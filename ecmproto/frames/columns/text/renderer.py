@@ -57,10 +57,7 @@ assert MOST_FORMATS < 1 << _BITS, "more formats than a path's key can distinguis
 
 @over_batches
 def _layout_keys(layout: Int64, layer: Int64, boundaries: Int64, stops: Int64, keys: Int64) -> None:
-    """Compute each layout's boundaries, as offsets (see `columns.layout_cache`), and its key.
-
-    ``stops`` receives the end of each layout's boundaries; the key identifies its layers.
-    """
+    """Compute each layout's boundaries (see `columns.layout_cache`), their end, and a key of its layers."""
     at = 0
     for row in range(len(layout)):
         first = layout[row, FIRST_LAYER]
@@ -193,7 +190,6 @@ class _LayoutBoundaries:
     """Keys of each layout's layers, and of the quoted frame's (0: none)."""
     inner: Int64
     of: Int32
-    """Layout of each frame."""
 
 
 class PathBook:

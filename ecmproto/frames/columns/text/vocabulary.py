@@ -58,10 +58,7 @@ def look_up(
     known: int,
     codes: Int32,
 ) -> int:
-    """Find the word of each row's word pieces; return the number of words, new ones last in ``keys``.
-
-    There must be capacity for one new word a piece.
-    """
+    """Find each row's words; return their number, new ones last in ``keys``, which must have the capacity."""
     mask = len(slots) - 1
     for row in range(begin, end):
         which = signed(program[row])
