@@ -88,7 +88,7 @@ class Batches:
         return self._again.popleft()
 
     def killed(self, running: Sequence[Task], why: str, worker: str) -> list[TaskResult]:
-        """Register tasks running when a worker died of ``why``; return the results of those set aside."""
+        """Register tasks running when a worker died of ``why``; return the results of tasks set aside."""
         results = []
         for task in running:
             kills = self._kills[task.key] = self._kills.get(task.key, 0) + 1

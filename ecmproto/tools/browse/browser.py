@@ -118,7 +118,7 @@ class Browser:
     # filters
 
     def apply(self, text: str) -> None:
-        """Show only the frames that a display filter selects, all for an empty one; or FilterError."""
+        """Show only the frames selected by a display filter, all for an empty one; FilterError if invalid."""
         filter = compile_filter(text) if text.strip() else None
         if self.run is not None:
             self.run.stop()
@@ -133,7 +133,7 @@ class Browser:
         return "" if self.run is None else self.run.filter.text
 
     def find(self, text: str, *, start: int, forward: bool) -> None:
-        """Start a search for the next shown frame that a display filter selects; or FilterError."""
+        """Start a search for the next shown frame that a display filter selects; FilterError if invalid."""
         self._find(compile_filter(text), start, forward)
 
     def find_again(self, *, start: int, forward: bool) -> bool:
