@@ -230,7 +230,7 @@ class _OverviewRow:
 
 
 def overview(report: Report, shown: Collection[Kind] = tuple(KINDS)) -> Figure:
-    """Draw ``report``'s panels of the kinds ``shown``, within ``canvas.drawn_svg`` or ``canvas.drawn_png``."""
+    """Draw ``report``'s panels of the kinds ``shown``, within ``canvas.drawn_svg`` or its PNG twin."""
     runs = report.runs
     across = _columns(len(runs))
     form = WIDE if across == 1 else _COLUMN
