@@ -1,1 +1,1 @@
-"""Tasks out, rows in: by processes of this machine, parts of a batch system, or a Dask cluster."""
+"""Execution of tasks: by processes of this machine, parts of a batch system, or a Dask cluster."""

@@ -1,4 +1,4 @@
-"""Tasks in batches of some seconds of work, and tasks again whose worker has died."""
+"""Tasks in batches of some seconds of work, and repetition of tasks whose worker has died."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from collections.abc import Iterable, Sequence
 
 from ecmproto.executors.protocol import KILLED, KILLS, Failure, Task, TaskResult
 
-_MOST = 100_000
-"""Tasks in a batch."""
+_MAX_TASKS = 100_000
 _GROWTH = 4
-"""How much larger than all that was measured a batch may be."""
-_LEAST = 0.02
-"""How short a batch may be at the end, as a part of the time it should take."""
-_FORGETTING = 0.98
-"""How much of the times measured is kept with each new one."""
+"""Maximum ratio of a batch to all tasks measured so far."""
+_MIN_SHARE = 0.02
+"""Minimum length of a batch at the end, as a fraction of the target time."""
+_DECAY = 0.98
+"""Weight of earlier times with each new one."""
 
 
 class Batches:
-    """Hands out tasks in batches that take about ``target_s``, as long as tasks of their size took so far.
+    """Dispenser of tasks in batches of about ``target_s``, estimated from earlier tasks by size.
 
-    At the end batches become smaller, so that workers end together; ``expected`` is how many tasks there
-    are, 0 if that is not known.
+    At the end batches become smaller, so that workers end together; ``expected`` is the number of tasks, 0 if
+    unknown.
     """
 
     def __init__(self, tasks: Iterable[Task], *, target_s: float, expected: int = 0) -> None:
@@ -35,28 +34,28 @@ class Batches:
         self._ready: deque[Task] = deque()
 
     def measure(self, result: TaskResult) -> None:
-        """Take the time of a task, unless it was the first of its worker, which compiles."""
+        """Record the time of a task, except the first of its worker, which compiles."""
         if not result.was_warm:
             return
-        self._elapsed_s = self._elapsed_s * _FORGETTING + result.elapsed_s
-        self._size = self._size * _FORGETTING + result.task.size
-        self._counted = self._counted * _FORGETTING + 1
+        self._elapsed_s = self._elapsed_s * _DECAY + result.elapsed_s
+        self._size = self._size * _DECAY + result.task.size
+        self._counted = self._counted * _DECAY + 1
         self._measured += 1
 
     def next(self, workers: int) -> list[Task]:
         """Return the tasks of a batch for one of ``workers``; none if there are no more."""
         batch: list[Task] = []
         size = 0.0
-        room = self._room()
-        share = (
-            max(self._left // (2 * max(1, workers)), self._tasks_in(_LEAST * room)) if self._left else _MOST
-        )
-        most = min(_MOST, _GROWTH * self._measured, share)
-        while not batch or (len(batch) < most and size < room):
+        target = self._target_size()
+        share = _MAX_TASKS
+        if self._left:
+            share = max(self._left // (2 * max(1, workers)), self._tasks_in(_MIN_SHARE * target))
+        limit = min(_MAX_TASKS, _GROWTH * self._measured, share)
+        while not batch or (len(batch) < limit and size < target):
             task = self._draw()
             if task is None:
                 break
-            if batch and size + task.size > 2 * room:
+            if batch and size + task.size > 2 * target:
                 self._ready.appendleft(task)
                 break
             batch.append(task)
@@ -64,14 +63,14 @@ class Batches:
         self._left = max(0, self._left - len(batch))
         return batch
 
-    def _room(self) -> float:
-        """Return the size of tasks that take as long as a batch should."""
+    def _target_size(self) -> float:
+        """Return the total size of tasks that run for the target time."""
         if not self._elapsed_s:
             return self._size if self._measured else 0.0
         return self._target_s * self._size / self._elapsed_s
 
     def _tasks_in(self, size: float) -> int:
-        """Return how many tasks are of that size together, as large as those measured."""
+        """Return the number of average tasks with that total size."""
         return int(size * self._counted / self._size) if self._size else 0
 
     def _draw(self) -> Task | None:
@@ -81,18 +80,15 @@ class Batches:
 
     @property
     def suspected(self) -> bool:
-        """Whether there are tasks that were running when a worker died: they are to be run alone."""
+        """Whether there are tasks that were running when a worker died: they must be run alone."""
         return bool(self._again)
 
     def next_suspected(self) -> Task:
-        """Return the next of them."""
+        """Return the next suspected task."""
         return self._again.popleft()
 
     def killed(self, running: Sequence[Task], why: str, worker: str) -> list[TaskResult]:
-        """Take tasks that ran when a worker died of ``why``, a signal say; return those that are set aside.
-
-        The others are to be run again, alone.
-        """
+        """Register tasks running when a worker died of ``why``; return the results of tasks set aside."""
         results = []
         for task in running:
             kills = self._kills[task.key] = self._kills.get(task.key, 0) + 1
@@ -105,6 +101,6 @@ class Batches:
         return results
 
     def put_back(self, tasks: Sequence[Task]) -> None:
-        """Take tasks that had not been begun."""
+        """Take back tasks that had not been started."""
         self._ready.extendleft(reversed(tasks))
         self._left += len(tasks) if self._left else 0

@@ -1,6 +1,6 @@
-"""Documents read from a folder of results, whose writer may have meant harm: `checked` holds them to types.
+"""Type checks of documents read from an untrusted folder of results.
 
-Names in them are paths by `ecmproto.paths.path_below`.
+Names in them are checked by `ecmproto.paths.path_below`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal, get_args, get_origin, get_type_hints,
 from ecmproto.errors import SpecError, shown
 
 _LINE_OCTETS = 64 << 20
-"""The maximum length of a line: the results of a capture in 400,000 parts."""
+"""Maximum length of a line in bytes: the results of a capture in 400,000 parts."""
 _NUMBER_BOUND = 1 << 63
 
 
@@ -25,7 +25,7 @@ _NUMBER_BOUND = 1 << 63
 
 
 def lines_of(file: BinaryIO, where: str) -> Iterator[bytes]:
-    """Yield the lines of a file; SpecError for one that no writer would make so long."""
+    """Yield the lines of a file; SpecError for one that exceeds the maximum length."""
     while line := file.readline(_LINE_OCTETS):
         if len(line) == _LINE_OCTETS:
             raise SpecError(
@@ -35,7 +35,7 @@ def lines_of(file: BinaryIO, where: str) -> Iterator[bytes]:
 
 
 def table_of(line: bytes, where: str) -> dict[str, Any]:
-    """Return the table that a line of JSON is; SpecError for anything else."""
+    """Return the table in a line of JSON; SpecError for anything else."""
     with suppress(ValueError, RecursionError):
         document = json.loads(line)
         if isinstance(document, dict):
@@ -47,9 +47,9 @@ _hints_of = functools.cache(get_type_hints)
 
 
 def checked(value: Any, kind: Any, where: str) -> Any:
-    """Return plain data that is of a type; SpecError names the place where it is of another.
+    """Return plain data if it is of a type; SpecError, with the position, if it is not.
 
-    Types are those of annotations: dataclasses and typed dicts, which are tables, mappings of text,
+    Types are given as annotations: dataclasses and typed dicts, which are tables, mappings of text,
     sequences, ``... | None``, literals, text, bytes as text in base64, and finite numbers of 64 bits.
     """
     origin, of = get_origin(kind) or kind, get_args(kind)
@@ -78,13 +78,13 @@ def checked(value: Any, kind: Any, where: str) -> Any:
         fits = value in of if origin is Literal and isinstance(value, str) else _is_single(value, kind)
     if not fits:
         raise SpecError(where=where, needed=needed, got=shown(value))
-    for place, each, its_kind in inner:
-        checked(each, its_kind, f"{where}, {shown(place)}")
+    for key, each, key_kind in inner:
+        checked(each, key_kind, f"{where}, {shown(key)}")
     return value
 
 
 def _is_single(value: Any, kind: Any) -> bool:
-    """Return whether a value is of a type that holds no others."""
+    """Return whether a value is of a type without elements."""
     if kind is bytes:
         with suppress(ValueError):
             return isinstance(value, str) and base64.b64decode(value, validate=True) is not None

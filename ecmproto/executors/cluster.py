@@ -1,8 +1,7 @@
 """Tasks run by the workers of a Dask cluster.
 
-Dask chooses the worker of each batch, and has it run again elsewhere when its worker dies.  How much work a
-batch is, and how many are under way, is decided here.  A worker runs one task at a time, whatever threads it
-has.
+Dask chooses the worker of each batch, and repeats it elsewhere when its worker dies. This module decides the
+size of a batch and the number under way. A worker runs one task at a time, whatever its number of threads.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from typing import Any
 from ecmproto._version import __version__
 from ecmproto.errors import ExecutorError, MissingDependencyError, ParameterError, shown
 from ecmproto.executors.batches import Batches
-from ecmproto.executors.protocol import Call, Results, Task, TaskResult, say_nothing
+from ecmproto.executors.protocol import Call, Results, Task, TaskResult, ignore_message
 from ecmproto.executors.running import code_digest
 from ecmproto.executors.work import Answer, answer, keep_freed_memory, result_of, this_worker
 
 _BATCH_S = 10.0
-"""Work that a worker is given at a time."""
+"""Duration of the work that a worker is given at a time."""
 _AHEAD = 2
-"""The batches of a worker: one that it runs, and the next, so that it waits for nobody."""
-_LOOK_S = 1.0
-"""How often the scheduler is asked for its workers."""
+"""Number of batches of a worker: a running one and the next, so that it never waits."""
+_REFRESH_S = 1.0
+"""Interval of requests for the scheduler's workers."""
 _POLL_S = 0.01
 _ENDING_S = 5
-_NOTHING = logging.CRITICAL + 1
-"""The level of messages that are logged: none."""
+_NO_MESSAGES = logging.CRITICAL + 1
+"""Log level above all messages."""
 _PATIENCE_S = 600.0
-"""How long one waits for a first worker, or for another one."""
+"""Maximum time of waiting for a first worker, or for another one."""
 _REMOTE = re.compile(r"(?:tcp|tls)://(?:[^/\s:\[\]]+|\[[0-9A-Fa-f:.%\w]+\]):\d{1,5}")
 
 
@@ -47,19 +46,18 @@ _REMOTE = re.compile(r"(?:tcp|tls)://(?:[^/\s:\[\]]+|\[[0-9A-Fa-f:.%\w]+\]):\d{1
 class Cluster:
     """The workers of the scheduler at ``address``.
 
-    ``tcp://host:port`` is for closed networks: whoever reaches a scheduler of Dask's may run what he likes
-    on its workers.  ``tls://host:port`` is for others; files that are not given are those of Dask's own
-    configuration (``distributed.comm.tls``).  ``tell`` is called with a sentence on workers that come late
-    or die.  ParameterError for an address of none of these forms.
+    ``tcp://host:port`` is for closed networks: anyone who can reach a Dask scheduler can run any code on its
+    workers. ``tls://host:port`` is for others; files not given come from Dask's own configuration
+    (``distributed.comm.tls``). ``tell`` is called with a message about workers that come late or die.
+    ParameterError for an address of another form.
     """
 
     address: str
     ca_file: str | None = None
     certificate: str | None = None
     key: str | None = None
-    tell: Callable[[str], None] = field(default=say_nothing, repr=False)
+    tell: Callable[[str], None] = field(default=ignore_message, repr=False)
     workers: int = field(default=0, init=False)
-    """How many workers there are now."""
     _kept: ExitStack | None = field(default=None, init=False, repr=False)
     _connected: Any = field(default=None, init=False, repr=False)
 
@@ -121,7 +119,7 @@ class Cluster:
         named = {name: path for name, path in given.items() if path is not None}
         if not self.address.startswith("tls:"):
             if named:
-                raise self._error("tls:// where a certificate is given", "tcp://")
+                raise self._error("tls:// with a certificate", "tcp://")
             return distributed.Security()
         security = distributed.Security(require_encryption=True, **named)
         for option, path in {
@@ -131,7 +129,7 @@ class Cluster:
         }.items():
             if path is None or ("\n" not in path and not os.path.isfile(path)):
                 needed = f"a file for {option}, or in Dask's configuration (distributed.comm.tls)"
-                raise self._error(needed, "none" if path is None else f"{path}, which is none")
+                raise self._error(needed, "none" if path is None else f"{path}, which is no file")
         return security
 
     def _error(self, needed: str, got: str, remedy: str = "") -> ExecutorError:
@@ -148,11 +146,11 @@ def _dask() -> Any:
 
 @contextmanager
 def _quiet() -> Generator[None, None, None]:
-    """Have Dask log nothing: what matters of it is told, or an error."""
+    """Suppress Dask's log messages: important ones are reported here or are errors."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "tornado")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
-        logger.setLevel(_NOTHING)
+        logger.setLevel(_NO_MESSAGES)
     try:
         yield
     finally:
@@ -167,7 +165,7 @@ _kept_memory = functools.cache(keep_freed_memory)
 
 
 def run_batch(tasks: Sequence[Task], call: Call, code: str) -> list[Answer]:
-    """Return the answers to tasks; ExecutorError where the code is another."""
+    """Return the answers to tasks; ExecutorError where the worker's code differs."""
     if code_digest() != code:
         needed = "the same ecmproto as this command's"
         got = f"{__version__}, code {code_digest()} instead of {code}"
@@ -177,11 +175,11 @@ def run_batch(tasks: Sequence[Task], call: Call, code: str) -> list[Answer]:
         return [answer(call, task) for task in tasks]
 
 
-# Here -----------------------------------------------------------------------------------------------------
+# On the caller's side -------------------------------------------------------------------------------------
 
 
 class _Run:
-    """Batches on their way through a scheduler, a bounded number at a time."""
+    """Batches under way through a scheduler, in a bounded number."""
 
     def __init__(self, cluster: Cluster, client: Any, call: Call, batches: Batches) -> None:
         self._cluster = cluster
@@ -189,31 +187,31 @@ class _Run:
         self._call = call
         self._batches = batches
         self._tasks: dict[Any, list[Task]] = {}
-        """Those of each future."""
+        """Tasks of each future."""
         self._done = _dask().as_completed(loop=client.loop)
         self._workers: set[str] = set()
-        self._looked_s = 0.0
+        self._refreshed_s = 0.0
         self._seen_s = time.monotonic()
-        self._is_told = False
+        self._is_reported = False
 
     def results(self) -> Iterator[TaskResult]:
         """Yield results until there are no more tasks."""
         while True:
-            self._look()
-            self._give()
+            self._refresh()
+            self._submit()
             if not self._tasks:
                 return
             if self._done.has_ready():
-                yield from self._landed(next(self._done))
+                yield from self._results_of(next(self._done))
             else:
                 time.sleep(_POLL_S)
 
-    def _look(self) -> None:
-        """Ask from time to time which workers there are."""
+    def _refresh(self) -> None:
+        """Request the scheduler's workers at intervals."""
         now_s = time.monotonic()
-        if now_s < self._looked_s + _LOOK_S:
+        if now_s < self._refreshed_s + _REFRESH_S:
             return
-        self._looked_s = now_s
+        self._refreshed_s = now_s
         try:
             workers = set(self._client.nthreads()) if self._client.status == "running" else None
         except Exception as error:
@@ -221,24 +219,24 @@ class _Run:
         if workers is None:
             raise self._scheduler_lost("none any more")
         for name in sorted(self._workers - workers):
-            self._cluster.tell(f"worker {name} died, or was stopped; what it had is run again")
+            self._cluster.tell(f"worker {name} died, or was stopped; its tasks are run again")
         self._workers = workers
         self._cluster.workers = len(workers)
         if workers:
             self._seen_s = now_s
-            self._is_told = False
+            self._is_reported = False
         elif now_s > self._seen_s + _PATIENCE_S:
             raise self._cluster._error("a worker", f"none for {_PATIENCE_S / 60:.0f} minutes")
-        elif not self._is_told and now_s > self._seen_s + _LOOK_S:
-            self._is_told = True
+        elif not self._is_reported and now_s > self._seen_s + _REFRESH_S:
+            self._is_reported = True
             self._cluster.tell(f"{self._cluster.address} has no worker: waiting for one")
 
     def _scheduler_lost(self, got: str) -> ExecutorError:
         remedy = "the same command does what is missing, once there is a scheduler"
         return self._cluster._error("the scheduler until the work is done", got, remedy)
 
-    def _give(self) -> None:
-        """Have each worker run a batch and hold the next; a suspected task is alone in the cluster."""
+    def _submit(self) -> None:
+        """Submit batches so that each worker has one running and one waiting; a suspected task runs alone."""
         while len(self._tasks) < _AHEAD * max(1, len(self._workers)):
             if self._batches.suspected:
                 tasks = [] if self._tasks else [self._batches.next_suspected()]
@@ -250,7 +248,7 @@ class _Run:
             self._tasks.update(dict.fromkeys(futures, tasks))
             self._done.update(futures)
 
-    def _landed(self, future: Any) -> Iterator[TaskResult]:
+    def _results_of(self, future: Any) -> Iterator[TaskResult]:
         """Yield the results of a batch that is done."""
         try:
             answered = future.result()
@@ -259,17 +257,17 @@ class _Run:
         except ImportError as error:
             raise self._cluster._error(f"workers with ecmproto {__version__}", str(error)) from None
         except (Exception, CancelledError) as error:
-            yield from self._not_done(self._tasks.pop(future), error)
+            yield from self._failed(self._tasks.pop(future), error)
             return
         tasks = self._tasks.pop(future)
         results = [result_of(*each) for each in zip(tasks, answered, strict=True)]
         for result in results:
             self._batches.measure(result)
-        self._give()  # what is done with results takes time
+        self._submit()  # the caller takes time with results
         yield from results
 
-    def _not_done(self, tasks: Sequence[Task], error: BaseException) -> Iterator[TaskResult]:
-        """Take a batch that Dask could not have done."""
+    def _failed(self, tasks: Sequence[Task], error: BaseException) -> Iterator[TaskResult]:
+        """Handle a batch that Dask could not complete."""
         if self._client.status != "running":
             raise self._scheduler_lost("none any more") from None
         name = type(error).__name__
@@ -284,7 +282,7 @@ class _Run:
             raise self._cluster._error("a cluster that runs tasks", f"{name}: {error}") from None
 
     def end(self) -> None:
-        """Cancel what is not done."""
+        """Cancel all unfinished tasks."""
         self._done.clear()
         with suppress(Exception):
             self._client.cancel(list(self._tasks))

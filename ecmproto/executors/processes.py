@@ -1,4 +1,4 @@
-"""Tasks run by processes of this machine; one that dies is replaced, and costs the task that it was at."""
+"""Tasks run by processes of this machine; one that dies is replaced, and only its current task is lost."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from types import TracebackType
 
 from ecmproto.errors import ExecutorError
 from ecmproto.executors.batches import Batches
-from ecmproto.executors.protocol import Call, Results, Task, TaskResult, say_nothing
+from ecmproto.executors.protocol import Call, Results, Task, TaskResult, ignore_message
 from ecmproto.executors.work import Answer, answer, answers_or_end, begin, result_of, this_worker
 
 _BATCH_S = 0.5
-"""Work that a process is given at a time: a thousand times what giving it takes."""
+"""Duration of the work that a process is given at a time, a thousand times the cost of giving it."""
 _ENDING_S = 5.0
-"""Time that a process has to clear up."""
+"""Time for a process to clean up."""
 _STARTS = 3
-"""A process that ends this often before its first task cannot be started."""
+"""Number of failed starts after which a process is considered unable to start."""
 
 
 @dataclass(slots=True)
 class Processes:
-    """``jobs`` processes of this machine; one job is done by this process itself, unless ``apart``.
+    """``jobs`` processes of this machine; a single job is run by this process itself, unless ``apart``.
 
-    What is printed by processes goes to stderr.  A script that uses more than one does so below
-    ``if __name__ == "__main__":``, as with `multiprocessing`: its processes import it.
+    Output printed by processes goes to stderr. A script that uses several must do so below ``if __name__ ==
+    "__main__":``, as with `multiprocessing`: its processes import it.
     """
 
     jobs: int = 1
     apart: bool = False
-    """Whether a single job has a process of its own, whose death this one survives."""
-    tell: Callable[[str], None] = field(default=say_nothing, repr=False)
-    """Called with a sentence on a process that died."""
+    """Whether a single job has a process of its own, so that this one survives its death."""
+    tell: Callable[[str], None] = field(default=ignore_message, repr=False)
+    """Function called with a message about a process that died."""
     _are_kept: bool = field(default=False, init=False, repr=False)
     _crew: _Crew | None = field(default=None, init=False, repr=False)
 
     @property
     def workers(self) -> int:
-        """How many processes work."""
+        """Number of working processes."""
         return self.jobs
 
     def run(self, tasks: Iterable[Task], call: Call, *, expected: int = 0) -> Results:
@@ -79,24 +79,23 @@ class Processes:
 
 
 class _Process:
-    """A pool of one process, whose death costs no other its work, and the batch that it has."""
+    """A pool of one process, whose death loses no other's work, and its batch."""
 
     def __init__(self) -> None:
         context = get_context("spawn")
-        self.place = context.RawValue(ctypes.c_long)
-        """The index of the task that it is at."""
+        self.index = context.RawValue(ctypes.c_long)
         self.pool = ProcessPoolExecutor(
-            1, mp_context=context, initializer=begin, initargs=(os.getcwd(), self.place)
+            1, mp_context=context, initializer=begin, initargs=(os.getcwd(), self.index)
         )
         self.name = self.pool.submit(this_worker)
-        # the pool forgets a process that dies; terminate_workers is there from Python 3.14 on
+        # the pool drops a process that dies; terminate_workers exists from Python 3.14 on
         (self.process,) = self.pool._processes.values()
         self.tasks: Sequence[Task] = ()
 
     def give(self, tasks: Sequence[Task], call: Call) -> Future[list[Answer]]:
-        """Have it run tasks; it has none."""
+        """Start tasks in the process, which is idle."""
         self.tasks = tasks
-        self.place.value = 0
+        self.index.value = 0
         try:
             return self.pool.submit(answers_or_end, tasks, call)
         except BrokenProcessPool as error:  # it died while it was idle
@@ -105,7 +104,7 @@ class _Process:
             return future
 
     def ended(self) -> str:
-        """Return how it ended, once it has."""
+        """Return the cause of the process's end, once it has ended."""
         self.pool.shutdown()
         code = self.process.exitcode or 0
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
@@ -138,11 +137,11 @@ class _Crew:
             results = [result_of(*each) for each in zip(process.tasks, answered, strict=True)]
             for result in results:
                 batches.measure(result)
-            self._give(call, batches)  # what is done with results takes time
+            self._give(call, batches)  # the caller takes time with results
             yield from results
 
     def _give(self, call: Call, batches: Batches) -> bool:
-        """Give a batch to each process that has none; return whether one got some."""
+        """Give a batch to each idle process; return whether any was given."""
         given = False
         while len(self._busy) < self._jobs:
             batch = [batches.next_suspected()] if batches.suspected else batches.next(self._jobs)
@@ -157,11 +156,11 @@ class _Crew:
 
     def _died(self, process: _Process, batches: Batches) -> Iterator[TaskResult]:
         self._idle.remove(process)
-        why, pid, place = process.ended(), process.process.pid, process.place.value
+        why, pid, index = process.ended(), process.process.pid, process.index.value
         if process.name.exception() is None:
-            self._tell(f"process {pid} died ({why}); what it was at is run again")
-            batches.put_back([*process.tasks[:place], *process.tasks[place + 1 :]])
-            yield from batches.killed([process.tasks[place]], why, f"process {pid}")
+            self._tell(f"process {pid} died ({why}); its task is run again")
+            batches.put_back([*process.tasks[:index], *process.tasks[index + 1 :]])
+            yield from batches.killed([process.tasks[index]], why, f"process {pid}")
             return
         batches.put_back(process.tasks)
         self._not_started += 1
@@ -169,7 +168,7 @@ class _Crew:
             raise ExecutorError(where="a process of this machine", needed="one that starts", got=why)
 
     def end(self) -> None:
-        """End all processes: what they are at is not finished."""
+        """Terminate all processes; their current tasks are not finished."""
         every = [*self._idle, *self._busy.values()]
         for each in every:
             each.process.terminate()
@@ -180,9 +179,9 @@ class _Crew:
 
 
 def _allow_files() -> None:
-    """Let this process open as many files as the system permits: a pool has eight."""
+    """Raise this process's limit of open files to the system's: a pool has eight."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))

@@ -1,11 +1,11 @@
-"""What an executor is: tasks are given to it, rows come back as they are done, in any order.
+"""The interface of executors: they are given tasks, and return rows in any order of completion.
 
-A task is plain data, and what is done with it is a function, named by its import path: a process on another
-machine needs no more than this package to do it.  Rows are plain data too (`ecmproto.executors.rows`).
+A task is plain data; the function applied to it is named by its import path, so that a process on another
+machine needs only this package. Rows are plain data too (`ecmproto.executors.rows`).
 
-Executors: `Processes` of this machine (`ecmproto.executors.processes`) and a `Cluster` of Dask's
-(`ecmproto.executors.cluster`).  Batch systems run the same command many times, each with a `Shard` of the
-tasks.  What is kept of a run, and what a second one need not do, is in `ecmproto.executors.running`.
+Executors: `Processes` of this machine (`ecmproto.executors.processes`) and a Dask `Cluster`
+(`ecmproto.executors.cluster`). Batch systems run the same command many times, each with a `Shard` of the
+tasks. `ecmproto.executors.running` stores the results of a run, so that a second one need not repeat them.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from ecmproto.errors import ParameterError, shown
 
 T = TypeVar("T")
 
-MOST_SHARDS = 1_000_000
+MAX_SHARDS = 1_000_000
 FAILED, KILLED = "failed", "killed"
 """Kinds of failures: the function raised an error; the process that ran it died, twice."""
 KILLS = 2
-"""A task that was running when this many workers died is run no more."""
+"""Number of workers that may die while running a task before it is set aside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One piece of work."""
+    """One unit of work."""
 
     key: str
-    """A digest of all that decides the row (`task_key`): letters, digits, dots and dashes."""
+    """Digest of everything that determines the row (`task_key`): letters, digits, dots and dashes."""
     data: Mapping[str, Any]
-    """What the function is given, as plain data."""
+    """Argument of the function, as plain data."""
     name: str = ""
-    """What a person calls it."""
+    """Name for users."""
     size: float = 1.0
-    """How much work it is, beside other tasks: octets of a capture, say."""
+    """Amount of work relative to other tasks, such as octets of a capture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is done with each task: a function, and what it is told besides the task.
+    """The function applied to each task, with its options.
 
     >>> Call("ecmproto.control.lab.results.sweeps:run_point", {"figures": ["queue.p99"]})
     """
@@ -51,21 +51,20 @@ class Call:
     """``module:function``; takes a task's data and ``options``, returns a row: a dict of plain data."""
     options: Mapping[str, Any] = field(default_factory=dict)
     outside: tuple[str, ...] = ()
-    """Options that rows do not depend on, such as a folder for outputs."""
+    """Options without influence on rows, such as a folder for outputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a task has no row."""
+    """The reason for a missing row of a task."""
 
     kind: str
-    """`FAILED` or `KILLED`."""
     error: str
-    """The class of the error, or the signal."""
+    """Class of the error, or the signal."""
     sentence: str
-    """For a person."""
+    """Message for users."""
     trace: str = ""
-    """Where in the code the error was raised."""
+    """Traceback of the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +73,7 @@ class TaskResult:
 
     task: Task
     row: Mapping[str, Any]
-    """What the function returned, with the task's key as ``digest``; empty where it failed."""
+    """Result of the function, with the task's key as ``digest``; empty after a failure."""
     failure: Failure | None = None
     was_known: bool = False
     """Whether it was done by an earlier run."""
@@ -83,25 +82,25 @@ class TaskResult:
     was_warm: bool = True
     """Whether the worker had called the function before."""
     packed: bytes = field(default=b"", repr=False)
-    """The row as it came, for a `RowStore`."""
+    """Packed row as received, for a `RowStore`."""
 
 
 Results = Generator[TaskResult, None, None]
-"""Results as they come; whoever closes it stops the rest."""
+"""Results in order of completion; closing the generator stops the rest."""
 
 
 class Executor(Protocol):
-    """Runs tasks somewhere; as a context manager it keeps its workers between runs."""
+    """Runner of tasks; as a context manager it keeps its workers between runs."""
 
     @property
     def workers(self) -> int:
-        """How many processes work now."""
+        """Current number of working processes."""
 
     def run(self, tasks: Iterable[Task], call: Call, *, expected: int = 0) -> Results:
         """Yield the result of each task as it is done, in any order.
 
-        ``expected`` is how many tasks there are, if that is known.  ExecutorError where
-        nothing can be run: no such function, no worker, no scheduler.
+        ``expected`` is the number of tasks, if known. ExecutorError if nothing can be run: no such function,
+        no worker, no scheduler.
         """
 
     def __enter__(self) -> Executor:
@@ -110,12 +109,12 @@ class Executor(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let workers go."""
+        """Release the workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The ``number``-th of ``count`` parts of all tasks, from 1 on."""
+    """Part ``number`` of ``count`` of all tasks, from 1 on."""
 
     number: int = 1
     count: int = 1
@@ -126,14 +125,14 @@ class Shard:
 
 
 def parse_shard(text: str) -> Shard:
-    """Return the part that ``3/40`` is."""
+    """Return the part written as ``3/40``."""
     number, slash, count = text.partition("/")
     if not (
-        slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= MOST_SHARDS
+        slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= MAX_SHARDS
     ):
-        raise ParameterError(name="shard", needed="a part and how many there are, as 3/40", got=shown(text))
+        raise ParameterError(name="shard", needed="a part and the number of parts, as 3/40", got=shown(text))
     return Shard(int(number), int(count))
 
 
-def say_nothing(sentence: str) -> None:
-    """Tell nobody."""
+def ignore_message(sentence: str) -> None:
+    """Ignore a message."""

@@ -1,8 +1,8 @@
-"""Rows as octets and in files: plain data between processes, and what is done kept for the next run.
+"""Rows as octets and in files: plain data between processes, and finished work stored for the next run.
 
 Plain data is None, truth values, whole and finite numbers, text, lists (tuples become lists), dicts of text
-that does not begin with ``$``, octets and numpy arrays.  It is written as JSON; octets and arrays stand
-behind it as numpy writes them.  None of it is a pickle, whose reader does whatever its author wants.
+that does not begin with ``$``, octets and numpy arrays. It is written as JSON, followed by octets and arrays
+in numpy's format. Pickles are not used, since reading one can run any code.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Row = dict[str, Any]
-"""Plain data by its names; in a store, and on its way there, with the task's key as ``digest``."""
+"""Plain data by name; in a store, and on its way there, with the task's key as ``digest``."""
 
 DIGEST = "digest"
-"""The name in rows that is the store's own."""
+"""The name in rows reserved for the store."""
 
 _ARRAY, _OCTETS = "$array", "$octets"
 _WITH_ARRAYS = re.compile(rb'\{"\$(?:array|octets)": "')
-"""What only stands in JSON where octets or arrays are meant: in text the quotes have backslashes."""
+"""Pattern that occurs in JSON only for octets or arrays: in text the quotes have backslashes."""
 _LENGTH = struct.Struct(">Q")
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SYNC_S = 1.0
-"""How much finished work a power cut may cost."""
+"""Maximum age of finished work that a power failure may destroy."""
 _LEFT_S = 3600.0
-"""A file that was written to so long ago is written by nobody any more."""
+"""Age after which a partial file is considered abandoned by its writer."""
 
 
 # Octets ---------------------------------------------------------------------------------------------------
 
 
 def pack(value: Mapping[str, Any]) -> bytes:
-    """Return plain data as octets; TypeError or ValueError for what is none."""
+    """Return plain data as octets; TypeError or ValueError for anything else."""
     _check(value)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
 
-    def apart(item: object) -> object:
+    def separated(item: object) -> object:
         import numpy as np
 
         if isinstance(item, np.generic) and item.dtype.kind in "biuf":
@@ -67,18 +67,20 @@ def pack(value: Mapping[str, Any]) -> bytes:
         if isinstance(item, np.ndarray) and not item.dtype.hasobject:
             arrays[name] = item
             return {_ARRAY: name}
-        raise TypeError(f"{type(item).__name__} is no plain data")
+        raise TypeError(
+            f"{type(item).__name__} is no plain data: expected numbers, text, lists, dicts or arrays"
+        )
 
-    text = json.dumps(value, allow_nan=False, default=apart).encode()
+    text = json.dumps(value, allow_nan=False, default=separated).encode()
     return _LENGTH.pack(len(text)) + text + _arrays_packed(arrays)
 
 
 def _check(value: object) -> None:
-    """Refuse keys that JSON would turn into text, and those that stand for arrays."""
+    """Refuse keys that JSON would turn into text, and keys reserved for arrays."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             if not isinstance(key, str) or key.startswith("$"):
-                raise TypeError(f"{shown(key)} is no key of plain data: needed text, without $ at its start")
+                raise TypeError(f"{shown(key)} is no key of plain data: expected text without a leading $")
             _check(each)
     elif isinstance(value, list | tuple):
         for each in value:
@@ -96,7 +98,7 @@ def _arrays_packed(arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
 
 
 def unpack(octets: bytes) -> Row:
-    """Return the plain data that `pack` has packed."""
+    """Return the plain data packed by `pack`."""
     text, arrays = parts(octets)
     return _read(text, arrays)
 
@@ -116,25 +118,25 @@ def _read(text: bytes, arrays: bytes) -> Row:
 
 
 def _filled(text: bytes, arrays: BinaryIO, where: str) -> Row:
-    """Return the row of JSON with its arrays; SpecError where it names others."""
-    found = _arrays_of(arrays, where)
+    """Return the row of JSON with its arrays; SpecError for a reference to a missing array."""
+    by_name = _arrays_of(arrays, where)
 
     def whole(item: dict[str, Any]) -> Any:
         if _ARRAY in item:
-            return found[item[_ARRAY]]
+            return by_name[item[_ARRAY]]
         if _OCTETS in item:
-            return found[item[_OCTETS]].tobytes()
+            return by_name[item[_OCTETS]].tobytes()
         return item
 
     try:
         row: Row = json.loads(text, object_hook=whole)
     except (KeyError, TypeError) as error:
-        raise SpecError(where=where, needed="the arrays that a row names", got=str(error)) from None
+        raise SpecError(where=where, needed="the arrays referred to by a row", got=str(error)) from None
     return row
 
 
 def octets_at(place: Sequence[str]) -> bytes:
-    """Return the octets of a row in the file where `RowStore.place_of` says that they stand."""
+    """Return the octets of a row at the position given by `RowStore.place_of`."""
     path, name = place
     with open(path, "rb") as file:
         octets: bytes = _filled(json.dumps({_OCTETS: name}).encode(), file, path)  # type: ignore[assignment]
@@ -142,15 +144,15 @@ def octets_at(place: Sequence[str]) -> bytes:
 
 
 def _arrays_of(file: BinaryIO, where: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file that takes as many octets as they do; SpecError for any other."""
+    """Return the arrays of a file; SpecError if it is compressed or smaller than its arrays."""
     try:
-        with zipfile.ZipFile(file) as found:
-            listed = found.infolist()
+        with zipfile.ZipFile(file) as archive:
+            listed = archive.infolist()
             if any(info.compress_type != zipfile.ZIP_STORED for info in listed):
                 raise ValueError("compressed arrays")
             if sum(info.file_size for info in listed) > file.seek(0, os.SEEK_END):
                 raise ValueError("arrays larger than their file")
-            return {info.filename.removesuffix(".npy"): _array(found.read(info)) for info in listed}
+            return {info.filename.removesuffix(".npy"): _array(archive.read(info)) for info in listed}
     except (
         ArithmeticError,
         EOFError,
@@ -164,7 +166,7 @@ def _arrays_of(file: BinaryIO, where: str) -> dict[str, NDArray[Any]]:
 
 
 def _array(octets: bytes) -> NDArray[Any]:
-    """Return the array of a file; nothing is allocated for a shape that the octets do not fill."""
+    """Return the array of a file; nothing is allocated for a shape larger than the octets."""
     import numpy as np
 
     stream = io.BytesIO(octets)
@@ -178,13 +180,13 @@ def _array(octets: bytes) -> NDArray[Any]:
 
 
 class RowStore:
-    """Rows in a file that grows, a line of JSON each, under their digests; files joined are a file again.
+    """Rows in a growing file, a line of JSON each, by digest; concatenated files are a valid file.
 
-    Arrays stand in a folder beside it, ``NAME.arrays``, a file a row, in a folder for each two characters
-    that digests begin with.  In memory there is where each row begins.  A row is there as a whole or not at
-    all, whenever the process, or the machine, stops: what was cut short behind a whole row is overwritten by
-    the next one.  ``row`` is the type of rows, a typed dict, where they are looked at.
-    SpecError for a file of something else, which stays as it is; links are not followed.
+    Arrays are stored in a folder beside it, ``NAME.arrays``, a file a row, in subfolders by the first two
+    characters of the digest. Memory contains only the offset of each row. A row is complete or missing,
+    whenever the process or the machine stops: a truncated last row is overwritten by the next one. ``row`` is
+    the type of rows, a typed dict, against which they are checked. SpecError for a file of another kind,
+    which is not changed; links are not followed.
     """
 
     def __init__(self, path: str | os.PathLike[str], row: type = dict) -> None:
@@ -192,12 +194,12 @@ class RowStore:
         path_below(self.path.parent, self.path.name)
         self._row = row
         self._arrays = self.path.with_name(f"{self.path.name}.arrays")
-        self._places: dict[str, int] = {}
+        self._offsets: dict[str, int] = {}
         self._file: int | None = None
         self._whole_octets = self._scanned_octets = 0
         self._synced_s = 0.0
         self._unsynced: set[Path] = set()
-        """Folders of arrays that were added to since then."""
+        """Folders with arrays added since the last sync."""
         with suppress(FileNotFoundError):
             self._scan()
 
@@ -213,10 +215,10 @@ class RowStore:
             for number, line in enumerate(lines_of(file, str(self.path)), 1):
                 self._scanned_octets = file.tell()
                 if not line.endswith(b"\n") or b"\0" in line:
-                    break  # cut short; after a power cut octets that were not written may be read as 0
+                    break  # truncated; after a power failure unwritten octets may be read as 0
                 row = self._parsed(line, f"{self.path}, line {number}")
                 if not _WITH_ARRAYS.search(line) or self._arrays_path(row[DIGEST]).name in beside:
-                    self._places[row[DIGEST]] = self._whole_octets
+                    self._offsets[row[DIGEST]] = self._whole_octets
                 self._whole_octets = self._scanned_octets
             self._scanned_octets = file.seek(0, os.SEEK_END)
         if self._scanned_octets and not self._whole_octets:
@@ -224,7 +226,7 @@ class RowStore:
 
     @staticmethod
     def _clear_up(folder: Path, names: Iterable[str]) -> None:
-        """Remove arrays that were being written when a process was killed, but not those of another's."""
+        """Remove partial files of arrays left by a killed process, but not recent ones of other processes."""
         for name in names:
             partial = folder / name
             with suppress(OSError):
@@ -238,14 +240,14 @@ class RowStore:
         return row
 
     def __contains__(self, key: str) -> bool:
-        return key in self._places
+        return key in self._offsets
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._offsets)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the digests."""
-        return iter(self._places)
+        return iter(self._offsets)
 
     def __getitem__(self, key: str) -> Row:
         """Return the row of a digest; KeyError if there is none."""
@@ -258,21 +260,21 @@ class RowStore:
 
     def _line(self, key: str) -> tuple[bytes, Row]:
         with self.path.open("rb") as file:
-            file.seek(self._places[key])
+            file.seek(self._offsets[key])
             line = file.readline()
         return line, self._parsed(line, f"{self.path}, {key}")
 
     def described(self, key: str) -> Row:
-        """Return the row of a digest without reading its arrays: what stands for them says their names."""
+        """Return the row of a digest without reading its arrays, which are replaced by their names."""
         return self._line(key)[1]
 
     def place_of(self, key: str, name: str) -> list[str]:
-        """Return where octets of a row stand, for `octets_at` in any process that sees the file."""
+        """Return the position of octets of a row, for `octets_at` in any process with access to the file."""
         place = checked(self.described(key).get(name), Mapping[str, str], f"{self.path}, {key}, {name}")
         return [str(self._arrays_path(key).absolute()), place.get(_OCTETS, "")]
 
     def add(self, key: str, packed: bytes) -> None:
-        """Keep a packed row, whose ``digest`` is ``key``; other processes may add to the same file."""
+        """Store a packed row, whose ``digest`` is ``key``; other processes may add to the same file."""
         text, arrays = parts(packed)
         if arrays:
             self._add_arrays(key, arrays)
@@ -284,12 +286,12 @@ class RowStore:
                 os.ftruncate(self._file, self._whole_octets)
             _sync_folder(self.path.parent)
         written = os.write(self._file, text + b"\n")
-        # Others may have added in the meantime.
-        place = os.lseek(self._file, 0, os.SEEK_CUR) - written
+        # Other processes may have added rows meanwhile.
+        offset = os.lseek(self._file, 0, os.SEEK_CUR) - written
         if written <= len(text):
-            os.ftruncate(self._file, place)
-            raise OutputError(path=str(self.path), needed="room for a row", got=f"that for {written} octets")
-        self._places[key] = place
+            os.ftruncate(self._file, offset)
+            raise OutputError(path=str(self.path), needed="space for a row", got=f"{written} octets")
+        self._offsets[key] = offset
         now_s = time.monotonic()
         if now_s >= self._synced_s + _SYNC_S:
             self._sync()
@@ -325,7 +327,7 @@ class RowStore:
             os.fsync(self._file)
 
     def close(self) -> None:
-        """Have the disk hold all of it."""
+        """Write everything to the disk."""
         if self._file is not None:
             self._sync()
             os.close(self._file)
@@ -341,7 +343,7 @@ class RowStore:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the disk hold the names in a folder, where the file system can."""
+    """Write the names in a folder to the disk, if the file system can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

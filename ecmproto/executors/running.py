@@ -1,4 +1,4 @@
-"""Tasks run by an executor, but for those that are done: what is finished is kept, and told as it comes."""
+"""Tasks run by an executor, except those done earlier; results are stored, and yielded as they come."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLUGINS = ("ecmproto.mechanisms", "ecmproto.formats")
 
 @functools.cache
 def code_digest() -> str:
-    """Return a digest of the code that decides what a task gives: this package's, and who extends it."""
+    """Return a digest of the code that determines a task's result: this package's, and its extensions'."""
     from importlib.metadata import entry_points
 
     root = Path(__file__).resolve().parents[1]
@@ -37,13 +37,13 @@ def code_digest() -> str:
 
 @functools.cache
 def _source_digest(module: str) -> str:
-    """Return the digest of a module that is not this package's, of which `code_digest` knows nothing."""
+    """Return the digest of a module outside this package, which `code_digest` does not cover."""
     if module.partition(".")[0] == "ecmproto":
         return ""
     with suppress(ImportError, ValueError, OSError):
-        found = importlib.util.find_spec(module)
-        if found is not None and found.origin is not None:
-            return hashlib.sha256(Path(found.origin).read_bytes()).hexdigest()
+        spec = importlib.util.find_spec(module)
+        if spec is not None and spec.origin is not None:
+            return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
     return ""
 
 
@@ -57,26 +57,24 @@ def task_key(call: Call, *parts: object) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """How far a run is: tasks, and how much they were, in frames say."""
+    """The progress of a run: tasks, and their amount of work, such as frames."""
 
     total: int = 0
-    """Tasks in all."""
     noun: str = "task"
-    """What a person calls one."""
+    """Name of a task for users."""
     unit: str = ""
-    """What ``amount_of`` counts; empty for tasks themselves."""
+    """Unit of ``amount_of``; empty for tasks themselves."""
     amount_of: Callable[[TaskResult], float] = lambda result: 1.0
-    """How much a result is, in that unit."""
+    """Function from a result to its amount of work in that unit."""
     known: int = 0
-    """Tasks that an earlier run has done."""
+    """Number of tasks done by an earlier run."""
     done: int = 0
-    """Tasks that this run has done."""
+    """Number of tasks done by this run."""
     failures: list[TaskResult] = field(default_factory=list)
     """Results without a row."""
     amount: float = 0.0
-    """How much this run has done."""
+    """Amount of work done by this run."""
     workers: int = 0
-    """Processes at work."""
     begun_s: float = field(default_factory=time.monotonic)
 
     def take(self, result: TaskResult) -> None:
@@ -91,22 +89,22 @@ class Tally:
 
     @property
     def finished(self) -> int:
-        """Tasks of which there is nothing more to come."""
+        """Number of tasks with a final result."""
         return self.known + self.done + len(self.failures)
 
     @property
     def elapsed_s(self) -> float:
-        """Time since the run began."""
+        """Time since the start of the run."""
         return time.monotonic() - self.begun_s
 
     @property
     def rate(self) -> float:
-        """What is done in a second, in ``unit``s."""
+        """Amount of work done in a second, in ``unit``s."""
         return self.amount / max(self.elapsed_s, 1e-9)
 
     @property
     def to_go_s(self) -> float | None:
-        """Return the time that the rest will take; None while each process is at its first tasks."""
+        """Estimated time for the rest; None while each process is at its first tasks."""
         run = self.done + len(self.failures)
         if run < 2 * max(1, self.workers):
             return None
@@ -114,7 +112,7 @@ class Tally:
 
 
 def _nothing(tally: Tally) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 def run_tasks(
@@ -127,18 +125,18 @@ def run_tasks(
     progress: Callable[[Tally], None] = _nothing,
     again: Container[str] = (),
 ) -> Results:
-    """Yield the result of each task, in any order: from the store where it is done, else run and kept there.
+    """Yield the result of each task, in any order: from the store where it is done, otherwise run and stored.
 
-    ``tasks``, each with a key of its own, are gone through twice: a collection that makes them when it is
-    their turn keeps none.  ``tally`` says how many there are, and counts; ``progress`` is called with it
-    after each result.  Failures are not kept, and what is in ``again`` is run although the store has it.
+    ``tasks``, each with a key of its own, are iterated twice: a collection can make them on demand and keep
+    none. ``tally`` contains their number, and counts; ``progress`` is called with it after each result.
+    Failures are not stored, and tasks in ``again`` are run although the store has them.
     """
-    told = tally if tally is not None else Tally()
+    counts = tally if tally is not None else Tally()
 
-    def taken(result: TaskResult) -> TaskResult:
-        told.take(result)
-        told.workers = executor.workers
-        progress(told)
+    def counted(result: TaskResult) -> TaskResult:
+        counts.take(result)
+        counts.workers = executor.workers
+        progress(counts)
         return result
 
     def is_known(task: Task) -> bool:
@@ -152,11 +150,11 @@ def run_tasks(
         for task in tasks:
             if is_known(task):
                 left -= 1
-                yield taken(TaskResult(task=task, row=store[task.key], was_known=True))
+                yield counted(TaskResult(task=task, row=store[task.key], was_known=True))
     if not left:
         return
     with closing(executor.run(missing(), call, expected=left)) as results:
         for result in results:
             if store is not None and result.failure is None:
                 store.add(result.task.key, result.packed)
-            yield taken(result)
+            yield counted(result)

@@ -26,19 +26,18 @@ from ecmproto.kernels.turns import taking_turns
 Function = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""What glibc calls its parameters."""
+"""glibc's numbers of the parameters."""
 _MAPPED_OCTETS, _KEPT_OCTETS = 1 << 25, 1 << 28
-"""From how many octets on memory is taken from the system by itself, the most that may be; how much that is
-free is kept."""
+"""Size from which allocations are mapped, at its allowed maximum; size of free memory that is kept."""
 _called: set[str] = set()
 """Functions that this process has called."""
-_place = ctypes.c_long()
-"""The index of the current task in its batch: memory that a pool's command sees."""
+_index = ctypes.c_long()
+"""Index of the current task in its batch: memory shared with a pool's command."""
 
 
 @functools.lru_cache(maxsize=64)
 def function_of(name: str) -> Function:
-    """Return the function that ``module:function`` names; ExecutorError if there is none here."""
+    """Return the function called ``module:function``; ExecutorError if it cannot be imported."""
     module, _, attribute = name.partition(":")
     try:
         function: Function = getattr(importlib.import_module(module), attribute)
@@ -50,7 +49,7 @@ def function_of(name: str) -> Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A task's row, or its failure, as a worker returns it."""
+    """A task's row, or its failure, as returned by a worker."""
 
     packed: bytes = b""
     """The row with its digest, empty after a failure."""
@@ -62,10 +61,7 @@ class Answer:
 
 
 def answer(call: Call, task: Task) -> Answer:
-    """Return the answer to a task; errors of the function are failures.
-
-    ExecutorError where the function cannot be found.
-    """
+    """Return the answer to a task, errors as failures; ExecutorError if the function cannot be found."""
     function = function_of(call.function)
     was_warm = call.function in _called
     _called.add(call.function)
@@ -85,7 +81,7 @@ def answer(call: Call, task: Task) -> Answer:
 
 def _with_digest(key: str, row: Mapping[str, Any]) -> dict[str, Any]:
     if DIGEST in row:
-        raise TypeError(f"{DIGEST} is no name for what a function returns")
+        raise TypeError(f"{DIGEST} is reserved: expected a row without it")
     return {DIGEST: key, **row}
 
 
@@ -110,7 +106,7 @@ def result_of(task: Task, answered: Answer) -> TaskResult:
 
 @functools.cache
 def this_worker() -> str:
-    """Return what this process is called: its machine and its number."""
+    """Return the name of this process: its machine and its process ID."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -118,10 +114,10 @@ def this_worker() -> str:
 
 
 def keep_freed_memory() -> None:
-    """Have this process keep memory that it frees, for its next task.
+    """Configure this process to keep memory that it frees, for its next task.
 
-    Batches come and go by tens of megabytes.  What is given back each time is zeroed page by page when it is
-    taken again, a fifth of the time that statistics take.  Elsewhere than with glibc nothing changes.
+    Batches allocate and free tens of megabytes. Memory returned to the system is zeroed page by page when it
+    is allocated again, which takes a fifth of the time of statistics. Without glibc this has no effect.
     """
     with suppress(OSError, AttributeError):
         settle = ctypes.CDLL(None).mallopt
@@ -129,11 +125,11 @@ def keep_freed_memory() -> None:
         settle(_M_TRIM_THRESHOLD, _KEPT_OCTETS)
 
 
-def begin(folder: str, place: ctypes.c_long) -> None:
-    """Prepare a process of a pool: where it works, what it prints to, and when it ends."""
-    global _place
-    _place = place
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command gets it too, and ends its processes
+def begin(folder: str, index: ctypes.c_long) -> None:
+    """Prepare a process of a pool: its folder, its output, and its end."""
+    global _index
+    _index = index
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command receives it too, and ends its processes
     os.chdir(folder)
     os.dup2(2, 1)
     keep_freed_memory()
@@ -141,30 +137,30 @@ def begin(folder: str, place: ctypes.c_long) -> None:
 
 
 def answers_or_end(tasks: Sequence[Task], call: Call) -> list[Answer]:
-    """Return the answers to tasks; on SIGTERM, clear up and end this process."""
-    found = []
+    """Return the answers to tasks; on SIGTERM, clean up and end this process."""
+    answers = []
     try:
         signal.signal(signal.SIGTERM, _end)
         try:
             for number, task in enumerate(tasks):
-                _place.value = number
-                found.append(answer(call, task))
+                _index.value = number
+                answers.append(answer(call, task))
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
     except SystemExit as ended:  # a pool would take it for a result, and go on
         sys.stderr.flush()
         os._exit(ended.code if isinstance(ended.code, int) else 1)
-    return found
+    return answers
 
 
 def _end(signum: int, frame: object) -> NoReturn:
-    """Clear up and end; another signal does not disturb that."""
+    """Clean up and end, ignoring further signals."""
     signal.signal(signum, signal.SIG_IGN)
     sys.exit(128 + signum)
 
 
 def _end_with_command() -> None:
-    """Wait for the end of the command, and end this process: one of a pool waits for tasks forever."""
+    """Wait for the end of the command, and end this process: a pool's processes wait for tasks forever."""
     command = multiprocessing.parent_process()
     assert command is not None
     command.join()

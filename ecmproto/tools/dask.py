@@ -23,7 +23,7 @@ from ecmproto.errors import MissingDependencyError, ParameterError
 from ecmproto.frames.capture import Batch
 from ecmproto.frames.capture.parts import Extent, Part, Reached, linked, open_part, split_capture
 from ecmproto.frames.columns.arrow import Addresses, Repeated, record_batch_of, schema_of
-from ecmproto.frames.columns.column import asked
+from ecmproto.frames.columns.column import fields_named
 from ecmproto.frames.columns.extraction import extract
 from ecmproto.frames.columns.selection import selected
 from ecmproto.frames.filter import compile_filter
@@ -65,7 +65,9 @@ def read_captures(
     ParameterError for arguments.
     """
     dask, dataframe = _dask()
-    names = tuple(field.name for field in asked(fields) if fields is not None or field.name != DISPLAYED)
+    names = tuple(
+        field.name for field in fields_named(fields) if fields is not None or field.name != DISPLAYED
+    )
     made = _Made(
         fields=names, filter=filter, repeated=repeated,
         addresses=addresses, ethertypes=ethertypes,

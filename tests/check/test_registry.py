@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs.rule_reference import FOLDER, pages
-from ecmproto.frames.columns.column import asked
+from ecmproto.frames.columns.column import fields_named
 from ecmproto.tools.check import FAMILIES, Checker, Family, Rule, find_rule, listed
 
 RULES = [(family, rule) for family in FAMILIES for rule in family.rules]
@@ -29,7 +29,7 @@ def test_a_rule_is_whole(family: Family, rule: Rule) -> None:
     assert rule.sentence.endswith(".")
     assert rule.why.endswith(".")
     assert rule.clause
-    asked(rule.columns)  # raises on a name that is none
+    fields_named(rule.columns)  # raises on a name that is none
     assert set(rule.parameters) <= {each.name for each in family.parameters.describe()}
     assert find_rule(rule.id) == pickle.loads(pickle.dumps(rule))
 

@@ -151,7 +151,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """Have a capture of many batches, and ``times`` interrupts behind the first one."""
     from ecmproto.frames.columns import files
 
-    made = files.batch_works
+    made = files.batch_tasks
 
     def batches(*arguments: Any, **options: Any) -> Iterator[Any]:
         first = list(made(*arguments, **options))
@@ -163,7 +163,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
             time.sleep(0.01)
             yield from first
 
-    monkeypatch.setattr(files, "batch_works", batches)
+    monkeypatch.setattr(files, "batch_tasks", batches)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])

@@ -15,7 +15,14 @@ import pytest
 from ecmproto.errors import CaptureError, MissingDependencyError, OutputError, SpecError
 from ecmproto.frames.capture import open_capture
 from ecmproto.frames.columns import every_name
-from ecmproto.frames.columns.arrow import WIDTH, AddressKind, address_texts, address_words, as_text, schema_of
+from ecmproto.frames.columns.arrow import (
+    WIDTH,
+    AddressKind,
+    address_dictionary,
+    address_texts,
+    as_text,
+    schema_of,
+)
 from ecmproto.frames.columns.files import fields_present, read_table, record_batches, write_columns
 from ecmproto.frames.dissect import records
 from ecmproto.frames.filter import compile_filter
@@ -110,7 +117,7 @@ def test_addresses_that_repeat_have_one_text_in_a_dictionary(kind: AddressKind, 
     values = rng.integers(0, 256, (different, WIDTH[kind]), dtype=np.uint8)
     values[::2, 2:] = 0  # those that differ in their first octets only
     rows = values[rng.integers(0, different, 2 * different)] if different else values
-    codes, text, bounds = address_words(kind, rows.view(">u8").reshape(-1) if kind == "cpid" else rows)
+    codes, text, bounds = address_dictionary(kind, rows.view(">u8").reshape(-1) if kind == "cpid" else rows)
     octets = text.tobytes()
     words = [octets[start:end].decode() for start, end in itertools.pairwise(bounds.tolist())]
     wanted = [TEXT_OF[kind](row.tobytes()) for row in rows]

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.capture import open_capture, open_sink
 from ecmproto.frames.columns import Column, Columns, extract, parquet
-from ecmproto.frames.columns.arrow import record_batch_of, schema_of, with_words
-from ecmproto.frames.columns.column import Texts, Values, asked, every_row
-from ecmproto.frames.columns.files import batch_works, write_batches
+from ecmproto.frames.columns.arrow import dictionary_schema, record_batch_of, schema_of
+from ecmproto.frames.columns.column import Texts, Values, every_row, fields_named
+from ecmproto.frames.columns.files import batch_tasks, write_batches
 from ecmproto.frames.columns.parquet import write_parquet
 from ecmproto.wire.formats.registry import USUAL_FIELDS
 
@@ -33,7 +33,7 @@ def written(*batches: Columns, **options: Any) -> io.BytesIO:
     """Return a Parquet file with a row group for each batch."""
     file = io.BytesIO()
     schema = schema_of(batches[0], **options)
-    words = with_words(schema)
+    words = dictionary_schema(schema)
     write_parquet((record_batch_of(batch, words) for batch in batches), schema, words, file)
     return file
 
@@ -74,7 +74,7 @@ def test_all_fields_are_those_of_record_batches(name: str, options: Any, reposit
 
 def column(name: str, values: Values, *, frames: int | None = None, rows: Any = None) -> Columns:
     """Return one column."""
-    (field,) = asked((name,))
+    (field,) = fields_named((name,))
     there = every_row(len(values)) if rows is None else np.asarray(rows, np.int32)
     made = Column(name=name, kind=field.kind, frames=frames or len(values), rows=there, values=values)
     return Columns(made.frames, {name: field}, [made])
@@ -140,12 +140,12 @@ def test_threads_write_what_one_does(
             open_capture(str(repository / "pcaps" / "mixed.pcap"), batch_frames=3) as reader,
             open_sink(str(out)) as sink,
         ):
-            works = batch_works(reader, lambda: USUAL_FIELDS, filter=wanted)
+            works = batch_tasks(reader, lambda: USUAL_FIELDS, filter=wanted)
             frames = write_batches(works, schema_of(USUAL_FIELDS), sink, "parquet", threads=threads)
         written.append(out.read_bytes())
     assert written[0] == written[1]
     with open_capture(str(repository / "pcaps" / "mixed.pcap")) as reader:
-        columns = [work() for work in batch_works(reader, lambda: USUAL_FIELDS, filter=wanted)]
+        columns = [work() for work in batch_tasks(reader, lambda: USUAL_FIELDS, filter=wanted)]
     assert frames == sum(each.frames for each in columns) >= 1
     assert read(io.BytesIO(written[0])).equals(table_of(*columns))
 

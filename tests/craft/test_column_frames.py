@@ -200,7 +200,7 @@ def test_transport_checksums_follow_their_rows(tmp_path: Path) -> None:
         ("qntz_bf\n1\n", "column qntz_bf: needed a field of cnm or of a layer it implies, got 'qntz_bf' (did you mean 'qntz_fb'?)"),
         ("vlan.id[1]\n1\n", "column vlan.id[1]: needed 2 layers with vlan.id, got 0 of them"),
         ("qntz_fb,cnm.qntz_fb\n1,1\n", "column cnm.qntz_fb: needed each field once, got the same field twice"),
-        ("cnm.msdu,encapsulated.data.data\n00,11\n", "column encapsulated.data.data: needed each field once, got cnm.msdu too, which holds it"),
+        ("cnm.msdu,encapsulated.data.data\n00,11\n", "column encapsulated.data.data: needed each field once, got cnm.msdu too, which contains it"),
         ("qntz_fb,qntz_fb\n1,1\n", "names: needed each column once, got 'qntz_fb' twice"),
         ("qntz_fb,\n1,1\n", "names: needed a name for each column, got an empty one"),
         ("frame.time_epoch\n1e3\n", "row 1, column frame.time_epoch: needed seconds since 1970 such as 1.000000001, got '1e3'"),

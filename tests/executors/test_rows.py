@@ -241,7 +241,7 @@ def test_a_full_disk_leaves_whole_rows(tmp_path: Path, monkeypatch: pytest.Monke
     write = os.write
     with RowStore(path) as store:
         monkeypatch.setattr(os, "write", lambda file, octets: write(file, octets[:5]))
-        with pytest.raises(OutputError, match="room"):
+        with pytest.raises(OutputError, match="space for a row"):
             store.add("b", pack({"digest": "b"}))
         monkeypatch.undo()
         store.add("c", pack({"digest": "c"}))

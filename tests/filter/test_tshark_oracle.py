@@ -25,7 +25,7 @@ from ecmproto.frames.capture.batch import ETHERNET
 from ecmproto.frames.columns.selection import selected
 from ecmproto.frames.dissect import Record
 from ecmproto.frames.filter import Filter, compile_filter
-from ecmproto.frames.filter.evaluation import is_there, values_of
+from ecmproto.frames.filter.evaluation import has_field, values_of
 from ecmproto.frames.filter.fields import FilterField, Value, find
 from ecmproto.tools.fuzz.checks.tshark import Sample
 from tests.codec.test_tshark_oracle import captures_in, crafted, from_capture
@@ -97,7 +97,7 @@ def agreement(path: Path, records: Sequence[Record]) -> dict[str, set[int]]:
 
 def _agree(field: FilterField, record: Record, cell: str) -> bool:
     if field.kind == "layer":  # the end of a malformed or cut one is another matter
-        return is_there(field)(record) == bool(cell) and record.frame.error is None
+        return has_field(field)(record) == bool(cell) and record.frame.error is None
     mine = sorted(_shown(field, value) for value in values_of(field)(record))
     return mine == sorted(_normal(field, text) for text in cell.split(",") if text)
 

@@ -273,10 +273,10 @@ def test_time_goes_at_its_speed_and_is_held() -> None:
     assert pace.wait_s(1_100) == pytest.approx(200e-9)
     clock.ns += 200
     assert pace.reached(1_100)
-    pace.change(speed=0.5, held=True)
+    pace.change(speed=0.5, paused=True)
     clock.ns += 10_000
     assert not pace.reached(1_100)
-    pace.change(speed=2.0, held=False)
+    pace.change(speed=2.0, paused=False)
     assert pace.now_ns() == 1_100
     clock.ns += 50
     assert pace.reached(1_200)
@@ -285,7 +285,7 @@ def test_time_goes_at_its_speed_and_is_held() -> None:
     clock.ns += 1_000_000
     assert pace.reached(5_000)
     assert not pace.reached(5_001)
-    pace.change(speed=None, held=False)
+    pace.change(speed=None, paused=False)
     assert pace.reached(10**15)
 
 
@@ -317,7 +317,7 @@ def test_the_toolbar_sets_speed_and_pause_and_has_the_rest_begin_anew(pipes: dic
     def press(*messages: Message) -> list[Message]:
         os.write(presses, extcap.joined(messages))
         try:
-            steering.look(sink)
+            steering.update(sink)
         finally:
             told, _ = split_messages(os.read(shown, 4096))
         return told
@@ -325,23 +325,23 @@ def test_the_toolbar_sets_speed_and_pause_and_has_the_rest_begin_anew(pipes: dic
     held = []
     for label in ("Resume", "Pause"):
         assert Message(PAUSE, SET, label) in press(Message(PAUSE, SET))
-        held.append(steering.pace.held)
+        held.append(steering.pace.paused)
     assert held == [True, False]
     told = press(Message(SPEED, SET, "nonsense"))
     assert any("needed max, or a factor" in each.text for each in told)
     assert steering.pace.speed == 10
     told = press(Message(RATE, SET, "fast"))
     assert any("needed" in each.text for each in told)
-    with pytest.raises(sources.BeginAnew):
+    with pytest.raises(sources.Restart):
         press(Message(MECHANISM, SET, "ecm"))
     assert steering.options["mechanism"] == "ecm"
-    with pytest.raises(sources.BeginAnew):
+    with pytest.raises(sources.Restart):
         press(Message(RATE, SET, "1G"))
     os.close(presses)  # Wireshark has gone: the capture goes on until its FIFO is closed
-    steering.look(sink)
+    steering.update(sink)
     os.close(reading)
     with pytest.raises(BrokenPipeError):
-        steering.look(sink)
+        steering.update(sink)
     toolbar.close()
     for each in (sink, shown):
         os.close(each)
@@ -378,7 +378,7 @@ def test_a_writer_that_begins_anew_goes_on_in_time_and_on_the_same_interfaces(tm
             times = np.array([1_000, 2_000], np.int64)
             writer.write_batch(Batch.from_frames([bytes(60), bytes(61)], time_ns=times, interface=[0, 1]))
             writer.write_frame(bytes(62), 3_000, interface=1, comment="why")
-            writer.begin_anew()
+            writer.restart()
 
     interfaces, batches = _written(tmp_path / "all.pcapng", write)
     assert [each.name for each in interfaces] == ["a>b", "b>c"]
@@ -482,13 +482,13 @@ def test_a_scenario_is_held_goes_on_begins_anew_and_ends_with_its_fifo(
     assert Message(MECHANISM, SET, "bcn") in running.told  # its own, that nobody chose
     running.press(Message(MECHANISM, SET, "bcn"))  # which changes nothing
     running.press(Message(PAUSE, SET))
-    assert running.says("held")
+    assert running.says("paused")
     running.more(1 << 30, 0.5)  # what was on its way
     assert not running.more(1, 1.0)
     running.press(Message(PAUSE, SET), Message(SPEED, SET, "max"))
     assert running.more(20_000)
     running.press(Message(MECHANISM, SET, "qcn"))
-    assert running.says("begins anew with qcn")
+    assert running.says("restarts with qcn")
     assert not any("anew with bcn" in each.text for each in running.told)
     assert running.says("bcn-symmetric, qcn")
     assert running.more(20_000)
@@ -537,7 +537,7 @@ def test_a_port_shows_what_it_forwards_and_a_signal_ends_it(
             host.send(bytes.fromhex("02000000000a02000000000b0800") + bytes([number]) * 100)
     assert running.more(40 * (114 + 32))
     running.press(Message(PAUSE, SET))
-    assert running.says("held")
+    assert running.says("paused")
     running.process.send_signal(signal.SIGTERM)
     assert running.process.communicate(timeout=PATIENCE_S)[1] == ""
     assert running.process.returncode == 0

@@ -190,7 +190,7 @@ class BrowseApp(App[None]):
             told.append(f"{self._searching} …")
         if self._writing is not None:
             told.append("writing …")
-        told += browser.told()
+        told += browser.messages()
         following = "following  " if frames.following else ""
         state = "live  " if browser.pages.live is not None and not browser.pages.complete else ""
         marks = f"{len(browser.marks)} marked  " if browser.marks else ""

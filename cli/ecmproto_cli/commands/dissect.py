@@ -576,11 +576,11 @@ def _write_columns(
     from ecmproto.frames.capture import open_sink
     from ecmproto.frames.capture.names import is_pipe
     from ecmproto.frames.columns.arrow import schema_of
-    from ecmproto.frames.columns.column import asked
-    from ecmproto.frames.columns.files import batch_works, fields_present, write_batches
+    from ecmproto.frames.columns.column import fields_named
+    from ecmproto.frames.columns.files import batch_tasks, fields_present, write_batches
     from ecmproto.wire.formats.registry import USUAL_FIELDS
 
-    names = tuple(field.name for field in asked(None if every else fields or USUAL_FIELDS))
+    names = tuple(field.name for field in fields_named(None if every else fields or USUAL_FIELDS))
     typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     schema = typed(names)
     if every and not any(map(is_pipe, paths)):  # which can be read only once
@@ -590,7 +590,7 @@ def _write_columns(
         schema = typed(names)
     with opened(paths, inner=inner, ethertypes=ethertypes) as reader:
         reading(reader, f"dissect to {kind}")
-        works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes)
+        works = batch_tasks(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes)
         form: FileForm = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"
         with (
             open_sink(output, force=force, whole=form != "stream") as sink,

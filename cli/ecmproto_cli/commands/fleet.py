@@ -219,7 +219,7 @@ def parquet(
     ecmproto fleet parquet /captures --out lake --name-pattern '{host}-{date}.pcap'
     ecmproto fleet parquet /captures --out cnms -Y cnm -e cnm.cpid -e cnm.qntz_fb
     """
-    from ecmproto.frames.columns.column import asked
+    from ecmproto.frames.columns.column import fields_named
     from ecmproto.tables import arrow
     from ecmproto.tools.fleet.jobs import ParquetJob
     from ecmproto.wire.formats.registry import USUAL_FIELDS
@@ -227,7 +227,7 @@ def parquet(
     arrow()
     job = ParquetJob(
         filter=_text(filter), ethertypes=_changed(ethertypes),
-        fields=tuple(field.name for field in asked(fields or USUAL_FIELDS)),
+        fields=tuple(field.name for field in fields_named(fields or USUAL_FIELDS)),
         repeated="first" if first else "list", addresses="text" if text else "octets",
     )  # fmt: skip
     return _run(job, fleet, execution)

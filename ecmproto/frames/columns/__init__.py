@@ -1,4 +1,4 @@
-"""Whole captures as columns: fields of every frame as typed arrays, for numpy, Arrow, polars, DuckDB, pandas.
+"""Whole captures as columns: typed arrays of each field, for numpy, Arrow, polars, DuckDB and pandas.
 
 >>> table = read_table("in.pcapng", ["frame.time_epoch", "cnm.cpid", "cnm.qntz_fb"], filter="cnm")
 >>> for batch in record_batches("large.pcap.zst", filter="pfc"):
@@ -9,7 +9,7 @@ and frames from columns:
 
 >>> batch = frames_from(template, 1_000_000, {"cntag.flow_id": flow_ids, "cnm.qntz_fb": 40})
 
-The names are loaded when first used; those that give Arrow need the extra ``arrow``.
+The names are loaded at their first use; those that return Arrow types need the extra ``arrow``.
 """
 
 from __future__ import annotations

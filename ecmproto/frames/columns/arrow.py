@@ -1,12 +1,12 @@
-"""Columns as Arrow's: record batches and tables with a schema that depends on the fields only.
+"""Columns as Arrow record batches and tables, with a schema that depends on the fields only.
 
-A field that a frame may have several times (a VLAN tag's, a TLV's) is a list of values, or with ``repeated``
-"first" its outermost value.  A frame without the field has null.  Numbers have the least type that holds
-them, MAC, IPv4 and IPv6 addresses and CPIDs are text, octet strings binary, what takes few words is
-dictionary-encoded text, ``frame.time_epoch`` a timestamp in ns, times
-since another frame are durations.  With ``addresses`` "octets", addresses are
-fixed-size binary and CPIDs ``uint64``, of which pandas makes floats and loses digits where frames have none;
-``as_text`` makes text of them.  A field's metadata hold its unit, meaning and source.
+A field that can occur several times in a frame (a VLAN tag, a TLV) is a list of values, or with ``repeated``
+"first" its outermost value. A frame without the field has null. Numbers have the narrowest sufficient type.
+MAC, IPv4 and IPv6 addresses and CPIDs are text, octet strings binary, text with few values
+dictionary-encoded. ``frame.time_epoch`` is a timestamp in ns; times since another frame are durations. With
+``addresses`` "octets", addresses are fixed-size binary and CPIDs ``uint64``; pandas turns the latter into
+floats and loses digits where frames have none. ``as_text`` converts them to text. The metadata of a field
+contain its unit, meaning and source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.frames.batch.headers import fixed
-from ecmproto.frames.columns.column import Column, Stretches, Texts, asked, every_row
+from ecmproto.frames.columns.column import Column, Stretches, Texts, every_row, fields_named
 from ecmproto.frames.columns.extraction import Columns, empty_of
 from ecmproto.frames.columns.octets import BLOCK, copy, load_4
 from ecmproto.frames.columns.parse_tables import repeated_formats
@@ -40,7 +40,7 @@ Int32 = NDArray[np.int32]
 Repeated: TypeAlias = Literal["list", "first"]
 
 Addresses: TypeAlias = Literal["text", "octets"]
-"""Addresses and CPIDs as people read them, or as they stand in frames."""
+"""Form of addresses and CPIDs: readable text, or the octets of the frames."""
 
 _RECORD_TYPES = {
     "frame.number": "uint64", "frame.len": "uint32", "frame.cap_len": "uint32",
@@ -59,7 +59,7 @@ def schema_of(
     pa = arrow()
     documented = {entry.name: entry for entry in catalogue()}
     columns = []
-    for field in asked(fields):
+    for field in fields_named(fields):
         kind = _value_type(field, addresses)
         if repeated == "list" and is_repeated(field, ethertypes):
             kind = pa.list_(pa.field("item", kind, nullable=False))
@@ -72,7 +72,7 @@ def schema_of(
 
 
 def is_repeated(field: FilterField, ethertypes: EtherTypes = DEFAULT) -> bool:
-    """Whether a frame may have a field several times."""
+    """Return whether a frame can have a field several times."""
     formats = [source.format for source in field.sources]
     return len(set(formats)) < len(formats) or any(cls in _repeated(ethertypes) for cls in formats)
 
@@ -102,40 +102,40 @@ def _value_type(field: FilterField, addresses: Addresses) -> Any:
     return pa.uint8() if bits else pa.from_numpy_dtype(empty.dtype)
 
 
-def with_words(schema: pa.Schema) -> pa.Schema:
-    """Return a schema whose text is dictionary-encoded, that of addresses too, also in lists."""
+def dictionary_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with dictionary-encoded text, addresses and lists included."""
     pa = arrow()
-    words = pa.dictionary(pa.int32(), pa.string())
+    encoded = pa.dictionary(pa.int32(), pa.string())
     fields = []
     for field in schema:
         if pa.types.is_string(field.type):
-            field = field.with_type(words)
+            field = field.with_type(encoded)
         elif pa.types.is_list(field.type) and pa.types.is_string(field.type.value_type):
-            field = field.with_type(pa.list_(field.type.value_field.with_type(words)))
+            field = field.with_type(pa.list_(field.type.value_field.with_type(encoded)))
         fields.append(field)
     return pa.schema(fields, schema.metadata)
 
 
 def record_batch_of(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
-    """Return columns as a record batch of a schema of `schema_of` or `with_words` for the same fields."""
+    """Return columns as a record batch of a `schema_of` or `dictionary_schema` of the same fields."""
     pa = arrow()
-    there: dict[int, _There] = {}
+    presences: dict[int, _Presence] = {}
     arrays = []
     for field in schema:
         column = columns[field.name]
         if not len(column):
             arrays.append(_nulls(column.frames, field.type))
             continue
-        # fields of one format have one array that says which frames have them
-        known = there.get(id(column.rows))
-        if known is None:
-            known = there[id(column.rows)] = _There(column)
-        arrays.append(_array(column, field.type, known))
+        # All fields of one format share one array of rows.
+        presence = presences.get(id(column.rows))
+        if presence is None:
+            presence = presences[id(column.rows)] = _Presence(column)
+        arrays.append(_array(column, field.type, presence))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-class _There:
-    """The frames that have a field, and how often, as Arrow stores it."""
+class _Presence:
+    """The frames that have a field, and its number of values in each, in Arrow's layout."""
 
     def __init__(self, column: Column) -> None:
         self.column = column
@@ -143,21 +143,21 @@ class _There:
 
     @functools.cached_property
     def bits(self) -> Any:
-        """A bit for each frame; None where all have it."""
+        """Validity bitmap, a bit a frame; None where all frames have the field."""
         return (
             None if self.is_whole else arrow().py_buffer(np.packbits(self.column.present, bitorder="little"))
         )
 
     @functools.cached_property
     def bounds(self) -> Any:
-        """Where each frame's values start; then where the last one's end."""
+        """Offset of the first value of each frame, and the end of the last."""
         if self.is_whole:
             return arrow().py_buffer(every_row(self.column.frames + 1))
         return arrow().py_buffer(self.column.bounds.astype(np.int32))
 
     @functools.cached_property
     def outermost(self) -> NDArray[np.bool_] | None:
-        """Which values are their frame's first; None where all are."""
+        """Mask of the first value of each frame; None where all are."""
         rows = self.column.rows
         first = np.ones(len(rows), np.bool_)
         if not self.is_whole:
@@ -165,17 +165,17 @@ class _There:
         return None if first.all() else first
 
     @functools.cached_property
-    def places(self) -> NDArray[np.intp]:
-        """The frames that have it, each once."""
+    def indices(self) -> NDArray[np.intp]:
+        """Indices of the frames that have the field, each once."""
         rows = self.column.rows.astype(np.intp)
         return rows if self.outermost is None else rows[self.outermost]
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return an entry for each frame, of values of those that have any; 0 for others."""
+        """Return a value for each frame: 0 for frames without the field."""
         if self.is_whole:
             return values
         whole = np.zeros((self.column.frames, *values.shape[1:]), values.dtype)
-        whole[self.places] = values
+        whole[self.indices] = values
         return whole
 
 
@@ -184,54 +184,56 @@ def _nulls(count: int, kind: Any) -> Any:
     return arrow().nulls(count, kind)
 
 
-def _array(column: Column, kind: Any, there: _There) -> Any:
+def _array(column: Column, kind: Any, presence: _Presence) -> Any:
     pa = arrow()
     if pa.types.is_list(kind):
-        every = _There(dataclasses.replace(column, frames=len(column), rows=every_row(len(column))))
+        every = _Presence(dataclasses.replace(column, frames=len(column), rows=every_row(len(column))))
         values = _flat(column, kind.value_type, every)
-        return pa.Array.from_buffers(kind, column.frames, [there.bits, there.bounds], children=[values])
-    return _flat(column if there.outermost is None else column.select(there.outermost), kind, there)
+        return pa.Array.from_buffers(kind, column.frames, [presence.bits, presence.bounds], children=[values])
+    return _flat(column if presence.outermost is None else column.select(presence.outermost), kind, presence)
 
 
-def _flat(column: Column, kind: Any, there: _There) -> Any:
-    """Return the values of a column with one at most a frame, and null for frames without."""
+def _flat(column: Column, kind: Any, presence: _Presence) -> Any:
+    """Return the values of a column with one value a frame at most, and null for frames without."""
     pa = arrow()
     values = column.values
     if isinstance(values, Stretches):
         octets, _ = values.packed()
-        bounds = np.zeros(there.column.frames + 1, np.int32)
-        np.cumsum(there.spread(values.octets), out=bounds[1:])
-        buffers = [there.bits, pa.py_buffer(bounds), pa.py_buffer(octets)]
+        bounds = np.zeros(presence.column.frames + 1, np.int32)
+        np.cumsum(presence.spread(values.octets), out=bounds[1:])
+        buffers = [presence.bits, pa.py_buffer(bounds), pa.py_buffer(octets)]
         return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
     if pa.types.is_string(kind):
         text, ends = address_texts(cast("AddressKind", column.kind), np.asarray(values))
         bounds = ends
-        if not there.is_whole:
-            bounds = np.zeros(there.column.frames + 1, np.int32)
-            np.cumsum(there.spread(np.diff(ends)), out=bounds[1:])
+        if not presence.is_whole:
+            bounds = np.zeros(presence.column.frames + 1, np.int32)
+            np.cumsum(presence.spread(np.diff(ends)), out=bounds[1:])
         return pa.StringArray.from_buffers(
-            len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(text), there.bits
+            len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(text), presence.bits
         )
     if isinstance(values, Texts):
-        codes = _plain(there.spread(values.codes), pa.int32(), there)
+        codes = _plain(presence.spread(values.codes), pa.int32(), presence)
         return pa.DictionaryArray.from_arrays(codes, _strings(values.words))
     if pa.types.is_dictionary(kind):
-        numbers, text, ends = address_words(cast("AddressKind", column.kind), np.asarray(values))
+        numbers, text, ends = address_dictionary(cast("AddressKind", column.kind), np.asarray(values))
         words = pa.StringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(text))
-        return pa.DictionaryArray.from_arrays(_plain(there.spread(numbers), pa.int32(), there), words)
-    return _plain(there.spread(values), kind, there)
+        return pa.DictionaryArray.from_arrays(_plain(presence.spread(numbers), pa.int32(), presence), words)
+    return _plain(presence.spread(values), kind, presence)
 
 
-def _plain(values: NDArray[Any], kind: Any, there: _There) -> Any:
+def _plain(values: NDArray[Any], kind: Any, presence: _Presence) -> Any:
     """Return an array of fixed-width values over numpy's memory."""
     pa = arrow()
     if values.ndim == 1 and not pa.types.is_temporal(kind):
-        values = values.astype(str(kind), copy=False)  # its own word for a dtype imports pandas
-    return pa.Array.from_buffers(kind, len(values), [there.bits, pa.py_buffer(np.ascontiguousarray(values))])
+        values = values.astype(str(kind), copy=False)  # pyarrow's own name of a dtype imports pandas
+    return pa.Array.from_buffers(
+        kind, len(values), [presence.bits, pa.py_buffer(np.ascontiguousarray(values))]
+    )
 
 
 def _strings(words: Iterable[str]) -> Any:
-    """Return words as an Arrow array; pyarrow imports pandas to see what a list is."""
+    """Return strings as an Arrow array; pyarrow imports pandas to inspect a list."""
     pa = arrow()
     octets = [word.encode() for word in words]
     bounds = np.zeros(len(octets) + 1, np.int32)
@@ -242,7 +244,7 @@ def _strings(words: Iterable[str]) -> Any:
 def as_text(array: Any) -> Any:
     """Return an Arrow column of addresses or CPIDs, or of lists of them, as text.
 
-    MAC addresses have colons, IP addresses are as usual, CPIDs 16 digits; what is text already stays.
+    MAC addresses have colons, IP addresses are as usual, CPIDs have 16 digits; text is returned unchanged.
     """
     pa = arrow()
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
@@ -265,20 +267,20 @@ def _text(array: Any) -> Any:
     form: AddressKind = "cpid"
     if not pa.types.is_uint64(array.type):
         form = next(each for each in ADDRESS_KINDS if WIDTH[each] == array.type.byte_width)
-    there = np.asarray(array.is_valid())
+    valid = np.asarray(array.is_valid())
     octets = np.frombuffer(array.buffers()[1] or b"", np.uint8)
     rows = octets[array.offset * WIDTH[form] :][: len(array) * WIDTH[form]].reshape(-1, WIDTH[form])
-    values = rows[there]
+    values = rows[valid]
     text, ends = address_texts(form, values.view(np.uint64).reshape(-1) if form == "cpid" else values)
     bounds = np.zeros(len(array) + 1, np.int32)
-    bounds[1:][there] = np.diff(ends)
+    bounds[1:][valid] = np.diff(ends)
     np.cumsum(bounds, out=bounds)
-    bits = pa.py_buffer(np.packbits(there, bitorder="little"))
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.StringArray.from_buffers(len(array), pa.py_buffer(bounds), pa.py_buffer(text), bits)
 
 
 AddressKind: TypeAlias = Literal["mac", "cpid", "ipv4", "ipv6"]
-"""Kinds of fields whose values people read as text: six, eight, four and sixteen octets."""
+"""Kinds of fields shown as text: six, eight, four and sixteen octets."""
 
 ADDRESS_KINDS: tuple[AddressKind, ...] = get_args(AddressKind)
 WIDTH = {"mac": 6, "cpid": 8, "ipv4": 4, "ipv6": 16}
@@ -286,31 +288,25 @@ _LONGEST = {"mac": 17, "cpid": 16, "ipv4": 15, "ipv6": 45}
 _MAC, _CPID, _IPV4, _IPV6 = range(len(ADDRESS_KINDS))
 _COLON = 58
 _SLACK = 2 * BLOCK
-"""Octets behind a text that may be written to as well."""
-_KNOWN = 1 << 10
-"""Of how many values the text is remembered: most columns have few."""
+"""Bytes after the end of a text that may be overwritten."""
+_CACHE_SLOTS = 1 << 10
+"""Number of values whose text is cached: most columns have few distinct values."""
 _ODD = 0x9E3779B1
-"""The golden ratio's 32 bits: multiplied by it, a number's bits spread upwards."""
+"""32-bit golden ratio: multiplication by it mixes a number's bits upwards."""
 _BITS_32 = 0xFFFFFFFF
 
 
 def address_texts(kind: AddressKind, values: NDArray[Any]) -> tuple[Octets, Int32]:
-    """Return the text of each value, one behind the other, and where each starts; then where the last ends.
-
-    ``values`` are rows of octets, or CPIDs as numbers.
-    """
+    """Return the concatenated texts of values (rows of octets, or CPIDs), and their offsets with the end."""
     out = np.empty(len(values) * _LONGEST[kind] + _SLACK, np.uint8)
     bounds = np.empty(len(values) + 1, np.int32)
-    known = np.full(_KNOWN, -1, np.int32)
+    known = np.full(_CACHE_SLOTS, -1, np.int32)
     _write(ADDRESS_KINDS.index(kind), _octets(values), WIDTH[kind], known, bounds, out)
     return out[: bounds[-1]], bounds
 
 
-def address_words(kind: AddressKind, values: NDArray[Any]) -> tuple[Int32, Octets, Int32]:
-    """Return the number of each value's text, and the texts and their bounds, as `address_texts` does.
-
-    Equal values have one text, and texts are in the order in which they are first met.
-    """
+def address_dictionary(kind: AddressKind, values: NDArray[Any]) -> tuple[Int32, Octets, Int32]:
+    """Return the index of each value's text, and the distinct texts, in order of first use, with offsets."""
     codes = np.empty(len(values), np.int32)
     out = np.empty(len(values) * _LONGEST[kind] + _SLACK, np.uint8)
     bounds = np.empty(len(values) + 1, np.int32)
@@ -356,7 +352,7 @@ def _number(
     bounds: Int32,
     out: Octets,
 ) -> int:
-    """Number the values by their text and write each text once; return how many there are."""
+    """Number the values by their text and write each text once; return the number of texts."""
     at, words, code = 0, 0, 0
     last = len(known) - 1
     bounds[0] = 0
@@ -381,7 +377,7 @@ def _number(
 
 @inlined
 def _address_text(kind: int, octets: Octets, start: int, width: int, out: Octets, at: int) -> int:
-    """Write the text of a value; return where it ends."""
+    """Write the text of a value; return its end."""
     if kind == _MAC:
         return separated_octets(out, at, octets, start, start + width, _COLON)
     if kind == _CPID:
@@ -393,10 +389,10 @@ def _address_text(kind: int, octets: Octets, start: int, width: int, out: Octets
 
 @inlined
 def _mixed(octets: Octets, start: int, width: int) -> int:
-    """Return 32 bits each of which depends on all octets of a value."""
+    """Return a 32-bit hash of all octets of a value."""
     mixed = 0
-    for place in range(0, width - 4, 4):
-        mixed = ((mixed ^ load_4(octets, start + place)) * _ODD) & _BITS_32
+    for i in range(0, width - 4, 4):
+        mixed = ((mixed ^ load_4(octets, start + i)) * _ODD) & _BITS_32
         mixed ^= mixed >> 15
     mixed = ((mixed ^ load_4(octets, start + width - 4)) * _ODD) & _BITS_32
     mixed = ((mixed ^ (mixed >> 15)) * _ODD) & _BITS_32
@@ -405,15 +401,14 @@ def _mixed(octets: Octets, start: int, width: int) -> int:
 
 @inlined
 def _slot(octets: Octets, start: int, width: int) -> int:
-    """Return where a value is looked for: by its last octets, which differ most, and some before."""
+    """Return the cache slot of a value: a hash of its last octets, which differ most, and some before."""
     mixed = load_4(octets, start + width - 4) ^ (load_4(octets, start + (width - 4) // 2) * _ODD)
-    return ((mixed * _ODD) >> 20) & (_KNOWN - 1)
+    return ((mixed * _ODD) >> 20) & (_CACHE_SLOTS - 1)
 
 
 @inlined
 def _are_equal(octets: Octets, one: int, other: int, width: int) -> bool:
-    """Return whether two values of at least four octets are the same."""
-    for place in range(0, width - 3, 4):
-        if load_4(octets, one + place) != load_4(octets, other + place):
+    for i in range(0, width - 3, 4):
+        if load_4(octets, one + i) != load_4(octets, other + i):
             return False
     return load_4(octets, one + width - 4) == load_4(octets, other + width - 4)

@@ -1,4 +1,4 @@
-"""One field of a batch's frames: which frames have it, and its values, typed; the names of all columns."""
+"""One field of a batch's frames: the frames with it and its typed values; the names of all columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _every = [fixed(np.empty(0, np.int32))]
 
 
 def every_row(frames: int) -> NDArray[np.int32]:
-    """Return the numbers of ``frames`` frames: parts of one array, so that a whole column is known by it."""
+    """Return the indices of ``frames`` frames: a slice of one array, which marks a whole column."""
     if len(_every[0]) < frames:
         _every[0] = fixed(np.arange(max(frames, 2 * len(_every[0])), dtype=np.int32))
     return _every[0][:frames]
@@ -33,7 +33,7 @@ def every_row(frames: int) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stretches:
-    """Octet strings of any length, left where they stand: ``octets`` from ``start`` on in ``buffer``."""
+    """Octet strings of any length, not copied: ``octets`` from ``start`` on in ``buffer``."""
 
     buffer: Octets
     start: Int64
@@ -47,12 +47,12 @@ class Stretches:
         for start, octets in zip(self.start.tolist(), self.octets.tolist(), strict=True):
             yield bytes(view[start : start + octets])
 
-    def select(self, picks: Any) -> Stretches:
-        """Return those at positions, or where a mask is True."""
-        return Stretches(buffer=self.buffer, start=self.start[picks], octets=self.octets[picks])
+    def select(self, indices: Any) -> Stretches:
+        """Return the strings at indices, or where a mask is True."""
+        return Stretches(buffer=self.buffer, start=self.start[indices], octets=self.octets[indices])
 
     def packed(self) -> tuple[Octets, Int64]:
-        """Return them one behind the other, and where each starts; then where the last ends."""
+        """Return the strings concatenated, and their offsets with the end of the last."""
         bounds = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.octets, out=bounds[1:])
         out = np.empty(int(bounds[-1]), np.uint8)
@@ -60,17 +60,17 @@ class Stretches:
         return out, bounds
 
     def any_bits(self) -> NDArray[np.bool_]:
-        """Return for each whether any of its bits is set."""
+        """Return for each string whether any of its bits is set."""
         packed, bounds = self.packed()
         before = np.zeros(len(packed) + 1, np.int64)
         np.cumsum(packed != 0, out=before[1:])
-        found: NDArray[np.bool_] = before[bounds[1:]] != before[bounds[:-1]]
-        return found
+        result: NDArray[np.bool_] = before[bounds[1:]] != before[bounds[:-1]]
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
-    """Words, each once in ``words``, and for each value the place of its word."""
+    """Dictionary-encoded text: ``words`` are the distinct values, ``codes`` the index of each value."""
 
     codes: NDArray[np.int32]
     words: Sequence[str]
@@ -82,22 +82,22 @@ class Texts:
         words = self.words
         return (words[code] for code in self.codes.tolist())
 
-    def select(self, picks: Any) -> Texts:
-        """Return those at positions, or where a mask is True."""
-        return Texts(codes=self.codes[picks], words=self.words)
+    def select(self, indices: Any) -> Texts:
+        """Return the values at indices, or where a mask is True."""
+        return Texts(codes=self.codes[indices], words=self.words)
 
 
 Values: TypeAlias = "NDArray[Any] | Stretches | Texts"
-"""Numbers; rows of octets (addresses); octet strings; words."""
+"""Numbers; rows of octets (addresses); octet strings; text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Column:
-    """A field of ``frames`` frames, in the form of a list: ``rows`` says which frame each value is of.
+    """A field of ``frames`` frames as a list of values; ``rows`` are the indices of their frames.
 
-    Rows ascend; a frame that has the field several times has its values next to each other, outermost
-    first; one without it has none.  ``kind`` is that of the field in filters: numbers have the least dtype
-    that holds them, addresses are rows of octets, a time is in ns since 1970.
+    Rows ascend. A frame with the field several times has adjacent values, outermost first; a frame without it
+    has none. ``kind`` is the field's kind in filters: numbers have the narrowest sufficient dtype, addresses
+    are rows of octets, a time is in ns since 1970.
     """
 
     name: str
@@ -113,15 +113,16 @@ class Column:
         return self.python_values()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return all values as one array, for ``np.asarray(column)``: numbers with their dtype, addresses as
-        rows of octets, octet strings and words as Python objects.  ``rows`` says whose each one is.
+        """Return all values as one array, for ``np.asarray(column)``.
+
+        Numbers have their dtype, addresses are rows of octets, octet strings and text Python objects.
         """
         if isinstance(self.values, np.ndarray):
-            if copy is None:  # which numpy 1.26 has no name for
+            if copy is None:  # numpy 1.26 has no such argument
                 return np.asarray(self.values, dtype=dtype)
             return np.array(self.values, dtype=dtype, copy=copy)
         if copy is False:
-            raise ValueError(f"{self.name}: octet strings and words become an array only by a copy")
+            raise ValueError(f"{self.name}: octet strings and text cannot become an array without a copy")
         made = np.empty(len(self), object)
         made[:] = list(self.python_values())
         return made if dtype is None else made.astype(dtype)
@@ -134,29 +135,29 @@ class Column:
             return False
         if rows.base is _every[0]:
             return True
-        # ascending, so as many rows as frames without two of the same are all of them
+        # Rows ascend: without duplicates, one row for each frame means all frames.
         return not len(rows) or bool(rows[0] == 0 and rows[-1] == len(rows) - 1 and _strictly(rows))
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """For each frame whether it has the field."""
+        """Mask of the frames that have the field."""
         mask = np.zeros(self.frames, np.bool_)
         mask[self.rows] = True
         return mask
 
     @property
     def bounds(self) -> Int64:
-        """For each frame where its values start; then where the last one's end."""
+        """Offset of the first value of each frame, and the end of the last."""
         bounds = np.zeros(self.frames + 1, np.int64)
         np.cumsum(np.bincount(self.rows, minlength=self.frames), out=bounds[1:])
         return bounds
 
-    def select(self, picks: Any) -> Column:
-        """Return the values at positions, or where a mask is True, for the same frames."""
+    def select(self, indices: Any) -> Column:
+        """Return the values at indices, or where a mask is True, for the same frames."""
         values: Values = (
-            self.values[picks] if isinstance(self.values, np.ndarray) else self.values.select(picks)
+            self.values[indices] if isinstance(self.values, np.ndarray) else self.values.select(indices)
         )
-        return dataclasses.replace(self, rows=self.rows[picks], values=values)
+        return dataclasses.replace(self, rows=self.rows[indices], values=values)
 
     def outermost(self) -> Column:
         """Return the column with only the first value of each frame."""
@@ -167,14 +168,14 @@ class Column:
         return self.select(first)
 
     def lists(self) -> list[list[Any]]:
-        """Return each frame's values as Python's: int, bytes or str."""
+        """Return each frame's values as Python values: int, bytes or str."""
         rows: list[list[Any]] = [[] for _ in range(self.frames)]
         for row, value in zip(self.rows.tolist(), self.python_values(), strict=True):
             rows[row].append(value)
         return rows
 
     def python_values(self) -> Iterator[Any]:
-        """Yield all values as Python's."""
+        """Yield all values as Python values."""
         values = self.values
         if not isinstance(values, np.ndarray):
             return iter(values)
@@ -188,23 +189,19 @@ def _strictly(rows: NDArray[np.int32]) -> bool:
 
 
 def every_name() -> tuple[str, ...]:
-    """Return the names of all columns that there are, in the order of `ecmproto.wire.formats.registry`.
-
-    Besides these, what filters know: ``eth.addr`` and its like, and ``encapsulated.NAME``.
-    """
+    """Return the names of all columns, in the registry's order; filters also accept ``encapsulated.NAME``."""
     return tuple(entry.name for entry in catalogue())
 
 
-def asked(names: Iterable[str] | None) -> tuple[FilterField, ...]:
-    """Return the fields called ``names``, each once; None: all.
-
-    SpecError, with the nearest name, for one that does not exist or that is a layer's.
+def fields_named(names: Iterable[str] | None) -> tuple[FilterField, ...]:
+    """Return the fields called ``names`` (None: all), each once; SpecError, with the nearest, for unknown
+    ones.
     """
-    return _asked(None if names is None else tuple(names))
+    return _fields_named(None if names is None else tuple(names))
 
 
 @functools.lru_cache(maxsize=32)
-def _asked(names: tuple[str, ...] | None) -> tuple[FilterField, ...]:
+def _fields_named(names: tuple[str, ...] | None) -> tuple[FilterField, ...]:
     return tuple({name: _field(name) for name in (every_name() if names is None else names)}.values())
 
 

@@ -1,8 +1,8 @@
-"""From a batch to columns: the fields of all its frames at once, as the one-frame lax decoder has them.
+"""Columns of a batch: the fields of all its frames at once, with the values of the one-frame lax decoder.
 
-Frames are sorted into layouts (`columns.layout_cache`); then the fields are read from where the
-layouts and the schemas say that they stand (`ecmproto.frames.columns.gathering`).  Both are compiled, and
-shared by two threads where there are frames enough.
+Frames are sorted into layouts (`columns.layout_cache`); then the fields are read at the offsets given by
+layouts and schemas (`ecmproto.frames.columns.gathering`). Both steps are compiled, and two threads share them
+for large batches.
 """
 
 from __future__ import annotations
@@ -17,8 +17,16 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.batch.headers import fixed
 from ecmproto.frames.capture.batch import Batch, Interface
-from ecmproto.frames.columns.column import Column, Stretches, Texts, Values, asked, every_row
-from ecmproto.frames.columns.gathering import WORD, Collected, Want, empty_values, how_to_read, kind_of, typed
+from ecmproto.frames.columns.column import Column, Stretches, Texts, Values, every_row, fields_named
+from ecmproto.frames.columns.gathering import (
+    WORD,
+    Collected,
+    Want,
+    empty_values,
+    kind_of,
+    read_instruction,
+    typed,
+)
 from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS, PADDING, TRAILER
 from ecmproto.frames.filter.fields import DISPLAYED, FieldSource, FilterField
@@ -27,27 +35,26 @@ from ecmproto.wire.formats.infiniband import CRC_STATUS
 from ecmproto.wire.formats.registry import field_of
 
 SHARED_FRAMES = 8192
-"""From how many frames on two threads share the work."""
+"""Minimum number of frames that two threads share."""
 
 
 class Columns(Mapping[str, Column]):
-    """The columns of a batch by their names, in the order asked for."""
+    """The columns of a batch by name, in the requested order."""
 
     def __init__(self, frames: int, fields: Mapping[str, FilterField], columns: Iterable[Column]) -> None:
         self.frames = frames
-        """How many frames the batch has."""
         self._fields = fields
         self._columns = {column.name: column for column in columns}
 
     @property
     def found(self) -> Iterable[str]:
-        """The names of those with values."""
+        """Names of the columns with values."""
         return [name for name, column in self._columns.items() if len(column)]
 
     def __getitem__(self, name: str) -> Column:
         column = self._columns.get(name)
         if column is None:
-            # most columns have no values, and are made when somebody looks
+            # Most columns have no values; they are made at their first use.
             field = self._fields[name]
             column = Column(
                 name=name, kind=field.kind, frames=self.frames, rows=_NO_ROWS, values=_no_values(field)
@@ -73,52 +80,52 @@ def extract(
 ) -> Columns:
     """Return the columns ``fields`` (None: all) of the frames of ``batch``.
 
-    ``interfaces`` are the capture's, which say of what link type frames are; without them all are Ethernet
-    without FCS.  ``pool`` is a thread that shares the work.  ``where_any`` is a field of layers, and the
-    columns that are wanted instead where a frame has such a layer.  SpecError for a name that is none.
+    ``interfaces`` are the capture's, with the link types of frames; without them all frames are Ethernet
+    without FCS. ``pool`` is a thread that shares the work. ``where_any`` is a field of layers, and the
+    columns returned instead if any frame has such a layer. SpecError for an unknown name.
     """
-    wanted = _sought(asked(fields))
-    instead = wanted if where_any is None else _sought(asked(where_any[1]))
+    wanted = _sorted_fields(fields_named(fields))
+    instead = wanted if where_any is None else _sorted_fields(fields_named(where_any[1]))
     columns = [*_recorded(wanted.record, batch, interfaces)]
     if not any((*wanted.outer, *wanted.inner, *instead.outer, *instead.inner)):
-        return Columns(len(batch), wanted.fields, columns)  # what frames are made of does not matter
+        return Columns(len(batch), wanted.fields, columns)  # no field of a layer is needed
     shared = pool if len(batch) >= SHARED_FRAMES else None
     shown = SHOWN_AS if any((*wanted.inner, *instead.inner)) else ()
-    found = find_layers(frames_of(batch, interfaces), shown, ethertypes, shared)
-    if where_any is not None and _has_any(found, where_any[0]):
+    layers = find_layers(frames_of(batch, interfaces), shown, ethertypes, shared)
+    if where_any is not None and _has_any(layers, where_any[0]):
         wanted = instead
         columns = [*_recorded(wanted.record, batch, interfaces)]
-    columns += _columns(wanted.outer, found)
+    columns += _columns(wanted.outer, layers)
     if shown:
-        columns += _inner(wanted.inner, found, ethertypes, shared)
+        columns += _inner(wanted.inner, layers, ethertypes, shared)
     return Columns(len(batch), wanted.fields, columns)
 
 
 def _has_any(found: LayersFound, name: str) -> bool:
     """Return whether a frame has a layer with a field."""
-    return any(found.count[kind] for field in asked((name,)) for kind in kinds_of(field))
+    return any(found.count[kind] for field in fields_named((name,)) for kind in kinds_of(field))
 
 
-class _OfFrames(NamedTuple):
-    """Fields that stand in frames: by the kinds that have them, and the texts about frames as a whole."""
+class _FrameFields(NamedTuple):
+    """Fields in frames: by the kinds of layers that have them, and the texts about whole frames."""
 
     kinds: dict[int, list[FilterField]]
     texts: list[FilterField]
 
 
-class _Sought(NamedTuple):
-    """The fields asked for, by where they come from."""
+class _SortedFields(NamedTuple):
+    """The requested fields, by origin."""
 
     fields: Mapping[str, FilterField]
     record: list[FilterField]
-    outer: _OfFrames
-    inner: _OfFrames
-    """Those of the frames that messages show."""
+    outer: _FrameFields
+    inner: _FrameFields
+    """Fields of the frames quoted by messages."""
 
 
 @functools.lru_cache(maxsize=32)
-def _sought(fields: tuple[FilterField, ...]) -> _Sought:
-    return _Sought(
+def _sorted_fields(fields: tuple[FilterField, ...]) -> _SortedFields:
+    return _SortedFields(
         fields={field.name: field for field in fields},
         record=[field for field in fields if field.origin == "record"],
         outer=_of_frames(field for field in fields if field.origin != "record" and not field.inner),
@@ -126,19 +133,19 @@ def _sought(fields: tuple[FilterField, ...]) -> _Sought:
     )
 
 
-def _of_frames(fields: Iterable[FilterField]) -> _OfFrames:
-    sought = _OfFrames({}, [])
+def _of_frames(fields: Iterable[FilterField]) -> _FrameFields:
+    fields_ = _FrameFields({}, [])
     for field in fields:
         if field.kind == "text":
-            sought.texts.append(field)
+            fields_.texts.append(field)
         else:
             for kind in kinds_of(field):
-                sought.kinds.setdefault(kind, []).append(field)
-    return sought
+                fields_.kinds.setdefault(kind, []).append(field)
+    return fields_
 
 
-def _columns(sought: _OfFrames, found: LayersFound) -> Iterator[Column]:
-    """Yield the columns of fields in frames, but for those without values."""
+def _columns(sought: _FrameFields, found: LayersFound) -> Iterator[Column]:
+    """Yield the columns of fields in frames, except those without values."""
     every = every_row(len(found.frames.offset))
     for field in sought.texts:
         rows, texts = (
@@ -157,9 +164,9 @@ def _columns(sought: _OfFrames, found: LayersFound) -> Iterator[Column]:
 
 
 def _inner(
-    sought: _OfFrames, found: LayersFound, ethertypes: EtherTypes, pool: ThreadPoolExecutor | None
+    sought: _FrameFields, found: LayersFound, ethertypes: EtherTypes, pool: ThreadPoolExecutor | None
 ) -> Iterator[Column]:
-    """Yield the columns of the frames that messages show, as columns of the frames that show them."""
+    """Yield the columns of the frames quoted by messages, as columns of the quoting frames."""
     rows, frames = sampled_frames(found)
     count = len(found.frames.offset)
     for column in _columns(sought, find_layers(frames, (), ethertypes, pool)):
@@ -182,7 +189,7 @@ _NONE = fixed(np.empty(0, np.int64))
 
 
 def empty_of(field: FilterField) -> NDArray[Any]:
-    """Return no values of a field of layers, of the dtype that they have: that of the widest source."""
+    """Return an empty array of a field of layers, with the dtype of the widest source."""
     if field.name not in _EMPTY:
         arrays = [empty_values(field_of(source.format, source.key), 0) for source in field.sources]
         _EMPTY[field.name] = max(arrays, key=lambda array: array.itemsize)
@@ -241,23 +248,23 @@ def _all_of(value: int, count: int) -> NDArray[np.int64]:
 RowValues: TypeAlias = "tuple[NDArray[np.int32], Values]"
 """The frames that have a field, and its values."""
 
-_BEHIND = {"eth.padding": PADDING, "eth.trailer": TRAILER, "eth.fcs": FCS}
+_TAILS = {"eth.padding": PADDING, "eth.trailer": TRAILER, "eth.fcs": FCS}
 
 
 class _Origin(NamedTuple):
-    """Where values of a field come from: a kind of layers, and of it a field or some bits of one."""
+    """The origin of values of a field: a kind of layers, and a field or some bits of one in it."""
 
     kind: int
     source: FieldSource | None
-    """None: the octets of the kind themselves."""
+    """Source within the kind; None: the octets of the kind themselves."""
     part: tuple[int, int] | None
-    """Some bits of it: above how many, and how many."""
+    """Bits of the field: the lowest bit's position, and the number of bits."""
 
 
 @functools.lru_cache(maxsize=1024)
 def _origins(field: FilterField) -> tuple[_Origin, ...]:
     if field.origin == "frame":
-        return (_Origin(_BEHIND[field.name.removeprefix("encapsulated.")], None, None),)
+        return (_Origin(_TAILS[field.name.removeprefix("encapsulated.")], None, None),)
     return tuple(map(_origin, field.sources))
 
 
@@ -275,7 +282,7 @@ def kinds_of(field: FilterField) -> tuple[int, ...]:
 
 
 class ValuesFound:
-    """The values of fields, given by the kinds that have them; those of no kind that there is have none."""
+    """The values of fields, by the kinds of layers that have them; fields of absent kinds have none."""
 
     def __init__(self, sought: Mapping[int, list[FilterField]], found: LayersFound) -> None:
         self._found = found
@@ -283,7 +290,7 @@ class ValuesFound:
         self.fields = list(
             {field: None for kind, fields in sought.items() if count[kind] for field in fields}
         )
-        """Those that have values, but for EtherTypes and lengths: they may have."""
+        """Fields with values; EtherTypes and lengths may turn out to have none."""
         self._origins: dict[str, list[_Origin]] = {}
         self._reads: dict[int, dict[tuple[str, tuple[int, int] | None], int]] = {}
         wants: dict[int, Want] = {}
@@ -296,7 +303,7 @@ class ValuesFound:
                 reads = self._reads.setdefault(kind, {})
                 if source is not None and (source.key, part) not in reads:
                     reads[source.key, part] = len(reads)
-                    want.fields.append(_how_to_read(source, part, least_at[kind] >= WORD))
+                    want.fields.append(_read_instruction(source, part, least_at[kind] >= WORD))
         self._collected = found.collect(wants)
 
     def of(self, field: FilterField) -> RowValues:
@@ -325,12 +332,12 @@ class ValuesFound:
 
 
 @functools.lru_cache(maxsize=1024)
-def _how_to_read(source: FieldSource, part: tuple[int, int] | None, preceded: bool) -> tuple[int, ...]:
-    return how_to_read(source.format, field_of(source.format, source.key), part, preceded=preceded)
+def _read_instruction(source: FieldSource, part: tuple[int, int] | None, preceded: bool) -> tuple[int, ...]:
+    return read_instruction(source.format, field_of(source.format, source.key), part, preceded=preceded)
 
 
 class _KindValues(NamedTuple):
-    """Values of a field of one kind, the frames that have them, and where they stand if that was wanted."""
+    """Values of a field of one kind, the frames that have them, and their offsets if collected."""
 
     row: NDArray[np.int32]
     start: NDArray[np.int64]
@@ -338,7 +345,7 @@ class _KindValues(NamedTuple):
 
 
 def _named(source: FieldSource, kind: Collected, values: NDArray[Any]) -> _KindValues:
-    """Return those values that are lengths, or EtherTypes, whichever goes by the name of the source."""
+    """Return the values that are lengths, or those that are EtherTypes, according to ``source``."""
     mask = values <= MAX_LENGTH if source.part == "length" else values > MAX_LENGTH
     if mask.all():
         return _KindValues(kind.row, kind.start, values)
@@ -347,10 +354,10 @@ def _named(source: FieldSource, kind: Collected, values: NDArray[Any]) -> _KindV
 
 
 def _in_order(parts: list[_KindValues], found: LayersFound) -> RowValues:
-    """Return the values of several kinds as they stand in the frames, outermost first."""
+    """Return the values of several kinds in the order of the frames, outermost first."""
     rows = np.concatenate([part.row for part in parts])
     starts = np.concatenate([part.start for part in parts])
-    # stable: of one layer, in the order of the sources
+    # Stable: values of one layer stay in the order of the sources.
     order = np.argsort((rows.astype(np.int64) << 32) + starts - found.frames.offset[rows], kind="stable")
     if isinstance(parts[0].values, Stretches):
         octets = np.concatenate([part.values.octets for part in parts if isinstance(part.values, Stretches)])

@@ -1,7 +1,7 @@
 """Whole captures, batch by batch in bounded memory: columns, record batches, a table, files of them.
 
-`write_columns` writes Parquet, Arrow's IPC file format or its stream; `fields_present` finds which fields the
-frames of a capture have at all.
+`write_columns` writes Parquet, Arrow's IPC file format or its stream; `fields_present` finds the fields that
+occur in a capture at all.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 from ecmproto.frames.capture import Batch, CaptureReader, Interface, open_captures
 from ecmproto.frames.capture.names import is_pipe
 from ecmproto.frames.capture.writer import Sink, open_sink
-from ecmproto.frames.columns.arrow import Addresses, Repeated, record_batch_of, schema_of, with_words
-from ecmproto.frames.columns.column import asked
+from ecmproto.frames.columns.arrow import Addresses, Repeated, dictionary_schema, record_batch_of, schema_of
+from ecmproto.frames.columns.column import fields_named
 from ecmproto.frames.columns.extraction import Columns, extract
 from ecmproto.frames.columns.parquet import write_parquet
 from ecmproto.frames.columns.threads import in_order
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from ecmproto.frames.filter import Filter
 
 THREADS = 2
-"""How many threads find the columns of batches unless told otherwise; the caller's reads ahead of them."""
+"""Default number of threads that extract columns; the caller's thread reads ahead of them."""
 
 CapturePath: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
-ColumnsToCome: TypeAlias = "Columns | Callable[[], Columns]"
+PendingColumns: TypeAlias = "Columns | Callable[[], Columns]"
 """Columns, or a task that makes them."""
 
 
@@ -50,16 +50,16 @@ def column_batches(
 ) -> Iterator[Columns]:
     """Yield the columns ``fields`` (None: all) of a capture, a batch at a time.
 
-    ``filter`` leaves frames out, and none is read behind ``limit``; ``threads`` 1 keeps to the calling
-    thread.  ``watch`` sees the batches go by before they are filtered.  Memory does not grow with the
-    capture; what kept it from being read to its end is in ``reader.problem`` afterwards, as ever.
+    ``filter`` leaves frames out, and none is read after ``limit``; with ``threads`` 1 all work is done in the
+    calling thread. ``watch`` is passed the batches before they are filtered. Memory does not grow with the
+    capture; an error that ended reading early is in ``reader.problem`` afterwards.
     """
-    names = tuple(field.name for field in asked(fields))
-    works = batch_works(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes, watch=watch)
+    names = tuple(field.name for field in fields_named(fields))
+    works = batch_tasks(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes, watch=watch)
     return in_order(works, threads)
 
 
-def batch_works(
+def batch_tasks(
     reader: CaptureReader,
     names: Callable[[], tuple[str, ...]],
     *,
@@ -68,19 +68,16 @@ def batch_works(
     ethertypes: EtherTypes = DEFAULT,
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> Iterator[Callable[[], Columns]]:
-    """Yield a task that makes the columns of each batch; any thread can run it, in any order.
-
-    ``names`` is asked for the columns when it is done; the other arguments are those of `column_batches`.
-    """
+    """Yield a task that makes the columns ``names()`` of each batch; any thread can run it, in any order."""
     wanted = _compiled(filter) if isinstance(filter, str) else filter
     for batch in watch(_up_to(limit, reader)):
-        # more may be described while this is done: they are added behind those that matter here
+        # Interfaces described later are appended after those that matter here.
         made = partial(_columns_of, interfaces=reader.interfaces, names=names, ethertypes=ethertypes)
         if DISPLAYED not in (*names(), *(() if wanted is None else wanted.fields)):
             yield partial(made, batch, filter=wanted)
         elif wanted is None:
             yield partial(made, batch.displayed(), filter=None)
-        else:  # which were displayed before is known when these are found
+        else:  # depends on the frames displayed before
             yield partial(_same, made(batch, filter=wanted, displayed=True))
 
 
@@ -118,22 +115,22 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield a capture as Arrow record batches; see `ecmproto.frames.columns.arrow` for their schema.
 
-    MissingDependencyError without pyarrow; CaptureError for what cannot be read, behind the last batch of
-    what could.
+    MissingDependencyError without pyarrow; CaptureError for an unreadable part, after the last readable
+    batch.
     """
-    names = tuple(field.name for field in asked(fields))
+    names = tuple(field.name for field in fields_named(fields))
     schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     with open_captures((path,)) as reader:
         works = (
             partial(_record_batch_of, columns, schema)
-            for columns in batch_works(reader, lambda: names, filter=filter, ethertypes=ethertypes)
+            for columns in batch_tasks(reader, lambda: names, filter=filter, ethertypes=ethertypes)
         )
         yield from in_order(works, threads)
         if reader.problem is not None:
             raise reader.problem
 
 
-def _record_batch_of(columns: ColumnsToCome, schema: pa.Schema) -> pa.RecordBatch:
+def _record_batch_of(columns: PendingColumns, schema: pa.Schema) -> pa.RecordBatch:
     return record_batch_of(columns() if callable(columns) else columns, schema)
 
 
@@ -148,7 +145,7 @@ def read_table(
 ) -> pa.Table:
     """Return a capture as one Arrow table; arguments and errors as in `record_batches`."""
     pa = arrow()
-    names = [field.name for field in asked(fields)]
+    names = [field.name for field in fields_named(fields)]
     batches = record_batches(
         path, names, filter=filter, repeated=repeated, addresses=addresses, ethertypes=ethertypes
     )
@@ -157,7 +154,7 @@ def read_table(
 
 
 def _up_to(limit: int | None, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches as far as they go, or up to ``limit`` frames."""
+    """Yield batches to their end, or up to ``limit`` frames."""
     left = limit
     for batch in batches:
         if left is not None and len(batch) >= left:
@@ -182,15 +179,16 @@ def fields_present(
     limit: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[str, ...]:
-    """Return those of ``fields`` (None: all) that the rest of a capture has, or its next ``limit`` frames.
+    """Return the names among ``fields`` (None: all) that occur in the rest of a capture or its next ``limit``
+    frames.
 
-    It looks at one number of each format, at all octet strings and at what frames have as a whole, and at
-    none of these once it was seen.
+    It reads one number of each format, all octet strings and all fields of whole frames, each until its first
+    occurrence.
     """
-    wanted = asked(fields)
+    wanted = fields_named(fields)
     evidence = _evidence(wanted)
     unseen = dict.fromkeys(evidence.values())
-    works = batch_works(reader, lambda: tuple(unseen), filter=filter, limit=limit, ethertypes=ethertypes)
+    works = batch_tasks(reader, lambda: tuple(unseen), filter=filter, limit=limit, ethertypes=ethertypes)
     for columns in in_order(works, THREADS):
         for name in columns.found:
             unseen.pop(name, None)
@@ -198,7 +196,7 @@ def fields_present(
 
 
 def _evidence(fields: Iterable[FilterField]) -> dict[str, str]:
-    """Return for each field one that is present in the same frames: itself, or the first of its formats."""
+    """Return for each field one present in the same frames: itself, or the first of its formats."""
     first: dict[frozenset[type[Layer]], str] = {}
     return {
         field.name: first.setdefault(_formats(field), field.name) if _is_whole(field) else field.name
@@ -207,9 +205,9 @@ def _evidence(fields: Iterable[FilterField]) -> dict[str, str]:
 
 
 def _is_whole(field: FilterField) -> bool:
-    """Whether every layer of its formats has the field."""
+    """Return whether every layer of its formats has the field."""
     whole = all(source.part in ("whole", "bits") for source in field.sources)
-    # octets that are empty are no value
+    # Empty octets are no value.
     return field.origin == "layers" and whole and not field.inner and field.kind != "octets"
 
 
@@ -218,7 +216,7 @@ def _formats(field: FilterField) -> frozenset[type[Layer]]:
 
 
 Form: TypeAlias = Literal["parquet", "arrow", "stream"]
-"""Parquet, Arrow's IPC file format, and its stream, which needs no end to be read."""
+"""Parquet, Arrow's IPC file format, and its stream, which can be read while incomplete."""
 
 
 def write_columns(
@@ -234,20 +232,19 @@ def write_columns(
     ethertypes: EtherTypes = DEFAULT,
     force: bool = False,
 ) -> int:
-    """Write the columns ``fields`` (None: all) of a capture to the file ``out``; return how many frames.
+    """Write the columns ``fields`` (None: all) of a capture to the file ``out``; return the number of frames.
 
-    Of all columns, those for which no frame has a value are left out unless
-    ``empty``; a capture that can be read only once, from a pipe, keeps them.  Memory does not grow with the
-    capture, and nothing incomplete stands under the final name.  Errors as in
-    `ecmproto.frames.columns.files.record_batches`, and OutputError.
+    With ``fields`` None, columns without any value are left out unless ``empty``; a capture that can be read
+    only once, from a pipe, keeps them. Memory does not grow with the capture, and the final name never has an
+    incomplete file. Errors as in `ecmproto.frames.columns.files.record_batches`, and OutputError.
     """
-    names = tuple(field.name for field in asked(fields))
+    names = tuple(field.name for field in fields_named(fields))
     if fields is None and not empty and isinstance(path, str | os.PathLike) and not is_pipe(path):
         with open_captures((path,)) as reader:
             names = fields_present(reader, filter=filter, ethertypes=ethertypes)
     schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     with open_captures((path,)) as reader, open_sink(out, force=force, whole=form != "stream") as sink:
-        works = batch_works(reader, lambda: names, filter=filter, ethertypes=ethertypes)
+        works = batch_tasks(reader, lambda: names, filter=filter, ethertypes=ethertypes)
         frames = write_batches(works, schema, sink, form)
         if reader.problem is not None:
             raise reader.problem
@@ -255,21 +252,21 @@ def write_columns(
 
 
 def write_batches(
-    columns: Iterable[ColumnsToCome],
+    columns: Iterable[PendingColumns],
     schema: pa.Schema,
     sink: Sink,
     form: Form,
     *,
     threads: int = THREADS,
 ) -> int:
-    """Write the columns of batches to ``sink``, with a schema of `schema_of`; return how many frames.
+    """Write the columns of batches to ``sink``, with a schema of `schema_of`; return the number of frames.
 
-    ``threads`` threads run the tasks of `batch_works`; 1 keeps to the calling thread.
+    ``threads`` threads run the tasks of `batch_tasks`; with 1 all work is done in the calling thread.
     """
     if form == "parquet":
-        words = with_words(schema)
-        batches = in_order((partial(_record_batch_of, each, words) for each in columns), threads)
-        return write_parquet(batches, schema, words, arrow().PythonFile(_Stream(sink), "w"))
+        encoded = dictionary_schema(schema)
+        batches = in_order((partial(_record_batch_of, each, encoded) for each in columns), threads)
+        return write_parquet(batches, schema, encoded, arrow().PythonFile(_Stream(sink), "w"))
     frames = 0
     with _ipc_writer(schema, sink, form) as writer:
         for batch in in_order((partial(_record_batch_of, each, schema) for each in columns), threads):
@@ -285,7 +282,7 @@ def _ipc_writer(schema: pa.Schema, sink: Sink, form: Form) -> Any:
 
 
 class _Stream:
-    """A sink as pyarrow takes it; who opened the sink closes it."""
+    """A sink as a file for pyarrow; its opener closes it."""
 
     closed = False
 

@@ -1,9 +1,9 @@
-"""From layouts to arrays: the positions of each format's layers, and the values of their fields.
+"""Arrays from layouts: the offsets of each format's layers, and the values of their fields.
 
-`collect` gathers what is wanted (`Want`) of each kind of layers.  A *kind* is what can be gathered by itself:
-the layers of a format, its variable fields, what stands behind the layers.  The kernel takes a block of
-frames at a time: their layers first, then every field of each format in a loop of its own, steered by where
-the schema says that it stands, while the places and the octets are in the cache.
+`collect` gathers the requested values (``Want``) of each kind of layers. A *kind* is gathered by itself: the
+layers of a format, its variable fields, the octets after the layers. The kernel takes a block of frames at a
+time: their layers first, then every field of each format in its own loop, at the offset that the schema
+gives, while offsets and octets are in the cache.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ _SIGNED = (np.int8, np.int16, np.int32, np.int64)
 
 WORD = 8
 _ONE, _TWO, _FOUR, _EIGHT, _BY_OCTET, _ADDRESS, _COPY = range(7)
-"""How a field is read: from the eight octets that it is in, into a number of so many; a number octet by
-octet, where there may be no such eight; six octets as they are; any number of octets as they are."""
+"""Methods of reading a field: from the eight octets around it, into a number of 1, 2, 4 or 8 bytes; a number
+octet by octet, if there may be no such eight; six octets as they are; any number of octets as they are.
+"""
 HOW, AT, OCTETS, SHIFT, MASK, WIDTH, TO = range(7)
-"""A row that says how a field is read: how; where the octets stand in the layer, and how many they are; which
-bits of them the number is; in how many octets it is put, and which place of the output of such numbers is the
-first."""
+"""A row of instructions for reading a field: method; offset in the layer and length in octets; shift and mask
+of the number; width of the output in bytes, and index of its first value in the output of that width.
+"""
 _ADDRESS_OCTETS = 6
 
 
 def number_dtype(bits: int, *, signed: bool) -> np.dtype[Any]:
-    """Return the least dtype that holds numbers of ``bits``."""
+    """Return the narrowest dtype for numbers of ``bits``."""
     index = (bits > 8) + (bits > 16) + (bits > 32)
     return np.dtype((_SIGNED if signed else _UNSIGNED)[index])
 
@@ -61,45 +62,45 @@ def dtype_of(field: Field) -> np.dtype[Any]:
 
 
 def empty_values(field: Field, count: int) -> NDArray[Any]:
-    """Return where the values of a field of fixed width would be: numbers, or rows of octets."""
+    """Return an empty array for ``count`` values of a field of fixed width: numbers, or rows of octets."""
     assert field.bits is not None
     if not field.is_number:
         return np.empty((count, field.bits // 8), np.uint8)
     return np.empty(count, dtype_of(field))
 
 
-def how_to_read(
+def read_instruction(
     cls: type[Layer], field: Field, part: tuple[int, int] | None, *, preceded: bool
 ) -> tuple[int, ...]:
-    """Return how a field of a format is read, but for where to.
+    """Return the instruction for reading a field of a format, without its output index.
 
-    ``part`` says of which bits, no more than 8: above how many of its own, and how many; None: of all.
-    ``preceded`` says that there are WORD octets at least in front of each of the layers.
+    ``part`` selects at most 8 bits: the position of the lowest, and their number; None: all. ``preceded``
+    means that at least WORD octets come before each of the layers.
     """
-    place = bit_field(field)
+    position = bit_field(field)
     if not field.is_number:
-        how = _ADDRESS if place.octets == _ADDRESS_OCTETS else _COPY
-        at = 0 if field in cls.moving else place.at
-        return how, at, place.octets, 0, 0, 1
-    assert place.octets <= WORD, f"{field.name}: a number in more than eight octets"
+        how = _ADDRESS if position.octets == _ADDRESS_OCTETS else _COPY
+        at = 0 if field in cls.moving else position.at
+        return how, at, position.octets, 0, 0, 1
+    assert position.octets <= WORD, f"{field.name}: a number in more than eight octets"
     if part is not None:
         low, bits = part
-        place = place._replace(shift=place.shift + low, mask=(1 << bits) - 1)
+        position = position._replace(shift=position.shift + low, mask=(1 << bits) - 1)
     width = 1 if part is not None else dtype_of(field).itemsize
-    how, at, shift = _window(cls, place, width, preceded)
-    return how, at, place.octets, shift, int(np.uint64(place.mask).astype(np.int64)), width
+    how, at, shift = _window(cls, position, width, preceded)
+    return how, at, position.octets, shift, int(np.uint64(position.mask).astype(np.int64)), width
 
 
-def _window(cls: type[Layer], place: BitField, width: int, preceded: bool) -> tuple[int, int, int]:
-    """Return how a number is read: the eight octets with it are in the layer, or in what precedes it."""
-    stop = place.at + place.octets
+def _window(cls: type[Layer], position: BitField, width: int, preceded: bool) -> tuple[int, int, int]:
+    """Return the method, offset and shift of a number, within eight octets of the layer or before its end."""
+    stop = position.at + position.octets
     how = (1, 2, 4, 8).index(width)
     if cls.fixed_octets >= WORD:
-        at = min(place.at, cls.fixed_octets - WORD)
-        return how, at, place.shift + 8 * (at + WORD - stop)
+        at = min(position.at, cls.fixed_octets - WORD)
+        return how, at, position.shift + 8 * (at + WORD - stop)
     if preceded:
-        return how, stop - WORD, place.shift
-    return _BY_OCTET, place.at, place.shift
+        return how, stop - WORD, position.shift
+    return _BY_OCTET, position.at, position.shift
 
 
 class Memory(NamedTuple):
@@ -118,7 +119,7 @@ def memory_of(octets: Octets) -> Memory:
 
 @inlined
 def read(buffer: Octets, start: Int64, first: int, count: int, to: int, field: Int64, out: Memory) -> None:
-    """Read a field of ``count`` layers whose starts are those from ``first`` on, as values from ``to`` on."""
+    """Read a field of ``count`` layers, whose starts begin at index ``first``, into values from ``to`` on."""
     how, at, octets = field[HOW], field[AT], field[OCTETS]
     shift, mask, width = np.uint64(field[SHIFT]), np.uint64(field[MASK]), field[WIDTH]
     one, two, four, eight = out.one, out.two, out.four, out.eight
@@ -160,7 +161,7 @@ def read(buffer: Octets, start: Int64, first: int, count: int, to: int, field: I
 def _read_addresses(
     buffer: Octets, start: Int64, first: int, count: int, at: int, out: Octets, base: int
 ) -> None:
-    """Copy six octets of each layer: all are taken before any is put down, so that they go together."""
+    """Copy six octets of each layer; all are loaded before any is stored, which the compiler combines."""
     one, two, three, four, five = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
     for i in range(count):
         place = np.uint64(start[np.uint64(first + i)] + at)
@@ -198,16 +199,18 @@ Int32 = NDArray[np.int32]
 
 BLOCK_FRAMES = 512
 _RUN_FRAMES = 8
-"""From how many frames of one layout in a row on each of its layers has a loop of its own."""
+"""Minimum number of consecutive frames of one layout for which each layer has its own loop."""
 
 KIND, PLACE, LENGTH, STRIDE, NTH = range(5)
-"""A layer of a layout: the number of its kind, its place in the frame and octets (see FROM_END); how many of
-its kind the layout has, and the number of this one among them."""
+"""A layer of a layout: index of its kind; offset in the frame and length in octets (see FROM_END); number of
+layers of its kind in the layout, and the index of this one among them.
+"""
 
 CURSOR, BEFORE, START_TO, BLOCK_START, ROW_TO, LENGTH_TO, FIRST_FIELD, LAST_FIELD = range(8)
-"""A kind of layers: how many were gathered, and in front of the block; which places of the outputs the first
-one's start, frame and octets go to (UNWANTED: none); its fields.  Starts that nobody wants afterwards are
-kept for a block, from BLOCK_START on."""
+"""A kind of layers: number gathered, and number before the block; output indices of the first one's start,
+frame and length (UNWANTED: none); its fields. Starts not requested are stored for one block only, from
+BLOCK_START on.
+"""
 UNWANTED = -1
 
 
@@ -215,15 +218,15 @@ class Layers(NamedTuple):
     """The layers to gather."""
 
     bound: Int64
-    """Where the layers of each layout start among all; then where the last one's end."""
+    """Index of the first layer of each layout, and the end of the last."""
     layer: Int64
     kind: Int64
     field: Int64
-    """See `ecmproto.frames.columns.gathering`."""
+    """Fields to read, as rows; see `ecmproto.frames.columns.gathering`."""
 
 
 class Gathered(NamedTuple):
-    """The arrays that are filled."""
+    """The output arrays."""
 
     start: Int64
     row: Int32
@@ -287,7 +290,7 @@ def _place(
     end: int,
     gathered: Gathered,
 ) -> None:
-    """Note the layers ``begin`` to ``end`` of a frame."""
+    """Record the layers ``begin`` to ``end`` of a frame."""
     layer, kind = layers.layer, layers.kind
     start, row, octets = gathered.start, gathered.row, gathered.octets
     first, more = offset[np.uint64(frame)], captured[np.uint64(frame)] + FROM_END
@@ -318,7 +321,7 @@ def _place_run(
     end: int,
     gathered: Gathered,
 ) -> None:
-    """Note the layers ``begin`` to ``end`` of frames of one layout."""
+    """Record the layers ``begin`` to ``end`` of frames of one layout."""
     layer, kind = layers.layer, layers.kind
     start, row, octets = gathered.start, gathered.row, gathered.octets
     count = last - first
@@ -362,15 +365,12 @@ KINDS = _TAILS + MOST_FORMATS
 _FAR = 1 << 40
 _FIXED = np.full(_TAILS, _FAR, np.int64)
 _FIXED[: len(FORMATS)] = [_FAR if cls.moving else cls.fixed_octets for cls in FORMATS]
-"""More than any has where there is no variable last field: behind the layers, or where fields move."""
+"""Fixed size in octets of each kind; more than any frame has where no variable last field exists."""
 _NUMBERS = LAST_FIELD + 1
 
 
 def kind_of(cls: type[Layer], field: Field) -> int:
-    """Return the kind that has a field: the format's layers, or the field itself.
-
-    A variable last field is a kind, where it is not empty, and so is a field without a fixed place.
-    """
+    """Return the kind of a field: the format's layers, or the field itself if its size or offset varies."""
     if field in cls.moving:
         return MOVING_FIELDS[cls, field.key]
     return NUMBER_OF[cls] if field.bits is not None else _TAILS + NUMBER_OF[cls]
@@ -378,28 +378,28 @@ def kind_of(cls: type[Layer], field: Field) -> int:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Want:
-    """The values wanted of a kind of layers, besides which frames have it."""
+    """The requested values of a kind of layers, besides its frames."""
 
     places: bool = False
-    """Where it starts and its octets."""
+    """Whether the layer's start and length are requested."""
     fields: list[tuple[int, ...]] = dataclasses.field(default_factory=list)
-    """How its fields are read; see `ecmproto.frames.columns.gathering`."""
+    """Instructions for reading its fields; see `ecmproto.frames.columns.gathering`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Collected:
-    """All of a kind: the frames that have it, where it starts in the buffer, its octets, and its fields."""
+    """All layers of a kind: their frames, starts in the buffer, lengths in octets, and fields."""
 
     row: NDArray[np.int32]
     start: Int64
     octets: Int64
-    """Empty, as ``start`` is, unless wanted."""
+    """Length of each layer in octets; empty, like ``start``, unless requested."""
     values: list[Values]
-    """The octets of a field's values."""
+    """Octets of each field's values."""
 
 
 class Census:
-    """The layers in a part of the frames: those of its layouts, by kind, and how many of each kind."""
+    """The layers in a part of the frames, by layout and kind, with the number of each kind."""
 
     def __init__(self, part: BatchPart) -> None:
         self.part = part
@@ -414,9 +414,8 @@ class Census:
         self._octets = np.concatenate([octets, octets[tails] - size])
         self._frames = layout[:, FRAMES]
         self.count = np.bincount(self._kind, self._frames[self._owner], KINDS).astype(np.int64)
-        """How many there are of each kind."""
         self.least_at = np.full(KINDS, _FAR)
-        """In front of each of a kind there are so many octets of its frame at least."""
+        """Minimum number of octets before a layer of each kind."""
         np.minimum.at(self.least_at, self._kind, self._place)
 
     def layers(self, kinds: Sequence[int]) -> tuple[Int64, Int64]:
@@ -424,17 +423,17 @@ class Census:
         new = np.full(KINDS, UNWANTED)
         new[list(kinds)] = np.arange(len(kinds))
         kind = new[self._kind]
-        picks = np.flatnonzero(kind != UNWANTED)
-        group = self._owner[picks] * len(kinds) + kind[picks]
-        # stable: those of one kind and layout stay in order
+        chosen = np.flatnonzero(kind != UNWANTED)
+        group = self._owner[chosen] * len(kinds) + kind[chosen]
+        # Stable: layers of one kind and layout stay in order.
         order = np.argsort(group, kind="stable")
-        picks, group = picks[order], group[order]
+        chosen, group = chosen[order], group[order]
         heads = np.flatnonzero(np.diff(group, prepend=-1))
         sizes = np.diff(heads, append=len(group))
         stride = np.repeat(sizes, sizes)
         nth = np.arange(len(group)) - np.repeat(heads, sizes)
-        rows = np.stack([kind[picks], self._place[picks], self._octets[picks], stride, nth], axis=1)
-        return np.searchsorted(self._owner[picks], np.arange(len(self._frames) + 1)), rows
+        rows = np.stack([kind[chosen], self._place[chosen], self._octets[chosen], stride, nth], axis=1)
+        return np.searchsorted(self._owner[chosen], np.arange(len(self._frames) + 1)), rows
 
     def has_each_once(self, bound: Int64, layer: Int64, kinds: int) -> NDArray[np.bool_]:
         """Return for each kind whether every frame has it exactly once."""
@@ -450,7 +449,7 @@ def collect(
     wants: Mapping[int, Want],
     pool: ThreadPoolExecutor | None,
 ) -> dict[int, Collected]:
-    """Return the wanted values of some kinds of layers."""
+    """Return the requested values of some kinds of layers."""
     return _Collection(frames, censuses, wants).collected(pool) if wants else {}
 
 
@@ -473,7 +472,7 @@ class _Collection:
         self._row_to, rows = _bounds(np.where(self._whole, 0, self._total))
         self._place_to, octets = _bounds(np.where(places, self._total, 0))
         self._places = places
-        # the starts that are of use for a block only, of each part, stand behind those that are wanted
+        # Starts needed for one block only, of each part, follow the requested ones.
         self._block_to, block = self._blocks(octets)
         self._fields, self._value_to, size = self._fields_of(wants)
         bounds = list(itertools.accumulate((size, 8 * block, 8 * octets, 4 * rows)))
@@ -489,25 +488,25 @@ class _Collection:
     def _blocks(self, first: int) -> tuple[list[Int64], int]:
         tables = []
         for _, layer in self._plans:
-            most = np.zeros(len(self._total), np.int64)
-            np.maximum.at(most, layer[:, KIND], layer[:, STRIDE])
-            to, size = _bounds(np.where(self._places, 0, most * BLOCK_FRAMES))
+            highest = np.zeros(len(self._total), np.int64)
+            np.maximum.at(highest, layer[:, KIND], layer[:, STRIDE])
+            to, size = _bounds(np.where(self._places, 0, highest * BLOCK_FRAMES))
             tables.append(np.where(self._places, UNWANTED, to[:-1] + first))
             first += size
         return tables, first
 
     def _fields_of(self, wants: Mapping[int, Want]) -> tuple[Int64, list[list[tuple[int, int]]], int]:
         rows: list[tuple[int, ...]] = []
-        places: list[list[tuple[int, int]]] = []
+        ranges: list[list[tuple[int, int]]] = []
         at = 0
         for want, count in zip(wants.values(), self._total.tolist(), strict=True):
-            places.append([])
+            ranges.append([])
             for field in want.fields:
                 size = count * (field[WIDTH] if field[MASK] else field[OCTETS])
                 rows.append((*field, at // field[WIDTH]))
-                places[-1].append((at, at + size))
+                ranges[-1].append((at, at + size))
                 at += -(-size // _ALIGNED) * _ALIGNED
-        return np.array(rows, np.int64).reshape(-1, TO + 1), places, at
+        return np.array(rows, np.int64).reshape(-1, TO + 1), ranges, at
 
     def collected(self, pool: ThreadPoolExecutor | None) -> dict[int, Collected]:
         together([partial(self._gather, number) for number in range(len(self._plans))], pool)
@@ -526,7 +525,6 @@ class _Collection:
         return array[to[number] : to[number + 1]]
 
     def _gather(self, number: int) -> None:
-        """Gather a part's."""
         part = self._censuses[number].part
         bound, layer = self._plans[number]
         kind = np.empty((len(self._total), _NUMBERS), np.int64)
@@ -550,7 +548,7 @@ class _Collection:
 
 
 def _bounds(sizes: Int64) -> tuple[Int64, int]:
-    """Return where stretches of such sizes start that stand one behind the other, and end."""
+    """Return the offsets of consecutive slices of such sizes with the end of the last, and that end."""
     bounds = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
     return bounds, int(bounds[-1])

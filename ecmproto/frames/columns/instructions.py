@@ -1,7 +1,7 @@
-"""The instructions for which `columns.octets` has functions of Python: what kernels get for them.
+"""Compiled instructions for the functions of `columns.octets`.
 
-None looks whether its octets are inside the array, unless numba is asked to.  The module imports numba, and
-is imported when a kernel is compiled.
+None checks the bounds of its array, unless numba is set to. The module imports numba, and is imported only
+when a kernel is compiled.
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ from numba.core import cgutils, types
 
 from ecmproto.frames.columns.octets import BLOCK
 
-_MOST = 8
+_MAX_OCTETS = 8
 _LITTLE = sys.byteorder == "little"
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, octets: int) -> Any:
-    """Return where an array's octet ``at`` is, as a pointer to as many ``octets``.
-
-    With numba's ``NUMBA_BOUNDSCHECK=1`` all of them must be inside the array, as with its own indexing.
-    """
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any, octets: int) -> Any:
+    """Return a pointer to octets of an array; ``NUMBA_BOUNDSCHECK=1`` checks its bounds, as in numba."""
     made = context.make_array(kind)(context, builder, array)
     if context.enable_boundscheck:
         code: Any = cgutils  # untyped
@@ -34,16 +31,16 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, octets: i
 
 
 def _element(octets: int) -> Any:
-    return ir.IntType(8 * octets) if octets <= _MOST else ir.VectorType(ir.IntType(8), octets)
+    return ir.IntType(8 * octets) if octets <= _MAX_OCTETS else ir.VectorType(ir.IntType(8), octets)
 
 
 def _storing(octets: int) -> Callable[..., Any]:
     def store(_: Any, out: Any, at: Any, number: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            value = builder.trunc(arguments[2], _element(octets)) if octets < _MOST else arguments[2]
+            value = builder.trunc(arguments[2], _element(octets)) if octets < _MAX_OCTETS else arguments[2]
             value = value if _LITTLE else builder.bswap(value)
-            place = _place(context, builder, signature.args[0], arguments[0], arguments[1], octets)
-            builder.store(value, place, align=1)
+            pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], octets)
+            builder.store(value, pointer, align=1)
             return context.get_dummy_value()
 
         return types.void(out, types.intp, types.int64), codegen
@@ -53,8 +50,8 @@ def _storing(octets: int) -> Callable[..., Any]:
 
 def _loading(_: Any, source: Any, at: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], 4)
-        value = builder.load(place, align=1)
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], 4)
+        value = builder.load(pointer, align=1)
         value = value if _LITTLE else builder.bswap(value)
         return builder.zext(value, ir.IntType(64))
 
@@ -63,8 +60,8 @@ def _loading(_: Any, source: Any, at: Any) -> Any:
 
 def _loading_number(_: Any, source: Any, at: Any, shift: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], _MOST)
-        value = builder.load(place, align=1)
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], _MAX_OCTETS)
+        value = builder.load(pointer, align=1)
         value = builder.bswap(value) if _LITTLE else value
         return builder.lshr(value, arguments[2])
 
@@ -73,27 +70,27 @@ def _loading_number(_: Any, source: Any, at: Any, shift: Any) -> Any:
 
 def _copying(_: Any, out: Any, at: Any, source: Any, start: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        there = _place(context, builder, signature.args[2], arguments[2], arguments[3], BLOCK)
-        here = _place(context, builder, signature.args[0], arguments[0], arguments[1], BLOCK)
-        builder.store(builder.load(there, align=1), here, align=1)
+        from_ = _pointer(context, builder, signature.args[2], arguments[2], arguments[3], BLOCK)
+        to = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], BLOCK)
+        builder.store(builder.load(from_, align=1), to, align=1)
         return context.get_dummy_value()
 
     return types.void(out, types.intp, source, types.intp), codegen
 
 
 _READ, _KEPT, _DATA = 0, 3, 1
-"""Of an octet that is to be read, kept in all caches, and that is no code."""
+"""Arguments of a prefetch: for reading, into all caches, as data."""
 
 
 def _prefetching(_: Any, source: Any, at: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        # no octet is looked at: whether it is inside the array does not matter
+        # A prefetch loads nothing: its address may be outside the array.
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = builder.gep(made.data, [arguments[1]])
+        pointer = builder.gep(made.data, [arguments[1]])
         number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", (place.type,), kind)
-        builder.call(function, [place, *(ir.Constant(number, each) for each in (_READ, _KEPT, _DATA))])
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (pointer.type,), kind)
+        builder.call(function, [pointer, *(ir.Constant(number, each) for each in (_READ, _KEPT, _DATA))])
         return context.get_dummy_value()
 
     return types.void(source, types.intp), codegen

@@ -1,4 +1,4 @@
-"""Invariant CRCs of RoCE packets, of many frames at a time, and whether those in the frames hold.
+"""Invariant CRCs of the RoCE packets of many frames, and their verification.
 
 `ecmproto.wire.formats.infiniband.crc_status` returns the same for one frame.
 """
@@ -34,24 +34,24 @@ _FLAGS_AT, _MORE_FRAGMENTS = 6, 0x20
 
 
 class Found(Protocol):
-    """Layers that were found; see `ecmproto.frames.columns.layers.LayersFound`."""
+    """Layers found by the walk; see `ecmproto.frames.columns.layers.LayersFound`."""
 
     frames: Frames
 
     @property
     def count(self) -> Int64:
-        """The number of layers of each kind."""
+        """Number of layers of each kind."""
 
     def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
-        """Return the wanted values of some kinds of layers."""
+        """Return the requested values of some kinds of layers."""
 
 
 def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Return the frames with a base transport header, and the place in ``STATES`` of what their CRC is."""
+    """Return the frames with a base transport header, and the index in ``STATES`` of each CRC's state."""
     ip4s, bths, udps = _kinds_of(IPv4), _kinds_of(BTH), _kinds_of(UDP)
     every = dict.fromkeys([*ip4s, *bths, ICRC, *NETWORKS, *udps])
-    there = {NUMBER_OF[cls]: Want(places=True) for cls in every if found.count[NUMBER_OF[cls]]}
-    collected = found.collect(there)
+    wants = {NUMBER_OF[cls]: Want(places=True) for cls in every if found.count[NUMBER_OF[cls]]}
+    collected = found.collect(wants)
     frames = len(found.frames.offset)
     has_bth = np.zeros(frames, np.bool_)
     for cls in bths:
@@ -61,31 +61,31 @@ def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     whole = collected.pop(NUMBER_OF[ICRC], None)
     if whole is None:
         return rows.astype(np.int32), np.zeros(len(rows), np.int8)
-    # most frames of a capture may be cut: all else is done for those alone that have a CRC
+    # Most frames of a capture may be truncated: only those with a CRC are processed further.
     row, first = np.unique(whole.row, return_index=True)
     icrc = whole.start[first]
-    layers = _in_front(collected, row, icrc, frames)
+    layers = _layers_before(collected, row, icrc, frames)
     bth, network, udp, ip4 = (_last(layers, kinds, len(row)) for kinds in (bths, NETWORKS, udps, [IPv4]))
     is_ip4 = (network != _NOWHERE) & (ip4 == network)
     checked = (network != _NOWHERE) & (bth != _NOWHERE)
     for cls in ip4s:
         at, start, _ = layers.get(NUMBER_OF[cls], _NO_LAYERS)
         checked[at[found.frames.buffer[start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = False
-    picks = np.flatnonzero(checked)
+    chosen = np.flatnonzero(checked)
     buffer = found.frames.buffer
-    crcs = invariant_crcs(buffer, network[picks], is_ip4[picks], udp[picks], bth[picks], icrc[picks])
-    there = buffer[icrc[picks, None] + np.arange(ICRC.fixed_octets)].view("<u4").reshape(-1)
+    crcs = invariant_crcs(buffer, network[chosen], is_ip4[chosen], udp[chosen], bth[chosen], icrc[chosen])
+    received = buffer[icrc[chosen, None] + np.arange(ICRC.fixed_octets)].view("<u4").reshape(-1)
     states = np.zeros(frames, np.int8)
-    states[row[picks]] = 1 + (there == crcs)
+    states[row[chosen]] = 1 + (received == crcs)
     return rows.astype(np.int32), states[rows]
 
 
 def invariant_crcs(
     buffer: Octets, network: Int64, is_ip4: NDArray[np.bool_], udp: Int64, bth: Int64, icrc: Int64
 ) -> NDArray[np.uint32]:
-    """Return the CRCs that packets should have in front of ``icrc``, low octet first.
+    """Return the correct CRCs of packets up to ``icrc``, low octet first.
 
-    All others are the starts of headers in ``buffer``; ``udp`` is negative for a packet without that header.
+    The other arguments are the starts of headers in ``buffer``; ``udp`` is negative for a packet without UDP.
     """
     crcs = np.empty(len(network), "<u4")
     _compute(
@@ -99,27 +99,27 @@ _Layers = tuple[Int64, Int64, NDArray[np.bool_]]
 _NO_LAYERS: _Layers = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
 
 
-def _in_front(
+def _layers_before(
     collected: Mapping[int, Collected], row: NDArray[np.int32], stop: Int64, frames: int
 ) -> dict[int, _Layers]:
-    """Return the layers of some frames by kind: the frame's place, the start, and whether before its stop."""
-    place_of = np.full(frames, _NOWHERE, np.int64)
-    place_of[row] = np.arange(len(row))
-    found = {}
+    """Return the layers of some frames by kind: index of the frame, start, whether it precedes ``stop``."""
+    index_of = np.full(frames, _NOWHERE, np.int64)
+    index_of[row] = np.arange(len(row))
+    layers = {}
     for number, each in collected.items():
-        place = place_of[each.row]
-        mine = np.flatnonzero(place != _NOWHERE)
-        place, start = place[mine], each.start[mine]
-        found[number] = place, start, start < stop[place]
-    return found
+        index = index_of[each.row]
+        mine = np.flatnonzero(index != _NOWHERE)
+        index, start = index[mine], each.start[mine]
+        layers[number] = index, start, start < stop[index]
+    return layers
 
 
 def _last(layers: Mapping[int, _Layers], kinds: Iterable[type[Layer]], frames: int) -> Int64:
-    """Return the start of each frame's last layer of some kinds, of those before its stop."""
+    """Return the start of each frame's last layer of some kinds before its stop."""
     last = np.full(frames, _NOWHERE, np.int64)
     for cls in kinds:
-        place, start, in_front = layers.get(NUMBER_OF[cls], _NO_LAYERS)
-        np.maximum.at(last, place[in_front], start[in_front])
+        index, start, in_front = layers.get(NUMBER_OF[cls], _NO_LAYERS)
+        np.maximum.at(last, index[in_front], start[in_front])
     return last
 
 
@@ -128,7 +128,7 @@ def _kinds_of(base: type[Layer]) -> list[type[Layer]]:
 
 
 def _tables() -> Int64:
-    """Return what eight octets add to a CRC-32: of each place among them, by its octet."""
+    """Return the contribution of eight octets to a CRC-32: by position among them, then by value."""
     crc = np.arange(256, dtype=np.int64)
     for _ in range(8):
         crc = np.where(crc & 1, crc >> 1 ^ _POLYNOMIAL, crc >> 1)
@@ -140,15 +140,15 @@ def _tables() -> Int64:
 
 _TABLES = _tables()
 _MASKED_OCTETS = 12
-"""No header has a later octet that changes on the way."""
+"""Number of octets at the start of a header that may contain variant fields."""
 
 
 def _masks() -> Octets:
-    """Return the bits that count as ones in the first octets of IPv4, IPv6 or GRH, UDP and BTH headers."""
+    """Return the bits masked to ones in the first octets of IPv4, IPv6 or GRH, UDP and BTH headers."""
     masks = np.zeros((4, _MASKED_OCTETS), np.uint8)
     for row, cls in enumerate((IPv4, IPv6, UDP, BTH)):
-        for place, bits in CHANGING[cls]:
-            masks[row, place] = bits
+        for octet, bits in CHANGING[cls]:
+            masks[row, octet] = bits
     return fixed(masks)
 
 
@@ -172,10 +172,7 @@ def _compute(
     masks: Octets,
     crcs: NDArray[np.uint32],
 ) -> None:
-    """Fill in the invariant CRCs of the octets from ``network`` to ``icrc``.
-
-    As `ecmproto.wire.formats.infiniband.coverage`: what changes on the way counts as ones.
-    """
+    """Compute the invariant CRCs from ``network`` to ``icrc``; variant fields are ones (`coverage`)."""
     for row in range(len(network)):
         first, stop, transport, datagram = network[row], icrc[row], bth[row], udp[row]
         crc = _ONES

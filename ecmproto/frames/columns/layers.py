@@ -1,7 +1,7 @@
-"""The layers of a batch's frames, format by format, with the errors and tails that the walk finds.
+"""The layers of a batch's frames, format by format, with the errors and tails found by the walk.
 
-`frames_of` says how each frame is to be walked over: the format it starts with, its FCS, its padding.
-`sampled_frames` are those that messages show.
+`frames_of` gives the parameters of each frame's walk: its first format, FCS and padding. `sampled_frames` are
+the frames quoted by messages.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ Int64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entries:
-    """Every layer of one format: the frame that has it, where it starts in the buffer, its octets."""
+    """Every layer of one format: its frame, start in the buffer, and length in octets."""
 
     row: NDArray[np.int32]
     start: Int64
     octets: Int64
 
-    def select(self, picks: NDArray[np.bool_]) -> Entries:
-        """Return those where a mask is True."""
-        return Entries(row=self.row[picks], start=self.start[picks], octets=self.octets[picks])
+    def select(self, mask: NDArray[np.bool_]) -> Entries:
+        """Return the layers where a mask is True."""
+        return Entries(row=self.row[mask], start=self.start[mask], octets=self.octets[mask])
 
 
 class Ends(NamedTuple):
-    """Ends of the layers, padding and trailer, an entry a frame: places in the buffer."""
+    """Ends of the layers, padding and trailer of each frame, as offsets in the buffer."""
 
     tail: Int64
-    """Where the layers end and padding starts."""
+    """End of the layers, where padding starts."""
     trailer: Int64
     fcs: Int64
     last: NDArray[np.int8]
-    """The number of the last layer; −1 without one."""
+    """Number of the last layer; −1 without one."""
     path: NDArray[np.int32]
-    """The place of its layers among the paths."""
+    """Index of the layers' sequence among the paths."""
 
 
 class LayersFound:
@@ -69,34 +69,34 @@ class LayersFound:
         self.parts, self._pool = parts, pool
         self._censuses = [Census(part) for part in parts]
         self.entries: dict[type[Layer], Entries] = {}
-        """Of the formats asked for of which there are any."""
-        self.error_rows, self.errors = _told(parts)
-        """The errors, a text for each of the malformed frames."""
+        """Layers of each requested format that occurs."""
+        self.error_rows, self.errors = _error_texts(parts)
+        """Error text of each malformed frame."""
 
     @functools.cached_property
     def count(self) -> Int64:
-        """The number of layers of each kind; see `ecmproto.frames.columns.gathering`."""
+        """Number of layers of each kind; see `ecmproto.frames.columns.gathering`."""
         total: Int64 = np.sum([census.count for census in self._censuses], axis=0)
         return total
 
     @functools.cached_property
     def least_at(self) -> Int64:
-        """For each kind the least octets of its frame in front of one."""
+        """Minimum number of octets of the frame before a layer, by kind."""
         least: Int64 = np.min([census.least_at for census in self._censuses], axis=0)
         return least
 
     def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
-        """Return the wanted values of some kinds of layers."""
+        """Return the requested values of some kinds of layers."""
         return collect(self.frames, self._censuses, wants, self._pool)
 
     @functools.cached_property
     def paths(self) -> list[tuple[type[Layer], ...]]:
-        """The sequences of formats that frames consist of; a run of LLDP TLVs is there once."""
+        """The sequences of formats in the frames; a run of LLDP TLVs is listed once."""
         return [path for part in self.parts for path in _paths(part.paths)]
 
     @functools.cached_property
     def path(self) -> NDArray[np.int32]:
-        """For each frame the place of its layers in ``paths``."""
+        """Index in ``paths`` of each frame's layers."""
         first = [0, *itertools.accumulate(int(part.paths.used[0]) for part in self.parts)]
         return self._each(
             [part.layouts[:, NODE] + add for part, add in zip(self.parts, first[:-1], strict=True)]
@@ -104,27 +104,27 @@ class LayersFound:
 
     @functools.cached_property
     def protocols(self) -> Texts:
-        """The names of each frame's layers."""
+        """Names of each frame's layers."""
         codes: dict[str, int] = {}
         tables = []
         for part in self.parts:
-            words = [protocols(_Path(path)) for path in _paths(part.paths)]  # type: ignore[arg-type]
-            code_of = np.array([codes.setdefault(word, len(codes)) for word in words])
+            texts = [protocols(_Path(path)) for path in _paths(part.paths)]  # type: ignore[arg-type]
+            code_of = np.array([codes.setdefault(text, len(codes)) for text in texts])
             tables.append(code_of[part.layouts[:, NODE]])
         return Texts(codes=self._each(tables), words=tuple(codes))
 
     @functools.cached_property
     def crc_states(self) -> tuple[NDArray[np.int32], Texts]:
-        """The frames with RoCE packets, and whether their invariant CRCs hold, as the decoder says."""
+        """The frames with RoCE packets, and the state of their invariant CRCs as in the decoder."""
         rows, states = crc_states(self)
-        # in the order in which they are met
+        # in order of first occurrence
         first = {
             state: int(is_so.argmax()) for state in range(len(STATES)) if (is_so := states == state).any()
         }
-        met = sorted(first, key=first.__getitem__)
+        order = sorted(first, key=first.__getitem__)
         code_of = np.zeros(len(STATES), np.int32)
-        code_of[met] = np.arange(len(met))
-        words = tuple(STATES[state] for state in met)
+        code_of[order] = np.arange(len(order))
+        words = tuple(STATES[state] for state in order)
         return rows, Texts(codes=code_of[states], words=words)
 
     @functools.cached_property
@@ -132,24 +132,24 @@ class LayersFound:
         """The end of the layers of each frame, and the padding, trailer and FCS after them."""
         offset = self.frames.offset
         layouts = [part.layouts for part in self.parts]
-        tail = offset + self._places(TAIL)
+        tail = offset + self._offsets(TAIL)
         return Ends(
             tail=tail,
             trailer=tail + self._each([layout[:, ZEROS] for layout in layouts]),
-            fcs=offset + self._places(FCS_AT),
+            fcs=offset + self._offsets(FCS_AT),
             last=self.last,
             path=self.path,
         )
 
     @functools.cached_property
     def last(self) -> NDArray[np.int8]:
-        """The number of each frame's last layer; NO_LAYER without one."""
+        """Number of each frame's last layer; NO_LAYER without one."""
         return self._each([part.layouts[:, LAST] for part in self.parts]).astype(np.int8)
 
-    def _places(self, column: int) -> Int64:
-        """Return the places in each frame that are a number of its layout."""
-        places = self._each([part.layouts[:, column] for part in self.parts])
-        return np.where(places >= 0, places, places + self.frames.captured + FROM_END)
+    def _offsets(self, column: int) -> Int64:
+        """Return the offsets in each frame given by a column of its layout."""
+        offsets = self._each([part.layouts[:, column] for part in self.parts])
+        return np.where(offsets >= 0, offsets, offsets + self.frames.captured + FROM_END)
 
     def _each(self, tables: list[Int64]) -> NDArray[np.int32]:
         """Return for each frame the entry of its part's table for its layout."""
@@ -160,7 +160,7 @@ class LayersFound:
 
 
 class _Path:
-    """The layers of a path, as far as their names go."""
+    """The layers of a path, for their names only."""
 
     def __init__(self, layers: tuple[type[Layer], ...]) -> None:
         self.layers = layers
@@ -172,52 +172,52 @@ def find_layers(
     ethertypes: EtherTypes,
     pool: ThreadPoolExecutor | None,
 ) -> LayersFound:
-    """Walk over frames and return the positions of the layers of the formats ``wanted``."""
+    """Walk over frames and return the layers of the formats ``wanted``."""
     count = len(frames.offset)
     cuts = (0, count) if pool is None else (0, count // 2, count)
     layout_of = np.empty(count, np.int32)
     parts = [BatchPart(frames, begin, end, layout_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
     together([part.find for part in parts], pool)
     found = LayersFound(frames, parts, pool)
-    there = [cls for cls in wanted if found.count[NUMBER_OF[cls]]]
-    collected = found.collect({NUMBER_OF[cls]: Want(places=True) for cls in there})
-    for cls in there:
+    present = [cls for cls in wanted if found.count[NUMBER_OF[cls]]]
+    collected = found.collect({NUMBER_OF[cls]: Want(places=True) for cls in present})
+    for cls in present:
         each = collected[NUMBER_OF[cls]]
         found.entries[cls] = Entries(row=each.row, start=each.start, octets=each.octets)
     return found
 
 
-def _told(parts: list[BatchPart]) -> tuple[NDArray[np.int32], Texts]:
-    """Return the malformed frames and their errors; the decoder words each distinct error once."""
+def _error_texts(parts: list[BatchPart]) -> tuple[NDArray[np.int32], Texts]:
+    """Return the malformed frames and their errors; the decoder formats each distinct error once."""
     decoded = {row: frame for part in parts for row, frame in part.decoded.items()}
     rows = np.concatenate([part.errors.row[: part.errors.used[0]] for part in parts])
-    what = np.concatenate([part.errors.what[: part.errors.used[0]] for part in parts])
+    errors = np.concatenate([part.errors.what[: part.errors.used[0]] for part in parts])
     if decoded:
-        kept = ~np.isin(rows, list(decoded))
-        rows, what = rows[kept], what[kept]
+        others = ~np.isin(rows, list(decoded))
+        rows, errors = rows[others], errors[others]
     wrong = {row: str(frame.error) for row, frame in decoded.items() if frame.error is not None}
     if not len(rows) and not wrong:
         return rows.astype(np.int32), _NO_TEXTS
-    _, first, inverse = np.unique(what, axis=0, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(errors, axis=0, return_index=True, return_inverse=True)
     words = [str(parts[0].decode(int(rows[index])).error) for index in first] + list(wrong.values())
-    places = np.concatenate([inverse.reshape(-1), np.arange(len(first), len(words))])
+    indices = np.concatenate([inverse.reshape(-1), np.arange(len(first), len(words))])
     rows = np.concatenate([rows, np.array(list(wrong), np.int64)])
     order = np.argsort(rows, kind="stable")
-    return rows[order].astype(np.int32), coded(places[order], words)
+    return rows[order].astype(np.int32), text_column(indices[order], words)
 
 
-def coded(places: NDArray[np.integer], words: Iterable[str]) -> Texts:
+def text_column(indices: NDArray[np.integer], words: Iterable[str]) -> Texts:
     """Return texts with each word stored once, from indices into words that may repeat."""
     codes: dict[str, int] = {}
     code_of = np.array([codes.setdefault(word, len(codes)) for word in words], np.int32)
-    return Texts(codes=code_of[places.reshape(-1)], words=tuple(codes))
+    return Texts(codes=code_of[indices.reshape(-1)], words=tuple(codes))
 
 
 _NO_TEXTS = Texts(codes=np.empty(0, np.int32), words=())
 
 
 def _paths(paths: Paths) -> list[tuple[type[Layer], ...]]:
-    """Return the formats of each node, in order: a node comes behind the one it follows."""
+    """Return the formats of each node; nodes are in order, each after its predecessor."""
     count = int(paths.used[0])
     layers: list[tuple[type[Layer], ...]] = [()] * count
     for node, number in np.argwhere(paths.next[:count]):
@@ -226,11 +226,11 @@ def _paths(paths: Paths) -> list[tuple[type[Layer], ...]]:
 
 
 SHOWN_AS: dict[type[Layer], type[Layer]] = {cls: cls.shows for cls in FORMATS if cls.shows is not None}
-"""The formats that show a sampled frame, and with what this starts."""
+"""The formats that quote a sampled frame, and the first format of that frame."""
 
 
 def frames_of(batch: Batch, interfaces: Sequence[Interface]) -> Frames:
-    """Return the frames of ``batch`` as the walk takes them; without interfaces all are Ethernet."""
+    """Return the frames of ``batch`` for the walk; without interfaces all are Ethernet."""
     count = len(batch)
     links, used = batch.links(interfaces)
     if not links:
@@ -264,9 +264,9 @@ def _choose_ip(batch: Batch, rows: NDArray[np.intp], starts: NDArray[np.int8]) -
 
 
 def sampled_frames(found: LayersFound) -> tuple[NDArray[np.int32], Frames]:
-    """Return the frames that messages show, and which frames show them.
+    """Return the indices of the frames with a quoting message, and the quoted frames.
 
-    As in `ecmproto.wire.codec.frame.encapsulated`: the message is the last layer, and shows some octets.
+    As in `ecmproto.wire.codec.frame.encapsulated`, the message is the last layer and quotes some octets.
     """
     rows, starts, octets, firsts = [], [], [], []
     for cls, shown in SHOWN_AS.items():
@@ -274,11 +274,11 @@ def sampled_frames(found: LayersFound) -> tuple[NDArray[np.int32], Frames]:
         if entries is None:
             continue
         size = entries.octets - np.int64(cls.fixed_octets)
-        picks = np.flatnonzero((size > 0) & (found.last[entries.row] == NUMBER_OF[cls]))
-        rows.append(entries.row[picks])
-        starts.append(entries.start[picks] + cls.fixed_octets)
-        octets.append(size[picks])
-        firsts.append(np.full(len(picks), NUMBER_OF[shown], np.int8))
+        chosen = np.flatnonzero((size > 0) & (found.last[entries.row] == NUMBER_OF[cls]))
+        rows.append(entries.row[chosen])
+        starts.append(entries.start[chosen] + cls.fixed_octets)
+        octets.append(size[chosen])
+        firsts.append(np.full(len(chosen), NUMBER_OF[shown], np.int8))
     none = np.empty(0, np.int64)
     row = np.concatenate([none.astype(np.int32), *rows])
     order = np.argsort(row, kind="stable")

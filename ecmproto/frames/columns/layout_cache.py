@@ -1,13 +1,13 @@
-"""Layout cache: the result of a walk over a frame, kept once for all frames with the same result.
+"""Layout cache: the result of a walk over a frame, stored once for all frames with the same result.
 
-Where the layers of a frame stand depends on few of its octets: EtherTypes, selectors, counts, what formats
-refuse.  A layout is what the walk found of one frame, and the values of those octets in it; a frame that has
-the same ones has the same layout, for a comparison of a few words.  Captures are full of such frames.
+The offsets of a frame's layers depend on few of its octets: EtherTypes, selectors, counts, refused values. A
+layout is the result of one frame's walk, with the values of those octets. A frame with equal values has the
+same layout, at the cost of comparing a few words. Captures are full of such frames.
 
-Frames of one layout may differ in length, where nothing but their last layer, or what is behind that, is
-longer.  What goes as far as the frame does is told from the frame's end then.  A length in a header that says
-no more than where the frame ends is held to that, whatever it is.  A frame that was cut has a layout that
-only frames of its length have, one that is malformed has a layout of its own.
+Frames of one layout may differ in length if only their last layer, or the octets after it, differ. Offsets
+that follow the frame's end are then stored relative to that end, and a length field that determines the end
+is compared with it instead of having a fixed value. The layout of a truncated frame is shared only by frames
+of its length; a malformed frame has a layout of its own.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Int64 = NDArray[np.int64]
 Uint64 = NDArray[np.uint64]
 _Number = TypeVar("_Number", np.int64, np.uint64)
 
-BEHIND = PADDING, TRAILER, FCS = range(MOST_FORMATS, MOST_FORMATS + 3)
-"""Padding, trailer and FCS, numbered as if they were formats; behind them, `MOVING_FIELDS`."""
+TAIL_KINDS = PADDING, TRAILER, FCS = range(MOST_FORMATS, MOST_FORMATS + 3)
+"""Numbers of padding, trailer and FCS, following the formats'; `MOVING_FIELDS` come after them."""
 
 NO_LAYOUT = -1
 NO_LENGTH, NOWHERE = -1, -2
@@ -53,55 +53,53 @@ NO_LENGTH, NOWHERE = -1, -2
     LINK, LEAST, MOST, CUT, LENGTH_AT, LENGTH_BITS, LENGTH_LACKS, FIRST_WORD, END_WORD, PORT_AT, PORT_IS,
     ZEROS, TAIL, FRAMES, FIRST_LAYER, LAYERS, FCS_AT, LAST, NODE,
 ) = range(19)  # fmt: skip
-"""The numbers that say what a layout is.  A frame has it that comes from such a link, of which LEAST to MOST
-octets were captured and CUT more were not, whose words are these, and of which ZEROS octets behind the layers
-are zero; where they are not it has the next layout.  The length at LENGTH_AT lacks LENGTH_LACKS of what was
-captured, where LENGTH_BITS are set.  The UDP port at PORT_AT, unless that is NO_LENGTH, announces PORT_IS.
-Then: where the layers end, how many frames have it, the layers, where the FCS starts, the last layer's
-number, their node among the paths."""
+"""Columns of a layout. It applies to a frame with the given LINK, LEAST to MOST captured octets, CUT
+truncated ones, and the given words. ZEROS octets after the layers must be zero; otherwise the next layout
+applies. The length at LENGTH_AT is less than the captured length by LENGTH_LACKS, if LENGTH_BITS are set. The
+UDP port at PORT_AT, unless that is NO_LENGTH, announces PORT_IS. The rest are results: end of the layers,
+number of frames, the layers, start of the FCS, the last layer's number, and the node among the paths.
+"""
 
 FROM_END = 1 << 30
-"""A place or a number of octets that depends on the length of the frame is negative: this and what was
-captured are to be added."""
+"""Marker of offsets and lengths relative to a frame's end: negative, plus this and the captured length."""
 
 _SLOTS, _PROBES = 1 << 13, 8
 _LAYOUTS, _WORDS, _LAYERS = 1 << 13, 1 << 15, 1 << 16
-"""The room to begin with."""
-_MOST_LAYERS = 32
+_MAX_LAYERS = 32
 _WORD = 8
 _ANY_OCTETS = 1 << 62
 _AT_ONCE = 4
-"""Words are compared so many at a time: which of them differs does not matter."""
+"""Number of words compared in one step."""
 _IPV4, _IPV4_PROTOCOL_AT = 0x0800, 23
 _ETHERNET, _DATA = NUMBER_OF[Ethernet], DATA_NUMBER
-_MOST_NONZERO = 4
-"""Octets that may tell that a packet is none of the formats that its UDP port announces."""
-LEAST_OCTETS = 24
-"""Shorter frames share no layout."""
+_MAX_NONZERO = 4
+"""Number of octets that can show that a packet has none of the formats announced by its UDP port."""
+MIN_SHARED_OCTETS = 24
+"""Minimum length of frames that share a layout."""
 
 
 class LayoutCache(NamedTuple):
-    """The layouts known so far."""
+    """The known layouts."""
 
     used: Int64
-    """How many cache, words and layers there are."""
+    """Numbers of layouts, words and layers in use."""
     slot: NDArray[np.int32]
-    """By a hash of their frames: the layouts that frames are compared with."""
+    """Hash table, by a hash of frames: the layouts to compare with."""
     recent: NDArray[np.int32]
-    """By the same hash: the layout that the last of these frames had, and the next one may have."""
+    """Layout of the last frame with each hash, tried first."""
     layout: Int64
-    """A row a layout: the numbers above."""
+    """A row a layout: the columns above."""
     word: Uint64
-    """A row a word of a layout: its place in the frame, the bits of it that decide, and their values."""
+    """A row a word of a layout: its offset in the frame, the mask of its decisive bits, and their values."""
     layer: Int64
-    """A row a layer of a layout: its number, its place in the frame and its octets."""
+    """A row a layer of a layout: its number, offset in the frame and length in octets."""
 
 
 def new_cache() -> LayoutCache:
-    """Return room for layouts, none known.
+    """Return an empty layout cache.
 
-    There is room for as many as frames of all kinds and lengths have: it takes memory where it is used, which
-    making room later, and moving what is known there, takes twice.
+    Its capacity suffices for frames of all kinds and lengths. Untouched memory costs nothing, whereas growing
+    later would copy the contents.
     """
     return LayoutCache(
         used=np.zeros(3, np.int64),
@@ -113,8 +111,8 @@ def new_cache() -> LayoutCache:
     )
 
 
-def with_more_room(cache: LayoutCache) -> LayoutCache:
-    """Return the layouts with twice the room."""
+def with_doubled_capacity(cache: LayoutCache) -> LayoutCache:
+    """Return the layouts with twice the capacity."""
     return cache._replace(
         layout=_doubled(cache.layout), word=_doubled(cache.word), layer=_doubled(cache.layer)
     )
@@ -128,15 +126,12 @@ def _doubled(rows: NDArray[_Number]) -> NDArray[_Number]:
 
 @inlined
 def hashed(tables: ParseTables, buffer: Octets, start: int, captured: int, link: int, first: int) -> int:
-    """Return where to look for the layout of a frame that starts with format ``first``.
-
-    NO_LAYOUT for one too short to have any but its own.
-    """
-    if captured < LEAST_OCTETS:
+    """Return the hash by which a frame's layout is found; NO_LAYOUT if it is too short to share one."""
+    if captured < MIN_SHARED_OCTETS:
         return NO_LAYOUT
     if first != _ETHERNET:
         return int(link & (_SLOTS - 1))
-    # nothing branches here: of frames in any order nobody could say which way
+    # No branches here: with frames in random order the processor could not predict them.
     more = eight_octets(buffer, start + 14)
     announced = np.int64(eight_octets(buffer, start + 12) >> np.uint64(48))
     protocol = np.int64(eight_octets(buffer, start + _IPV4_PROTOCOL_AT - 7) & np.uint64(0xFF))
@@ -150,15 +145,15 @@ def hashed(tables: ParseTables, buffer: Octets, start: int, captured: int, link:
 
 
 @inlined
-def _hashed_with_lengths(place: int, captured: int, cut: int) -> int:
-    """Return where to look for a layout that only frames of some lengths have."""
-    return int((place + captured * 0x9E5 + cut * 0x6A7) & (_SLOTS - 1))
+def _hashed_with_lengths(bucket: int, captured: int, cut: int) -> int:
+    """Return the hash for a layout limited to frames of one length."""
+    return int((bucket + captured * 0x9E5 + cut * 0x6A7) & (_SLOTS - 1))
 
 
 @inlined
 def find_layout(
     cache: LayoutCache,
-    place: int,
+    bucket: int,
     ports: NDArray[np.int8],
     buffer: Octets,
     start: int,
@@ -166,18 +161,18 @@ def find_layout(
     cut: int,
     link: int,
 ) -> int:
-    """Return the layout of a frame that lacks ``cut`` octets; NO_LAYOUT where it is not known."""
+    """Return the layout of a frame with ``cut`` octets truncated; NO_LAYOUT if it is unknown."""
     slot, recent = cache.slot, cache.recent
-    number = signed(recent[np.uint64(place)])
+    number = signed(recent[np.uint64(bucket)])
     if number != NO_LAYOUT and has_layout(cache, number, ports, buffer, start, captured, cut, link):
         return number
-    for first in (place, _hashed_with_lengths(place, captured, cut)):
+    for first in (bucket, _hashed_with_lengths(bucket, captured, cut)):
         for probe in range(_PROBES):
             number = signed(slot[np.uint64((first + probe) & (_SLOTS - 1))])
             if number == NO_LAYOUT:
                 break
             if has_layout(cache, number, ports, buffer, start, captured, cut, link):
-                recent[np.uint64(place)] = number
+                recent[np.uint64(bucket)] = number
                 return number
     return NO_LAYOUT
 
@@ -193,13 +188,13 @@ def has_layout(
     cut: int,
     link: int,
 ) -> bool:
-    """Whether a frame of LEAST_OCTETS or more has the layout ``number``, which is one that frames share."""
+    """Return whether a frame of MIN_SHARED_OCTETS or more has layout ``number``, which frames can share."""
     layout, row = cache.layout, np.uint64(number)
-    # one too short for it is looked at all the same, where it is
+    # In a frame too short for the field, the last two octets are read instead.
     length = two_octets(buffer, start + min(layout[row, LENGTH_AT], captured - 2))
     differs = (length + layout[row, LENGTH_LACKS] - captured) & layout[row, LENGTH_BITS]
     differs |= (layout[row, LINK] - link) | (layout[row, CUT] - cut)
-    # below 0 outside of them
+    # Negative outside of the limits.
     differs |= ((captured - layout[row, LEAST]) | (layout[row, MOST] - captured)) >> 63
     if differs != 0:
         return False
@@ -220,14 +215,14 @@ def has_layout(
 
 @inlined
 def _differs(word: Uint64, at: np.uint64, buffer: Octets, start: int) -> np.uint64:
-    """Return the bits of a layout's word that a frame has not."""
+    """Return the bits of a layout's word that differ in a frame."""
     number = eight_octets(buffer, start + int(np.int64(word[at, 0])))
     return np.uint64((number & word[at, 1]) ^ word[at, 2])
 
 
 @inlined
 def variant(cache: LayoutCache, number: int, buffer: Octets, start: int) -> int:
-    """Return a frame's layout: ``number``, or the next if the octets that may be padding are not zero."""
+    """Return a frame's layout: ``number``, or the next if the octets of possible padding are not zero."""
     zeros = cache.layout[np.uint64(number), ZEROS]
     if zeros > 0 and not all_zero(buffer, start + cache.layout[np.uint64(number), TAIL], zeros):
         return number + 1
@@ -236,7 +231,7 @@ def variant(cache: LayoutCache, number: int, buffer: Octets, start: int) -> int:
 
 @inlined
 def all_zero(buffer: Octets, first: int, octets: int) -> bool:
-    """Whether octets of the buffer are zero."""
+    """Return whether octets of the buffer are zero."""
     at, stop = first, first + octets
     while at + _WORD <= stop:
         if eight_octets(buffer, at) != np.uint64(0):
@@ -251,7 +246,7 @@ def all_zero(buffer: Octets, first: int, octets: int) -> bool:
 
 @inlined
 def trace(cache: LayoutCache, index: int, layer: int, at: int, octets: int) -> None:
-    """Note layer ``index`` of the frame that is being walked over, as far as there is room."""
+    """Record layer ``index`` of the current frame, within the capacity."""
     row = cache.used[2] + index
     if row < len(cache.layer):
         cache.layer[row, 0] = layer
@@ -260,35 +255,35 @@ def trace(cache: LayoutCache, index: int, layer: int, at: int, octets: int) -> N
 
 
 class WalkResult(NamedTuple):
-    """The result of a frame's walk, besides the layers that it traced; places count from its start."""
+    """The result of a frame's walk, besides the recorded layers; offsets count from the frame's start."""
 
     layers: int
     last: int
-    """The number of the last layer; NO_LAYER or SLOW."""
+    """Number of the last layer; NO_LAYER or SLOW."""
     node: int
     tail: int
-    """Where the layers end."""
+    """End of the layers."""
     fcs: int
-    """Where the FCS starts."""
+    """Start of the FCS."""
     least: int
-    """Up to where zero octets behind the layers are padding."""
+    """Offset up to which zero octets after the layers are padding."""
     settled: bool
-    """Whether frames with the same decisive words that are no shorter are walked over the same way."""
+    """Whether the walk is the same for all frames with equal decisive words and at least this length."""
     open_ended: bool
-    """Whether the last layer goes as far as the frame does, however long it is."""
+    """Whether the last layer extends to the end of the frame, whatever its length."""
     exact: bool
-    """Whether frames that are longer may have other layers."""
+    """Whether longer frames may have other layers."""
     length_at: int
-    """Where a length stands that says where the frame ends; NO_LENGTH without one."""
+    """Offset of a length field that determines the frame's end; NO_LENGTH without one."""
     port_at: int
-    """Where a UDP destination port stands; NO_LENGTH without one."""
+    """Offset of a UDP destination port; NO_LENGTH without one."""
 
 
 @inlined
-def learn(
+def add_layout(
     cache: LayoutCache,
-    place: int,
-    found: WalkResult,
+    bucket: int,
+    result: WalkResult,
     tables: ParseTables,
     buffer: Octets,
     start: int,
@@ -296,28 +291,28 @@ def learn(
     original: int,
     link: int,
 ) -> int:
-    """Add the layout that was traced of a frame and return its number; NO_LAYOUT without room for it.
+    """Add the layout of the recorded frame and return its number; NO_LAYOUT without capacity for it.
 
-    It is two where there may be padding; this is the one with padding then.
+    Where padding is possible two layouts are added; the number is that with padding.
     """
     number, first_layer = cache.used[0], cache.used[2]
     if (
         number + 2 > len(cache.layout)
-        or cache.used[1] + _MOST_LAYERS * DECISIVE + _AT_ONCE > len(cache.word)
-        or first_layer + 2 * (found.layers + 3) > len(cache.layer)
+        or cache.used[1] + _MAX_LAYERS * DECISIVE + _AT_ONCE > len(cache.word)
+        or first_layer + 2 * (result.layers + 3) > len(cache.layer)
     ):
         return NO_LAYOUT
-    zeros = max(0, min(found.least, found.fcs) - found.tail)
-    shared = found.settled and place != NO_LAYOUT and found.layers <= _MOST_LAYERS
-    # nothing but the last layer or what is behind it may grow, and it is there in all of them
-    behind = found.fcs > found.tail + zeros and (zeros == 0 or found.fcs >= found.least)
-    longer = shared and original <= captured and (found.open_ended or behind) and not found.exact
-    length_at = found.length_at if longer else NO_LENGTH
+    zeros = max(0, min(result.least, result.fcs) - result.tail)
+    shared = result.settled and bucket != NO_LAYOUT and result.layers <= _MAX_LAYERS
+    # Only the last layer or the octets after it may grow, and all these frames have them.
+    has_trailer = result.fcs > result.tail + zeros and (zeros == 0 or result.fcs >= result.least)
+    longer = shared and original <= captured and (result.open_ended or has_trailer) and not result.exact
+    length_at = result.length_at if longer else NO_LENGTH
     cut = max(0, original - captured)
     first_word = cache.used[1]
     if shared:
-        _decide(cache, found.layers, tables, buffer, start, captured, length_at)
-        _enter(cache, place if longer else _hashed_with_lengths(place, captured, cut), number)
+        _decide(cache, result.layers, tables, buffer, start, captured, length_at)
+        _enter(cache, bucket if longer else _hashed_with_lengths(bucket, captured, cut), number)
     layout = cache.layout
     for row in range(number, number + (2 if zeros > 0 else 1)):
         layout[row, LINK] = link
@@ -330,47 +325,47 @@ def learn(
         if length_at != NO_LENGTH:
             layout[row, LENGTH_AT], layout[row, LENGTH_BITS] = length_at, -1
             layout[row, LENGTH_LACKS] = captured - two_octets(buffer, start + length_at)
-        layout[row, PORT_AT] = found.port_at
+        layout[row, PORT_AT] = result.port_at
         layout[row, PORT_IS] = 0
-        if found.port_at != NO_LENGTH:
-            layout[row, PORT_IS] = signed(tables.ports[two_octets(buffer, start + found.port_at)])
-        layout[row, LAST] = found.last
-        layout[row, NODE] = found.node
+        if result.port_at != NO_LENGTH:
+            layout[row, PORT_IS] = signed(tables.ports[two_octets(buffer, start + result.port_at)])
+        layout[row, LAST] = result.last
+        layout[row, NODE] = result.node
         layout[row, FRAMES] = 0
         layout[row, ZEROS] = zeros if row == number else 0
-        _complete(cache, row, found, captured, longer, first_layer)
+        _complete(cache, row, result, captured, longer, first_layer)
     return int(number)
 
 
 @inlined
 def _complete(
-    cache: LayoutCache, number: int, found: WalkResult, captured: int, longer: bool, first_layer: int
+    cache: LayoutCache, number: int, result: WalkResult, captured: int, longer: bool, first_layer: int
 ) -> None:
-    """Complete layout ``number``: its layers and the octets after them, as far as they may reach."""
+    """Complete layout ``number``: its layers and the octets after them."""
     layout, layer = cache.layout, cache.layer
-    layers, zeros = found.layers, layout[number, ZEROS]
+    layers, zeros = result.layers, layout[number, ZEROS]
     if cache.used[2] != first_layer:
         for index in range(layers):
             for column in range(3):
                 layer[cache.used[2] + index, column] = layer[first_layer + index, column]
-    # what makes a place one that counts from the end
+    # converts an offset into one relative to the frame's end
     from_end = -captured - FROM_END if longer else 0
-    tail = found.tail
-    if longer and found.open_ended:
+    tail = result.tail
+    if longer and result.open_ended:
         layer[cache.used[2] + layers - 1, 2] += from_end
         tail += from_end
     layout[number, FIRST_LAYER] = cache.used[2]
     layout[number, TAIL] = tail
-    layout[number, FCS_AT] = found.fcs + from_end
-    trailer = found.tail + zeros
+    layout[number, FCS_AT] = result.fcs + from_end
+    trailer = result.tail + zeros
     if zeros > 0:
-        trace(cache, layers, PADDING, found.tail, zeros)
+        trace(cache, layers, PADDING, result.tail, zeros)
         layers += 1
-    if found.fcs > trailer:
-        trace(cache, layers, TRAILER, trailer, found.fcs - trailer + from_end)
+    if result.fcs > trailer:
+        trace(cache, layers, TRAILER, trailer, result.fcs - trailer + from_end)
         layers += 1
-    if captured > found.fcs:
-        trace(cache, layers, FCS, found.fcs + from_end, captured - found.fcs)
+    if captured > result.fcs:
+        trace(cache, layers, FCS, result.fcs + from_end, captured - result.fcs)
         layers += 1
     layout[number, LAYERS] = layers
     cache.used[0] = number + 1
@@ -387,7 +382,7 @@ def _decide(
     captured: int,
     length_at: int,
 ) -> None:
-    """Note the words that decide on the layers traced, but for a length."""
+    """Record the words that determine the recorded layers, except a length."""
     decisive = tables.decisive
     word = cache.word
     first = cache.used[1]
@@ -398,16 +393,16 @@ def _decide(
         if layer >= MOST_FORMATS:
             continue  # a field
         if chosen and layer == _DATA:
-            # that these are none of the formats behind the port
-            for place in range(at, at + min(_MOST_NONZERO, octets - octets % 2), 2):
-                words, last = _mask(word, first, words, last, place, 0xFFFF, captured)
+            # These octets show that none of the formats announced by the port applies.
+            for offset in range(at, at + min(_MAX_NONZERO, octets - octets % 2), 2):
+                words, last = _mask(word, first, words, last, offset, 0xFFFF, captured)
         chosen = _is_chosen(buffer, start + at, layer, tables)
         for row in range(layer * DECISIVE, (layer + 1) * DECISIVE):
             if decisive[row, DECISIVE_MASK] == 0:
                 break
-            place = at + decisive[row, DECISIVE_AT]
-            if place != length_at:
-                words, last = _mask(word, first, words, last, place, decisive[row, DECISIVE_MASK], captured)
+            offset = at + decisive[row, DECISIVE_AT]
+            if offset != length_at:
+                words, last = _mask(word, first, words, last, offset, decisive[row, DECISIVE_MASK], captured)
             first_word = decisive[row, DECISIVE_AT] == 0
             if first_word and tables.doubts[layer, CPID_DECIDES] != 0 and octets >= CPID_AT + CPID_OCTETS:
                 named = tables.doubts[layer, OTHERWISE] != NO_DOUBT
@@ -415,7 +410,7 @@ def _decide(
                     word, first, words, last, buffer, start, at + CPID_AT, named, captured
                 )
     while words % _AT_ONCE != 0:
-        # one that no frame differs in
+        # a word that never differs
         word[first + words, 0] = word[first + words, 1] = np.uint64(0)
         words += 1
     for row in range(first, first + words):
@@ -425,7 +420,7 @@ def _decide(
 
 @inlined
 def _is_chosen(buffer: Octets, at: int, layer: int, tables: ParseTables) -> bool:
-    """Whether the octets behind the layer at ``at`` decide which format they are."""
+    """Return whether the octets after the layer at ``at`` determine their format."""
     if tables.follows[layer] == ROUTED:
         return True
     if tables.follows[layer] != PORT:
@@ -436,18 +431,15 @@ def _is_chosen(buffer: Octets, at: int, layer: int, tables: ParseTables) -> bool
 
 @inlined
 def _mask(
-    word: Uint64, first: int, words: int, last: int, place: int, mask: int, captured: int
+    word: Uint64, first: int, words: int, last: int, offset: int, mask: int, captured: int
 ) -> tuple[int, int]:
-    """Add bits of the two octets at ``place`` to those that decide.
-
-    Return how many words decide now, and the place of the last.  Places come in order.
-    """
-    if place + 2 > last + _WORD:
-        last = min(place, captured - _WORD)
+    """Add bits of two octets to the decisive words, in order; return their number and the last offset."""
+    if offset + 2 > last + _WORD:
+        last = min(offset, captured - _WORD)
         word[first + words, 0] = np.uint64(last)
         word[first + words, 1] = np.uint64(0)
         words += 1
-    word[first + words - 1, 1] |= np.uint64(mask) << np.uint64(8 * (last + _WORD - 2 - place))
+    word[first + words - 1, 1] |= np.uint64(mask) << np.uint64(8 * (last + _WORD - 2 - offset))
     return words, last
 
 
@@ -463,9 +455,9 @@ def _mask_cpid(
     named: bool,
     captured: int,
 ) -> tuple[int, int]:
-    """Add the bits that show that a CPID is one, or none: what a format is ``named`` for, or is not.
+    """Add the bits that prove the presence of a CPID (``named``) or its absence.
 
-    One is shown by the group bit and an octet that is not zero, none by the group bit or all octets.
+    A CPID is proved by the group bit and a non-zero octet, its absence by the group bit or all octets.
     """
     octet = 0
     while octet < CPID_OCTETS and signed(buffer[start + at + octet]) == 0:
@@ -485,12 +477,12 @@ def _mask_cpid(
 
 
 @inlined
-def _enter(cache: LayoutCache, place: int, number: int) -> None:
-    """Enter a layout in front of those of its slots so far, the last of which are forgotten."""
+def _enter(cache: LayoutCache, bucket: int, number: int) -> None:
+    """Insert a layout at the front of its hash bucket; the last ones of a full bucket are dropped."""
     slot = cache.slot
     following = number
     for probe in range(_PROBES):
-        at = (place + probe) & (_SLOTS - 1)
+        at = (bucket + probe) & (_SLOTS - 1)
         current = signed(slot[at])
         slot[at] = following
         if current == NO_LAYOUT:

@@ -1,10 +1,9 @@
-"""Octets of a buffer taken, copied and written several at a time, in kernels.
+"""Octets of a buffer read, copied and written several at a time, in kernels.
 
-Places are unsigned inside: numba looks at every signed one whether it is negative and counts from the end.
-The functions from `copy` on are for kernels that write text: an array's elements are read and written one by
-one there, and a loop over them takes as long for each as for eight.  Each says in Python what it does and,
-compiled, becomes one or two instructions.  None looks whether its octets are inside the array, unless numba
-is asked to: that is its caller's to see to.
+Indices are unsigned: numba tests every signed one for negative values, which count from the end. The
+functions from `copy` on are for kernels that write text: array elements are read and written one by one
+there, and a loop takes as long for each as for eight. Each is described in Python and compiled into one or
+two instructions. None checks the bounds of its array, unless numba is set to; the caller must ensure them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _WORD = 8
 
 @inlined
 def eight_octets(buffer: Octets, start: int) -> np.uint64:
-    """Return the 64-bit number at ``start``; the compiler makes one load of it."""
+    """Return the 64-bit number at ``start``, compiled into a single load."""
     at = np.uint64(start)
     high = (
         (np.uint64(buffer[at]) << np.uint64(56))
@@ -44,24 +43,24 @@ def eight_octets(buffer: Octets, start: int) -> np.uint64:
 
 @over_batches
 def copy_octets(buffer: Octets, start: Int64, octets: Int64, stop: Int64, out: Octets) -> None:
-    """Copy stretches of ``buffer`` one behind the other: each ends in ``out`` at its ``stop``."""
+    """Copy slices of ``buffer`` one after the other: each ends in ``out`` at its ``stop``."""
     for i in range(len(start)):
         count = octets[i]
-        here, there = np.uint64(start[i]), np.uint64(stop[i] - count)
+        source, target = np.uint64(start[i]), np.uint64(stop[i] - count)
         left = np.uint64(count)
         while left >= np.uint64(_WORD):
-            # all eight are taken before any is put down, so that they go together
-            a, b, c, d = _four(buffer, here)
-            e, f, g, h = _four(buffer, here + np.uint64(4))
-            _put_four(out, there, a, b, c, d)
-            _put_four(out, there + np.uint64(4), e, f, g, h)
-            here += np.uint64(_WORD)
-            there += np.uint64(_WORD)
+            # All eight are loaded before any is stored, so that the compiler combines them.
+            a, b, c, d = _four(buffer, source)
+            e, f, g, h = _four(buffer, source + np.uint64(4))
+            _put_four(out, target, a, b, c, d)
+            _put_four(out, target + np.uint64(4), e, f, g, h)
+            source += np.uint64(_WORD)
+            target += np.uint64(_WORD)
             left -= np.uint64(_WORD)
         while left > np.uint64(0):
-            out[there] = buffer[here]
-            here += np.uint64(1)
-            there += np.uint64(1)
+            out[target] = buffer[source]
+            source += np.uint64(1)
+            target += np.uint64(1)
             left -= np.uint64(1)
 
 
@@ -86,7 +85,7 @@ def _put_four(out: Octets, at: np.uint64, a: np.uint8, b: np.uint8, c: np.uint8,
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 BLOCK = 32
-"""How many octets `copy` takes at a time: it writes, and reads, up to so many beyond those asked for."""
+"""Number of octets that `copy` moves at a time; it reads and writes up to that number beyond the end."""
 
 
 def _instructions(function: _Function) -> _Function:
@@ -133,13 +132,13 @@ def _prefetch(source: Octets, at: int) -> None:
 
 @inlined
 def prefetch(source: Octets, at: int) -> None:
-    """Have the CACHE_LINE octets around ``at`` come into the processor's cache; do not wait for them."""
+    """Load the CACHE_LINE octets around ``at`` into the processor's cache without waiting for them."""
     _prefetch(source, at)
 
 
 @inlined
 def copy(out: Octets, at: int, source: Octets, start: int, octets: int) -> int:
-    """Copy octets, a `BLOCK` at a time; returns where they end."""
+    """Copy octets, a `BLOCK` at a time; return the end of the copy."""
     for done in range(0, octets, BLOCK):
         _copy_block(out, at + done, source, start + done)
     return at + octets
@@ -165,10 +164,7 @@ def load_4(source: Octets, at: int) -> int:
 
 @inlined
 def load_number(source: Octets, at: int, shift: int) -> int:
-    """Return the eight octets at ``at``, the most significant first, without the last ``shift`` > 0 bits.
-
-    What stands behind the end of ``source`` is 0.
-    """
+    """Return eight big-endian octets, 0 beyond the end of ``source``, shifted right by ``shift`` > 0 bits."""
     if at + 8 > len(source):
         number = 0
         for octet in range(at, at + 7):

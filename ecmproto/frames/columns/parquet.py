@@ -15,7 +15,7 @@ ROW_GROUP_FRAMES = 1 << 16
 """Minimum number of frames in all row groups but the last; memory holds one row group."""
 
 _VALUES_AT_ONCE = 1 << 14
-"""Values that pyarrow writes at a time; its default of 1024 takes a fifth longer."""
+"""Number of values written by pyarrow at a time; its default of 1024 takes a fifth longer."""
 _GROWING = ("frame.number", "frame.time_epoch")
 """Columns whose values are close to the previous ones."""
 
@@ -23,7 +23,7 @@ _GROWING = ("frame.number", "frame.time_epoch")
 def write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, words: pa.Schema, stream: Any) -> int:
     """Write record batches of the schema ``words`` to a stream; return the number of frames.
 
-    ``words`` is `ecmproto.frames.columns.arrow.with_words` of ``schema``, by which readers get plain text.
+    ``words`` is `columns.arrow.dictionary_schema` of ``schema``, by which readers get plain text.
     """
     import pyarrow.parquet
 

@@ -1,8 +1,8 @@
 """The formats as tables for the walk over frames: the length, limits and followers of each.
 
-They are read off the declarations and the dispatch under an EtherType map, as the one-frame decoder does.  A
-format whose `Layer.check` or `Layer.following` is its own, which kernels cannot call, is no worse off than
-slow: the one-frame decoder walks the frames that have it.
+They are derived from the declarations and the dispatch under an EtherType map, like the one-frame decoder. A
+format with its own `Layer.check` or `Layer.following`, which kernels cannot call, is only slow: the one-frame
+decoder handles the frames that have it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Int64 = NDArray[np.int64]
     NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, SNAPPED, PORT, ROUTED, SEQUENCE,
     UNKNOWN,
 ) = range(14)  # fmt: skip
-"""How the next format is found; IPV4 also stands for the check of its total length."""
+"""Rules for finding the next format; IPV4 also includes the check of its total length."""
 
 _FOLLOWS: Mapping[Follows, int] = {
     "": NOTHING, "ethertype": ANNOUNCED, "data": DATA, "cooked": COOKED, "ipv4": IPV4, "ipv6": IPV6,
@@ -60,9 +60,9 @@ _FOLLOWS: Mapping[Follows, int] = {
 }  # fmt: skip
 
 
-def followed_by(cls: type[Layer]) -> int:
-    """Return the rule that finds the format after one; UNKNOWN if only the format's own methods can."""
-    if len(cls.moving) > MOST_MOVING or any(map(_is_open, cls.moving)):
+def follow_rule(cls: type[Layer]) -> int:
+    """Return the rule for the format after ``cls``; UNKNOWN if only its own methods can find it."""
+    if len(cls.moving) > MAX_MOVING or any(map(_is_open, cls.moving)):
         return UNKNOWN
     own_check = cls.check not in (Layer.check, cls.within)
     if own_check and cls.follows != "ipv4" and not issubclass(cls, Sampling):
@@ -74,137 +74,140 @@ def followed_by(cls: type[Layer]) -> int:
 
 
 def _is_generic(cls: type[Layer]) -> bool:
-    """Return whether octets are told to be none of a format by its declaration alone."""
+    """Return whether the declaration alone decides that octets are none of the format."""
     return vars(cls).get("cannot_be") is None and cls.least_octets > 0 and cls.nonzero_octets in (0, 2, 4)
 
 
 def _is_open(field: Field) -> bool:
-    """Return whether the octets of a field depend on more than what counts them."""
+    """Return whether the length of a field depends on more than its count field."""
     return field.count is not None and bool(field.count.when or not field.count.key)
 
 
 NUMBER_OF: dict[type[Layer], int] = {cls: number for number, cls in enumerate(FORMATS)}
 _FIRST_MOVING = MOST_FORMATS + 3
 MOVING_FIELDS: dict[tuple[type[Layer], str], int] = {
-    place: number
-    for number, place in enumerate(
+    field_key: number
+    for number, field_key in enumerate(
         ((cls, field.key) for cls in FORMATS for field in cls.moving), _FIRST_MOVING
     )
 }
-"""The fields without a fixed place, numbered as if they were formats, behind padding, trailer and FCS."""
+"""Fields without a fixed offset, numbered like formats, after padding, trailer and FCS."""
 DATA_NUMBER, SNAP_NUMBER = NUMBER_OF[Data], NUMBER_OF[SNAP]
 
 NO_TAIL, REST_TAIL, COUNTED_TAIL, MOVING_TAIL = range(4)
 ARP_TYPES, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
-"""Where an EtherType announces several formats: how one is chosen; STRANGE is not known here."""
+"""Rules for choosing among several formats of one EtherType; STRANGE is unknown here."""
 CHOSEN = -1
-"""Where a UDP port announces several formats, the number is this or less: by how much is which of them."""
+"""Number of a UDP port with several formats: this or less, by the index of the group."""
 NO_CHAIN = 0
 """The chain without formats; see `ParseTables.chain`."""
 
 NO_DOUBT = -1
 
-MOST_MOVING = 4
-"""How many fields without a fixed place a format may have to be walked over by kernels."""
+MAX_MOVING = 4
+"""Maximum number of fields without a fixed offset in a format that kernels can walk over."""
 CONDITIONS = 4
-"""How many limits a format has room for, whatever formats there are: kernels are compiled with it."""
+"""Maximum number of limits a format, a constant of the compiled kernels."""
 
 # Columns of the tables, whose meanings `ParseTables` gives.
 AT, OCTETS, SHIFT, MASK = range(4)
-"""Those of a `BitField`, from the column where it begins."""
+"""Columns of a `BitField`, relative to its first."""
 TAIL_KIND, COUNT, SCALE, MINUS, WHEN, VALUES, SHOWN_OCTETS = 0, 1, 5, 6, 7, 11, 12
-"""Those of ``tail``."""
+"""Columns of ``tail``."""
 MOVING_FIELD = 0
-"""The first of ``moving``; COUNT, SCALE and MINUS are as in ``tail``."""
+"""First column of ``moving``; COUNT, SCALE and MINUS are as in ``tail``."""
 LIMITED, LOW, HIGH = 0, 4, 5
-"""Those of ``within``."""
+"""Columns of ``within``."""
 OTHERWISE, HAS_CPID, UNSHOWN_OCTETS, CPID_DECIDES, WIRE_OCTETS, NONZERO_WORDS = range(6)
-"""Those of ``doubts``."""
+"""Columns of ``doubts``."""
 SEQUENCE_AT, CHAINS_ROW, CLOSED_BY = range(3)
-"""Those of ``sequenced``."""
+"""Columns of ``sequenced``."""
 GRH_LENGTH, GRH_NEXT, GRH_TRANSPORT, GRH_PORT = range(4)
-"""Those of ``routed``."""
+"""Entries of ``routed``."""
 MESSAGES, TAGS, MAC_CONTROL, ARP_SIZES = range(4)
-"""Those of ``short``; the first three are rows of ``words`` and columns of ``tag_ethertypes``."""
+"""Entries of ``short``; the first three are rows of ``words`` and columns of ``tag_ethertypes``."""
 ARP_OTHER, ARP_OF_IPV4, ARP_OF_MAC, ARP_OF_BOTH = range(4)
 HARDWARE, HARDWARE_2, MAC_OCTETS, PROTOCOL, PROTOCOL_2, IPV4_OCTETS = range(4, 10)
-"""Those of ``arp``: formats, then what their sizes and types are held to."""
+"""Entries of ``arp``: formats, then the required sizes and types."""
 DECISIVE_AT, DECISIVE_MASK = range(2)
-"""Those of ``decisive``."""
+"""Columns of ``decisive``."""
 IP_IHL, IP_LEN, IP_PROTO, IP_OFFSET, IPV6_PLEN, IPV6_NXT, FRAGMENT_OFFSET = range(7)
-"""The rows of ``ip``."""
+"""Rows of ``ip``."""
 
 
 class ParseTables(NamedTuple):
-    """The tables; a row a format in those of formats."""
+    """The parse tables; tables of formats have a row a format."""
 
     fixed: Int64
     """Octets of the fixed part."""
     tail: Int64
-    """Of the variable part: NO_TAIL, REST_TAIL, COUNTED_TAIL or MOVING_TAIL; then what it is counted by
-    (`BitField`), scale and minus; then the place of the field on which it depends, and a bit for each value
-    with which it is there (0: always); then the least octets that it must have."""
+    """Variable part: NO_TAIL, REST_TAIL, COUNTED_TAIL or MOVING_TAIL; its count field (`BitField`), scale and
+    minus; position of the field on which it depends, and a bit for each value with which it is present (0:
+    always); its minimum length in octets.
+    """
     moving: Int64
-    """The fields of a MOVING_TAIL in order, MOST_MOVING rows a format: the number of each in
-    `MOVING_FIELDS`, what it is counted by (`BitField`), scale and minus; one of fixed width is counted by
-    nothing, and has minus as many octets.  Unused rows have the number 0."""
+    """Fields of a MOVING_TAIL in order, MAX_MOVING rows a format: number in `MOVING_FIELDS`, count field
+    (`BitField`), scale and minus. A field of fixed width has no count field, and its octets as a negative
+    minus. Unused rows have the number 0.
+    """
     within: Int64
-    """Its limits, CONDITIONS rows a format: a `BitField`, low and high; unused ones have no octets."""
+    """Limits of fields, CONDITIONS rows a format: a `BitField`, low and high; unused ones have no octets."""
     refuses: NDArray[np.bool_]
-    """Whether it refuses anything."""
+    """Whether the format refuses any octets."""
     doubts: Int64
-    """How octets announced as a format are told to be none of it: the format that they are then, or NO_DOUBT;
-    whether there is a CPID; the most octets of those types that show no frame, 0 for any number; whether its
-    CPID, or what would be one, decides; the least octets on the wire; how many octets of two cannot all be
-    zero where it starts."""
+    """Criteria by which octets announced as a format are another: that other format, or NO_DOUBT; whether
+    there is a CPID; maximum octets of such types that quote no frame, 0 for any number; whether the CPID, or
+    the octets in its position, decides; minimum octets on the wire; number of leading pairs of octets that
+    cannot all be 0.
+    """
     follows: Int64
-    """How the next format is found, see NOTHING."""
+    """Rule for the next format, see NOTHING."""
     next_at: Int64
-    """Where the EtherType, next header or port of what follows stands."""
+    """Offset of the EtherType, next header or port of the following layer."""
     run: NDArray[np.bool_]
-    """Whether several in a row count as one protocol."""
+    """Whether several consecutive layers count as one protocol."""
     announced: NDArray[np.int8]
-    """For each EtherType or length the format's number, or how to choose it."""
+    """Format number of each EtherType or length, or the rule to choose it."""
     snapped: NDArray[np.bool_]
     """Whether an EtherType announces a format in SNAP headers too."""
     ports: NDArray[np.int8]
-    """For each UDP destination port the format's number, or CHOSEN."""
+    """Format number of each UDP destination port, or CHOSEN."""
     routed: Int64
-    """Where the length and the next header of a GRH stand, the next header that goes before what is behind
-    RoCE's port, and that port."""
+    """GRH: offsets of its length and next header, the next header of an IBA transport, and RoCE's UDP port.
+    """
     chosen: NDArray[np.int8]
-    """The format by its first two octets, a row for each group of formats that share a UDP port; then, in the
-    same order, the one where those are not there."""
+    """Format by its first two octets for each group of a UDP port; the last column is without those octets.
+    """
     sequenced: Int64
-    """For each format the octet that says what follows it, and the row of its chains; the format that closes
-    the packet, or −1."""
+    """Sequences by format: offset of the selecting octet, row in ``chains``, and the closing format, or −1.
+    """
     chains: Int64
-    """The place in ``chain`` by that octet, a row a format with sequences."""
+    """Index in ``chain`` by the selecting octet, a row for each format with sequences."""
     chain: Int64
-    """The formats of all sequences, each of them ended by −1."""
+    """Formats of all sequences, each ended by −1."""
     tags: NDArray[np.bool_]
     """Whether an EtherType announces two octets and another EtherType."""
     words: NDArray[np.int8]
-    """The format by the first two octets: of messages, then tags, then MAC Control."""
+    """Format by the first two octets: of messages, then tags, then MAC Control."""
     short: Int64
-    """The format where those two octets (ARP: the sizes) are not there: messages, tags, MAC Control, ARP."""
+    """Format of fewer than two octets (ARP: without the sizes): messages, tags, MAC Control, ARP."""
     tlvs: Int64
-    """The OUIs and subtypes of organizations' TLVs, each with its format."""
+    """OUIs and subtypes of organizations' TLVs, each with its format."""
     arp: Int64
-    """The formats of ARP packets: others, IPv4 over other hardware, other protocols over Ethernet, IPv4 over
+    """Formats of ARP packets: others, IPv4 over other hardware, other protocols over Ethernet, IPv4 over
     Ethernet; then two hardware types and the size of MAC addresses, two protocol types and the size of IPv4
-    addresses."""
+    addresses.
+    """
     decisive: Int64
-    """The words that decide how the walk goes on from a layer or came to it, DECISIVE rows a format: an octet
-    of the layer and a mask; unused ones have none."""
+    """Words that determine the walk to and from a layer, DECISIVE rows a format: offset, mask (0: unused)."""
     settled: NDArray[np.bool_]
-    """Whether those words alone decide."""
+    """Whether the decisive words alone determine the walk."""
     transport: NDArray[np.int8]
-    """The format by IPv4's protocol, then by IPv6's next header."""
+    """Format by IPv4's protocol, then by IPv6's next header."""
     ip: Int64
-    """Places: IPv4's ihl, len, proto, frag_offset; IPv6's plen, nxt; the offset of its fragments."""
+    """Positions of IPv4's ihl, len, proto and frag_offset, IPv6's plen and nxt, and its fragment offset."""
     tag_ethertypes: Int64
-    """The EtherTypes of messages, tags and MAC Control."""
+    """EtherTypes of messages, tags and MAC Control."""
 
 
 @functools.lru_cache(maxsize=8)
@@ -219,13 +222,13 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
         within=_numbers([row for cls in FORMATS for row in _conditions(cls)]),
         refuses=fixed(np.array([cls.check is not Layer.check for cls in FORMATS])),
         doubts=_numbers([_doubts(cls) for cls in FORMATS]),
-        follows=_numbers([followed_by(cls) for cls in FORMATS]),
+        follows=_numbers([follow_rule(cls) for cls in FORMATS]),
         next_at=_numbers([_next_at(cls) for cls in FORMATS]),
         run=fixed(np.array([cls.prefix == "lldp" for cls in FORMATS])),
         announced=fixed(_announced(formats)),
         snapped=fixed(np.isin(np.arange(1 << 16), list(formats.behind_snap))),
         ports=fixed(_ports()),
-        routed=_numbers([*_routed_places(), IBA_TRANSPORT, ROCE_PORT]),
+        routed=_numbers([*_routed_offsets(), IBA_TRANSPORT, ROCE_PORT]),
         chosen=fixed(_chosen()),
         sequenced=_numbers([_sequenced(cls) for cls in FORMATS]),
         chains=_numbers(_CHAINS.rows),
@@ -234,7 +237,7 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
         words=fixed(words),
         short=fixed(short),
         decisive=_numbers([row for cls in FORMATS for row in _decisive(cls)]),
-        settled=fixed(np.array([followed_by(cls) not in (TLVS, UNKNOWN) for cls in FORMATS])),
+        settled=fixed(np.array([follow_rule(cls) not in (TLVS, UNKNOWN) for cls in FORMATS])),
         tlvs=_numbers(
             [
                 (value, NUMBER_OF[cls])
@@ -250,7 +253,7 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
             ]
         ),
         transport=fixed(_transport(formats)),
-        ip=_numbers(_ip_places()),
+        ip=_numbers(_ip_fields()),
         tag_ethertypes=_numbers([ethertypes.message, ethertypes.tag, ethertypes.mac_control]),
     )
 
@@ -261,13 +264,13 @@ def _numbers(rows: object) -> Int64:
 
 def _tail(cls: type[Layer]) -> tuple[int, ...]:
     count = cls.layout[-1].count
-    nowhere = BitField(0, 0, 0, 0)
+    none = BitField(0, 0, 0, 0)
     if cls.moving:
-        return (MOVING_TAIL, *nowhere, 0, 0, *nowhere, 0, 0)
+        return (MOVING_TAIL, *none, 0, 0, *none, 0, 0)
     if count is None:
-        return (NO_TAIL, *nowhere, 0, 0, *nowhere, 0, 0)
-    by = bit_field(field_of(cls, count.key)) if count.key else nowhere
-    when, values = nowhere, 0
+        return (NO_TAIL, *none, 0, 0, *none, 0, 0)
+    by = bit_field(field_of(cls, count.key)) if count.key else none
+    when, values = none, 0
     if count.when is not None:
         when = bit_field(field_of(cls, count.when[0]))
         values = sum(1 << value for value in count.when[1])
@@ -277,13 +280,13 @@ def _tail(cls: type[Layer]) -> tuple[int, ...]:
 
 def _moving(cls: type[Layer]) -> list[tuple[int, ...]]:
     rows: list[tuple[int, ...]] = []
-    for field in cls.moving[:MOST_MOVING]:
+    for field in cls.moving[:MAX_MOVING]:
         number, count = MOVING_FIELDS[cls, field.key], field.count
         if count is None:
             rows.append((number, 0, 0, 0, 0, 0, -(field.bits or 0) // 8))
         elif not _is_open(field):
             rows.append((number, *bit_field(field_of(cls, count.key)), count.scale, count.minus))
-    return rows + [(0,) * 7] * (MOST_MOVING - len(rows))
+    return rows + [(0,) * 7] * (MAX_MOVING - len(rows))
 
 
 def _conditions(cls: type[Layer]) -> list[tuple[int, ...]]:
@@ -319,11 +322,11 @@ def _ports() -> NDArray[np.int8]:
 
 
 def _chosen() -> NDArray[np.int8]:
-    """Return the formats behind shared ports by their first two octets."""
+    """Return the formats of shared ports by their first two octets."""
     table = np.full((len(_SHARED_PORTS), (1 << 16) + 1), DATA_NUMBER, np.int8)
     for row, members in enumerate(_SHARED_PORTS):
         choose = BEHIND_PORTS[members[0].udp_ports[0]]
-        # what the chooser says of octets that no format is selected by
+        # octets that select no format
         other = next(each for each in range(1 << 16) if all(each not in cls.selected_by for cls in members))
         table[row, :-1] = NUMBER_OF[choose(other.to_bytes(2, "big"), 0, 2)]
         for cls in members:
@@ -340,14 +343,14 @@ class _Chains:
         self.row: dict[type[Layer], int] = {}
         self.rows: list[list[int]] = []
         for cls in FORMATS:
-            if followed_by(cls) != SEQUENCE:
+            if follow_rule(cls) != SEQUENCE:
                 continue
             self.row[cls] = len(self.rows)
             self.rows.append([NO_CHAIN] * (1 << 8))
-            for value, behind in cls.sequences.items():
-                if behind:
+            for value, following in cls.sequences.items():
+                if following:
                     self.rows[-1][value] = len(self.chain)
-                    self.chain += [*(NUMBER_OF[each] for each in behind), -1]
+                    self.chain += [*(NUMBER_OF[each] for each in following), -1]
 
 
 _CHAINS = _Chains()
@@ -356,15 +359,15 @@ _CHAINS = _Chains()
 def _sequenced(cls: type[Layer]) -> tuple[int, int, int]:
     if cls not in _CHAINS.row:
         return 0, 0, -1
-    place = bit_field(field_of(cls, cls.sequence_key))
-    assert (place.octets, place.shift, place.mask) == (1, 0, 0xFF), (
-        f"{cls.prefix}: no octet says what follows"
+    position = bit_field(field_of(cls, cls.sequence_key))
+    assert (position.octets, position.shift, position.mask) == (1, 0, 0xFF), (
+        f"{cls.prefix}: no single octet selects the following formats"
     )
-    assert cls.closed_by is not None, f"{cls.prefix}: nothing closes what follows"
-    return place.at, _CHAINS.row[cls], NUMBER_OF[cls.closed_by]
+    assert cls.closed_by is not None, f"{cls.prefix}: no format closes the sequence"
+    return position.at, _CHAINS.row[cls], NUMBER_OF[cls.closed_by]
 
 
-def _routed_places() -> list[int]:
+def _routed_offsets() -> list[int]:
     length, following = bit_field(field_of(GRH, "paylen")), bit_field(field_of(GRH, "nxthdr"))
     assert (length.octets, following.octets) == (2, 1)
     return [length.at, following.at]
@@ -374,35 +377,35 @@ _SELECTORS: dict[str | int, tuple[tuple[int, int], ...]] = {
     "message": ((0, 0x07F0),), "tag": ((0, 0x07F0),), "mac_control": ((0, 0xFFFF),),
     ARP_ETHERTYPE: ((0, 0xFFFF), (2, 0xFFFF), (4, 0xFFFF)),
 }  # fmt: skip
-"""Where formats share an EtherType: the words that choose among them, and the bits of each that do."""
+"""Words that choose among the formats of a shared EtherType: offset and mask of each."""
 
 DECISIVE = 8
-"""How many words of a format may decide."""
+"""Maximum number of decisive words of a format."""
 
 
 def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
-    """Return the words of a layer that decide how the walk goes on from it or came to it."""
+    """Return the words of a layer that determine the walk to and from it."""
     masks = bytearray(cls.fixed_octets)
-    followed = followed_by(cls)
-    places = [bit_field(field_of(cls, each.key)) for each in cls.limits]
-    places += [BitField(*row[at : at + 4]) for row in [_tail(cls)] for at in (COUNT, WHEN)]
+    followed = follow_rule(cls)
+    fields = [bit_field(field_of(cls, each.key)) for each in cls.limits]
+    fields += [BitField(*row[at : at + 4]) for row in [_tail(cls)] for at in (COUNT, WHEN)]
     in_ip = {IPV4: slice(IP_IHL, IPV6_PLEN), IPV6: slice(IPV6_PLEN, FRAGMENT_OFFSET)}
-    places += _ip_places()[in_ip.get(followed, slice(0))]
+    fields += _ip_fields()[in_ip.get(followed, slice(0))]
     if followed in (ANNOUNCED, COOKED):
-        places.append(bit_field(field_of(cls, cls.next_key)))
+        fields.append(bit_field(field_of(cls, cls.next_key)))
     if followed == ROUTED:
-        places += [bit_field(field_of(cls, key)) for key in ("paylen", "nxthdr")]
+        fields += [bit_field(field_of(cls, key)) for key in ("paylen", "nxthdr")]
     if followed == SEQUENCE:
-        places.append(bit_field(field_of(cls, cls.sequence_key)))
-    # of a UDP port, no more than the format behind it decides, and where formats share one, their octets
+        fields.append(bit_field(field_of(cls, cls.sequence_key)))
+    # The format announced by a UDP port decides alone, or with the octets that select it on a shared port.
     selecting = max(2 if cls.udp_ports and cls.selected_by else 0, cls.nonzero_octets)
-    places += [BitField(at, 2, 0, 0xFFFF) for at in range(0, selecting, 2)]
+    fields += [BitField(at, 2, 0, 0xFFFF) for at in range(0, selecting, 2)]
     if followed in (EXTENSION, FRAGMENT):
-        places += [bit_field(field_of(cls, key)) for key in ("nxt", "offset")[: 1 + (followed == FRAGMENT)]]
-    places += [BitField(at, 2, 0, mask) for at, mask in _SELECTORS.get(cls.announced_by, ())]
-    for place in places:
-        bits = (place.mask << place.shift).to_bytes(place.octets, "big")
-        for octet, mask in enumerate(bits, place.at):
+        fields += [bit_field(field_of(cls, key)) for key in ("nxt", "offset")[: 1 + (followed == FRAGMENT)]]
+    fields += [BitField(at, 2, 0, mask) for at, mask in _SELECTORS.get(cls.announced_by, ())]
+    for field in fields:
+        bits = (field.mask << field.shift).to_bytes(field.octets, "big")
+        for octet, mask in enumerate(bits, field.at):
             masks[octet] |= mask
     words: list[tuple[int, int]] = []
     for octet in range(len(masks)):
@@ -415,15 +418,17 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
 
 
 def _next_at(cls: type[Layer]) -> int:
-    if followed_by(cls) in (EXTENSION, FRAGMENT):
-        place = bit_field(field_of(cls, "nxt"))
-        assert (place.octets, place.shift, place.mask) == (1, 0, 0xFF), f"{cls.prefix}: no next header"
-        return place.at
-    if followed_by(cls) not in (ANNOUNCED, COOKED, SNAPPED, PORT):
+    if follow_rule(cls) in (EXTENSION, FRAGMENT):
+        position = bit_field(field_of(cls, "nxt"))
+        assert (position.octets, position.shift, position.mask) == (1, 0, 0xFF), (
+            f"{cls.prefix}: no next header"
+        )
+        return position.at
+    if follow_rule(cls) not in (ANNOUNCED, COOKED, SNAPPED, PORT):
         return 0
-    place = bit_field(field_of(cls, cls.next_key or "dstport"))
-    assert (place.octets, place.shift) == (2, 0), f"{cls.prefix}: no EtherType"
-    return place.at
+    position = bit_field(field_of(cls, cls.next_key or "dstport"))
+    assert (position.octets, position.shift) == (2, 0), f"{cls.prefix}: no EtherType"
+    return position.at
 
 
 def _announced(formats: Dispatch) -> NDArray[np.int8]:
@@ -441,12 +446,12 @@ def _announced(formats: Dispatch) -> NDArray[np.int8]:
 def _tags(formats: Dispatch) -> NDArray[np.bool_]:
     table = np.zeros(1 << 16, np.bool_)
     for value, cls in formats.plain.items():
-        table[value] = followed_by(cls) == ANNOUNCED and (_next_at(cls), cls.fixed_octets) == (2, 4)
+        table[value] = follow_rule(cls) == ANNOUNCED and (_next_at(cls), cls.fixed_octets) == (2, 4)
     return table
 
 
 def _words(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
-    """Return the formats by their first two octets, and those of octets that are too few."""
+    """Return the formats by their first two octets, and the formats of fewer octets."""
     formats = dispatch(ethertypes)
     word = np.arange(1 << 16)
     selectors = selector(0, 1) * (word >> 4 & 15) + selector(1, 0) * (word >> 8 & 7)
@@ -457,7 +462,7 @@ def _words(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
         choose = formats.chosen[value]
         numbers = np.full(len(word), NUMBER_OF[choose(b"\xff\xff", 0, 2)], np.int8)
         for key in {one for cls in _announced_by(value, ethertypes) for one in cls.selected_by}:
-            # what the chooser says of a selector's first word, said of all words that have the selector
+            # The choice for the first word of a selector applies to all words with that selector.
             words = np.flatnonzero(keys == key)
             numbers[words] = NUMBER_OF[choose(int(words[0]).to_bytes(2, "big"), 0, 2)]
         tables.append(numbers)
@@ -476,16 +481,16 @@ def _transport(formats: Dispatch) -> NDArray[np.int8]:
     return np.array([[NUMBER_OF[cls] for cls in row if cls is not None] for row in rows], np.int8)
 
 
-def _ip_places() -> list[BitField]:
+def _ip_fields() -> list[BitField]:
     version4 = [bit_field(field_of(IPv4, key)) for key in ("ihl", "len", "proto", "frag_offset")]
     version6 = [bit_field(field_of(IPv6, key)) for key in ("plen", "nxt")]
     return version4 + version6 + [bit_field(field_of(FragmentHeader, "offset"))]
 
 
 def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:
-    """Return the formats of which a frame may have several: those that may follow themselves."""
+    """Return the formats that may occur several times in a frame: those that may follow themselves."""
     announced = frozenset(cls for cls in FORMATS if announcement(cls, ethertypes) is not None)
-    lists = {cls: followed_by(cls) for cls in FORMATS}
+    lists = {cls: follow_rule(cls) for cls in FORMATS}
     chained = frozenset(cls for cls in FORMATS if lists[cls] in (EXTENSION, FRAGMENT))
     inside = frozenset(held for cls in announced for held in cls.holds)
     return (

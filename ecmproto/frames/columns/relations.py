@@ -1,6 +1,6 @@
 """Tests of many values at a time: a relation to others, a set, a regular expression.
 
-Octet strings of any lengths are compared, searched and combined where they stand, by kernels.
+Octet strings of any length are compared, searched and combined in their buffers, by kernels.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from numpy.typing import NDArray
 from ecmproto.frames.batch.headers import fixed
 from ecmproto.frames.columns.column import Int64, Octets, Stretches, Texts, Values
 from ecmproto.frames.columns.octets import copy_octets
-from ecmproto.frames.filter.evaluation import RELATIONS, being_one, matching
+from ecmproto.frames.filter.evaluation import RELATIONS, membership_test, pattern_test
 from ecmproto.frames.filter.fields import Constant, Interval, Item, Network, Relation, Value
 from ecmproto.kernels.kernel import over_batches
 
 Mask = NDArray[np.bool_]
 
 _FEW = 8
-"""Items of a set that are compared one after the other."""
+"""Maximum number of set items that are compared one by one."""
 
 
 def compared(values: Values, relation: Relation, right: Constant | Network) -> Mask:
-    """Return which of ``values`` stand in ``relation`` to ``right``."""
+    """Return a mask of the ``values`` that are in ``relation`` to ``right``."""
     if isinstance(right, Network):
-        return _beside_network(values, relation, right)
+        return _compared_with_network(values, relation, right)
     value, holds = right.value, RELATIONS[relation]
     if isinstance(values, Texts):
-        return _of_words(values, lambda word: holds(word, value))
+        return _for_words(values, lambda word: holds(word, value))
     if not isinstance(value, bytes):
         mask: Mask = holds(values, value)
         return mask
     if relation == "contains":
-        return holding(stretches_of(values), repeated(value, len(values)))
+        return containing(stretches_of(values), repeated(value, len(values)))
     return _signed(values, value, holds)
 
 
 def _signed(values: Octets | Stretches, value: bytes, holds: Callable[[Any, Any], Any]) -> Mask:
-    """Return ``holds`` of how octets compare with ``value``; of octets the longer are greater."""
+    """Return ``holds`` applied to the order of octets and ``value``; longer octets are greater."""
     mask: Mask
     if isinstance(values, Stretches):
         mask = holds(order(values, repeated(value, len(values))), 0)
@@ -49,14 +49,14 @@ def _signed(values: Octets | Stretches, value: bytes, holds: Callable[[Any, Any]
     width = values.shape[1]
     if width != len(value):
         return np.full(len(values), holds(width, len(value)))
-    if width <= MOST_AS_NUMBER:
+    if width <= MAX_NUMBER_OCTETS:
         mask = holds(as_numbers(values), int.from_bytes(value))
         return mask
     return _signed(stretches_of(values), value, holds)
 
 
-def _beside_network(values: Values, relation: Relation, network: Network) -> Mask:
-    """Return how the network that each of ``values`` is in compares with ``network``."""
+def _compared_with_network(values: Values, relation: Relation, network: Network) -> Mask:
+    """Return the relation to ``network`` of the equally large network around each of ``values``."""
     ends = _ends(network)
     if relation == "==":
         return _between(values, ends)
@@ -66,7 +66,7 @@ def _beside_network(values: Values, relation: Relation, network: Network) -> Mas
 
 
 def _ends(network: Network) -> Interval:
-    """Return a network as the addresses from its first to its last."""
+    """Return a network as the interval of its addresses."""
     octets = len(network.address)
     last = int.from_bytes(network.address) | (1 << 8 * octets - network.bits) - 1
     return Interval(
@@ -80,47 +80,47 @@ def _between(values: Values, ends: Interval) -> Mask:
 
 
 def related(left: Values, relation: Relation, right: Values) -> Mask:
-    """Return which on the left stand in ``relation`` to the one beside them on the right."""
+    """Return a mask of the values on the left that are in ``relation`` to their counterparts on the right."""
     holds = RELATIONS[relation]
     mask: Mask
     if isinstance(left, Texts):
         assert isinstance(right, Texts)
-        return _of_pairs(left, right, holds)
+        return _for_pairs(left, right, holds)
     assert not isinstance(right, Texts)
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and relation != "contains":
         if left.ndim == 1:
             mask = holds(left, right)
             return mask
-        if left.shape[1] == right.shape[1] <= MOST_AS_NUMBER:
+        if left.shape[1] == right.shape[1] <= MAX_NUMBER_OCTETS:
             mask = holds(as_numbers(left), as_numbers(right))
             return mask
     one, other = stretches_of(left), stretches_of(right)
-    mask = holding(one, other) if relation == "contains" else holds(order(one, other), 0)
+    mask = containing(one, other) if relation == "contains" else holds(order(one, other), 0)
     return mask
 
 
-def _of_pairs(left: Texts, right: Texts, holds: Callable[[str, str], bool]) -> Mask:
-    """Return ``holds`` of words beside each other, each pair of words asked for once."""
+def _for_pairs(left: Texts, right: Texts, holds: Callable[[str, str], bool]) -> Mask:
+    """Return ``holds`` for pairs of texts, evaluated once for each distinct pair."""
     codes = left.codes.astype(np.int64) * len(right.words) + right.codes
-    found, places = np.unique(codes, return_inverse=True)
-    told = (
+    pairs, inverse = np.unique(codes, return_inverse=True)
+    results = (
         holds(left.words[one], right.words[other])
-        for one, other in zip(*(part.tolist() for part in np.divmod(found, len(right.words))), strict=True)
+        for one, other in zip(*(part.tolist() for part in np.divmod(pairs, len(right.words))), strict=True)
     )
-    answers: Mask = np.fromiter(told, np.bool_, len(found))[places.reshape(-1)]
+    answers: Mask = np.fromiter(results, np.bool_, len(pairs))[inverse.reshape(-1)]
     return answers
 
 
 def is_something(values: Values) -> Mask:
-    """Return which values, after slicing, are not empty."""
+    """Return a mask of the values that are not empty after slicing."""
     if isinstance(values, Texts):
-        return _of_words(values, bool)
+        return _for_words(values, bool)
     mask: Mask = stretches_of(values).octets > 0
     return mask
 
 
 def has_bits(values: Values) -> Mask:
-    """Return which values, after masking, have a bit set."""
+    """Return a mask of the values that have a bit set after masking."""
     assert not isinstance(values, Texts)
     mask: Mask
     if isinstance(values, np.ndarray):
@@ -133,19 +133,19 @@ def has_bits(values: Values) -> Mask:
 
 
 def within(values: Values, items: Sequence[Item]) -> Mask:
-    """Return which of ``values`` are one of ``items``."""
+    """Return a mask of the ``values`` that are one of ``items``."""
     if isinstance(values, Texts):
-        return _of_words(values, being_one(items))
+        return _for_words(values, membership_test(items))
     if len(items) <= _FEW:
-        return functools.reduce(np.logical_or, [_being(values, item) for item in items])
+        return functools.reduce(np.logical_or, [_equals_item(values, item) for item in items])
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return _within_numbers(values, items)
-    if isinstance(values, np.ndarray) and values.shape[1] <= MOST_AS_NUMBER:
+    if isinstance(values, np.ndarray) and values.shape[1] <= MAX_NUMBER_OCTETS:
         return _within_numbers(as_numbers(values), _as_numbers(items, values.shape[1]))
-    return _of_each(_python(values), len(values), being_one(items))
+    return _for_each(_python(values), len(values), membership_test(items))
 
 
-def _being(values: Values, item: Item) -> Mask:
+def _equals_item(values: Values, item: Item) -> Mask:
     if isinstance(item, Constant):
         return compared(values, "==", item)
     return _between(values, item if isinstance(item, Interval) else _ends(item))
@@ -158,12 +158,12 @@ def _within_numbers(numbers: NDArray[np.integer], items: Sequence[Item]) -> Mask
     mask = np.isin(numbers, np.array(possible, numbers.dtype))
     for item in items:
         if not isinstance(item, Constant):
-            mask |= _being(numbers, item)
+            mask |= _equals_item(numbers, item)
     return mask
 
 
 def _as_numbers(items: Iterable[Item], width: int) -> list[Item]:
-    """Return items as those numbers that octets of ``width`` among them are."""
+    """Return the items that octets of ``width`` can equal, as numbers."""
     numbers: list[Item] = []
     for item in items:
         if isinstance(item, Constant):
@@ -175,7 +175,7 @@ def _as_numbers(items: Iterable[Item], width: int) -> list[Item]:
         first, last = ends.first.value, ends.last.value
         assert isinstance(first, bytes)
         assert isinstance(last, bytes)
-        # of octets the longer are greater
+        # Longer octets are greater.
         if len(first) <= width <= len(last):
             low = int.from_bytes(first) if len(first) == width else 0
             high = int.from_bytes(last) if len(last) == width else (1 << 8 * width) - 1
@@ -188,21 +188,23 @@ def _number(value: int) -> Constant:
 
 
 def matched(values: Values, pattern: bytes) -> Mask:
-    """Return which of ``values`` hold a regular expression: asked of each word and each address once."""
-    holds = matching(pattern)
+    """Return a mask of the ``values`` that match a regular expression, searched once in each address and
+    word.
+    """
+    holds = pattern_test(pattern)
     if isinstance(values, Texts):
-        return _of_words(values, holds)
-    if isinstance(values, np.ndarray) and values.shape[1] <= MOST_AS_NUMBER:
-        _, firsts, places = np.unique(as_numbers(values), return_index=True, return_inverse=True)
-        return _of_each(_python(values[firsts]), len(firsts), holds)[places]
-    return _of_each(_python(values), len(values), holds)
+        return _for_words(values, holds)
+    if isinstance(values, np.ndarray) and values.shape[1] <= MAX_NUMBER_OCTETS:
+        _, firsts, inverse = np.unique(as_numbers(values), return_index=True, return_inverse=True)
+        return _for_each(_python(values[firsts]), len(firsts), holds)[inverse]
+    return _for_each(_python(values), len(values), holds)
 
 
-def _of_words(values: Texts, holds: Callable[[str], bool]) -> Mask:
-    return _of_each(values.words, len(values.words), holds)[values.codes]
+def _for_words(values: Texts, holds: Callable[[str], bool]) -> Mask:
+    return _for_each(values.words, len(values.words), holds)[values.codes]
 
 
-def _of_each(values: Iterable[Value], count: int, holds: Callable[[Any], bool]) -> Mask:
+def _for_each(values: Iterable[Value], count: int, holds: Callable[[Any], bool]) -> Mask:
     return np.fromiter(map(holds, values), np.bool_, count)
 
 
@@ -210,12 +212,12 @@ def _python(values: Octets | Stretches) -> Iterable[bytes]:
     return iter(stretches_of(values))
 
 
-MOST_AS_NUMBER = 8
-"""Octets that a number of 64 bits holds."""
+MAX_NUMBER_OCTETS = 8
+"""Maximum number of octets in a 64-bit number."""
 
 
 def stretches_of(values: Octets | Stretches) -> Stretches:
-    """Return rows of octets as stretches."""
+    """Return rows of octets as `Stretches`."""
     if isinstance(values, Stretches):
         return values
     count, width = values.shape
@@ -227,7 +229,7 @@ def stretches_of(values: Octets | Stretches) -> Stretches:
 
 
 def repeated(value: bytes, count: int) -> Stretches:
-    """Return ``count`` times ``value``."""
+    """Return ``value`` repeated ``count`` times."""
     return Stretches(
         buffer=fixed(np.frombuffer(value, np.uint8)),
         start=np.zeros(count, np.int64),
@@ -236,35 +238,35 @@ def repeated(value: bytes, count: int) -> Stretches:
 
 
 def as_numbers(matrix: Octets) -> NDArray[np.uint64]:
-    """Return rows of at most `MOST_AS_NUMBER` octets as numbers, the first octet the most significant."""
+    """Return rows of at most `MAX_NUMBER_OCTETS` octets as numbers, the first octet the most significant."""
     count, width = matrix.shape
-    padded = np.zeros((count, MOST_AS_NUMBER), np.uint8)
-    padded[:, MOST_AS_NUMBER - width :] = matrix
+    padded = np.zeros((count, MAX_NUMBER_OCTETS), np.uint8)
+    padded[:, MAX_NUMBER_OCTETS - width :] = matrix
     return padded.view(">u8").reshape(-1).astype(np.uint64)
 
 
 def order(left: Stretches, right: Stretches) -> NDArray[np.int8]:
-    """Return how each on the left compares with the one on the right: −1, 0 or 1; the longer is greater."""
+    """Return the order of each pair: −1, 0 or 1; longer octets are greater."""
     out = np.empty(len(left), np.int8)
-    _order(*_placed(left), *_placed(right), out)
+    _order(*_arrays(left), *_arrays(right), out)
     return out
 
 
-def holding(left: Stretches, right: Stretches) -> NDArray[np.bool_]:
-    """Return whether each on the left holds the one on the right somewhere."""
+def containing(left: Stretches, right: Stretches) -> NDArray[np.bool_]:
+    """Return whether each on the left contains its counterpart on the right."""
     out = np.empty(len(left), np.bool_)
-    _holding(*_placed(left), *_placed(right), out)
+    _containing(*_arrays(left), *_arrays(right), out)
     return out
 
 
 def shorter(left: Stretches, right: Stretches) -> Int64:
-    """Return the lengths of the shorter ones of each pair."""
+    """Return the shorter length of each pair."""
     octets: Int64 = np.minimum(left.octets, right.octets)
     return octets
 
 
 def stretches_anded(left: Stretches, right: Stretches) -> Stretches:
-    """Return the bitwise AND of each pair, as many octets as the shorter has."""
+    """Return the bitwise AND of each pair, with the length of the shorter."""
     octets = shorter(left, right)
     stop = np.cumsum(octets)
     out = np.empty(int(stop[-1]) if len(stop) else 0, np.uint8)
@@ -276,13 +278,13 @@ def stretches_anded(left: Stretches, right: Stretches) -> Stretches:
 
 
 def lengths(parts: Sequence[Stretches]) -> Int64:
-    """Return how many octets the first of each of ``parts`` have together, then the second, and so on."""
+    """Return the total length in octets of the first of each of ``parts``, then of the second, and so on."""
     octets: Int64 = np.sum([part.octets for part in parts], axis=0, dtype=np.int64)
     return octets
 
 
 def joined(parts: Sequence[Stretches]) -> Stretches:
-    """Return the first of each of ``parts`` one behind the other, then the second, and so on."""
+    """Return the concatenation of the first of each of ``parts``, then of the second, and so on."""
     octets = lengths(parts)
     stop = np.cumsum(octets)
     start = stop - octets
@@ -290,11 +292,11 @@ def joined(parts: Sequence[Stretches]) -> Stretches:
     at = start
     for part in parts:
         at = at + part.octets
-        copy_octets(*_placed(part), fixed(at), out)
+        copy_octets(*_arrays(part), fixed(at), out)
     return Stretches(buffer=fixed(out), start=start, octets=octets)
 
 
-def _placed(values: Stretches) -> tuple[Octets, Int64, Int64]:
+def _arrays(values: Stretches) -> tuple[Octets, Int64, Int64]:
     return fixed(values.buffer), fixed(values.start), fixed(values.octets)
 
 
@@ -318,7 +320,7 @@ def _order(
 
 
 @over_batches
-def _holding(
+def _containing(
     buffer: Octets, start: Int64, octets: Int64,
     other: Octets, other_start: Int64, other_octets: Int64,
     out: NDArray[np.bool_],

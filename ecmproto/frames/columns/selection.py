@@ -1,8 +1,8 @@
 """Display filters as operations on whole columns; `filter.evaluation` takes a frame at a time.
 
-`selected` says which frames of a batch a filter selects, `count` how many of a capture.  Cheap tests come
-first, the others look at the frames that are still in play.  A `Scope` gives what tests ask of the frames:
-values of fields, octets of layers, which layers there are; operands are taken a portion at a time.
+`selected` returns the frames of a batch that a filter selects, `count` their number in a capture. Cheap tests
+come first; the others examine only the remaining frames. A `Scope` provides the values of fields and the
+octets and presence of layers; operands are evaluated a portion at a time.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 Mask = NDArray[np.bool_]
 
 _SPARSE = 2
-"""With fewer than one in so many frames left the others are left out of what is looked at next."""
+"""Fraction of remaining frames, one in this number, below which they are copied for the next tests."""
 
 
 def selected(
@@ -83,13 +83,14 @@ def selected(
     shares the work.
     """
     scope = Scope(batch, interfaces, ethertypes, pool)
-    return _in_turn(filter, scope) if DISPLAYED in filter.fields else _holds(filter.test, scope)
+    return _sequentially(filter, scope) if DISPLAYED in filter.fields else _holds(filter.test, scope)
 
 
-def _in_turn(filter: Filter, scope: Scope) -> Mask:
-    """Return which frames a filter selects that depends on what it selected before, frame by frame.
+def _sequentially(filter: Filter, scope: Scope) -> Mask:
+    """Return a mask of the frames selected by a filter that depends on its earlier selections, frame by
+    frame.
 
-    What it asks beside that is asked of all frames at once, where both must hold.
+    Its other tests are applied first, to all frames at once.
     """
     tests = filter.test.tests if isinstance(filter.test, And) else (filter.test,)
     other = [test for test in tests if all(field.name != DISPLAYED for field in fields_of(test))]
@@ -102,10 +103,10 @@ def _in_turn(filter: Filter, scope: Scope) -> Mask:
 def count(
     path: CapturePath, filter: Filter | str, *, ethertypes: EtherTypes = DEFAULT, threads: int = 2
 ) -> int:
-    """Return how many frames of the capture at ``path`` a filter selects.
+    """Return the number of frames of the capture at ``path`` that a filter selects.
 
-    ``threads`` 1 keeps to the calling thread.  Memory does not grow with the capture.  FilterError for a text
-    that is no filter; CaptureError for a capture that cannot be read to its end.
+    With ``threads`` 1 all work is done in the calling thread. Memory does not grow with the capture.
+    FilterError for a text that is no filter; CaptureError for a capture that cannot be read to its end.
     """
     wanted = compile_filter(filter) if isinstance(filter, str) else filter
     pool = ThreadPoolExecutor(1) if threads > 1 else None
@@ -120,7 +121,7 @@ def count(
 
 
 def _holds(test: Test, scope: Scope) -> Mask:
-    """Return of which frames a test holds."""
+    """Return a mask of the frames for which a test holds."""
     match test:
         case And():
             return _all(test.tests, scope)
@@ -132,23 +133,23 @@ def _holds(test: Test, scope: Scope) -> Mask:
             return scope.present(field)
         case Comparison():
             return _comparison(test, scope)
-    told = _Told(len(scope), every=not isinstance(test, Present) and test.every)
+    results = _Results(len(scope), every=not isinstance(test, Present) and test.every)
     match test:
         case Present():
-            ask = has_bits if isinstance(test.operand, Masked) else is_something
+            predicate = has_bits if isinstance(test.operand, Masked) else is_something
             for listed in values_of(test.operand, scope):
-                told.add(listed.rows, ask(listed.values))
+                results.add(listed.rows, predicate(listed.values))
         case Match():
             for listed in searched(test.operand, scope):
-                told.add(listed.rows, matched(listed.values, test.pattern))
+                results.add(listed.rows, matched(listed.values, test.pattern))
         case Membership():
             for listed in values_of(test.operand, scope):
-                told.add(listed.rows, within(listed.values, test.items))
-    return told.mask
+                results.add(listed.rows, within(listed.values, test.items))
+    return results.mask
 
 
 def _all(tests: Iterable[Test], scope: Scope) -> Mask:
-    """Return of which frames all tests hold."""
+    """Return a mask of the frames for which all tests hold."""
     alive = np.ones(len(scope), np.bool_)
     for cost, group in itertools.groupby(sorted(tests, key=_cost), key=_cost):
         together = list(group)
@@ -170,25 +171,25 @@ def _each(tests: Sequence[Test], scope: Scope) -> Mask:
 
 
 def _comparison(test: Comparison, scope: Scope) -> Mask:
-    told = _Told(len(scope), every=test.every)
+    results = _Results(len(scope), every=test.every)
     read = searched if test.relation == "contains" else values_of
     for left in read(test.left, scope):
         if isinstance(test.right, Constant | Network):
-            told.add(left.rows, compared(left.values, test.relation, test.right))
+            results.add(left.rows, compared(left.values, test.relation, test.right))
             continue
         for right in values_of(test.right, scope):
             for one, other in pairs(left, right, len(scope)):
-                told.add(one.rows, related(one.values, test.relation, other.values))
-    return told.mask
+                results.add(one.rows, related(one.values, test.relation, other.values))
+    return results.mask
 
 
-class _Told:
-    """Answers for values, gathered for the frames that have them: of some value, or of ``every`` one."""
+class _Results:
+    """Results for values, combined for the frames that have them: for any value, or for ``every`` value."""
 
     def __init__(self, frames: int, *, every: bool) -> None:
         self._every = every
         self._seen = np.zeros(frames, np.bool_)
-        """Frames with a value of which it holds; with ``every``, with any value."""
+        """Frames with a value for which the test holds; with ``every``, frames with any value."""
         self._failed = np.zeros(frames if every else 0, np.bool_)
 
     def add(self, rows: NDArray[np.int32], mask: Mask) -> None:
@@ -201,12 +202,12 @@ class _Told:
 
     @property
     def mask(self) -> Mask:
-        """Return of which frames it holds."""
+        """Mask of the frames for which the test holds."""
         return self._seen & ~self._failed if self._every else self._seen
 
 
 _RECORD, _FIELDS, _WALKS, _SEARCH = range(4)
-"""Costs of tests: what records say, a walk over the frames, several walks, looking at every octet."""
+"""Costs of tests: record data, one walk over the frames, several walks, a search of every octet."""
 
 
 def _cost(test: Test) -> int:
@@ -233,21 +234,21 @@ _PROTOCOLS = "frame.protocols"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameValues:
-    """Values, and the row of the frame that each is of; rows ascend."""
+    """Values, and the index of each one's frame; rows ascend."""
 
     rows: NDArray[np.int32]
     values: Values
 
-    def select(self, picks: Any) -> FrameValues:
-        """Return those at positions, or of a slice."""
+    def select(self, indices: Any) -> FrameValues:
+        """Return the values at indices, or of a slice."""
         values = self.values
-        picked = values[picks] if isinstance(values, np.ndarray) else values.select(picks)
-        return FrameValues(rows=self.rows[picks], values=picked)
+        selection = values[indices] if isinstance(values, np.ndarray) else values.select(indices)
+        return FrameValues(rows=self.rows[indices], values=selection)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A frame by itself: `ecmproto.frames.filter.evaluation.Captured`."""
+    """A single frame: `ecmproto.frames.filter.evaluation.Captured`."""
 
     number: int
     time_ns: int | None
@@ -308,7 +309,7 @@ class Scope:
             )  # fmt: skip
 
     def prepare(self, fields: Iterable[FilterField]) -> None:
-        """Find the values of ``fields``, and where a layer is, in one walk over the frames."""
+        """Find the values of ``fields``, and the presence of layers, in one walk over the frames."""
         names = {_column(field) for field in fields} - {""} - self._columns.keys()
         if names:
             self._columns |= extract(
@@ -375,7 +376,7 @@ class Scope:
         return FrameValues(rows=rows, values=values).select(ascending)
 
     def _found(self, field: FilterField) -> tuple[NDArray[np.int32] | None, LayersFound]:
-        """Return the layers of a field, of frames or of those that they show: which are shown by which."""
+        """Return the layers of a field; for quoted frames, also the indices of the quoting frames."""
         pool = self._pool if len(self) >= SHARED_FRAMES else None
         outer = SHOWN_AS if field.inner else field.formats
         found = find_layers(frames_of(self._batch, self._interfaces), outer, self._ethertypes, pool)
@@ -386,7 +387,7 @@ class Scope:
 
 
 def _column(field: FilterField) -> str:
-    """Return the name of the column that shows a field, or that a layer is there; none where all have it."""
+    """Return the name of the column of a field or a layer's presence; none for a layer of all frames."""
     if field.kind != "layer":
         return field.name
     if field.origin == "record":
@@ -395,11 +396,11 @@ def _column(field: FilterField) -> str:
 
 
 AT_ONCE = 1 << 21
-"""Pairs of values, or octets, that are made at once."""
+"""Maximum number of pairs of values, or of octets, made at once."""
 
 
 def values_of(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
-    """Yield the values of an operand; those of one frame may be spread over several yields."""
+    """Yield the values of an operand; the values of one frame may be spread over several yields."""
     match operand:
         case FilterField():
             yield scope.values(operand)
@@ -412,7 +413,7 @@ def values_of(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
 
 
 def searched(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
-    """Yield the octets that ``contains`` and ``matches`` search: of a layer, all that follows too."""
+    """Yield the octets that ``contains`` and ``matches`` search: for a layer, to the end of the frame."""
     if isinstance(operand, FilterField) and operand.kind == "layer":
         return iter([scope.octets_from(operand)])
     return values_of(operand, scope)
@@ -435,12 +436,12 @@ def pairs(left: FrameValues, right: FrameValues, frames: int) -> Iterator[tuple[
 
 
 def _one_each(left: NDArray[np.int32], right: NDArray[np.int32]) -> bool:
-    """Whether every frame has as many values on either side: one or none."""
+    """Return whether every frame has one value on either side, or none."""
     return len(left) == len(right) and bool((left == right).all() and (left[1:] > left[:-1]).all())
 
 
 def portions(sizes: Int64) -> Iterator[slice]:
-    """Yield runs of what has ``sizes``, each of at most `AT_ONCE` together or of a single one."""
+    """Yield slices of ``sizes`` with a sum of at most `AT_ONCE`, or of a single element."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):
@@ -458,14 +459,14 @@ def _sliced(listed: FrameValues, ranges: Sequence[Range]) -> Iterator[FrameValue
     elif isinstance(values, Stretches):
         yield from _cut(listed.rows, [_part(values, each) for each in ranges])
     else:
-        if values.ndim == 1:  # a number of 64 bits, as it stands in the frame
+        if values.ndim == 1:  # a number of 64 bits, in network order
             values = values.astype(">u8").view(np.uint8).reshape(-1, 8)
         columns = cut(tuple(range(values.shape[1])), ranges)
         yield FrameValues(rows=listed.rows, values=values[:, np.array(columns, np.intp)])
 
 
 def _part(values: Stretches, part: Range) -> Stretches:
-    """Return the part of each in a range: `ecmproto.frames.filter.evaluation.cut` for stretches."""
+    """Return the given range of each string: `ecmproto.frames.filter.evaluation.cut` for `Stretches`."""
     size = values.octets
     start = size + part.start if part.start < 0 else np.full_like(size, part.start)
     if part.length is not None:
@@ -474,10 +475,10 @@ def _part(values: Stretches, part: Range) -> Stretches:
         stop = (size + part.stop if part.stop < 0 else np.full_like(size, part.stop)) + 1
     else:
         stop = size
-    there = (start >= 0) & (start < stop) & (stop <= size)
-    start = np.where(there, start, 0)
+    valid = (start >= 0) & (start < stop) & (stop <= size)
+    start = np.where(valid, start, 0)
     return Stretches(
-        buffer=values.buffer, start=values.start + start, octets=np.where(there, stop - start, 0)
+        buffer=values.buffer, start=values.start + start, octets=np.where(valid, stop - start, 0)
     )
 
 
@@ -509,7 +510,7 @@ def _constant(value: Value, listed: FrameValues) -> Values:
 
 
 def _bitwise_and(left: FrameValues, right: Values) -> Iterator[FrameValues]:
-    """Yield the bitwise AND of values and those beside them."""
+    """Yield the bitwise AND of values and their counterparts."""
     values = left.values
     assert not isinstance(values, Texts)
     assert not isinstance(right, Texts)
@@ -529,10 +530,10 @@ def _rows_anded(left: Octets, right: Octets) -> Octets:
 
 
 def integers_anded(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return ``left & right`` as of Python's numbers, which have a sign and no end of bits."""
+    """Return ``left & right`` with the semantics of Python integers: signed, unbounded."""
     if left.dtype.kind == right.dtype.kind:
         return left & right
-    # one of them has no negative numbers, and so has the result
+    # One of them has no negative numbers, and so has the result.
     return _unsigned(left) & _unsigned(right)
 
 

@@ -1,4 +1,4 @@
-"""Work that is shared by two threads."""
+"""Work shared by two threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Result = TypeVar("_Result")
 
 
 def together(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None) -> list[_Result]:
-    """Return the results of ``works``: the first is done here, the others by ``pool``."""
+    """Return the results of ``works``: the first is computed here, the others by ``pool``."""
     if pool is None:
         return [work() for work in works]
     others = [pool.submit(work) for work in works[1:]]
@@ -21,10 +21,10 @@ def together(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | 
 
 
 def in_order(works: Iterable[Callable[[], _Result]], threads: int) -> Iterator[_Result]:
-    """Yield the results of ``works`` in order; ``threads`` threads do some of them ahead.
+    """Yield the results of ``works`` in order; ``threads`` threads compute some of them ahead.
 
-    The caller's thread is one of them: it asks for the ``works``, one after the other, and does one where it
-    would wait.
+    The caller's thread is one of them: it draws from ``works`` one by one, and runs one itself instead of
+    waiting.
     """
     if threads == 1:
         for work in works:
@@ -41,26 +41,26 @@ def in_order(works: Iterable[Callable[[], _Result]], threads: int) -> Iterator[_
 
 
 class _Pending(Generic[_Result]):
-    """A task that a thread will do, or does, or has done."""
+    """A task that a thread is going to run, is running, or has run."""
 
     def __init__(self, work: Callable[[], _Result], future: Future[_Result]) -> None:
         self.work, self.future = work, future
 
-    def done_here(self) -> bool:
-        """Do the task unless a thread has begun with it; return whether it was done."""
+    def run_here(self) -> bool:
+        """Run the task unless a thread has started it; return whether it was run."""
         if not self.future.cancel():
             return False
         self.future = Future()
         try:
             self.future.set_result(self.work())
-        except Exception as error:  # it is raised in its turn
+        except Exception as error:  # raised when its result is due
             self.future.set_exception(error)
         return True
 
 
 def _first(pending: deque[_Pending[_Result]]) -> _Result:
-    """Take the first task and return its result; others are done while a thread does it."""
-    while not pending[0].future.done() and any(each.done_here() for each in pending):
+    """Take the first task and return its result; others are run while a thread runs it."""
+    while not pending[0].future.done() and any(each.run_here() for each in pending):
         pass
     return pending.popleft().future.result()
 
@@ -68,10 +68,7 @@ def _first(pending: deque[_Pending[_Result]]) -> _Result:
 def some_ahead(
     works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None, many: int
 ) -> Iterator[_Result]:
-    """Return the results of ``works`` in order; ``pool`` keeps ``many`` ahead of who takes them, from now on.
-
-    Without a pool each is done when it is taken.
-    """
+    """Return the results of ``works`` in order, computed ``many`` ahead by ``pool``, or on demand."""
     if pool is None or len(works) < 2:
         return (work() for work in works)
     begun = deque(pool.submit(work) for work in works[:many])
@@ -88,18 +85,18 @@ def some_ahead(
 
 
 class Turn:
-    """The place of a task among others, which pass a point in the order in which they were given turns."""
+    """The position of a task among others that have to pass a point in order."""
 
     def __init__(self, before: Turn | None = None) -> None:
         self._before = before
         self._over = Event()
 
     def wait(self) -> None:
-        """Wait until all tasks before this one have passed; none may be behind it in a queue of threads."""
+        """Wait until all earlier tasks have passed; they must not come later in a queue of threads."""
         if self._before is not None:
             self._before._over.wait()
             self._before = None
 
     def end(self) -> None:
-        """Let the next one pass."""
+        """Let the next task pass."""
         self._over.set()

@@ -1,9 +1,8 @@
-"""The walk over a frame, which finds its layers, their positions and its first error.
+"""The walk over a frame, which finds its layers, their offsets and its first error.
 
-It is `codec.frame` over tables, for a frame at a time; the layers found are traced in the layout
-that the frame is about to get (`columns.layout_cache`).  `assign` gives each frame of a batch its
-layout: that of one before it, or a new one from a walk.  A `BatchPart` is a range of a batch's frames with
-their layouts.
+It is `codec.frame` over tables, for a frame at a time; the layers are recorded in the frame's future layout
+(`columns.layout_cache`). `assign` gives each frame of a batch its layout: an existing one, or a new one from
+a walk. A `BatchPart` is a range of a batch's frames with their layouts.
 """
 
 from __future__ import annotations
@@ -18,30 +17,30 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.batch.headers import four_octets, has_no_cpid, is_snap, signed, two_octets
 from ecmproto.frames.columns.layout_cache import (
-    BEHIND,
     FCS_AT,
     FIRST_LAYER,
     FRAMES,
     LAST,
     LAYERS,
-    LEAST_OCTETS,
+    MIN_SHARED_OCTETS,
     NO_LAYOUT,
     NO_LENGTH,
     NODE,
     NOWHERE,
     TAIL,
+    TAIL_KINDS,
     ZEROS,
     LayoutCache,
     WalkResult,
+    add_layout,
     all_zero,
     find_layout,
     has_layout,
     hashed,
-    learn,
     new_cache,
     trace,
     variant,
-    with_more_room,
+    with_doubled_capacity,
 )
 from ecmproto.frames.columns.octets import CACHE_LINE, prefetch
 from ecmproto.frames.columns.parse_tables import (
@@ -88,9 +87,9 @@ from ecmproto.frames.columns.parse_tables import (
     MAC_CONTROL,
     MAC_OCTETS,
     MASK,
+    MAX_MOVING,
     MESSAGES,
     MINUS,
-    MOST_MOVING,
     MOVING_FIELD,
     MOVING_FIELDS,
     MOVING_TAIL,
@@ -142,10 +141,10 @@ Int64 = NDArray[np.int64]
 NO_LAYER, SLOW = -1, -2
 NO_NODE = -1
 NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
-"""Errors of a frame; CONDITION and what follows it are those of the format in order."""
+"""Errors of a frame; CONDITION and following numbers are the format's conditions in order."""
 
 _TLV = NUMBER_OF[TLV]
-_LEAST_ETHERTYPE = 0x0600
+_MIN_ETHERTYPE = 0x0600
 
 
 class Frames(NamedTuple):
@@ -156,11 +155,11 @@ class Frames(NamedTuple):
     captured: Int64
     original: Int64
     first: NDArray[np.int8]
-    """The number of the format a frame starts with."""
+    """Number of the frame's first format."""
     fcs: NDArray[np.int8]
-    """Octets of FCS at its end."""
+    """Octets of FCS at the frame's end."""
     padded: NDArray[np.bool_]
-    """Whether it is filled up to 60 octets."""
+    """Whether the frame is padded to 60 octets."""
 
 
 class Errors(NamedTuple):
@@ -169,16 +168,15 @@ class Errors(NamedTuple):
     used: Int64
     row: Int64
     what: Int64
-    """Rows of a format's number, the octet, what is wrong and two numbers that say more."""
+    """Rows of the format's number, the offset, the error, and two numbers with details."""
 
 
 class Paths(NamedTuple):
     """The sequences of layers found, as a tree: node 0 is the empty one."""
 
     used: Int64
-    """How many nodes there are."""
     next: Int32
-    """For each node and format the node that follows; 0: none so far."""
+    """Successor of each node by format; 0: none so far."""
 
 
 @inlined
@@ -193,7 +191,7 @@ def _number(buffer: Octets, start: int, table: Int64, row: int, column: int) -> 
 
 @inlined
 def _tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64) -> int:
-    """Return the octets that the variable part should have, of ``left`` there; −1 where it is not wanted."""
+    """Return the length in octets of the variable part, of ``left`` available; −1 where it must be absent."""
     if tail[layer, TAIL_KIND] == NO_TAIL:
         return 0
     values = tail[layer, VALUES]
@@ -207,7 +205,7 @@ def _tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64)
 
 @inlined
 def _moving_octets(buffer: Octets, start: int, index: int, moving: Int64) -> int:
-    """Return the octets that the field in row ``index`` should have in the layer at ``start``."""
+    """Return the length in octets of the field in row ``index`` in the layer at ``start``."""
     number = _number(buffer, start, moving, index, COUNT)
     return int(max(0, number * moving[index, SCALE] - moving[index, MINUS]))
 
@@ -223,10 +221,10 @@ def _trace_moving(
     layer: int,
     tables: ParseTables,
 ) -> int:
-    """Trace the fields without a fixed place of the layer from ``start`` to ``stop``; returns how many."""
+    """Record the fields without a fixed offset of a layer from ``start`` to ``stop``; return their number."""
     count = 0
     at = start + tables.fixed[layer]
-    for index in range(layer * MOST_MOVING, (layer + 1) * MOST_MOVING):
+    for index in range(layer * MAX_MOVING, (layer + 1) * MAX_MOVING):
         if tables.moving[index, MOVING_FIELD] == 0:
             break
         octets = min(_moving_octets(buffer, start, index, tables.moving), stop - at)
@@ -241,10 +239,9 @@ class _Next(NamedTuple):
     layer: int
     bound: int
     settled: bool
-    """Whether words of the layers alone decided on it, as long as the frame is no shorter."""
+    """Whether words of the layers alone decided, for frames of at least this length."""
     length_at: int
-    """Where the length stands that ``bound`` comes from; NO_LENGTH where it is no more than handed on,
-    NOWHERE where the length is an EtherType as well."""
+    """Offset of the length for ``bound``; NO_LENGTH: inherited, NOWHERE: the length is also an EtherType."""
 
 
 @inlined
@@ -275,11 +272,11 @@ def _arp(buffer: Octets, pos: int, stop: int, tables: ParseTables) -> int:
 
 @inlined
 def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTables) -> _Next:
-    """Return the format at ``pos`` that EtherType or length ``value`` announces, and how far it may reach."""
+    """Return the format at ``pos`` announced by an EtherType or length, and its maximum end."""
     layer = signed(tables.announced[value])
     if layer == DATA_NUMBER:
         if value <= MAX_LENGTH:
-            # octets behind the length decide, which are no words of a layer
+            # The octets after the length decide, which are no words of a layer.
             bound = pos + value
             snapped = is_snap(buffer, pos, min(stop, bound))
             return _Next(SNAP_NUMBER if snapped else layer, bound, False, NOWHERE)
@@ -303,14 +300,14 @@ def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTab
 
 @inlined
 def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
-    """Return the format behind ``layer`` at ``start``, and how far it may reach."""
+    """Return the format after ``layer`` at ``start``, and its maximum end."""
     kind = tables.follows[layer]
     if kind == ANNOUNCED:
         return _announced(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
     if kind == NOTHING:
         return _Next(NO_LAYER, stop, True, NO_LENGTH)
     if kind == PORT:
-        return _behind_port(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
+        return _after_port(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
     if kind == DATA:
         return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
     if kind == IPV4:
@@ -331,7 +328,7 @@ def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tabl
         return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
     if kind == COOKED:
         value = two_octets(buffer, start + tables.next_at[layer])
-        if value < _LEAST_ETHERTYPE:
+        if value < _MIN_ETHERTYPE:
             return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
         return _announced(buffer, value, end, stop, tables)
     if kind == TLVS:
@@ -374,12 +371,12 @@ def _after_grh(buffer: Octets, start: int, end: int, stop: int, tables: ParseTab
         bound, at = end + length, start + routed[GRH_LENGTH]
     if signed(buffer[start + routed[GRH_NEXT]]) != routed[GRH_TRANSPORT]:
         return _Next(DATA_NUMBER, bound, True, at)
-    behind = _behind_port(buffer, routed[GRH_PORT], end, min(stop, bound), tables)
-    return _Next(behind.layer, bound, behind.settled, at)
+    payload = _after_port(buffer, routed[GRH_PORT], end, min(stop, bound), tables)
+    return _Next(payload.layer, bound, payload.settled, at)
 
 
 @inlined
-def _behind_port(buffer: Octets, port: int, pos: int, stop: int, tables: ParseTables) -> _Next:
+def _after_port(buffer: Octets, port: int, pos: int, stop: int, tables: ParseTables) -> _Next:
     """Return the format at ``pos`` that a UDP destination port announces."""
     layer = signed(tables.ports[port])
     if layer > CHOSEN:
@@ -398,27 +395,24 @@ class _Wrong(NamedTuple):
 
 @inlined
 def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: ParseTables) -> bool:
-    """Whether octets announced as a format are none of it.
-
-    See `ecmproto.wire.formats.base.Layer.cannot_be` and `ecmproto.wire.formats.experimental.Proposed`.
-    """
-    least = tables.doubts[layer, WIRE_OCTETS]
-    if least != 0:
-        if stop - start < tables.fixed[layer] or reach - start < least:
+    """Return whether octets announced as a format are none of it; see `Layer.cannot_be` and `Proposed`."""
+    minimum = tables.doubts[layer, WIRE_OCTETS]
+    if minimum != 0:
+        if stop - start < tables.fixed[layer] or reach - start < minimum:
             return True
         words = tables.doubts[layer, NONZERO_WORDS]
         return words != 0 and all_zero(buffer, start, 2 * words)
     if tables.doubts[layer, HAS_CPID] != 0 and has_no_cpid(buffer, start + CPID_AT, stop):
         return True
-    most = tables.doubts[layer, UNSHOWN_OCTETS]
-    if most == 0 or _shows(buffer, layer, start, stop, tables):
+    maximum = tables.doubts[layer, UNSHOWN_OCTETS]
+    if maximum == 0 or _shows(buffer, layer, start, stop, tables):
         return False
-    return bool(stop - start > most or most < reach - start < UNKNOWN_LENGTH)
+    return bool(stop - start > maximum or maximum < reach - start < UNKNOWN_LENGTH)
 
 
 @inlined
 def _shows(buffer: Octets, layer: int, start: int, stop: int, tables: ParseTables) -> bool:
-    """Whether the message at ``start`` is one that shows a frame."""
+    """Return whether the message at ``start`` quotes a frame."""
     if tables.tail[layer, SHOWN_OCTETS] == 0 or stop - start < 2:
         return False
     return _tail_octets(buffer, start, 0, layer, tables.tail) >= 0
@@ -445,7 +439,7 @@ def _refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tabl
 
 
 @inlined
-def _tell(errors: Errors, row: int, layer: int, at: int, what: int, first: int, second: int) -> None:
+def _record_error(errors: Errors, row: int, layer: int, at: int, what: int, first: int, second: int) -> None:
     """Record an error, unless the frame has an earlier one."""
     count = errors.used[0]
     if count > 0 and errors.row[count - 1] == row:
@@ -461,7 +455,7 @@ def _tell(errors: Errors, row: int, layer: int, at: int, what: int, first: int, 
 
 @inlined
 def step(paths: Paths, node: int, layer: int) -> int:
-    """Return the node that follows ``node`` with a layer; NO_NODE without room for it, or behind NO_NODE."""
+    """Return the node that follows ``node`` with a layer; NO_NODE without capacity, or after NO_NODE."""
     if node == NO_NODE:
         return NO_NODE
     following = signed(paths.next[node, layer])
@@ -483,50 +477,47 @@ def walk(
     paths: Paths,
     cache: LayoutCache,
 ) -> WalkResult:
-    """Walk over a frame, trace its layers and record its error.
-
-    The names are those of `ecmproto.wire.codec.frame._decode`, whose text this is.
-    """
-    # Positions in the buffer while one layer is looked at, in this order but where lengths lie:
+    """Walk over a frame, record its layers and error: a copy of `codec.frame._decode`, with its names."""
+    # Positions in the buffer during the processing of one layer, in this order unless lengths are wrong:
     #
     #     begin            pos           after              stop       end   reach
     #       | earlier layers | fixed part | variable part ... | padding | FCS | not captured
     #
-    # stop is the end that the lengths of earlier layers allow, end that of the captured octets, reach the
-    # one on the wire: octets behind end and before reach are cut, and missing ones behind reach are an error.
+    # stop is the end allowed by the lengths of earlier layers, end the end of the captured octets, reach the
+    # end on the wire: octets between end and reach are truncated, octets missing after reach are an error.
     #
-    #     layer ── octets are none of it ──> its OTHERWISE, and on with that
-    #       │ ──── a rule of its own ──────> SLOW: the one-frame decoder takes the frame
-    #       │ ──── too short, forbidden ───> Data up to end: the error is recorded, nothing more is told
-    #       │ ──── names a sequence ───────> the formats of its chain, then the one that is closing
+    #     layer ── octets are none of it ──> its OTHERWISE, which is tried next
+    #       │ ──── a rule of its own ──────> SLOW: left to the one-frame decoder
+    #       │ ──── too short, forbidden ───> Data up to end: the error is recorded, the walk ends
+    #       │ ──── names a sequence ───────> the formats of its chain, then the closing format
     #       │ ──── announces another ──────> that one; a length lowers stop and reach
     #       └ ──── nothing left ───────────> done
     #
-    # What is found becomes the layout of all frames that are equal in the words that decided. Hence the
-    # flags: settled, that there are no other reasons; exact, that it depends on the length too; open_ended,
-    # that longer frames have a longer last layer; bounded, that a length which is no layout's own cut it.
+    # The result becomes the layout of all frames with equal decisive words. Hence the flags: settled: nothing
+    # else decides; exact: the length decides too; open_ended: longer frames have a longer last layer;
+    # bounded: a length that is not the layout's own truncated it.
     buffer = frames.buffer
     begin = frames.offset[row]
     captured = frames.captured[row]
-    # the FCS is last on the wire, so a cut frame loses its FCS first
+    # The FCS is last on the wire, so a truncated frame loses its FCS first.
     gone = max(0, frames.original[row] - captured)
     end = begin + captured - max(0, min(signed(frames.fcs[row]) - gone, captured))
-    # beyond what was captured: the FCS first, then what a snap length cut off
+    # after the captured octets: the FCS first, then the octets removed by a snap length
     reach = end + max(0, gone - signed(frames.fcs[row]))
     pos, stop = begin, end
     layer = signed(frames.first[row])
     last = NO_LAYER
     node = layers = 0
     settled = True
-    # whether the last layer goes as far as the frame does, and the length that says so if one does
+    # whether the last layer extends to the frame's end, and the length field that determines it, if any
     open_ended, bounded, length_at = False, False, NO_LENGTH
-    # whether frames that are longer may be something else
+    # whether longer frames may have other layers
     exact = False
-    # what is left of the sequence of formats that a layer has named; how far the one may reach that closes it
+    # the rest of the sequence of formats named by a layer; the maximum end of the format that closes it
     chain, closing = NO_CHAIN, NO_LAYER
     whole_stop, whole_reach = stop, reach
     port_at = NO_LENGTH
-    told = errors.used[0]
+    errors_before = errors.used[0]
     while layer >= 0 and (pos < stop or layer != DATA_NUMBER):
         if tables.follows[layer] == UNKNOWN:
             layer = SLOW
@@ -541,27 +532,27 @@ def walk(
         fixed = tables.fixed[layer]
         if stop - pos < fixed:
             if reach - pos < fixed:
-                _tell(errors, row, layer, pos - begin, SHORT, fixed, stop - pos)
+                _record_error(errors, row, layer, pos - begin, SHORT, fixed, stop - pos)
             elif reach - pos - fixed < tables.tail[layer, SHOWN_OCTETS] and _shows(
                 buffer, layer, pos, stop, tables
             ):
-                _tell(errors, row, layer, pos - begin, SAMPLE, reach - pos - fixed, 0)
+                _record_error(errors, row, layer, pos - begin, SAMPLE, reach - pos - fixed, 0)
             broken = True
             after = pos
         else:
             after = pos + fixed
             missing, got = 0, 0
             if tables.tail[layer, TAIL_KIND] == MOVING_TAIL:
-                wanted = 0
-                for index in range(layer * MOST_MOVING, (layer + 1) * MOST_MOVING):
-                    wanted += _moving_octets(buffer, pos, index, tables.moving)
-                missing = max(0, after + wanted - stop)
-                got = wanted - missing
+                expected = 0
+                for index in range(layer * MAX_MOVING, (layer + 1) * MAX_MOVING):
+                    expected += _moving_octets(buffer, pos, index, tables.moving)
+                missing = max(0, after + expected - stop)
+                got = expected - missing
                 after += got
             elif tables.tail[layer, TAIL_KIND] != NO_TAIL:
-                wanted = _tail_octets(buffer, pos, stop - after, layer, tables.tail)
-                missing = max(0, after + max(0, wanted) - stop)
-                got = -1 if wanted < 0 else wanted - missing
+                expected = _tail_octets(buffer, pos, stop - after, layer, tables.tail)
+                missing = max(0, after + max(0, expected) - stop)
+                got = -1 if expected < 0 else expected - missing
                 after += max(0, got)
             trace(cache, layers, layer, pos - begin, after - pos)
             layers += 1
@@ -577,10 +568,10 @@ def walk(
                 wrong = _refused(buffer, layer, pos, got, reach, tables)
                 if wrong.what != NO_ERROR:
                     broken = True
-                    _tell(errors, row, layer, pos - begin, wrong.what, wrong.first, wrong.second)
-            # a second error in one frame is not told
+                    _record_error(errors, row, layer, pos - begin, wrong.what, wrong.first, wrong.second)
+            # A second error in one frame is not recorded.
             if after + missing > reach:
-                _tell(errors, row, layer, pos - begin, SHORT, after + missing - pos, after - pos)
+                _record_error(errors, row, layer, pos - begin, SHORT, after + missing - pos, after - pos)
         if broken:
             settled = False
             if after < end:
@@ -598,7 +589,7 @@ def walk(
             fixed = tables.fixed[closing]
             reach -= fixed
             if reach < after:
-                _tell(errors, row, closing, after - begin, SHORT, fixed, stop - after)
+                _record_error(errors, row, closing, after - begin, SHORT, fixed, stop - after)
                 settled = False
                 if after < end:
                     trace(cache, layers, DATA_NUMBER, after - begin, end - after)
@@ -635,7 +626,7 @@ def walk(
             else:
                 bounded = True
             if following.bound > reach:
-                _tell(errors, row, layer, pos - begin, SHORT, following.bound - pos, reach - pos)
+                _record_error(errors, row, layer, pos - begin, SHORT, following.bound - pos, reach - pos)
             stop = min(stop, following.bound)
             reach = min(reach, following.bound)
         layer = following.layer
@@ -643,19 +634,29 @@ def walk(
         pos = after
     if layer == SLOW:
         last = SLOW
-    settled = settled and layer != SLOW and errors.used[0] == told
-    least = MIN_OCTETS if frames.padded[row] else 0
+    settled = settled and layer != SLOW and errors.used[0] == errors_before
+    padded_to = MIN_OCTETS if frames.padded[row] else 0
     if bounded:
         length_at = NO_LENGTH
     return WalkResult(
-        layers, last, node, pos - begin, end - begin, least, settled, open_ended, exact, length_at, port_at
+        layers,
+        last,
+        node,
+        pos - begin,
+        end - begin,
+        padded_to,
+        settled,
+        open_ended,
+        exact,
+        length_at,
+        port_at,
     )
 
 
 _AHEAD = 16
-"""How many frames on memory is asked for what is read soon: a frame is done long before that is there."""
+"""Number of frames ahead whose memory is prefetched: a frame takes much less time than a load."""
 _RUN_FRAMES = 4
-"""After how many frames of one layout the next ones are looked at as a run."""
+"""Number of frames of one layout after which the next ones are processed as a run."""
 
 
 @over_batches
@@ -669,7 +670,7 @@ def assign(
     cache: LayoutCache,
     layout_of: NDArray[np.int32],
 ) -> int:
-    """Give frames ``begin`` to ``end`` their layouts; returns the first for which there was no more room."""
+    """Give frames ``begin`` to ``end`` their layouts; return the first frame without capacity."""
     buffer, offset, lengths, originals = frames.buffer, frames.offset, frames.captured, frames.original
     firsts, fcs, padded, layout = frames.first, frames.fcs, frames.padded, cache.layout
     ports = tables.ports
@@ -684,25 +685,25 @@ def assign(
         prefetch(buffer, soon + CACHE_LINE)
         first = signed(firsts[at])
         link = (first << 8 | signed(fcs[at])) << 1 | int(padded[at])
-        place = hashed(tables, buffer, start, captured, link, first)
+        bucket = hashed(tables, buffer, start, captured, link, first)
         number = NO_LAYOUT
-        if place != NO_LAYOUT:
+        if bucket != NO_LAYOUT:
             cut = max(0, original - captured)
-            number = find_layout(cache, place, ports, buffer, start, captured, cut, link)
+            number = find_layout(cache, bucket, ports, buffer, start, captured, cut, link)
         known = number
         if number == NO_LAYOUT:
-            told = errors.used[0]
-            found = walk(frames, row, tables, errors, paths, cache)
-            if found.node != NO_NODE:
-                number = learn(cache, place, found, tables, buffer, start, captured, original, link)
+            errors_before = errors.used[0]
+            result = walk(frames, row, tables, errors, paths, cache)
+            if result.node != NO_NODE:
+                number = add_layout(cache, bucket, result, tables, buffer, start, captured, original, link)
             if number == NO_LAYOUT:
-                errors.used[0] = told
+                errors.used[0] = errors_before
                 return row
         number = variant(cache, number, buffer, start)
         layout[np.uint64(number), FRAMES] += 1
         layout_of[at] = number
         row += 1
-        # captures are full of runs: the next ones are first held to what these are
+        # Captures are full of runs: the next frames are first compared with the current layout.
         alike = alike + 1 if number == before and number == known else 0
         before = number
         if alike >= _RUN_FRAMES:
@@ -721,7 +722,7 @@ def _assign_run(
     cache: LayoutCache,
     layout_of: NDArray[np.int32],
 ) -> int:
-    """Give frames from ``begin`` on the layout ``number`` while they have it; returns the first without."""
+    """Give frames from ``begin`` on the layout ``number`` while they match; return the first mismatch."""
     buffer, offset, lengths, originals = frames.buffer, frames.offset, frames.captured, frames.original
     firsts, fcs, padded, layout = frames.first, frames.fcs, frames.padded, cache.layout
     last = end - 1
@@ -734,7 +735,7 @@ def _assign_run(
         prefetch(buffer, soon + CACHE_LINE)
         link = (signed(firsts[at]) << 8 | signed(fcs[at])) << 1 | int(padded[at])
         cut = max(0, originals[at] - captured)
-        if captured < LEAST_OCTETS:
+        if captured < MIN_SHARED_OCTETS:
             break
         if not has_layout(cache, number, ports, buffer, start, captured, cut, link):
             break
@@ -751,7 +752,7 @@ _ERROR_NUMBERS = 5
 
 
 def decoded_frame(frames: Frames, ethertypes: EtherTypes, row: int) -> Frame:
-    """Return a frame as the one-frame decoder has it."""
+    """Return a frame decoded by the one-frame decoder."""
     start = int(frames.offset[row])
     frame = decode_lax(
         frames.buffer[start : start + int(frames.captured[row])].tobytes(),
@@ -766,9 +767,9 @@ def decoded_frame(frames: Frames, ethertypes: EtherTypes, row: int) -> Frame:
 
 
 def _moving_fields(layers: Sequence[Layer], bounds: Sequence[int]) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield the number of each field without a fixed place, and where it starts and stops."""
+    """Yield the number of each field without a fixed offset, and its bounds."""
     for value, end in zip(layers, bounds[1:], strict=True):
-        # they are the last of their layer
+        # They are the last fields of their layer.
         for field in reversed(type(value).moving):
             start = end - len(getattr(value, field.key))
             yield MOVING_FIELDS[type(value), field.key], (start, end)
@@ -776,7 +777,7 @@ def _moving_fields(layers: Sequence[Layer], bounds: Sequence[int]) -> Iterator[t
 
 
 class BatchPart:
-    """The frames ``begin`` to ``end`` of those of a batch."""
+    """The frames ``begin`` to ``end`` of a batch."""
 
     def __init__(
         self, frames: Frames, begin: int, end: int, layout_of: NDArray[np.int32], ethertypes: EtherTypes
@@ -791,11 +792,11 @@ class BatchPart:
             what=np.empty((end - begin, _ERROR_NUMBERS), np.int64),
         )
         self.decoded: dict[int, Frame] = {}
-        """The frames that the walk could not tell."""
+        """Frames left to the one-frame decoder."""
         self._frames, self._ethertypes = frames, ethertypes
 
     def find(self) -> None:
-        """Find the layouts of the frames, with more room as often as it takes."""
+        """Find the layouts of the frames, growing the tables as often as needed."""
         at = self.begin
         tables = parse_tables(self._ethertypes)
         while True:
@@ -808,47 +809,47 @@ class BatchPart:
         slow = self.layouts[:, LAST] == SLOW
         if slow.any():
             for row in np.flatnonzero(slow[self.layout_of]).tolist():
-                self._give_own(self.begin + row)
+                self._add_own_layout(self.begin + row)
 
     @property
     def layouts(self) -> NDArray[np.int64]:
-        """The numbers of each layout; see `ecmproto.frames.columns.layout_cache`."""
+        """Columns of each layout; see `ecmproto.frames.columns.layout_cache`."""
         return self.cache.layout[: self.cache.used[0]]
 
     @property
     def layer(self) -> NDArray[np.int64]:
-        """The layers of all cache, one layout's behind the other's."""
+        """Layers of all layouts, concatenated."""
         return self.cache.layer[: self.cache.used[2]]
 
     def _grow(self) -> None:
-        """Make more room where there is none: for paths, or else for layouts."""
+        """Double the capacity of the full table: the paths, or else the layouts."""
         nodes = self.paths.next
         if self.paths.used[0] < len(nodes):
-            self.cache = with_more_room(self.cache)
+            self.cache = with_doubled_capacity(self.cache)
             return
         longer = np.zeros((2 * len(nodes), nodes.shape[1]), np.int32)
         longer[: len(nodes)] = nodes
         self.paths = self.paths._replace(next=longer)
 
     def decode(self, row: int) -> Frame:
-        """Return a frame as the one-frame decoder has it."""
+        """Return a frame decoded by the one-frame decoder."""
         return decoded_frame(self._frames, self._ethertypes, row)
 
-    def _give_own(self, row: int) -> None:
+    def _add_own_layout(self, row: int) -> None:
         """Give a frame a layout of its own, from the one-frame decoder."""
         frame = self.decoded[row] = self.decode(row)
         numbers = [NUMBER_OF[type(value)] for value in frame.layers]
         bounds = frame.boundaries()
-        behind = (frame.padding, frame.trailer, frame.fcs)
-        stops = list(itertools.accumulate(map(len, behind), initial=bounds[-1]))
+        tails = (frame.padding, frame.trailer, frame.fcs)
+        stops = list(itertools.accumulate(map(len, tails), initial=bounds[-1]))
         layers = [*zip(numbers, itertools.pairwise(bounds), strict=True)]
         layers += [
-            (number, place)
-            for number, place in (
-                *zip(BEHIND, itertools.pairwise(stops), strict=True),
+            (number, bounds_)
+            for number, bounds_ in (
+                *zip(TAIL_KINDS, itertools.pairwise(stops), strict=True),
                 *_moving_fields(frame.layers, bounds),
             )
-            if place[0] < place[1]
+            if bounds_[0] < bounds_[1]
         ]
         first, number = len(self.layer), len(self.layouts)
         while first + len(layers) > len(self.cache.layer) or number == len(self.cache.layout):

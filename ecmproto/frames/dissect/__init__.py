@@ -1,4 +1,4 @@
-"""Frames of a capture as a person or a program reads them: lines, trees, hex, fields, JSON.
+"""Frames of a capture for people and programs: lines, trees, hex, fields, JSON.
 
 >>> with open_capture("in.pcap") as reader:
 ...     lines = Lines()
@@ -6,13 +6,13 @@
 ...         for record in records(batch, reader.interfaces):
 ...             print(lines.record(record), end="")
 
-The forms of large captures (all but hex, and trees with Scapy's in them) give the text of a whole batch at
-once, too, written by compiled kernels; it is the same:
+The forms of large captures (all but hex, and trees that include Scapy's) also return the same text for a
+whole batch at once, written by compiled kernels:
 
 >>> for text in lines.batch(batch, reader.interfaces):
 ...     out.write(text)
 
-The names are loaded when first used: who wants lines does not wait for JSON.
+The names are loaded at their first use, so that lines need not wait for JSON.
 """
 
 from __future__ import annotations

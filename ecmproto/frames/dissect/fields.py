@@ -1,7 +1,7 @@
 """Chosen fields of frames as rows: tab-separated with Wireshark's semantics, or CSV.
 
-A field that a frame has several times gives its values comma-separated, outermost first; one that it does
-not have gives nothing.  ``encapsulated.NAME`` is the field of the frame that a message shows.
+The values of a field that occurs several times are comma-separated, outermost first; a missing field is
+empty. ``encapsulated.NAME`` is the field of the frame quoted by a message.
 """
 
 from __future__ import annotations
@@ -58,32 +58,32 @@ _INNER = "encapsulated."
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a format that a name selects: a field, some bits, or only the values that have the name."""
+    """The part of a format that a name selects: a field, some bits, or only values of that name."""
 
     format: type[Layer]
     field: Field
     bits: BitPart | None = None
     named: str = ""
-    """The name that values must go by: an EtherType, or an 802.3 length."""
+    """Required name of the values: an EtherType, or an 802.3 length."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FieldRequest:
     """A requested name and the parts of formats that it selects: none for a name of the record or frame."""
 
     name: str
     inner: bool
-    """Whether it is of the frame that a message shows."""
+    """Whether the name is a field of the quoted frame."""
     parts: tuple[Part, ...]
 
 
 class FieldReader:
-    """Reads fields by name; SpecError with the nearest name for one that does not exist."""
+    """Reader of fields by name; SpecError with the nearest name for one that does not exist."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
-        self.asked = tuple(_asked(name) for name in names)
-        self._depth = int(any(each.inner for each in self.asked))
+        self.requests = tuple(_request(name) for name in names)
+        self._depth = int(any(each.inner for each in self.requests))
         self._cells = functools.lru_cache(maxsize=1024)(self._compiled)
 
     def row(self, record: Record) -> list[str]:
@@ -93,20 +93,20 @@ class FieldReader:
 
     def _compiled(self, chain: Chain) -> list[Text]:
         path = path_of(chain)
-        return [compiled([_cell(_cell_values(path, each))]) for each in self.asked]
+        return [compiled([_cell(_cell_values(path, each))]) for each in self.requests]
 
 
-def _asked(name: str) -> Asked:
+def _request(name: str) -> FieldRequest:
     if name in _OF_RECORD:
-        return Asked(name, False, ())
+        return FieldRequest(name, False, ())
     inner, of_frame = name.startswith(_INNER), name.removeprefix(_INNER)
     parts = tuple(_parts(of_frame))
     if not parts and of_frame not in _OF_FRAME:
-        known = [entry.name for entry in catalogue()] + list(_OF_RECORD)
+        names = [entry.name for entry in catalogue()] + list(_OF_RECORD)
         raise SpecError(
-            where="-e", needed="the name of a field", got=repr(of_frame), hint=_hint(of_frame, known)
+            where="-e", needed="the name of a field", got=repr(of_frame), hint=_hint(of_frame, names)
         )
-    return Asked(of_frame, inner, parts)
+    return FieldRequest(of_frame, inner, parts)
 
 
 def _hint(name: str, known: list[str]) -> str:
@@ -129,14 +129,14 @@ def _parts(name: str) -> Iterator[Part]:
 
 @dataclass(frozen=True, slots=True)
 class _CellValue:
-    """A value that a frame has: always, or where a number is in a range."""
+    """A value of a frame: unconditional, or present where a number is in a range."""
 
     pieces: Pieces
     number: Number | None = None
     low: int = 0
     high: int = 0
 
-    def behind(self, *mark: Piece) -> list[Piece]:
+    def after(self, *mark: Piece) -> list[Piece]:
         """Return the cell's pieces after a separator, for frames whose value has the cell's name."""
         pieces = [*mark, *self.pieces]
         return pieces if self.number is None else [When(self.number, self.low, self.high, pieces)]
@@ -144,43 +144,43 @@ class _CellValue:
 
 def _cell(values: Iterable[_CellValue], *, quoted: bool = False, lone: bool = False) -> Cell:
     """Return the cell with all values of a field, comma-separated."""
-    pieces = [piece for value in values for piece in value.behind(Mark.COMMA)]
+    pieces = [piece for value in values for piece in value.after(Mark.COMMA)]
     return Cell(pieces, quoted=quoted, lone=lone)
 
 
-def row_pieces(path: Path, asked: Sequence[Asked], between: str, *, quoted: bool) -> list[Piece]:
+def row_pieces(path: Path, requests: Sequence[FieldRequest], between: str, *, quoted: bool) -> list[Piece]:
     """Return the pieces of a row, ``quoted`` as in CSV."""
     pieces: list[Piece] = []
-    lone = quoted and len(asked) == 1
-    for column, each in enumerate(asked):
+    lone = quoted and len(requests) == 1
+    for column, each in enumerate(requests):
         values = list(_cell_values(path, each))
         if column:
             pieces.append(between)
         if len(values) > 1 or lone:
             pieces.append(_cell(values, quoted=quoted, lone=lone))
         else:
-            pieces += [piece for value in values for piece in value.behind()]
+            pieces += [piece for value in values for piece in value.after()]
     return [*pieces, "\n"]
 
 
-def _cell_values(path: Path, asked: Asked) -> Iterator[_CellValue]:
-    if asked.name in _OF_RECORD and not asked.inner:
-        yield _CellValue([_OF_RECORD[asked.name]])
+def _cell_values(path: Path, request: FieldRequest) -> Iterator[_CellValue]:
+    if request.name in _OF_RECORD and not request.inner:
+        yield _CellValue([_OF_RECORD[request.name]])
         return
-    frame = path.sampled if asked.inner else path
+    frame = path.sampled if request.inner else path
     if frame is None:
         return
     whole = {"eth.padding": frame.padding, "eth.trailer": frame.trailer, "eth.fcs": frame.fcs}
-    if asked.name == "frame.protocols":
-        yield _CellValue([protocols(frame)])  # type: ignore[arg-type]  # it asks for the layers alone
-    elif asked.name == "frame.error":
+    if request.name == "frame.protocols":
+        yield _CellValue([protocols(frame)])  # type: ignore[arg-type]  # only the layers are used
+    elif request.name == "frame.error":
         yield _CellValue([OfFrame(_error, frame.first, in_batches="")])
-    elif asked.name == CRC_STATUS and any(issubclass(cls, BTH) for cls in frame.layers):
+    elif request.name == CRC_STATUS and any(issubclass(cls, BTH) for cls in frame.layers):
         yield _CellValue([OfFrame(_crc_status, frame.first)])
-    elif asked.name in whole:
-        yield _unless_empty(whole[asked.name], Hex(whole[asked.name]))
+    elif request.name in whole:
+        yield _unless_empty(whole[request.name], Hex(whole[request.name]))
     for layer, cls in enumerate(frame.layers):
-        for part in asked.parts:
+        for part in request.parts:
             if part.format is cls:
                 yield _cell_value(frame, layer, part)
 
@@ -221,18 +221,18 @@ class _Rows(Listing):
     """A row a frame."""
 
     between = ","
-    """What stands between two values."""
+    """Separator of values."""
     quoted = True
     """Whether values with a comma in them are quoted."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._reader = FieldReader(names)
-        self.sampled = any(each.inner for each in self._reader.asked)
-        self.malformed = all(each.name != "frame.error" for each in self._reader.asked)
+        self.sampled = any(each.inner for each in self._reader.requests)
+        self.malformed = all(each.name != "frame.error" for each in self._reader.requests)
 
     def pieces(self, path: Path) -> list[Piece]:
         """Return the pieces of the rows of frames with a path."""
-        return row_pieces(path, self._reader.asked, self.between, quoted=self.quoted)
+        return row_pieces(path, self._reader.requests, self.between, quoted=self.quoted)
 
 
 class Tabs(_Rows):
@@ -245,7 +245,7 @@ class Tabs(_Rows):
         self._header = header
 
     def begin(self, reader: CaptureReader) -> str:
-        """Return the header, where one is wanted."""
+        """Return the header, if requested."""
         return "\t".join(self._reader.names) + "\n" if self._header else ""
 
     def record(self, record: Record) -> str:

@@ -1,9 +1,8 @@
 """The frames of a capture one by one, and the base of all forms of output.
 
-A `Record` is what a capture says of one frame, its octets, and what they mean; of link types other than
-Ethernet only Linux cooked and raw IP are understood, and nothing is invented for the addresses that these
-do not have. A form gives the text before the frames, of one frame after the other and behind them; that of
-whole batches is the same text.
+A `Record` is a captured frame: record data, octets, and decoded layers. Of link types other than Ethernet
+only Linux cooked and raw IP are decoded, and no addresses are invented where these have none. A form returns
+the text before the frames, of each frame, and after them; the text of whole batches is the same.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
 
 
 class Form(Protocol):
-    """A way of writing frames out; the three texts, joined, are the whole output."""
+    """A form of output; the three texts, joined, are the whole output."""
 
     def begin(self, reader: CaptureReader) -> str:
         """Return the text before the first frame; called once ``reader`` has read up to it."""
 
     def passed(self, record: Record) -> None:
-        """Take note of a frame in front of the next one that is not to be shown."""
+        """Register a frame that precedes the next one but is not shown."""
 
     def record(self, record: Record) -> str:
         """Return one frame, with its line ends."""
@@ -51,22 +50,22 @@ class Form(Protocol):
 
 
 class Listing(ABC):
-    """A form that has frames only, with times that count from the capture's first frame, shown or not."""
+    """A form that has frames only, with times relative to the capture's first frame, shown or not."""
 
     origin_ns: int | None = None
-    """The time that times count from."""
+    """Origin of relative times."""
     ethertypes = DEFAULT
-    """The EtherTypes of the frames of batches."""
+    """EtherTypes of the frames of batches."""
     commented = False
     """Whether it shows the comments of records."""
     columnar = True
     """Whether batches are more than their frames one by one."""
     sampled = True
-    """Whether it shows the frames that messages show."""
+    """Whether it shows quoted frames."""
     malformed = True
-    """Whether its pieces show what is malformed."""
+    """Whether its pieces show errors of malformed frames."""
     wrong: Callable[[DecodeError], str] | None = None
-    """The text of an error, where a frame that shows a malformed one shows its error, too."""
+    """Function from an error to its text, if the error of a quoted malformed frame is shown, too."""
     _renderer: Renderer | None = None
 
     def begin(self, reader: CaptureReader) -> str:
@@ -74,7 +73,7 @@ class Listing(ABC):
         return ""
 
     def passed(self, record: Record) -> None:
-        """Count times from it if it is the first."""
+        """Count times from the frame if it is the first."""
         if self.origin_ns is None:
             self.origin_ns = record.time_ns
 
@@ -103,11 +102,11 @@ class Listing(ABC):
         shown: NDArray[np.bool_] | None = None,
         pool: ThreadPoolExecutor | None = None,
     ) -> Iterator[bytes | memoryview]:
-        """Return the text of a batch's frames in pieces of UTF-8, each valid until the next.
+        """Return the text of a batch's frames in parts of UTF-8, each valid until the next.
 
-        Joined they are what `record` gives of the frames that ``shown`` (None: all) picks, with `passed` for
-        the others.  ``pool`` begins with it, before it is taken.  This compiles and loads kernels: it is for
-        captures of many frames.
+        Joined they equal the output of `record` for the frames selected by ``shown`` (None: all), with
+        `passed` for the others. ``pool`` starts the work immediately. This compiles and loads kernels: it is
+        for large captures.
         """
         self.follow(batch, interfaces)
         batch = (batch if shown is None else batch.select(shown)).displayed()
@@ -156,23 +155,22 @@ class Listing(ABC):
         )
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
-        """Return which frames of a batch `record` has to write, whatever their layers; None for none."""
+        """Return a mask of the frames that `record` has to write, whatever their layers; None for none."""
         return commented(batch) if self.commented else None
 
 
 _REPEATED_OCTETS = 128
 _REPEATED_FRAMES = 256
-"""A link under pause repeats itself: short frames of a batch are decoded once, and share their `Frame`."""
+"""Limits of the cache of decoded short frames: a paused link repeats the same frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """A captured frame.
 
-    ``number`` counts from 1 as in Wireshark; ``time_ns`` is since 1970, None where the capture has no time
-    for the frame; ``original_octets`` is its length on the wire.  ``interface`` counts over the whole
-    capture, ``interface_id`` over its section, as Wireshark's does.  ``frame`` is what the octets mean,
-    decoded laxly.
+    ``number`` counts from 1 as in Wireshark; ``time_ns`` is since 1970, None without a time in the capture;
+    ``original_octets`` is the length on the wire. ``interface`` counts over the whole capture,
+    ``interface_id`` over its section, as in Wireshark. ``frame`` is the lax decoding of the octets.
     """
 
     number: int
@@ -187,7 +185,7 @@ class Record:
     since_first_ns: int | None = 0
     since_previous_ns: int | None = 0
     since_displayed_ns: int | None = 0
-    """Times since the capture's first frame, the frame before, and the one displayed before it."""
+    """Times in ns since the capture's first frame, the previous frame, and the previously displayed one."""
 
     @property
     def is_ethernet(self) -> bool:
@@ -210,8 +208,8 @@ def records(
 ) -> Iterator[Record]:
     """Yield the frames of ``batch`` one by one, with their comments when ``commented``.
 
-    ``interfaces`` are the capture's: they say which link type a frame has, and whether it ends in an FCS.
-    Who displays some of them says so in ``displayed``, which is the reader's, before the next is asked for.
+    ``interfaces`` are the capture's, with link types and FCS lengths. A caller that displays only some frames
+    records them in ``displayed``, which is the reader's, before requesting the next.
     """
     times: Sequence[int | None] = exact_times(batch, interfaces)
     if batch.timed is not None:
@@ -231,11 +229,11 @@ def records(
         linktype, fcs_octets, interface_id = linked[link]
         if linktype == ETHERNET:
             whole = original == len(octets) <= _REPEATED_OCTETS
-            found = repeated.get((fcs_octets, octets)) if whole else None
-            frame = found or decode_lax(
+            cached = repeated.get((fcs_octets, octets)) if whole else None
+            frame = cached or decode_lax(
                 octets, original_octets=original, fcs_octets=fcs_octets, ethertypes=ethertypes
             )
-            if whole and found is None and len(repeated) < _REPEATED_FRAMES:
+            if whole and cached is None and len(repeated) < _REPEATED_FRAMES:
                 repeated[fcs_octets, octets] = frame
         else:
             frame = decode_linktype(linktype, octets, original_octets=original, ethertypes=ethertypes)
@@ -256,14 +254,14 @@ def records(
 
 
 def seconds_text(time_ns: int) -> str:
-    """Return a time in decimal seconds with nine places, exactly."""
+    """Return a time in decimal seconds with nine decimals, exactly."""
     seconds, ns = divmod(abs(time_ns), NS_PER_S)
     text = f"{seconds}.{ns:09d}"
     return text if time_ns >= 0 else f"-{text}"
 
 
 def moment_text(time_ns: int) -> str:
-    """Return a time in ns since 1970 as UTC; in seconds for years that no calendar has."""
+    """Return a time in ns since 1970 as UTC; in seconds for years outside the calendar."""
     seconds, ns = divmod(time_ns, 1_000_000_000)
     try:
         moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
@@ -273,16 +271,16 @@ def moment_text(time_ns: int) -> str:
 
 
 KNOWN_LINKTYPES = frozenset((ETHERNET,)) | COOKED_TYPES | RAW_IP_TYPES
-"""The link types of which something can be said."""
+"""The link types that are decoded."""
 
 
 def decode_linktype(
     linktype: int, octets: bytes, *, original_octets: int = 0, ethertypes: EtherTypes = DEFAULT
 ) -> Frame:
-    """Decode a frame of a link type other than Ethernet as far as its headers are known here, laxly."""
+    """Decode a frame of a link type other than Ethernet as far as its headers are supported, laxly."""
     first = first_format(linktype, octets)
     frame = decode_lax(octets, first=first, original_octets=original_octets, ethertypes=ethertypes)
-    # the 60 octets that padding fills up to are Ethernet's
+    # Padding to 60 octets exists only on Ethernet.
     return assembled(
         frame.layers, b"", frame.padding + frame.trailer, frame.fcs, frame.starts, frame.cut, frame.error,
         frame.ethertypes,
@@ -290,12 +288,12 @@ def decode_linktype(
 
 
 _BLOCK_OCTETS = 28
-"""In front of the frame in an enhanced packet block."""
+"""Octets before the frame in an enhanced packet block."""
 _END_OCTETS = 4
 
 
 def commented(batch: Batch) -> NDArray[np.bool_]:
-    """Return for each frame of ``batch`` whether `ecmproto.frames.capture.comments` gives any."""
+    """Return for each frame of ``batch`` whether `ecmproto.frames.capture.comments` returns any."""
     mask = np.zeros(len(batch), np.bool_)
     if batch.records is None or batch.records.format != "pcapng":
         return mask
@@ -313,7 +311,7 @@ def commented(batch: Batch) -> NDArray[np.bool_]:
     rows = np.flatnonzero(at + 4 <= end)
     rows = rows[number(batch.record_offset[rows], 4) != SIMPLE_PACKET]
     at, end = at[rows], end[rows]
-    # an option of all blocks at a time
+    # one option of all blocks at a time
     while len(rows):
         code, octets = number(at, 2), number(at + 2, 2)
         whole = (code != END_OF_OPTIONS) & (at + 4 + octets <= end)

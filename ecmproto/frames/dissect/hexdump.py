@@ -1,7 +1,7 @@
-"""A frame's octets in hex, with the layer each of them belongs to.
+"""A frame's octets in hex, with the layer of each.
 
-A ``|`` stands in front of the octet where a layer begins, and the right-hand column names the layers of the
-row in order: ``…vlan`` began in a row above, ``>ip`` is a layer of the frame that a message shows.
+A ``|`` precedes the first octet of a layer, and the right-hand column names the layers of the row in order:
+``…vlan`` began in a row above, ``>ip`` is a layer of the quoted frame.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from ecmproto.wire.codec.frame import Frame, encapsulated
 
 _ROW = 16
 _STYLES = ("name", "tag", "congestion", "pause")
-"""Neighbouring layers differ in colour; which layer it is, the names say."""
+"""Styles of neighbouring layers, which differ in colour only."""
 
 Segment = tuple[int, int, str]
-"""First octet, the octet behind the last, the layer's name."""
+"""Offset of the first octet, offset after the last, and the layer's name."""
 
 
 class WithHex:
-    """Another form, with the hex dump behind each of its frames."""
+    """Another form, with the hex dump after each of its frames."""
 
     def __init__(self, form: Form, paint: Paint = plain) -> None:
         self._form = form
         self._paint = paint
 
     def begin(self, reader: CaptureReader) -> str:
-        """Return the text with which the other form begins."""
+        """Return the first text of the other form."""
         return self._form.begin(reader)
 
     def passed(self, record: Record) -> None:
@@ -38,7 +38,7 @@ class WithHex:
         return self._form.record(record).rstrip("\n") + "\n" + hex_text(record, self._paint) + "\n"
 
     def end(self, reader: CaptureReader) -> str:
-        """Return the text with which the other form ends."""
+        """Return the last text of the other form."""
         return self._form.end(reader)
 
 
@@ -71,28 +71,28 @@ def _text(octets: bytes) -> str:
 
 
 def segments(frame: Frame) -> list[Segment]:
-    """Return the octets of each layer, in order and without a gap; a shown frame's layers have a ``>``."""
-    found = _segments(frame, 0, "")
+    """Return the octets of each layer, in order without gaps; names in the quoted frame start with ``>``."""
+    result = _segments(frame, 0, "")
     end = frame.boundaries()[-1]
     for name, octets in (("padding", frame.padding), ("trailer", frame.trailer), ("fcs", frame.fcs)):
         if octets:
-            found.append((end, end + len(octets), name))
+            result.append((end, end + len(octets), name))
             end += len(octets)
-    return found
+    return result
 
 
 def _segments(frame: Frame, base: int, mark: str) -> list[Segment]:
     boundaries = frame.boundaries()
-    found = [
+    result = [
         (boundaries[index] + base, boundaries[index + 1] + base, mark + value.prefix)
         for index, value in enumerate(frame.layers)
         if boundaries[index + 1] > boundaries[index]
     ]
     inner = encapsulated(frame)
     if inner is not None:
-        start, stop, name = found.pop()
+        start, stop, name = result.pop()
         shown = start + frame.layers[-1].fixed_octets
-        found += [(start, shown, name), *_segments(inner, shown, mark + ">")]
-        if found[-1][1] < stop:
-            found.append((found[-1][1], stop, mark + ">rest"))
-    return found
+        result += [(start, shown, name), *_segments(inner, shown, mark + ">")]
+        if result[-1][1] < stop:
+            result.append((result[-1][1], stop, mark + ">rest"))
+    return result

@@ -7,7 +7,7 @@ The whole capture::
     {…}
     ]}
 
-``capture`` says what it takes to write the file again:
+``capture`` contains the data for writing the file again:
 
 ``format``            ``pcap`` or ``pcapng``
 ``byte_order``        ``little`` or ``big``
@@ -17,21 +17,18 @@ The whole capture::
                       ``ticks_per_second`` ``offset_s`` ``fcs_octets`` and, of pcapng, ``section`` ``name``
                       ``description`` ``options`` (a list of [code, hex])
 
-Interfaces that are described behind the first frame follow the frames as ``later_interfaces``.
+Interfaces that are described after the first frame follow the frames as ``later_interfaces``.
 
 Each frame is an object on a line of its own:
 
-``number``            from 1
-``time_ns``           integer ns since 1970; null where the capture has no time for it
-``captured_octets``, ``original_octets``, ``interface`` (an index)
-``linktype``          where it is not Ethernet, with ``linktype_name``
-``comments``          where the record has some
-``icrc``              "bad" where the invariant CRC of a RoCE packet does not hold
-and what `ecmproto.wire.codec.document.to_document` gives: ``layers`` ``padding`` ``trailer`` ``fcs`` ``cut``
+``number`` from 1 ``time_ns`` integer ns since 1970; null without a time in the capture ``captured_octets``,
+``original_octets``, ``interface`` (an index) ``linktype`` where it is not Ethernet, with ``linktype_name``
+``comments`` where the record has some ``icrc`` "bad" where the invariant CRC of a RoCE packet is wrong and
+the members of `ecmproto.wire.codec.document.to_document`: ``layers`` ``padding`` ``trailer`` ``fcs`` ``cut``
 ``error`` ``encapsulated``.
 
-A frame of another link type is one ``data`` layer; ``decoded`` beside it holds what can be said of it and,
-like ``encapsulated``, says nothing that the octets do not say.
+A frame of another link type is one ``data`` layer; ``decoded`` beside it contains the decoded headers and,
+like ``encapsulated``, only information that is in the octets.
 
 In the other form every line is such a frame with ``"schema": "ecmproto/frame/1"`` in front.
 """
@@ -90,7 +87,7 @@ RECORD_KEYS = frozenset(
         "linktype_name", "comments", "decoded", "icrc",
     )
 )  # fmt: skip
-"""The keys a frame's document has beside those of `ecmproto.wire.codec.document.frame_keys`."""
+"""The keys of a frame's document besides `ecmproto.wire.codec.document.frame_keys`."""
 
 _Object: TypeAlias = dict[str, Document]
 
@@ -142,16 +139,16 @@ class Json(_Documents):
         return self.among_others(record)[not begun :]
 
     def among_others(self, record: Record) -> str:
-        """Return one frame behind another: a comma and a new line stand in front of it."""
+        """Return one frame after another: preceded by a comma and a new line."""
         return super().record(record)
 
     def texts(self, batch: Batch, *arguments: Any, **options: Any) -> Iterator[bytes | memoryview]:
         """Return the text of a batch's frames; see `Listing.texts`."""
-        return self._told(super().texts(batch, *arguments, **options))
+        return self._separated(super().texts(batch, *arguments, **options))
 
-    def _told(self, texts: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    def _separated(self, texts: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
         for text in texts:
-            # no comma in front of the capture's first frame
+            # no comma before the capture's first frame
             yield text if self._begun else text[1:]
             self._begun = True
 
@@ -214,7 +211,6 @@ _DOCUMENT = _Documents("{", "}")
 
 
 def _frame(path: Path) -> Iterator[Piece]:
-    """Yield the members of a frame's document."""
     yield from ('"number": ', Decimal(RecordNumber.NUMBER), ', "time_ns": ')
     yield When(RecordNumber.TIMED, 1, 1, [Decimal(RecordNumber.TIME_NS)], ["null"])
     yield from (', "captured_octets": ', Decimal(RecordNumber.CAPTURED))
@@ -266,7 +262,7 @@ def _document(path: Path) -> list[Piece]:
 
 
 def _members(path: Path) -> Iterator[Piece]:
-    """Yield the members without the frame that a message shows."""
+    """Yield the members without the quoted frame."""
     yield '"layers": ['
     for layer, cls in enumerate(path.layers):
         yield ", {" if layer else "{"
@@ -275,7 +271,7 @@ def _members(path: Path) -> Iterator[Piece]:
     yield "]"
     for key, stretch in (("padding", path.padding), ("trailer", path.trailer), ("fcs", path.fcs)):
         yield When(Size(stretch), 1, MOST, [f', "{key}": "', Hex(stretch), '"'])
-    if path.first == 0:  # how much a message leaves out of the frame that it shows is not known
+    if path.first == 0:  # the original length of a quoted frame is unknown
         yield from (_CUT, _ERROR)
     else:
         yield OfFrame(_shown_error, path.first, in_batches="")
@@ -305,14 +301,14 @@ def _json_name(path: Path, field: Field) -> list[Piece]:
 
 
 def _json_value(path: Path, field: Field) -> list[Piece]:
-    """Return a field's value as `ecmproto.wire.formats.text.json_of` has it."""
+    """Return a field's value in the form of `ecmproto.wire.formats.text.json_of`."""
     if field.kind in ("uint", "sint"):
         return [Decimal(path.number(0, field.key))]
     return ['"', octets_piece(field, path.stretch(0, field.key)), '"']
 
 
 def _derived(path: Path, cls: type[Layer], field: Field) -> Piece:
-    """Return a field's value as `ecmproto.wire.codec.document.scaled` has it."""
+    """Return a field's value in the form of `ecmproto.wire.codec.document.scaled`."""
     number = path.number(0, field.key)
     if issubclass(cls, ECM | CMTag) and field.key == "timestamp":
         return Decimal(Power(number, path.number(0, "unit"), timestamp_ns(1, 0)))

@@ -1,11 +1,11 @@
 """A frame in one line: number, time, addresses, length, kind and summary.
 
-What matters of a congestion message comes before its tags, because a reader looks for it first; the tags of a
-data frame come before its addresses, because they decide where it queues.
+The content of a congestion message comes before its tags, because a reader looks for it first; the tags of a
+data frame come before its addresses, because they decide its queue.
 
-The summaries of formats (`formats.summary`) are joined once for each sequence of layers, bound to
-these layers, and made pieces, which `dissect.single` writes for one frame and kernels for batches.
-Here are the clauses and styles that they share, too.
+The summaries of formats (`formats.summary`) are joined once for each sequence of layers, bound to these
+layers, and turned into pieces, which `dissect.single` writes for one frame and kernels for batches. The
+shared clauses and styles are also defined here.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ KIND_STYLES = {
     for cls in FORMATS
     if cls.summary.label and cls.role in ("message", "flow control") and cls.colour != "title"
 }
-"""The styles of kinds of frames that stand out."""
+"""Styles of the highlighted kinds of frames."""
 ADDRESSES_WIDTH = 37
-"""Two MAC addresses and an arrow."""
+"""Width of two MAC addresses and an arrow."""
 NAME_WIDTH = 5
 _FCS_OCTETS = 4
-_KNOWN_FRAMES = 256
+_CACHED_FRAMES = 256
 
 
 class Lines(Listing):
@@ -88,8 +88,8 @@ class Lines(Listing):
     def __init__(self, paint: Paint = plain) -> None:
         self._paint = paint
         self._texts = functools.lru_cache(maxsize=1024)(self._compiled)
-        self._behind_time: dict[int, tuple[Frame, str]] = {}
-        """What stands behind the time, by the identity of frames that repeated records may share."""
+        self._after_time: dict[int, tuple[Frame, str]] = {}
+        """Text after the time, by the identity of frames that repeated records may share."""
 
     def record(self, record: Record) -> str:
         """Return the frame's line."""
@@ -97,32 +97,32 @@ class Lines(Listing):
             self.origin_ns = record.time_ns
         frame = record.frame
         view = View(record, self.origin_ns)
-        known = self._behind_time.get(id(frame))
-        if known is not None and known[0] is frame:
-            behind = known[1]
+        cached = self._after_time.get(id(frame))
+        if cached is not None and cached[0] is frame:
+            text = cached[1]
         else:
-            behind = self._texts(view.locate(_MOST_SHOWN))(view)
-            if len(self._behind_time) >= _KNOWN_FRAMES:
-                self._behind_time.clear()
-            self._behind_time[id(frame)] = frame, behind
-        return f"{_head(view)}{behind}\n"
+            text = self._texts(view.locate(_MAX_DEPTH))(view)
+            if len(self._after_time) >= _CACHED_FRAMES:
+                self._after_time.clear()
+            self._after_time[id(frame)] = frame, text
+        return f"{_head(view)}{text}\n"
 
     def pieces(self, path: Path) -> list[Piece]:
         """Return the pieces of the lines of frames with a path."""
-        return [*_HEAD, *_behind(path, self._label, self._paint), "\n"]
+        return [*_HEAD, *_pieces_after_time(path, self._label, self._paint), "\n"]
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
-        """Return which frames have no whole Ethernet header, or an FCS that does not hold."""
+        """Return a mask of the frames with an incomplete Ethernet header or a wrong FCS."""
         return short_or_bad(batch, interfaces)
 
     def parts(self, record: Record) -> tuple[str, str, str]:
         """Return the parts of a line besides number, time and length: addresses, kind, summary."""
         view = View(record)
-        addresses, kind, summary, flaws = _parts(view.locate(_MOST_SHOWN))
+        addresses, kind, summary, flaws = _parts(view.locate(_MAX_DEPTH))
         return addresses(view), kind(view), summary(view) + flaws(view)
 
     def _compiled(self, chain: Chain) -> Text:
-        return compiled(_behind(path_of(chain), self._label, self._paint))
+        return compiled(_pieces_after_time(path_of(chain), self._label, self._paint))
 
     def _label(self, name: str) -> str:
         label = f"{name:<{NAME_WIDTH}}"
@@ -146,18 +146,18 @@ _HEAD: tuple[Piece, ...] = (
 _head = compiled(_HEAD)
 
 
-def _behind(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece]:
-    """Return the pieces behind the time; ``label`` fills up and paints a frame's kind."""
+def _pieces_after_time(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece]:
+    """Return the pieces after the time; ``label`` pads and paints a frame's kind."""
     summary = summary_of(path)
-    told = _elements_pieces(path, summary.detail)
+    detail = _elements_pieces(path, summary.detail)
     word = summary.name[0]
     name: list[Piece] = [Widest([], NAME_WIDTH, NAME_WIDTH), Padded(_elements_pieces(path, summary.name))]
     if isinstance(word, str):
         name = [label(word)]
-    empty = not told or isinstance(told[-1], OfFrame)
+    empty = not detail or isinstance(detail[-1], OfFrame)
     pieces: list[Piece] = [
         *_addresses(path, summary.addresses), " ", Decimal(RecordNumber.ORIGINAL, width=5), " ", *name, " ",
-        *told, *_flaws(paint),
+        *detail, *_flaws(paint),
     ]  # fmt: skip
     return [Stripped(pieces)] if empty else pieces
 
@@ -175,7 +175,7 @@ def _flaws(paint: Paint) -> list[Piece]:
 
 
 def _bad_sums(paint: Paint, record: Record, frame: Frame) -> str:
-    """Return the remarks on check sequences that do not hold."""
+    """Return the remarks on wrong check sequences."""
     remarks = ""
     if frame.fcs and not fcs_holds(record):
         remarks += " " + paint("[FCS bad]", "error")
@@ -186,12 +186,12 @@ def _bad_sums(paint: Paint, record: Record, frame: Frame) -> str:
 
 def painted(paint: Paint, style: str, *pieces: Piece) -> list[Piece]:
     """Return pieces in a style."""
-    before, _, behind = paint(_HERE, style).partition(_HERE)
-    return [before, *pieces, behind]
+    before, _, after = paint(_HERE, style).partition(_HERE)
+    return [before, *pieces, after]
 
 
 _HERE = "."
-"""Painted to see what a style puts in front of a text and behind it."""
+"""Sample text, painted to find the prefix and suffix of a style."""
 
 
 def _addresses(path: Path, elements: Elements) -> list[Piece]:
@@ -206,19 +206,19 @@ def _addresses(path: Path, elements: Elements) -> list[Piece]:
 
 
 def _short_pair(record: Record, frame: Frame) -> str:
-    """Return the octets of addresses that are not whole."""
+    """Return the octets of truncated addresses."""
     pair = record.octets[:12]
     return f"{pair[6:].hex(':') or '-':>17} → {pair[:6].hex(':') or '-':<17}"
 
 
 def fcs_holds(record: Record) -> bool:
-    """Return whether the frame's check sequence is that of its octets; a cut one is not held against it."""
+    """Return whether the frame's check sequence is right, or truncated."""
     fcs = record.frame.fcs
     return len(fcs) != _FCS_OCTETS or record.cut or frame_check_sequence(record.octets[:-4]) == fcs
 
 
 def short_or_bad(batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
-    """Return which frames of a batch have no whole Ethernet header, or an FCS that does not hold."""
+    """Return a mask of the frames with an incomplete Ethernet header or a wrong FCS."""
     links, used = batch.links(interfaces)
     fcs_octets = np.array([each.fcs_octets for each in links], np.int64)[used]
     ethernet = np.array([each.linktype == ETHERNET for each in links], np.bool_)[used]
@@ -242,21 +242,21 @@ def describe(frame: Frame) -> tuple[str, str]:
             linktype=ETHERNET, frame=frame,
         )
     )  # fmt: skip
-    _, kind, summary, _ = _parts(view.locate(_MOST_SHOWN))
+    _, kind, summary, _ = _parts(view.locate(_MAX_DEPTH))
     return kind(view), summary(view)
 
 
 def unknown_text(linktype: int) -> str:
-    """Return the text that stands for the addresses of a frame that has none: its link type."""
+    """Return the text in place of the addresses of a frame without any: its link type."""
     return f"link type {linktype_name(linktype)} ({linktype})"
 
 
 Formats: TypeAlias = "tuple[type[Layer], ...]"
-"""The layers of a frame from the outside in."""
+"""Layers of a frame from the outside in."""
 
 
 class CompiledSummary:
-    """The summary of frames with given layers, of the frames with given layers that they show, and so on."""
+    """The summary of frames with given layers, of the frames quoted in them, and so on."""
 
     def __init__(self, chain: tuple[Formats, ...]) -> None:
         frames: list[_FrameParts] = []
@@ -275,8 +275,8 @@ class CompiledSummary:
         """The addresses of a frame without an Ethernet header, if it has any."""
 
 
-_MOST_SHOWN = 7
-"""How deep messages that show messages are told of; nobody but who forges them sends any."""
+_MAX_DEPTH = 7
+"""Maximum depth of summarised messages that quote messages; only forgeries are deeper."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -290,23 +290,23 @@ def summary_of(path: Path) -> CompiledSummary:
 
 
 def _detail(frame: _FrameParts, shown: Elements, separator: str) -> Elements:
-    """Return the detail of a frame, with ``shown``, the summary of the frame that it shows."""
+    """Return the detail of a frame, with ``shown``, the summary of the quoted frame."""
     detail, tags = frame.parts(separator)
     parts = [detail, *tags, shown] if frame.message else [*tags, detail]
     return _joined(parts, separator)
 
 
-def _sample(outer: _FrameParts, frame: _FrameParts, told: Elements) -> Elements:
-    """Return the summary of the frame that a message shows."""
+def _sample(outer: _FrameParts, frame: _FrameParts, detail: Elements) -> Elements:
+    """Return the summary of the frame quoted by a message."""
     to = frame.addresses.get("receiver") or outer.addresses.get("shown_to")
     destination: Elements = () if to is None else (Styled((Value(((1, to),)),), "mac"),)
     source = frame.bound("of {:source}→ ", 0)
-    return (*source, *destination, " ", *frame.name, *((" ", *told) if told else ()))
+    return (*source, *destination, " ", *frame.name, *((" ", *detail) if detail else ()))
 
 
 def _joined(parts: Sequence[Elements], separator: str) -> Elements:
-    said = [part for part in parts if part]
-    return tuple(each for part in said for each in (separator, *part))[1:]
+    nonempty = [part for part in parts if part]
+    return tuple(each for part in nonempty for each in (separator, *part))[1:]
 
 
 class _FrameParts:
@@ -322,11 +322,11 @@ class _FrameParts:
             for index, summary in summaries
             if getattr(summary, role)
         }
-        """Where the frame's addresses stand, as far as it has them."""
+        """The fields with the frame's addresses, by role."""
         self.message = any(summary.detail_first for _, summary in summaries)
         self._summaries = summaries
-        loud = [each for each in summaries if each[1].detail or each[1].told_by]
-        ranked = [*reversed([each for each in loud if not each[1].gives_way]), *loud]
+        detailed = [each for each in summaries if each[1].detail or each[1].told_by]
+        ranked = [*reversed([each for each in detailed if not each[1].gives_way]), *detailed]
         self._main = ranked[0] if ranked else None
 
     @functools.cached_property
@@ -358,7 +358,7 @@ class _FrameParts:
         return (Odd(function, self._first, separator),)
 
     def bound(self, clause: Clause, index: int, argument: str = "") -> Elements:
-        """Return a clause of layer ``index`` with the values that it names; LookupError for one not there."""
+        """Return a clause of layer ``index`` with its values; LookupError for a missing layer."""
         if isinstance(clause, First):
             return self._first_of(clause, index, argument)
         if isinstance(clause, Case):
@@ -377,7 +377,7 @@ class _FrameParts:
 
     def _clauses(self, index: int) -> Mapping[str, Clause]:
         at = index - self._first
-        # what is said of a frame as such is no layer's
+        # Clauses of whole frames belong to no layer.
         return self._formats[at].summary.clauses if 0 <= at < len(self._formats) else {}
 
     def _first_of(self, clause: First, index: int, argument: str) -> Elements:
@@ -417,11 +417,11 @@ class _FrameParts:
             prefixes = [cls.prefix for cls in self._formats]
             if prefix not in prefixes:
                 raise LookupError(prefix)
-            # the nearest around the layer itself: addresses of a packet in another are its own
+            # The nearest layer around the layer itself: addresses of an inner packet are its own.
             around = prefixes[: index - self._first + 1]
             outermost = prefix not in around
-            found = prefixes.index(prefix) if outermost else len(around) - 1 - around[::-1].index(prefix)
-            index = self._first + found
+            position = prefixes.index(prefix) if outermost else len(around) - 1 - around[::-1].index(prefix)
+            index = self._first + position
             self._mentioned.add(prefix)
         return dataclasses.replace(self._field(key.removeprefix("#"), index), bits=bits, size=key[0] == "#")
 
@@ -441,11 +441,11 @@ CLAUSES: Mapping[str, Clause] = {
         "[{ipv6.src}]:{srcport} → [{ipv6.dst}]:{dstport}",
         "port {srcport} → {dstport}",
     )),
-    # the address of a congestion point that sends under its own goes unsaid
+    # The address of a congestion point that sends under its own is omitted.
     "cpid": Case(
         "cpid[0:48]-sender", 0, 0, "CPID src/{cpid[48:64]}", "CPID {cpid[0:48]:mac}/{cpid[48:64]}"
     ),
-    # a sampled frame's source goes unsaid where the message is sent to it
+    # A sampled frame's source is omitted where it is the message's destination.
     "source": First(("{:other}", "")),
     "other": First(("{:stranger}", "{sender} ")),
     "stranger": Case(
@@ -477,7 +477,7 @@ def _mac(address: bytes | int) -> str:
 
 
 _SHOWN_ADDRESS = 20
-"""Octets of an address: as many as one of InfiniBand has."""
+"""Maximum octets of a displayed address, the length of an InfiniBand one."""
 
 
 def _address(octets: bytes) -> str:
@@ -498,7 +498,7 @@ _STYLES: Mapping[str, Callable[..., str]] = {
     "flags": tcp_flags_text,
     "packet": lambda type: PACKET_TYPES.get(type, f"packet type {type}"),
     "ethertype": lambda value: "LLC" if value <= MAX_LENGTH else f"{value:#06x}",
-    # smaller ones are Linux's own numbers
+    # Smaller numbers are Linux's own.
     "protocol": lambda value: "data" if value <= MAX_LENGTH else f"{value:#06x}",
 }
 STYLES: Mapping[str, Callable[..., str]] = {
@@ -506,12 +506,12 @@ STYLES: Mapping[str, Callable[..., str]] = {
     for styles in (_STYLES, *(cls.summary.styles for cls in FORMATS))
     for name, style in styles.items()
 }
-"""How values are written that have no piece of their own: as words."""
+"""Styles of values without a piece of their own, written as words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A field of a layer; ``bits``, if not all are meant, from one to another; ``size``, how many octets."""
+    """A field of a layer: all of it, ``bits`` from one to another, or its ``size`` in octets."""
 
     layer: int
     key: str
@@ -529,13 +529,13 @@ class Value:
 
     @property
     def plain(self) -> Reference | None:
-        """The field, where the value is no more than that."""
+        """The field, if the value is nothing else."""
         ((times, reference), *others) = self.terms
         return reference if times == 1 and not others and not self.more else None
 
     @property
     def style(self) -> str:
-        """The style in which it is written by default."""
+        """The default style."""
         reference = self.plain
         if reference is None or reference.size or reference.bits is not None:
             return "decimal"
@@ -553,7 +553,7 @@ class Styled:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of two texts, by where a value is."""
+    """One of two texts, depending on the range of a value."""
 
     value: Value
     low: int
@@ -598,7 +598,7 @@ def _element_pieces(path: Path, element: Element) -> list[Piece]:
 
 
 def _text_pieces(path: Path, text: Styled) -> list[Piece]:
-    """Return values in a style: those that kernels write themselves, words for all others."""
+    """Return values in a style: pieces where kernels write that style, otherwise words."""
     value = text.values[0]
     match text.style:
         case "decimal" | "signed":
@@ -631,7 +631,7 @@ def _may_be_hours(path: Path, value: Value) -> bool:
 
 
 _MINUTES_BITS = 41
-"""Of a number of ns below an hour, with which the names of units change."""
+"""Bits of a number of ns below an hour, from which on the names of units change."""
 
 
 def prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> list[Piece]:
@@ -640,11 +640,11 @@ def prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> li
     pieces: list[Piece] = [Significant(number, exponent, times), f" {unit}"]
     if not smaller:
         return pieces
-    # what four digits round up to a whole unit is written in it: 0.99995 of it and more
-    least, whole = -(-99_995 * 10**exponent // (100_000 * times)), -(-(10**exponent) // times)
+    # A number that four digits round up to a whole unit (0.99995 and more) is written in that unit.
+    lowest, whole = -(-99_995 * 10**exponent // (100_000 * times)), -(-(10**exponent) // times)
     below = prefixed(number, times, smaller)
-    if least < whole:
-        below = [When(number, least, whole - 1, [f"1 {unit}"], below)]
+    if lowest < whole:
+        below = [When(number, lowest, whole - 1, [f"1 {unit}"], below)]
     return [When(number, whole, MOST, pieces, below)]
 
 
@@ -684,7 +684,7 @@ def _octets(path: Path, layer: int, reference: Reference) -> Octets:
 
 
 def _stretch(path: Path, value: Value) -> Octets:
-    """Return the octets of a field, or those that some of its bits are."""
+    """Return the octets of a field, or of its selected bits."""
     reference = value.plain
     assert reference is not None, "octets are no sum"
     path, layer = _layer_of(path, reference.layer)
@@ -696,7 +696,7 @@ def _stretch(path: Path, value: Value) -> Octets:
 
 
 def _layer_of(path: Path, layer: int) -> tuple[Path, int]:
-    """Return the path of the frame that layer ``layer`` among all is in, and its index there."""
+    """Return the path of the frame with layer ``layer`` among all, and the layer's index in it."""
     while layer >= len(path.layers):
         layer -= len(path.layers)
         assert path.sampled is not None, "a layer of a frame"
@@ -705,7 +705,7 @@ def _layer_of(path: Path, layer: int) -> tuple[Path, int]:
 
 
 _Parts: TypeAlias = "tuple[str | tuple[Callable[..., str], int], ...]"
-"""Text, and styles with how many values they take."""
+"""Text, and styles with their number of values."""
 
 
 def _word_parts(path: Path, elements: Elements) -> tuple[_Parts, list[Number | Octets]]:
@@ -723,13 +723,15 @@ def _word_parts(path: Path, elements: Elements) -> tuple[_Parts, list[Number | O
     return tuple(parts), values
 
 
-# The same function for the same parts: by that, words are known.
+# The same function for the same parts, since words are identified by it.
 @functools.cache
 def _addresses_word(parts: _Parts) -> Callable[..., str]:
-    return lambda *values: f"{_spelt(parts, values[:-1]) or unknown_text(values[-1]):<{ADDRESSES_WIDTH}}"
+    return lambda *values: (
+        f"{_joined_word(parts, values[:-1]) or unknown_text(values[-1]):<{ADDRESSES_WIDTH}}"
+    )
 
 
-def _spelt(parts: _Parts, values: Sequence[Any]) -> str:
+def _joined_word(parts: _Parts, values: Sequence[Any]) -> str:
     left = iter(values)
-    spelt = (part if isinstance(part, str) else part[0](*islice(left, part[1])) for part in parts)
-    return "".join(spelt)
+    texts = (part if isinstance(part, str) else part[0](*islice(left, part[1])) for part in parts)
+    return "".join(texts)

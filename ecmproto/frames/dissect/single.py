@@ -1,4 +1,4 @@
-"""The text of one frame, by the pieces that the programs of batches are made of.
+"""The text of one frame, from the same pieces as the programs of batches.
 
 `compiled` turns pieces into a Python function, once for each sequence of layers; the function reads a `View`.
 """
@@ -57,22 +57,22 @@ TAILS = 4
 
 
 Chain: TypeAlias = "tuple[tuple[type[Layer], ...], ...]"
-"""The formats of a frame's layers, of the frame that it shows, and so on."""
+"""The formats of a frame's layers, of the frame quoted in it, and so on."""
 
 
 class View:
-    """A frame of a capture as the functions of `compiled` read it."""
+    """A frame of a capture as input for the functions of `compiled`."""
 
     __slots__ = ("boundaries", "frames", "layers", "octets", "origin_ns", "record", "width")
 
     width: int
-    """What the last `Widest` set."""
+    """Width set by the last `Widest`."""
 
     def __init__(self, record: Record, origin_ns: int | None = None) -> None:
         self.record, self.octets, self.origin_ns = record, record.octets, origin_ns
 
     def locate(self, depth: int = sys.maxsize) -> Chain:
-        """Find the layers of the frame and of those that it shows, ``depth`` at most; return the formats."""
+        """Find the layers of the frame and of at most ``depth`` quoted ones; return the formats."""
         frame = self.record.frame
         self.layers: tuple[Layer | None, ...] = frame.layers
         self.boundaries = [*frame.boundaries()]
@@ -107,7 +107,7 @@ _NO_LAYERS = (None,) * TAILS
 
 @functools.lru_cache(maxsize=4096)
 def path_of(chain: Chain) -> Path:
-    """Return the path of frames by their layers and those of the frames that they show."""
+    """Return the path of frames by their layers and the layers of quoted frames."""
     firsts = [*accumulate((len(formats) + TAILS for formats in chain[:-1]), initial=0)]
     path = None
     for formats, first in zip(reversed(chain), reversed(firsts), strict=True):
@@ -120,7 +120,7 @@ Text: TypeAlias = "Callable[[View], str]"
 
 
 def compiled(pieces: Pieces, wrong: Callable[[Any], str] = str) -> Text:
-    """Return the function that writes the pieces of a frame; ``wrong`` gives the text of an error."""
+    """Return the function that writes the pieces of a frame; ``wrong`` returns the text of an error."""
     template = ""
     values: list[Callable[[View], object]] = []
     for piece in pieces:
@@ -135,12 +135,12 @@ def compiled(pieces: Pieces, wrong: Callable[[Any], str] = str) -> Text:
     return _filled(template, values)
 
 
-_KNOWN_LAYERS = 1024
-_KNOWN_OCTETS = 64
+_CACHED_LAYERS = 1024
+_CACHED_OCTETS = 64
 
 
 def layer_text(pieces: Pieces) -> Callable[[bytes], str]:
-    """Return the function that writes pieces about nothing but a layer at boundary 0, given its octets."""
+    """Return the function that writes pieces of a single layer at boundary 0, given its octets."""
     text = compiled(pieces)
 
     def write(octets: bytes) -> str:
@@ -148,8 +148,8 @@ def layer_text(pieces: Pieces) -> Callable[[bytes], str]:
         view.octets, view.boundaries = octets, [0, len(octets)]
         return text(view)
 
-    known = functools.lru_cache(maxsize=_KNOWN_LAYERS)(write)
-    return lambda octets: known(octets) if len(octets) <= _KNOWN_OCTETS else write(octets)
+    cached = functools.lru_cache(maxsize=_CACHED_LAYERS)(write)
+    return lambda octets: cached(octets) if len(octets) <= _CACHED_OCTETS else write(octets)
 
 
 def _filled(template: str, values: list[Callable[[View], object]]) -> Text:
@@ -165,7 +165,7 @@ def _filled(template: str, values: list[Callable[[View], object]]) -> Text:
 
 
 def _compiled(piece: Piece, wrong: Callable[[Any], str]) -> tuple[str, Callable[[View], object]]:
-    """Return how a piece's value is formatted, and the function that reads it."""
+    """Return the format of a piece's value, and the function that reads it."""
     match piece:
         case Decimal():
             number, times = reader(piece.number), piece.times
@@ -191,7 +191,7 @@ def _compiled(piece: Piece, wrong: Callable[[Any], str]) -> tuple[str, Callable[
             return "%s", lambda view: text(view).rstrip(" ")
         case Cell():
             text = compiled(piece.pieces, wrong)
-            return "%s", lambda view: text(view)[1:]  # a comma stands in front of each value
+            return "%s", lambda view: text(view)[1:]  # each value is preceded by a comma
     return "%s", _text(piece, wrong)
 
 
@@ -215,8 +215,8 @@ def _text(piece: Piece, wrong: Callable[[Any], str]) -> Text:
             function, values = piece.function, [_value(each) for each in piece.values]
             return lambda view: function(*[value(view) for value in values])
         case OfFrame():
-            say, first = piece.function, piece.first
-            return lambda view: say(view.record, view.frames[first])
+            function, first = piece.function, piece.first
+            return lambda view: function(view.record, view.frames[first])
         case Mark.ERROR:
             return lambda view: wrong(view.record.frame.error)
     raise TypeError(f"expected a piece of one frame's text, got {piece!r}")
@@ -224,7 +224,7 @@ def _text(piece: Piece, wrong: Callable[[Any], str]) -> Text:
 
 @functools.lru_cache(maxsize=4096)
 def _binary_text(number: int, bits: int, offset: int) -> str:
-    """Return a number in binary digits as `Binary` has them."""
+    """Return a number in binary digits in the form of `Binary`."""
     digits = f"{number & (1 << bits) - 1:0{bits}b}"
     gaps = [bit for bit in range(1, bits) if (offset + bit) % 4 == 0]
     return " ".join(digits[i:j] for i, j in zip([0, *gaps], [*gaps, None], strict=True))
@@ -314,7 +314,7 @@ def _size_reader(stretch: Octets) -> Callable[[View], int]:
 def _as_number(value: int | bytes) -> int:
     if isinstance(value, int):
         return value
-    return int.from_bytes(value, "big") if value else -1  # no address is none that there is
+    return int.from_bytes(value, "big") if value else -1  # equal to no existing address
 
 
 def _bits_reader(bits: Bits) -> Callable[[View], int]:
@@ -369,12 +369,12 @@ def where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
         return then
     if path.layers and path.layers[0] is not Data:
         return otherwise
-    # of whatever link type, the octets are too few or of no format known
+    # Whatever the link type, the octets are too few or of an unsupported format.
     return [When(RecordNumber.LINKTYPE, ETHERNET, ETHERNET, then, otherwise)]
 
 
 def if_suspicious(path: Path, sampled: Path, *pieces: Piece) -> Iterator[Piece]:
-    """Yield pieces for where a sampled frame is from another than whom the message is for."""
+    """Yield pieces shown if a sampled frame's source differs from the message's destination."""
     headers = [index for index, cls in enumerate(path.layers) if cls in (Ethernet, ITag)]
     if not headers or sampled.layers[:1] != (Ethernet,):
         return

@@ -1,7 +1,7 @@
 """A frame in full: every layer with its octets and source, every field with its bits, value and meaning.
 
-For frames with the same layers (a `Path`) the text is taken apart into constant text and values: pieces,
-which `ecmproto.frames.dissect.single` writes for one frame and kernels for batches.
+For frames with the same layers (a `Path`) the text is split into constant text and values: pieces, which
+`ecmproto.frames.dissect.single` writes for one frame and kernels for batches.
 """
 
 from __future__ import annotations
@@ -87,21 +87,18 @@ SHOWN_OCTETS = 32
 _FCS_OCTETS = 4
 _MAC_WIDTHS, _IPV4_WIDTHS, _IPV6_WIDTHS = (17, 17), (7, 15), (2, 39)
 INDENT = "    "
-MOST_VALUE_WIDTH = 24
-"""What a value means stands no further behind it, however long others are."""
+MAX_VALUE_WIDTH = 24
+"""Maximum width of values before the column of meanings."""
 TAILS = (
     ("eth.padding", "zero octets that fill the frame"),
-    ("eth.trailer", "octets behind the last layer"),
+    ("eth.trailer", "octets after the last layer"),
     ("eth.fcs", "frame check sequence"),
 )
-"""What stands behind the last layer: names, and what they are."""
+"""Fields after the last layer: names and descriptions."""
 
 
 class Trees(Listing):
-    """One tree a frame, with an empty line behind it.
-
-    ``deep`` gives the text of a deeper tree of an Ethernet frame's octets, shown behind this one.
-    """
+    """One tree a frame and an empty line; ``deep`` returns a further tree of an Ethernet frame's octets."""
 
     commented = True
     wrong = str
@@ -125,15 +122,15 @@ class Trees(Listing):
         return [*_Layout(self._paint, self.ethertypes).tree(path), "\n"]
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
-        """Return which frames have a comment, no whole Ethernet header, or an FCS that does not hold."""
+        """Return a mask of the frames with a comment, an incomplete Ethernet header or a wrong FCS."""
         return commented(batch) | short_or_bad(batch, interfaces)
 
 
 class TreeLine(NamedTuple):
-    """A line of a frame's tree: ``text`` without the indent that ``depth`` stands for.
+    """A line of a frame's tree: ``text`` without the indentation given by ``depth``.
 
-    It is about octets ``start`` to ``stop`` (exclusive) of the frame; about none in particular where these
-    are equal.  ``name`` is that of a field or layer as filters know it, "" for lines that are of neither.
+    It describes octets ``start`` to ``stop`` (exclusive) of the frame; if these are equal, none in
+    particular. ``name`` is the filter name of a field or layer, "" for other lines.
     """
 
     text: str
@@ -144,7 +141,7 @@ class TreeLine(NamedTuple):
 
 
 def tree_lines(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> Iterator[TreeLine]:
-    """Yield the lines of a frame's tree; ``origin_ns`` is the time that its relative time counts from."""
+    """Yield the lines of a frame's tree; ``origin_ns`` is the origin of its relative time."""
     for line in _text(record, paint, origin_ns, placed=True).splitlines():
         name, start, stop, shown = line.split("\t")
         text = shown.lstrip(" ")
@@ -152,7 +149,7 @@ def tree_lines(record: Record, paint: Paint = plain, *, origin_ns: int | None = 
 
 
 def tree_text(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> str:
-    """Return the tree of a frame; ``origin_ns`` is the time that its relative time counts from."""
+    """Return the tree of a frame; ``origin_ns`` is the origin of its relative time."""
     return _text(record, paint, origin_ns, placed=False)
 
 
@@ -185,15 +182,15 @@ class _Row:
 
     name: str
     where: Pieces
-    """The octets that it is about."""
+    """Octets described by the line."""
     value: Pieces
     widths: tuple[int, int]
-    """Of how many characters the value is at least and at most."""
+    """Minimum and maximum width of the value in characters."""
     meaning: Pieces = ()
     certain: bool = True
-    """Whether a meaning is never empty."""
+    """Whether the meaning is never empty."""
     bits: tuple[Number, int, int, int] | None = None
-    """A number in bits, how many, where in a word of bits, and how many that has."""
+    """A number in bits, its width, its offset in a word of bits, and the width of that word."""
 
     @property
     def pattern(self) -> str:
@@ -205,11 +202,11 @@ class _Row:
 
 
 class _Layout:
-    """Makes the pieces of trees.
+    """Maker of the pieces of trees.
 
-    ``since`` is for a known time that relative times count from.  With ``placed``, the name and the octets
-    that a line is about stand in front of it, with tabs behind each.  With ``apart``, the text of a layer is
-    a word, which frames with the same octets there share.
+    With ``since``, the time has an origin for relative times. With ``placed``, each line is preceded by the
+    name and the octets that it describes, separated by tabs. With ``apart``, the text of a layer is a word,
+    shared by frames with the same octets there.
     """
 
     def __init__(
@@ -229,7 +226,7 @@ class _Layout:
         captured, original = Decimal(RecordNumber.CAPTURED), Decimal(RecordNumber.ORIGINAL)
         cut = self._painted("dim", "[cut: ", captured, " of ", original, " octets were captured]")
         error = self._painted("error", "[malformed: ", Mark.ERROR, "]")
-        where = (OfFrame(_place_of_error, in_batches=""),)
+        where = (OfFrame(_error_bounds, in_batches=""),)
         return [
             *self._about(path), *self._frames(path), *self._tail(path),
             When(RecordNumber.CUT, 1, MOST, self._line(0, *cut)),
@@ -240,15 +237,14 @@ class _Layout:
         return painted(self._paint, style, *pieces)
 
     def _line(self, depth: int, *pieces: Piece, name: str = "", where: Pieces = _NOWHERE) -> list[Piece]:
-        place = (f"{name}\t", *where, "\t") if self._placed else ()
-        return [*place, INDENT * depth, *pieces, "\n"]
+        prefix = (f"{name}\t", *where, "\t") if self._placed else ()
+        return [*prefix, INDENT * depth, *pieces, "\n"]
 
     def _line_of(self, depth: int, text: str) -> str:
-        """Return a line of constant text that is about no octets."""
+        """Return a line of constant text that describes no octets."""
         return "".join(map(str, self._line(depth, text)))
 
     def _about(self, path: Path) -> Iterator[Piece]:
-        """Yield the lines of the record."""
         lengths = (
             "  ", Decimal(RecordNumber.ORIGINAL), " octets on the wire, ", Decimal(RecordNumber.CAPTURED),
             " captured, interface ", Decimal(RecordNumber.INTERFACE),
@@ -263,23 +259,23 @@ class _Layout:
         yield OfFrame(functools.partial(_comments, self._line_of(1, "comment    @")), in_batches="")
 
     def _tail(self, path: Path) -> Iterator[Piece]:
-        """Yield the lines of what stands behind the last layer."""
-        for (name, what), stretch in zip(TAILS, (path.padding, path.trailer, path.fcs), strict=True):
+        """Yield the lines of the octets after the last layer."""
+        for (name, description), stretch in zip(TAILS, (path.padding, path.trailer, path.fcs), strict=True):
             titles = ([self._paint(each, "title")] for each in (name, name.removeprefix("eth.")))
             octets = ("  octets ", Decimal(_at(stretch.begin)), "–", Decimal(_at(stretch.end, -1)))
-            title = [*where_ethernet(path, *titles), *self._painted("dim", *octets, f"  {what}")]
+            title = [*where_ethernet(path, *titles), *self._painted("dim", *octets, f"  {description}")]
             where = _between(_at(stretch.begin), _at(stretch.end))
             verdict: list[Piece] = []
             if name == "eth.fcs":
-                holds = OfFrame(functools.partial(_fcs_verdict, self._paint), in_batches="  good")
-                whole = When(RecordNumber.CUT, 0, 0, [holds])
+                check = OfFrame(functools.partial(_fcs_verdict, self._paint), in_batches="  good")
+                whole = When(RecordNumber.CUT, 0, 0, [check])
                 verdict = [When(Size(stretch), _FCS_OCTETS, _FCS_OCTETS, [whole])]
             lines = self._line(0, *title, name=name, where=where)
             lines += self._line(1, *_octets_pieces(stretch), *verdict, name=name, where=where)
             yield When(Size(stretch), 1, MOST, lines)
 
     def _frames(self, path: Path) -> list[Piece]:
-        """Return the lines of a frame's layers, and of the frames that the last one shows."""
+        """Return the lines of a frame's layers, and of the frames quoted by the last one."""
         pieces: list[Piece] = []
         end: list[Piece] = []
         shown: Path | None = path
@@ -295,7 +291,7 @@ class _Layout:
         return pieces + end
 
     def _sampled(self, path: Path, shown: Path, depth: int) -> Iterator[Piece]:
-        """Yield the first lines of a frame that a message shows."""
+        """Yield the first lines of a frame quoted by a message."""
         message = path.layers[-1]
         octets = path.stretch(len(path.layers) - 1, message.layout[-1].key)
         begin = _at(path.first + len(path.layers) - 1, message.fixed_octets)
@@ -308,7 +304,7 @@ class _Layout:
         yield from if_suspicious(path, shown, *warning)
 
     def _end_of_sampled(self, shown: Path, depth: int) -> Iterator[Piece]:
-        """Yield the last lines of a frame that a message shows."""
+        """Yield the last lines of a frame quoted by a message."""
         rest = Stretch(shown.padding.begin, 0, shown.trailer.end, 0)
         where = _between(_at(rest.begin), _at(rest.end))
         yield When(Size(rest), 1, MOST, self._line(depth, "rest  ", *_octets_pieces(rest), where=where))
@@ -338,10 +334,11 @@ class _Layout:
         return self._fields(path, layer, depth, list(cls.layout), [])
 
     def _fields(self, path: Path, layer: int, depth: int, fields: list[Field], rows: list[_Row]) -> Pieces:
-        """Return the lines of a layer with ``rows`` of its first fields, and those of the other ``fields``.
+        """Return the lines of a layer with ``rows`` for its first fields, and the lines of the other
+        ``fields``.
 
-        Which rows there are, and what they are called, says how wide the columns are: lines with another
-        name, or without some octets that are not there, are others from the first on.
+        The widths of the columns depend on the rows and their names. A value with alternative names, or
+        octets that may be missing, therefore leads to alternatives for all lines.
         """
         if not fields:
             return self._lines(rows, depth)
@@ -349,7 +346,7 @@ class _Layout:
         more = [*rows, *self._rows(path, layer, field)]
         then = self._fields(path, layer, depth, left, more)
         if field.bits is None or field in path.layers[layer].moving:
-            # options and payloads that are not there need no line
+            # Empty options and payloads need no line.
             without = self._fields(path, layer, depth, left, rows)
             return [When(Size(path.stretch(layer, field.key)), 1, MOST, then, without)]
         if field.meta.length_name and field.meta.base == "hex":
@@ -363,12 +360,12 @@ class _Layout:
     def _lines(self, rows: Sequence[_Row], depth: int) -> list[Piece]:
         name_width = max((len(row.name) for row in rows), default=0)
         bits_width = max((len(row.pattern) for row in rows), default=0)
-        least = min(MOST_VALUE_WIDTH, max((row.widths[0] for row in rows), default=0))
-        wider = [row.value for row in rows if row.widths[1] > least]
-        varies = least < MOST_VALUE_WIDTH and bool(wider)
+        minimum = min(MAX_VALUE_WIDTH, max((row.widths[0] for row in rows), default=0))
+        wider = [row.value for row in rows if row.widths[1] > minimum]
+        varies = minimum < MAX_VALUE_WIDTH and bool(wider)
         pieces: list[Piece] = []
         if varies and any(row.meaning for row in rows):
-            pieces.append(Widest(wider, least, MOST_VALUE_WIDTH))
+            pieces.append(Widest(wider, minimum, MAX_VALUE_WIDTH))
         for row in rows:
             line: list[Piece] = [self._paint(f"{row.name:<{name_width}}", "name"), "  "]
             if bits_width:
@@ -376,9 +373,9 @@ class _Layout:
             if not row.meaning:
                 line += row.value
             elif not varies and row.widths[0] == row.widths[1]:
-                line += [*row.value, " " * (least - row.widths[0])]
+                line += [*row.value, " " * (minimum - row.widths[0])]
             elif not varies:
-                line += [Widest([], least, MOST_VALUE_WIDTH), Padded(row.value)]
+                line += [Widest([], minimum, MAX_VALUE_WIDTH), Padded(row.value)]
             else:
                 line.append(Padded(row.value))
             if row.meaning:
@@ -389,9 +386,8 @@ class _Layout:
         return pieces
 
     def _rows(self, path: Path, layer: int, field: Field) -> Iterator[_Row]:
-        """Yield the rows of a field."""
         cls = path.layers[layer]
-        where = _between(*_place(path, layer, field)) if self._placed else _NOWHERE
+        where = _between(*_field_bounds(path, layer, field)) if self._placed else _NOWHERE
         value, widths = _value(path, layer, field)
         word = word_of(cls.layout, field)
         bits = None
@@ -415,8 +411,10 @@ class _Layout:
         if field.key == cls.covers:
             return [OfFrame(functools.partial(_crc_verdict, self._paint), path.first)], True
         if not field.is_number:
-            said = issubclass(cls, TLV) and field.key == "value"
-            return ([OfFrame(functools.partial(_tlv_text, layer), path.first)] if said else []), not said
+            is_text = issubclass(cls, TLV) and field.key == "value"
+            return (
+                [OfFrame(functools.partial(_tlv_text, layer), path.first)] if is_text else []
+            ), not is_text
         if field.kind == "cpid":
             octets = path.stretch(layer, field.key)
             return [Hex(octets.part(0, 6), ":"), "/", Decimal(octets.part(6, 8).as_number())], True
@@ -455,18 +453,18 @@ class _Layout:
 
 
 def _name(depth: int, name: str) -> str:
-    """Return the name by which filters know a field of a frame; "" for one that is shown in a shown one."""
+    """Return the filter name of a field of a frame; "" for a frame nested too deeply for filters."""
     return "" if depth > 2 else f"encapsulated.{name}" if depth else name
 
 
 def _at(mark: int, more: int = 0) -> Size | Sum:
-    """Return the offset of a boundary in the frame, and ``more``."""
+    """Return the offset of a boundary in the frame, plus ``more``."""
     size = Size(Stretch(0, 0, mark, 0))
     return Sum(size, more=more) if more else size
 
 
 def _between(begin: Number, end: Number) -> Pieces:
-    """Return the octets that a line is about."""
+    """Return the octets described by a line."""
     return (Decimal(begin), "\t", Decimal(end))
 
 
@@ -474,14 +472,14 @@ def _of_layer(path: Path, layer: int) -> Stretch:
     return Stretch(path.first + layer, 0, path.first + layer + 1, 0)
 
 
-def _place(path: Path, layer: int, field: Field) -> tuple[Number, Number]:
+def _field_bounds(path: Path, layer: int, field: Field) -> tuple[Number, Number]:
     """Return the offset of a field's first octet, and of the one after its last."""
     cls, boundary = path.layers[layer], path.first + layer
     if field not in cls.moving:
         if field.bits is None:
             return _at(boundary, cls.fixed_octets), _at(boundary + 1)
-        place = bit_field(field)
-        return _at(boundary, place.at), _at(boundary, place.at + place.octets)
+        position = bit_field(field)
+        return _at(boundary, position.at), _at(boundary, position.at + position.octets)
     begin = end = _at(boundary, cls.fixed_octets)
     for each in cls.moving[: cls.moving.index(field) + 1]:
         begin, end = end, Sum(end, Size(path.stretch(layer, each.key)))
@@ -489,7 +487,7 @@ def _place(path: Path, layer: int, field: Field) -> tuple[Number, Number]:
 
 
 def _octets_pieces(stretch: Octets) -> list[Piece]:
-    """Return the first octets of a stretch in hex, and how many there are."""
+    """Return the first octets of a stretch in hex, and their total number."""
     first = Hex(stretch.part(0, SHOWN_OCTETS))
     shown = When(Size(stretch), SHOWN_OCTETS + 1, MOST, [first, "…"], [Hex(stretch)])
     plural = When(Size(stretch), 1, 1, [" octet)"], [" octets)"])
@@ -497,9 +495,9 @@ def _octets_pieces(stretch: Octets) -> list[Piece]:
 
 
 def _value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int]]:
-    """Return a field's value as `ecmproto.wire.formats.text.text_of` has it, and its widths."""
+    """Return a field's value in the form of `ecmproto.wire.formats.text.text_of`, and its widths."""
     if field.kind == "octets":
-        return _octets_pieces(path.stretch(layer, field.key)), (len("00  (1 octet)"), MOST_VALUE_WIDTH)
+        return _octets_pieces(path.stretch(layer, field.key)), (len("00  (1 octet)"), MAX_VALUE_WIDTH)
     if field.kind not in ("uint", "sint"):
         digits = 2 * (field.bits or 0) // 8
         widths = {"mac": _MAC_WIDTHS, "ipv4": _IPV4_WIDTHS, "ipv6": _IPV6_WIDTHS}
@@ -512,7 +510,7 @@ def _value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int
 
 
 def _bit_pattern_pieces(row: _Row, width: int) -> Iterator[Piece]:
-    """Yield the bits of a row as `bit_pattern` draws them, filled up to a width, and two spaces."""
+    """Yield the bits of a row in the form of `bit_pattern`, padded to a width, and two spaces."""
     pattern = row.pattern
     if row.bits is None:
         yield " " * (width + 2)
@@ -523,10 +521,7 @@ def _bit_pattern_pieces(row: _Row, width: int) -> Iterator[Piece]:
 
 
 def word_of(layout: tuple[Field, ...], field: Field) -> tuple[int, int] | None:
-    """Return the first bit and the width of the run of sub-octet fields that ``field`` is in, if any.
-
-    A field that fills whole octets by itself is in none.
-    """
+    """Return first bit and width of the run of sub-octet fields around ``field``; None if it fills octets."""
     first = stop = 0
     run: list[Field] = []
     for other in layout:
@@ -556,7 +551,7 @@ def _comments(line: str, record: Record, frame: Frame) -> str:
     return "".join(line.replace("@", printable(comment)) for comment in record.comments)
 
 
-def _place_of_error(record: Record, frame: Frame) -> str:
+def _error_bounds(record: Record, frame: Frame) -> str:
     size = len(record.octets)
     return "" if frame.error is None else f"{min(frame.error.offset, size)}\t{size}"
 
@@ -582,14 +577,14 @@ def _tlv_text(layer: int, record: Record, frame: Frame) -> str:
 
 
 _LINK_BPS = 10_000_000_000
-"""The rate pause times are shown for: a frame does not say how fast its link is."""
+"""Assumed rate for pause times: a frame does not contain its link's rate."""
 _TEXT_TLVS = (4, 5, 6)
 NO_LIMIT = "infinity: no limit yet"
 
 
 @functools.lru_cache(maxsize=512)
 def _special_meaning(cls: type[Layer], key: str) -> Callable[[int], str] | None:
-    """Return the function that words a field's numbers, if the field has its own; else None."""
+    """Return the function from a field's numbers to text, if the field has its own; otherwise None."""
     if cls is E2CM and key == "type":
         return lambda got: E2CM_TYPES.get(got, "unassigned")
     if cls is IPv4 and key == "proto":
@@ -614,7 +609,7 @@ NOT_ENABLED = "quanta, not enabled"
 
 
 def _pause_text(quanta: int) -> str:
-    """Return the meaning of a pause time that is in effect: its duration at 10 Gb/s, or resume."""
+    """Return the meaning of an effective pause time: its duration at 10 Gb/s, or resume."""
     if not quanta:
         return "quanta: resume"
     return f"quanta = {format_time(quanta_to_ns(quanta, _LINK_BPS))} at 10 Gb/s"
@@ -650,7 +645,7 @@ LENGTH = "octets, an 802.3 length"
 
 @functools.lru_cache(maxsize=32)
 def ethertype_names(ethertypes: EtherTypes) -> dict[int, str]:
-    """Return the name of the protocol that each known EtherType announces."""
+    """Return the name of the protocol announced by each known EtherType."""
     names: dict[int, str] = {}
     for cls in FORMATS:
         value = announcement(cls, ethertypes)

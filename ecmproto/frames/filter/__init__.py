@@ -1,13 +1,13 @@
-"""Display filters: Wireshark's syntax and names over every field known here.
+"""Display filters: Wireshark's syntax and names over every field of the formats.
 
 >>> filter = compile_filter("vlan.priority == 3 and cnm.qntz_fb > 40")
 >>> [record.number for record in records(batch, interfaces) if filter.matches(record)]
 
-`ecmproto.frames.filter.language` says what can be written, and where it differs from Wireshark on purpose;
-`filter.fields` what a filter is once it is understood, for whoever evaluates it in another way:
-`ecmproto.frames.columns.selection` does so over whole batches, without decoding a frame.
+`ecmproto.frames.filter.language` describes the syntax, and its intended differences from Wireshark.
+`filter.fields` contains the parsed form of a filter for other evaluators: `ecmproto.frames.columns.selection`
+evaluates it over whole batches without decoding a frame.
 
-The names are loaded when first used: who wants the names of fields does not wait for the grammar.
+The names are loaded at their first use, so that the names of fields need not wait for the grammar.
 """
 
 from __future__ import annotations

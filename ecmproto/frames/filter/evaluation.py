@@ -1,7 +1,7 @@
 """Compiled filters and their reference evaluation: a test as a function of one captured frame.
 
-`compile_filter` makes a `Filter` of a text; `values_of` gives the values that a captured frame has for a
-field, outermost first, and `predicate` says whether a test holds of it.
+`compile_filter` compiles text into a `Filter`; `values_of` returns a reader of a field's values in a captured
+frame, outermost first; `predicate` returns a test as a function of a captured frame.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from ecmproto.wire.formats.infiniband import CRC_STATUS, crc_status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """A display filter: its ``text`` as given and the ``test`` that it means; made by `compile_filter`.
+    """A display filter: its original ``text`` and parsed ``test``; made by `compile_filter`.
 
     Filters are equal when texts are; they can be copied and pickled.
     """
@@ -58,30 +58,31 @@ class Filter:
     text: str
     test: Test = dataclasses.field(compare=False, repr=False)
     fields: tuple[str, ...] = dataclasses.field(compare=False)
-    """The names of the fields and layers that it asks for, each once, in order."""
+    """Names of the fields and layers that it uses, each once, in order."""
     matches: Predicate = dataclasses.field(compare=False, repr=False)
-    """``matches(captured)``: whether it holds of a decoded frame with its capture record (`Captured`)."""
+    """``matches(captured)``: whether it holds for a decoded frame with its capture record (`Captured`)."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return compile_filter, (self.text,)
 
 
 def compile_filter(text: str) -> Filter:
-    """Return the filter that ``text`` writes; FilterError, which points at the place, when it is none."""
+    """Return the filter written in ``text``; FilterError, with the position, for invalid text."""
     test = checked(text, parse(text))
     names = tuple(dict.fromkeys(field.name for field in fields_of(test)))
-    matches = _in_turn(test) if DISPLAYED in names else predicate(test)
+    matches = _sequential_predicate(test) if DISPLAYED in names else predicate(test)
     return Filter(text=text, test=test, fields=names, matches=matches)
 
 
-def _in_turn(test: Test) -> Predicate:
-    """Return the function that tells of frames in order whether ``test`` holds, which remembers what it
-    selected; it starts anew where numbers do."""
+def _sequential_predicate(test: Test) -> Predicate:
+    """Return ``test`` as a function of frames in order that remembers the selected ones, until numbers
+    restart.
+    """
     number, last_ns = 0, None
 
     @dataclasses.dataclass(slots=True)
-    class InTurn:
-        """A frame, and when one was selected before it."""
+    class InSequence:
+        """A frame, with the time of the previously selected one."""
 
         captured: Captured
 
@@ -100,16 +101,16 @@ def _in_turn(test: Test) -> Predicate:
         if captured.number <= number:
             last_ns = None
         number = captured.number
-        found = holds(InTurn(captured))  # what it has not itself, the frame has
-        if found and captured.time_ns is not None:
+        selected = holds(InSequence(captured))  # other attributes are the frame's
+        if selected and captured.time_ns is not None:
             last_ns = captured.time_ns
-        return found
+        return selected
 
     return matches
 
 
 class Captured(Protocol):
-    """A frame of a capture as a filter sees it: `ecmproto.frames.dissect.Record` is one."""
+    """A captured frame for filters, such as `ecmproto.frames.dissect.Record`."""
 
     @property
     def number(self) -> int:
@@ -117,19 +118,19 @@ class Captured(Protocol):
 
     @property
     def time_ns(self) -> int | None:
-        """Time of capture since 1970; None where the capture has none."""
+        """Time of capture in ns since 1970; None without one."""
 
     @property
     def since_first_ns(self) -> int | None:
-        """Time since the capture's first frame; None where there is no time."""
+        """Time in ns since the capture's first frame; None without a time."""
 
     @property
     def since_previous_ns(self) -> int | None:
-        """Time since the frame before it in the capture."""
+        """Time in ns since the previous frame of the capture."""
 
     @property
     def since_displayed_ns(self) -> int | None:
-        """Time since the frame displayed before it."""
+        """Time in ns since the previously displayed frame."""
 
     @property
     def octets(self) -> bytes:
@@ -165,7 +166,7 @@ _OF_RECORD: dict[str, Reader] = {
 }
 _OF_FRAME: dict[str, FrameReader] = {
     "frame.protocols": lambda frame: (protocols(frame),),
-    "frame.error": lambda frame: _told(frame.error),
+    "frame.error": lambda frame: _error_text(frame.error),
     CRC_STATUS: lambda frame: tuple(filter(None, (crc_status(frame.layers, frame.boundaries()),))),
     "eth.padding": lambda frame: (frame.padding,) if frame.padding else (),
     "eth.trailer": lambda frame: (frame.trailer,) if frame.trailer else (),
@@ -186,7 +187,7 @@ def protocols(frame: Frame) -> str:
     return ":".join(names)
 
 
-def _told(error: DecodeError | None) -> tuple[str, ...]:
+def _error_text(error: DecodeError | None) -> tuple[str, ...]:
     return () if error is None else (str(error),)
 
 
@@ -200,20 +201,20 @@ def values_of(field: FilterField) -> Reader:
 
 
 def values_in_frame(field: FilterField) -> FrameReader:
-    """Return the reader of a field of frames as a whole, from the frame that has it."""
+    """Return the reader of a field of whole frames, from the frame that has it."""
     return _OF_FRAME[field.name.removeprefix("encapsulated.")]
 
 
 def octets_from(field: FilterField) -> Reader:
     """Return the reader of the octets from the first of a layer to the end of the frame's last layer.
 
-    ``frame`` is all of it, ``encapsulated`` all layers of the frame that a message shows.
+    ``frame`` is all of it, ``encapsulated`` all layers of the quoted frame.
     """
     return _OF_RECORD["frame"] if field.origin == "record" else _of(field, _octets_from(field))
 
 
-def is_there(field: FilterField) -> Callable[[Captured], bool]:
-    """Return the test whether a frame has ``field``, which may be a layer."""
+def has_field(field: FilterField) -> Callable[[Captured], bool]:
+    """Return the test for the presence of ``field``, which may be a layer, in a frame."""
     if field.kind != "layer":
         read = values_of(field)
         return lambda captured: len(read(captured)) > 0
@@ -221,19 +222,19 @@ def is_there(field: FilterField) -> Callable[[Captured], bool]:
         return lambda captured: True
     if field.origin == "frame":
         return lambda captured: encapsulated(captured.frame) is not None
-    wanted = frozenset(field.formats)
+    formats = frozenset(field.formats)
     if not field.inner:
-        return lambda captured: any(type(value) in wanted for value in captured.frame.layers)
+        return lambda captured: any(type(value) in formats for value in captured.frame.layers)
 
     def inside(captured: Captured) -> bool:
         frame = encapsulated(captured.frame)
-        return frame is not None and any(type(value) in wanted for value in frame.layers)
+        return frame is not None and any(type(value) in formats for value in frame.layers)
 
     return inside
 
 
 def _of(field: FilterField, read: FrameReader) -> Reader:
-    """Read from the frame, or from the one that it shows."""
+    """Read from the frame, or from the frame quoted in it."""
     if not field.inner:
         return lambda captured: read(captured.frame)
 
@@ -245,21 +246,21 @@ def _of(field: FilterField, read: FrameReader) -> Reader:
 
 
 def _own_octets(field: FilterField) -> FrameReader:
-    wanted = frozenset(field.formats)
-    return lambda frame: [value.build() for value in frame.layers if type(value) in wanted]
+    formats = frozenset(field.formats)
+    return lambda frame: [value.build() for value in frame.layers if type(value) in formats]
 
 
 def _octets_from(field: FilterField) -> FrameReader:
     if field.origin == "frame":
         return lambda frame: (b"".join(value.build() for value in frame.layers),)
-    wanted = frozenset(field.formats)
+    formats = frozenset(field.formats)
 
     def read(frame: Frame) -> list[bytes]:
         layers = frame.layers
         return [
             b"".join(value.build() for value in layers[index:])
             for index, first in enumerate(layers)
-            if type(first) in wanted
+            if type(first) in formats
         ]
 
     return read
@@ -268,8 +269,8 @@ def _octets_from(field: FilterField) -> FrameReader:
 def _of_layers(field: FilterField) -> FrameReader:
     sources = field.sources
     if len(sources) == 1 and sources[0].part == "whole" and field.kind != "octets":
-        wanted, get = sources[0].format, attrgetter(sources[0].key)
-        return lambda frame: [get(value) for value in frame.layers if type(value) is wanted]
+        cls, get = sources[0].format, attrgetter(sources[0].key)
+        return lambda frame: [get(value) for value in frame.layers if type(value) is cls]
     parts: dict[type[Layer], list[Callable[[Layer], Sequence[Value]]]] = {}
     for source in sources:
         parts.setdefault(source.format, []).append(part_of(source))
@@ -290,7 +291,7 @@ def part_of(source: FieldSource) -> Callable[[Layer], Sequence[Value]]:
             return lambda value: (get(value),) if get(value) <= MAX_LENGTH else ()
         case "type":
             return lambda value: (get(value),) if get(value) > MAX_LENGTH else ()
-    # an empty octet string is no value
+    # An empty octet string is no value.
     return lambda value: () if get(value) == b"" else (get(value),)
 
 
@@ -308,18 +309,18 @@ _OCTETS = frozenset(("mac", "ipv4", "ipv6", "octets"))
 
 
 def predicate(test: Test) -> Predicate:
-    """Return the function that tells whether ``test`` holds of a captured frame."""
+    """Return ``test`` as a function of a captured frame."""
     match test:
         case Present(operand=FilterField() as field):
-            return is_there(field)
+            return has_field(field)
         case Present():
             return _some(_reader(test.operand), _is_set if isinstance(test.operand, Masked) else bool)
         case Comparison():
             return _comparison(test)
         case Match():
-            return _of_values(_searched(test.operand), matching(test.pattern), test.every)
+            return _of_values(_searched(test.operand), pattern_test(test.pattern), test.every)
         case Membership():
-            return _of_values(_reader(test.operand), being_one(test.items), test.every)
+            return _of_values(_reader(test.operand), membership_test(test.items), test.every)
         case Not():
             inverted = predicate(test.test)
             return lambda captured: not inverted(captured)
@@ -347,8 +348,8 @@ def _comparison(test: Comparison) -> Predicate:
 
     def compare(captured: Captured) -> bool:
         lefts, rights = read(captured), other(captured)
-        there = bool(lefts) and bool(rights)
-        return there and combined(relation(left, right) for left in lefts for right in rights)
+        present = bool(lefts) and bool(rights)
+        return present and combined(relation(left, right) for left in lefts for right in rights)
 
     return compare
 
@@ -357,7 +358,7 @@ def _relation(test: Comparison) -> Callable[[Any, Any], bool]:
     relation = RELATIONS[test.relation]
     if test.relation in ("==", "!=", "contains") or test.left.kind not in _OCTETS:
         return relation
-    # octets differ in length, and so do addresses of which a field masks some octets only
+    # Octets differ in length, and so do masked addresses.
     return lambda left, right: relation(rank(left), rank(right))
 
 
@@ -384,17 +385,17 @@ def _each(read: Reader, holds: Holds) -> Predicate:
 
 
 def _is_set(value: Value) -> bool:
-    """Whether a bit of a masked value is."""
+    """Return whether a masked value has a bit set."""
     return any(value) if isinstance(value, bytes) else bool(value)
 
 
-def matching(pattern: bytes) -> Holds:
-    """Return the test whether a value holds the regular expression ``pattern``."""
+def pattern_test(pattern: bytes) -> Holds:
+    """Return the test whether a value matches the regular expression ``pattern``."""
     holds = expression(pattern)
     return lambda value: holds(value.encode() if isinstance(value, str) else value)
 
 
-def being_one(items: Sequence[Item]) -> Holds:
+def membership_test(items: Sequence[Item]) -> Holds:
     """Return the test whether a value is one of ``items``."""
     single = frozenset(item.value for item in items if isinstance(item, Constant))
     networks = [(_mask(item), int.from_bytes(item.address)) for item in items if isinstance(item, Network)]
@@ -413,7 +414,7 @@ def being_one(items: Sequence[Item]) -> Holds:
 
 
 def _mask(network: Network) -> int:
-    """Return the bits that the addresses of a network share."""
+    """Return the mask of a network's prefix."""
     width = 8 * len(network.address)
     return (1 << width) - (1 << width - network.bits)
 
@@ -422,7 +423,7 @@ def _mask(network: Network) -> int:
 
 
 def _searched(operand: Operand) -> Reader:
-    """Read what ``contains`` and ``matches`` look at: of a layer, all that follows too."""
+    """Return the reader of the octets that ``contains`` and ``matches`` search: of a layer, to the end."""
     return (
         octets_from(operand)
         if isinstance(operand, FilterField) and operand.kind == "layer"
@@ -453,7 +454,7 @@ def _sliced(operand: Slice) -> Reader:
 
 
 def cut(value: Any, ranges: Sequence[Range]) -> Any:
-    """Return the parts of ``value``, octets or text, that ``ranges`` say and that it has, maybe none."""
+    """Return the parts of ``value``, octets or text, within ``ranges``; empty if there are none."""
     size = len(value)
     parts = value[:0]
     for part in ranges:
@@ -487,7 +488,7 @@ def _bitwise_and(value: Any, mask: Any) -> Any:
 
 
 def fields_of(test: Test) -> Iterator[FilterField]:
-    """Yield the fields and layers that a test asks for, in order."""
+    """Yield the fields and layers that a test uses, in order."""
     match test:
         case And(tests=tests) | Or(tests=tests):
             for each in tests:

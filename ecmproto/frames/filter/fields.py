@@ -1,9 +1,9 @@
-"""Fields that a filter can ask for by name, and a filter that is understood: tests over operands.
+"""Fields for filters by name, and parsed filters: tests over operands.
 
-A `FilterField` says the kind of its values and where they come from, all read off the schemas, so that a new
-format is in filters as soon as it is listed.  A `Test` holds or does not hold of a frame, an `Operand` gives
-values of a frame: none, one or several.  Every field in them is resolved, every value of its field's kind;
-they are frozen and comparable, and know nothing of how they are evaluated.
+A `FilterField` contains the kind and origin of its values, all derived from the schemas: a new format is
+available in filters as soon as it is listed. A `Test` holds or does not hold for a frame; an `Operand` has
+none, one or several values in a frame. All fields in them are resolved, all values have their field's kind;
+they are frozen, comparable and independent of their evaluation.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ INNER = "encapsulated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSource:
-    """Where a layer has a field: its attribute ``key``, whole or in part.
+    """The source of a field in a layer: its attribute ``key``, whole or in part.
 
-    A field that is an EtherType or an 802.3 length goes by two names: ``part`` is "type" or "length" then,
-    and it is there under one of them at a time.  "bits" are ``bits`` of them, the lowest the field's ``low``.
+    A field that is an EtherType or an 802.3 length has two names: ``part`` is then "type" or "length", and
+    the field is present under one of them at a time. For "bits", it is the ``bits`` bits from the field's bit
+    ``low`` up.
     """
 
     format: type[Layer]
@@ -45,11 +46,11 @@ class FieldSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterField:
-    """A field or layer that a filter names; equal when the names are.
+    """A field or layer of filters; equal when the names are.
 
-    ``origin`` says whether it comes from the capture's record, the frame as a whole or its layers;
-    ``sources`` are those in layers, ``formats`` what a layer's name stands for.  ``inner`` means that of the
-    frame that a message shows.  ``bits`` is the width of a number, 64 where nothing else is known.
+    ``origin`` is the capture's record, the frame as a whole or its layers; ``sources`` are its sources in
+    layers, ``formats`` the formats of a layer's name. With ``inner``, it belongs to the frame quoted by a
+    message. ``bits`` is the width of a number, 64 by default.
     """
 
     name: str
@@ -61,7 +62,7 @@ class FilterField:
     signed: bool = dataclasses.field(compare=False, default=False, repr=False)
     bits: int = dataclasses.field(compare=False, default=64, repr=False)
     names: Mapping[int, str] = dataclasses.field(compare=False, default_factory=dict, repr=False)
-    """Code points that have a name."""
+    """Named code points."""
 
 
 BOTH_ENDS = {
@@ -71,11 +72,11 @@ BOTH_ENDS = {
     "tcp.port": ("tcp.srcport", "tcp.dstport"),
     "udp.port": ("udp.srcport", "udp.dstport"),
 }
-"""Wireshark's names for what either end has."""
+"""Wireshark's names for the fields of either end."""
 
 
 def find(name: str) -> FilterField | None:
-    """Return the field or layer called ``name``; None when there is none."""
+    """Return the field or layer called ``name``; None if there is none."""
     if name == INNER or not name.startswith(f"{INNER}."):
         return known().get(name)
     outer = known().get(name.removeprefix(f"{INNER}."))
@@ -85,18 +86,18 @@ def find(name: str) -> FilterField | None:
 
 
 def hint(name: str) -> str:
-    """Return which name is near ``name``, or where they are listed."""
+    """Return a hint with the nearest name, or with the command that lists all names."""
     prefix = f"{INNER}." if name.startswith(f"{INNER}.") else ""
     possible = [other for other in known() if find(prefix + other) is not None]
-    told = nearest(name.removeprefix(prefix).lower(), possible)
-    if not told.startswith("did"):
+    suggestion = nearest(name.removeprefix(prefix).lower(), possible)
+    if not suggestion.startswith("did"):
         return "`ecmproto fields` lists them"
-    return told.replace("'", f"'{prefix}", 1)
+    return suggestion.replace("'", f"'{prefix}", 1)
 
 
 @functools.cache
 def known() -> Mapping[str, FilterField]:
-    """Return every field and layer by its name, but for those of encapsulated frames."""
+    """Return every field and layer by its name, except fields of encapsulated frames."""
     fields: dict[str, FilterField] = {}
     for field in (*_layers(), *_of_capture(), *_of_layers()):
         fields[field.name] = _merged(fields[field.name], field) if field.name in fields else field
@@ -113,11 +114,11 @@ def _merged(field: FilterField, other: FilterField) -> FilterField:
 
 
 def _layers() -> Iterator[FilterField]:
-    """Yield a layer for every format's own name, and for what Wireshark names the formats of a protocol."""
+    """Yield a layer for every format's own name, and for Wireshark's names of protocols."""
     formats: dict[str, list[type[Layer]]] = {}
     for cls in FORMATS:
         prefixes = {field.name.partition(".")[0]: 0 for field in cls.layout}
-        # an extension header is no IPv6 header, though its fields are called after it
+        # An extension header is no IPv6 header, though its fields are named after it.
         for name in {cls.prefix: 0} | ({} if "." in cls.prefix else prefixes):
             formats.setdefault(name, []).append(cls)
     yield FilterField(name="frame", kind="layer", origin="record")
@@ -134,9 +135,9 @@ _CAPTURE_KINDS: dict[str, Kind] = {
     "octets": "octets",
 }
 DISPLAYED = "frame.time_delta_displayed"
-"""The field that depends on which frames are displayed: of a filter, on those that it selected before."""
+"""The field that depends on the displayed frames, in a filter on those that it selected before."""
 IN_SEQUENCE = ("frame.number", "frame.time_relative", "frame.time_delta", DISPLAYED)
-"""Fields that say something of the frames before it."""
+"""Fields that depend on the preceding frames."""
 _RECORD = (*IN_SEQUENCE, "frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_id")
 
 
@@ -177,7 +178,7 @@ Value: TypeAlias = int | bytes | str
 
 
 def rank(value: Value) -> tuple[int, Value]:
-    """Return the sort key of a value: of octets, the longer are greater, as in Wireshark."""
+    """Return the sort key of a value: longer octets are greater, as in Wireshark."""
     return (len(value), value) if isinstance(value, bytes) else (0, value)
 
 
@@ -188,8 +189,8 @@ Relation = Literal["==", "!=", "<", "<=", ">", ">=", "contains"]
 class Range:
     """Octets or characters from ``start`` on: ``length`` of them, or all (None).
 
-    A negative ``start`` counts from the end; ``stop`` (inclusive), where it is given, says the end in the
-    same way in place of ``length``.
+    A negative ``start`` counts from the end; ``stop`` (inclusive), if given, is the end in the same notation
+    and replaces ``length``.
     """
 
     start: int
@@ -199,20 +200,20 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """Parts of an operand's values one after the other; one that reaches beyond the end is left out."""
+    """Parts of an operand's values, concatenated; a part that extends beyond the end is left out."""
 
     of: FilterField | Slice
     ranges: tuple[Range, ...]
 
     @property
     def kind(self) -> Kind:
-        """Text of text, octets of anything else."""
+        """Kind of the slice: text of text, octets of anything else."""
         return "text" if self.of.kind == "text" else "octets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """A value that the filter gives, in the form that fields of its kind have."""
+    """A value in a filter, in the form of fields of its kind."""
 
     kind: Kind
     value: Value
@@ -220,7 +221,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """IP addresses that share their first ``bits`` bits; ``address`` has zeros behind them."""
+    """IP addresses with a common prefix of ``bits`` bits; ``address`` has zeros after them."""
 
     kind: Literal["ipv4", "ipv6"]
     address: bytes
@@ -229,14 +230,14 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masked:
-    """The bits that an operand's values and ``mask`` both have; of octets, as many as the shorter has."""
+    """The bitwise AND of an operand's values and ``mask``; octets have the length of the shorter."""
 
     of: FilterField | Slice | Masked
     mask: Constant | FilterField | Slice
 
     @property
     def kind(self) -> Kind:
-        """As of what is masked."""
+        """Kind of the masked operand."""
         return self.of.kind
 
 
@@ -246,15 +247,14 @@ Right: TypeAlias = Constant | Network | Operand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """The frame has the layer, or a value of the operand: of a `Slice`, one that is not empty, of a `Masked`
-    one, with a bit that is set."""
+    """Presence of the layer or of a value of the operand: not empty (`Slice`), with a bit set (`Masked`)."""
 
     operand: Operand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Some value on the left stands in the relation to some on the right; with ``every``, every to every one.
+    """Some value on the left is in the relation to some on the right; with ``every``, every to every one.
 
     Either way there must be a value on both sides.
     """
@@ -267,9 +267,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Some value (with ``every``: every value, and there is one) holds the regular expression ``pattern``.
+    """Some value (with ``every``: every value, at least one) matches the regular expression ``pattern``.
 
-    It is searched in octets, in those of text as UTF-8, and letters match in either case.
+    It is searched in octets, in text as UTF-8, ignoring the case of letters.
     """
 
     operand: Operand
@@ -290,7 +290,7 @@ Item: TypeAlias = Constant | Network | Interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """Some value (with ``every``: every value, and there is one) is one of the items."""
+    """Some value (with ``every``: every value, at least one) is one of the items."""
 
     operand: Operand
     items: tuple[Item, ...]

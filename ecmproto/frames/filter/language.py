@@ -6,36 +6,36 @@ this order; parentheses go around tests.  The empty filter holds for every frame
 =================================  =======================================================================
 ``cnm``, ``cnm.qntz_fb``           the frame has such a layer or field; an empty octet string is none
 ``eth.src[0:3] == 02:00:00``       ``==`` ``eq`` ``any_eq``: some value of the field is equal
-``ip.addr != 192.0.2.0/24``        ``!=`` ``ne`` ``all_ne``: the field is there, no value is equal
-``vlan.id === 5``                  ``===`` ``all_eq``: the field is there, every value is equal
+``ip.addr != 192.0.2.0/24``        ``!=`` ``ne`` ``all_ne``: the field is present, no value is equal
+``vlan.id === 5``                  ``===`` ``all_eq``: the field is present, every value is equal
 ``vlan.id !== 5``                  ``!==`` ``~=`` ``any_ne``: some value differs
 ``frame.len >= 1000``              ``>`` ``gt`` ``>=`` ``ge`` ``<`` ``lt`` ``<=`` ``le``: some value is
-``frame contains "port1"``         some value holds these octets, or this text, case as written
-``frame matches r"port\d"``        ``matches`` ``~``: some value holds the regular expression, in any case
+``frame contains "port1"``         some value contains these octets, or this text, case-sensitive
+``frame matches r"port\d"``        ``matches`` ``~``: some value matches the regular expression, in any case
 ``vlan.id in {1, 5..9}``           some value is one of these or in one of the ranges, ends included
-``vlan.id not in {1, 5..9}``       none is: the same as ``not vlan.id in {1, 5..9}``
-``eth.dst[0] & 1``                 ``&`` ``bitwise_and``: some bit is left of some value
-``all vlan.priority == 3``         ``all``: every value, and there is one; ``any``: some value
+``vlan.id not in {1, 5..9}``       none is: equivalent to ``not vlan.id in {1, 5..9}``
+``eth.dst[0] & 1``                 ``&`` ``bitwise_and``: some value has a bit in common with the mask
+``all vlan.priority == 3``         ``all``: every value, at least one; ``any``: some value
 =================================  =======================================================================
 
-On the left of a test stands a field, on the right a value or another field of the same kind.  What ``&``
-leaves can be compared too: ``frame.len & 3 == 2``.  A layer, and ``frame``, the whole frame, have no value,
-but octets: slices of a layer are of its own octets; ``contains`` and ``matches`` look from its first octet
-to the end of the last layer.  ``encapsulated`` is the frame that a message shows, from its first layer to its
-last, and ``encapsulated.NAME`` a field or layer of it.
-``eth.addr``, ``ip.addr``, ``ipv6.addr``, ``tcp.port`` and ``udp.port`` are those of either end.
+The left of a test is a field, the right a value or another field of the same kind.  The result of ``&`` can
+be compared too: ``frame.len & 3 == 2``.  A layer, and ``frame``, the whole frame, have no value, but octets:
+slices of a layer are of its own octets; ``contains`` and ``matches`` search from its first octet to the end
+of the last layer.  ``encapsulated`` is the frame quoted by a message, from its first layer to its last, and
+``encapsulated.NAME`` a field or layer of it.
+``eth.addr``, ``ip.addr``, ``ipv6.addr``, ``tcp.port`` and ``udp.port`` are the fields of either end.
 
 Slices are of addresses, CPIDs, octets, text and layers: ``[i:n]`` n octets from i, ``[i-j]`` from i to j,
-``[i]`` one, ``[:n]`` the first n, ``[i:]`` all from i, several joined by commas; negative positions count
-from the end.  A part that reaches beyond the end is left out.  What is left may be nothing: then the slice
-alone does not hold, but it can be compared.  Of octets the longer are greater, whatever they are.
+``[i]`` one, ``[:n]`` the first n, ``[i:]`` all from i, several joined by commas; negative offsets count from
+the end.  A part that extends beyond the end is left out.  The result may be empty: then the slice alone does
+not hold, but it can be compared.  Longer octets are greater, whatever their values.
 
 Values:
 
 - numbers in decimal, ``0x`` hexadecimal, ``0`` octal, ``0b`` binary; a name of the field's own, with quotes
   or without (``arp.opcode == request``); ``true`` and ``false`` for single bits
 - octets in hexadecimal pairs with ``:``, ``-``, ``.`` or nothing between, as after ``0x``, or a string; MAC
-  addresses the same without strings
+  addresses likewise, without strings
 - IP addresses, also with ``/prefix``
 - CPIDs as ``MAC/number``, as 8 octets (16 digits) or as a number
 - text as a string, times in seconds
@@ -43,27 +43,27 @@ Values:
 Strings are in double quotes; ``\"`` ``\\`` ``\a`` ``\b`` ``\f`` ``\n`` ``\r`` ``\t`` ``\v`` ``\xhh`` and
 octal ``\ooo`` are octets in them.  After ``r``, as in ``r"\d"``, a backslash is a backslash.
 
-Where this differs from Wireshark on purpose:
+Intended differences from Wireshark:
 
 - Arithmetic, functions (``len``, ``count``, ``lower`` …), layer numbers (``vlan#2``), references (``${…}``),
   chains (``a < b < c``), characters (``'a'``), fields within sets and literals marked by ``.`` or ``:`` are
   refused.
 - A negative number for an unsigned field (``frame.len > -1``) is refused; Wireshark takes it for a large one.
   Any other number only has to fit into 64 bits: ``vlan.id < 70000`` is true.
-- Elements of a set have commas between them, as in Wireshark 4; the blanks of older versions are refused.
-- A range that ends before it begins is refused; in Wireshark it holds nothing.
-- Octets of an odd number of digits, but for a single one, are refused; Wireshark reads something into some.
-- Slices may be of one octet written ``[2-2]``, and may stand before ``in``.
+- Elements of a set are separated by commas, as in Wireshark 4; the blanks of older versions are refused.
+- A range with its end before its start is refused; in Wireshark it is empty.
+- Octets with an odd number of digits, except a single one, are refused; Wireshark accepts some.
+- Slices may be of one octet written ``[2-2]``, and may precede ``in``.
 - Strings are always in quotes, so that a misspelt field is not taken for one; hosts have no names.
 - ``contains`` takes a string for MAC addresses too, but no empty one; of layers, ``==`` compares slices only.
-- Regular expressions are RE2's, on octets, which take no longer the more there is to try: no lookaround,
-  backreferences, atomic or possessive groups; ``$`` is the very end, and ``\s`` leaves out the vertical tab.
-- Flags are numbers of one bit, which ``&`` takes; names of values are understood in any case, and are those
-  that ``ecmproto schema`` lists: ``eth.type == IPv4`` is not understood.
+- Regular expressions are RE2's, on octets, in linear time: no lookaround, backreferences, atomic or
+  possessive groups; ``$`` is the very end, and ``\s`` leaves out the vertical tab.
+- Flags are numbers of one bit, to which ``&`` applies; names of values are accepted in any case, and are
+  listed by ``ecmproto schema``: ``eth.type == IPv4`` is refused.
 - ``frame.protocols`` are the names of the layers here, and ``eth.fcs`` is octets.
-- What a frame is made of, and so which fields it has, is what `ecmproto.wire.codec` says: CN-TAGs and what is
-  behind them, but nothing inside the payload of TCP, UDP or an unknown type.
-- Padding and trailer belong to ``frame``, not to what ``contains`` and ``matches`` find in other layers.
+- The layers of a frame, and so its fields, are those decoded by `ecmproto.wire.codec`: CN-TAGs and the layers
+  after them, but nothing inside the payload of TCP, UDP or an unknown type.
+- Padding and trailer belong to ``frame``; ``contains`` and ``matches`` do not search them in other layers.
 """
 
 from __future__ import annotations
@@ -108,16 +108,16 @@ from ecmproto.frames.filter.literals import (
 from ecmproto.frames.filter.syntax import Node, Token, Tree
 
 MAX_DEPTH = 100
-"""How deep tests may be nested; what evaluates them calls itself as deep."""
+"""Maximum nesting of tests; evaluation recurses as deeply."""
 
 _MAX_PARTS = 10
-"""How many slices of slices, and masks, an operand may have."""
+"""Maximum number of nested slices, and of masks, of an operand."""
 
 _MAX_COPIES = 1000
-"""How often a slice, with those within it, may have one octet: so many times larger than a frame it gets."""
+"""Maximum number of copies of an octet in nested slices, which limits the size of their values."""
 
 _NUMBER_BITS = 62
-"""More are too many for some field."""
+"""Width above which a number is too large for some field."""
 
 _RELATIONS: dict[str, tuple[Relation, bool]] = {
     "==": ("==", False), "eq": ("==", False), "any_eq": ("==", False),
@@ -128,7 +128,7 @@ _RELATIONS: dict[str, tuple[Relation, bool]] = {
     "<": ("<", False), "lt": ("<", False), "<=": ("<=", False), "le": ("<=", False),
     "contains": ("contains", False),
 }  # fmt: skip
-"""Operators: their relation, and whether it is of every value."""
+"""Relation of each operator, and whether it applies to every value."""
 
 _SLICED = frozenset(("mac", "ipv4", "ipv6", "cpid", "octets", "text", "layer"))
 _MASKED = frozenset(("number", "mac", "ipv4", "ipv6", "cpid", "octets"))
@@ -139,7 +139,7 @@ _RANGE = re.compile(rf"\s*(?:({_NUMBER})?\s*:\s*({_NUMBER})?|({_NUMBER})\s*-\s*(
 
 
 def checked(text: str, tree: Tree) -> Test:
-    """Return the test that a filter's syntax tree means; FilterError for a tree that means nothing."""
+    """Return the test of a filter's syntax tree; FilterError for a tree without meaning."""
     return _Checker(text).start(tree)
 
 
@@ -149,7 +149,7 @@ def _token(node: Node) -> Token:
 
 
 class _Checker:
-    """Checks one filter; ``_text`` is where errors point."""
+    """Checker of one filter; ``_text`` is quoted in errors."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -162,8 +162,8 @@ class _Checker:
         self._fail_at(node.start, node.stop, needed, got, hint)
 
     def _fail_at(self, start: int, stop: int, needed: str, got: str = "", hint: str = "") -> NoReturn:
-        told = got or shown(self._text[start:stop])
-        raise FilterError(filter=self._text, start=start, stop=stop, needed=needed, got=told, hint=hint)
+        shown_text = got or shown(self._text[start:stop])
+        raise FilterError(filter=self._text, start=start, stop=stop, needed=needed, got=shown_text, hint=hint)
 
     # tests
 
@@ -273,7 +273,7 @@ class _Checker:
         if field is None:
             needed = "the name of a field or layer" if alone else "the name of a field"
             value = word[0] in "-:" or word[0].isdigit()
-            self._fail(word, needed, hint="values stand on the right" if value else fields.hint(word))
+            self._fail(word, needed, hint="write values on the right" if value else fields.hint(word))
         return self._slices(field, word, slices)
 
     def _slices(self, field: FilterField, word: Token, slices: list[Token]) -> FilterField | Slice:
@@ -297,19 +297,19 @@ class _Checker:
         start = token.start + 1
         for part in str(token)[1:-1].split(","):
             stop = start + len(part)
-            found = _RANGE.fullmatch(part)
-            if found is None or part.strip() == ":":
+            match = _RANGE.fullmatch(part)
+            if match is None or part.strip() == ":":
                 self._fail_at(
                     start, max(stop, start + 1), "octets such as 0:3, 0-2, :3, 3: or 5", shown(part)
                 )
-            made = _range(*found.groups())
+            made = _range(*match.groups())
             if made is None:
                 self._fail_at(start, stop, "a slice of at least one octet")
             ranges.append(made)
             start = stop + 1
         return tuple(ranges)
 
-    # what stands on the right
+    # right-hand side
 
     def _right(self, node: Tree, kind: Kind, left: Operand) -> Right:
         first, *masks = node.trees
@@ -358,11 +358,11 @@ def _literal_hint(token: Token, kind: Kind) -> str:
     if token.type != "WORD":
         return ""
     if fields.find(token) is not None:
-        return "a field stands alone on the right, not in a set"
+        return "write a field alone on the right, not in a set"
     if kind == "octets" and re.fullmatch("[0-9a-fA-F:.-]+", token):
         return "hexadecimal digits come in pairs"
     if kind in ("octets", "text"):
-        return "text stands in double quotes"
+        return "write text in double quotes"
     if kind == "number" and (whole_number(token) or 0).bit_length() > _NUMBER_BITS:
         return "numbers have at most 64 bits"
     return fields.hint(token) if re.match(r"[a-z_0-9]{1,40}\.[a-z]", token) else ""
@@ -373,7 +373,7 @@ def _every(quantifier: list[Tree]) -> bool:
 
 
 def _only_token(node: Node) -> Token | None:
-    """Return the token that an operand consists of; None where it is more."""
+    """Return the only token of an operand; None if there are several."""
     while isinstance(node, Tree):
         if len(node.children) != 1:
             return None
@@ -382,7 +382,7 @@ def _only_token(node: Node) -> Token | None:
 
 
 def _field_of(operand: Operand) -> FilterField | None:
-    """Return the field whose values an operand has, all of them or some bits; None of a slice."""
+    """Return the field of an operand's values, all of them or some bits; None of a slice."""
     while isinstance(operand, Masked):
         operand = operand.of
     return operand if isinstance(operand, FilterField) else None
@@ -400,14 +400,14 @@ def _named(operand: Operand) -> str:
 
 
 def _group(kind: Kind) -> str:
-    """Return the group of kinds that can be compared with each other."""
+    """Return the group of mutually comparable kinds."""
     return "octets" if kind == "mac" else kind
 
 
 def _range(
     colon_start: str | None, length: str | None, first: str | None, last: str | None, single: str | None
 ) -> Range | None:
-    """Return one range of a slice from what stands in the brackets; None for one that can hold nothing."""
+    """Return one range of a slice from the text in the brackets; None for one that is always empty."""
     if single is not None:
         made = Range(start=_int(single), length=1)
     elif first is not None and last is not None:

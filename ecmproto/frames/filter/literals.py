@@ -1,6 +1,6 @@
-"""Values as filters write them: read for the kind of the field they are compared with, and written back.
+"""Values in the notation of filters: parsing by the kind of the compared field, and formatting.
 
-`text_of` writes a whole filter; what it prints is read back as the same tests.
+`text_of` formats a whole filter; its output is parsed into the same tests.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ WITH_ARTICLE: dict[Kind, str] = {
     "number": "a number", "mac": "a MAC address", "ipv4": "an IPv4 address", "ipv6": "an IPv6 address",
     "cpid": "a CPID", "octets": "octets", "text": "text", "time": "a time", "layer": "a layer",
 }  # fmt: skip
-"""Each kind as a sentence names it."""
+"""Name of each kind in sentences."""
 
 _NUMBER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(0|[1-9][0-9]*))")
 _SECONDS = re.compile(r"(-?)([0-9]{1,10})(?:\.([0-9]{1,9}))?")
 _CPID = re.compile(r"([0-9a-fA-F:.-]+)/([0-9]{1,5})")
 _PREFIX = re.compile(r"([0-9a-fA-F:.]+)/([0-9]{1,3})")
 _NUMBER_LIMIT = 64
-"""Digits enough for 64 bits in any base."""
+"""Maximum number of digits of a 64-bit number in any base."""
 _TRUTH = {"false": 0, "true": 1}
 
 
 def needed_for(field: FilterField | None, kind: Kind) -> str:
-    """Return how a value of ``kind`` can be written, of ``field`` where it is of one."""
+    """Return the notations of a value of ``kind``, for ``field`` if given."""
     if kind != "number" or field is None:
         return NEEDED[kind]
     if field.names:
@@ -72,7 +72,7 @@ def needed_for(field: FilterField | None, kind: Kind) -> str:
 
 
 def literal(text: str, kind: Kind, field: FilterField | None) -> Constant | Network | None:
-    """Return the value that a word means for ``kind``; None when it means none."""
+    """Return the value of a word of ``kind``; None for an invalid word."""
     if kind in ("ipv4", "ipv6") and "/" in text:
         return _network(text, kind)
     value: int | bytes | None
@@ -96,7 +96,7 @@ def literal(text: str, kind: Kind, field: FilterField | None) -> Constant | Netw
 
 
 def quoted(octets: bytes, kind: Kind, field: FilterField | None) -> Constant | None:
-    """Return the value that the octets of a quoted string mean for ``kind``; None when they mean none."""
+    """Return the value of a quoted string's octets for ``kind``; None for an invalid value."""
     if kind in ("octets", "layer"):
         return Constant(kind="octets", value=octets)
     try:
@@ -110,7 +110,7 @@ def quoted(octets: bytes, kind: Kind, field: FilterField | None) -> Constant | N
 
 
 def octets_of(text: str) -> bytes | None:
-    """Return the octets that hexadecimal digits in one of the notations mean."""
+    """Return the octets of hexadecimal digits in one of the notations."""
     if re.fullmatch("[0-9a-fA-F]", text):
         return bytes([int(text, 16)])
     digits = text.removeprefix("0x").removeprefix("0X") if text[:2] in ("0x", "0X") else ""
@@ -127,11 +127,11 @@ def octets_of(text: str) -> bytes | None:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that ``text`` writes in decimal, hexadecimal, octal or binary."""
-    found = _NUMBER.fullmatch(text) if len(text) <= _NUMBER_LIMIT + 4 else None
-    if found is None:
+    """Return the number of a text in decimal, hexadecimal, octal or binary."""
+    match = _NUMBER.fullmatch(text) if len(text) <= _NUMBER_LIMIT + 4 else None
+    if match is None:
         return None
-    sign, *digits = found.groups()
+    sign, *digits = match.groups()
     number = next(
         int(written, base)
         for written, base in zip(digits, (16, 2, 8, 10), strict=True)
@@ -164,11 +164,11 @@ def _address(text: str, kind: Kind) -> bytes | None:
 
 
 def _network(text: str, kind: Kind) -> Network | None:
-    found = _PREFIX.fullmatch(text)
-    address = _address(found[1], kind) if found else None
-    if found is None or address is None or int(found[2]) > 8 * len(address):
+    match = _PREFIX.fullmatch(text)
+    address = _address(match[1], kind) if match else None
+    if match is None or address is None or int(match[2]) > 8 * len(address):
         return None
-    bits = int(found[2])
+    bits = int(match[2])
     number = int.from_bytes(address) >> 8 * len(address) - bits << 8 * len(address) - bits
     return Network(
         kind="ipv4" if kind == "ipv4" else "ipv6", address=number.to_bytes(len(address)), bits=bits
@@ -176,12 +176,12 @@ def _network(text: str, kind: Kind) -> Network | None:
 
 
 def _cpid(text: str) -> int | None:
-    found = _CPID.fullmatch(text)
-    if found is not None:
-        mac = octets_of(found[1])
+    match = _CPID.fullmatch(text)
+    if match is not None:
+        mac = octets_of(match[1])
         return (
-            cpid(mac, int(found[2]))
-            if mac is not None and len(mac) == 6 and int(found[2]) <= 0xFFFF
+            cpid(mac, int(match[2]))
+            if mac is not None and len(mac) == 6 and int(match[2]) <= 0xFFFF
             else None
         )
     octets = octets_of(text)
@@ -191,13 +191,13 @@ def _cpid(text: str) -> int | None:
 
 
 def _time_ns(text: str) -> int | None:
-    found = _SECONDS.fullmatch(text)
-    if found is None:
+    match = _SECONDS.fullmatch(text)
+    if match is None:
         return None
-    time_ns = int(found[2]) * NS_PER_S + int((found[3] or "").ljust(9, "0"))
+    time_ns = int(match[2]) * NS_PER_S + int((match[3] or "").ljust(9, "0"))
     if time_ns >= 1 << 63:
         return None
-    return -time_ns if found[1] else time_ns
+    return -time_ns if match[1] else time_ns
 
 
 # strings
@@ -210,22 +210,22 @@ _SIMPLE = {
 
 
 def string_octets(text: str) -> bytes:
-    """Return the octets of a string as written, quotes included; SpecError for an escape that is none."""
+    """Return the octets of a string, given with its quotes; SpecError for an invalid escape."""
     raw = text[0] != '"'
     body = text[1 + raw : -1].encode("utf-8", errors="surrogatepass")
     return body if raw else _ESCAPE.sub(_escaped, body)
 
 
-def _escaped(found: re.Match[bytes]) -> bytes:
-    hexadecimal, octal, char = found.groups()
+def _escaped(match: re.Match[bytes]) -> bytes:
+    hexadecimal, octal, char = match.groups()
     if hexadecimal is not None:
         return bytes([int(hexadecimal, 16)])
     if octal is not None and int(octal, 8) <= 0xFF:
         return bytes([int(octal, 8)])
     simple = _SIMPLE.get(char) if char is not None else None
     if simple is None:
-        told = found[0].decode("utf-8", errors="replace")
-        raise SpecError(where="text", needed='an escape such as \\n or \\x0a, or r"…"', got=repr(told))
+        escape = match[0].decode("utf-8", errors="replace")
+        raise SpecError(where="text", needed='an escape such as \\n or \\x0a, or r"…"', got=repr(escape))
     return simple
 
 
@@ -240,20 +240,19 @@ def string_text(octets: bytes) -> str:
 # regular expressions
 
 _MAX_STEPS = 4000
-"""In the program of an expression: so many take about a second at most for the largest frame."""
+"""Maximum size of an expression's program, which takes about a second for the largest frame."""
 _MAX_MEMORY = 8 << 20
 _NEEDS_BACKTRACKING = re.compile(r"\(\?(?:<?[=!]|>|P)|\\[1-9]|.*[*+?}]\+")
 
 
 @functools.lru_cache(maxsize=16)
 def expression(pattern: bytes) -> Callable[[bytes], bool]:
-    """Return the function that tells whether octets hold the regular expression ``pattern`` somewhere.
+    """Return the test whether octets contain a match of the regular expression ``pattern``.
 
-    Letters of ASCII match in either case.  Expressions are RE2's, whose time grows with the octets and never
-    with what an expression makes of them.  SpecError for what is none; ``hint`` is the part that is wrong,
-    where it is known.
+    ASCII letters match in either case. Expressions are RE2's, with a running time proportional to the octets
+    whatever the expression. SpecError for an invalid one; ``hint`` is the wrong part, if known.
     """
-    # Loading the engine takes longer than decoding a small capture: only filters that ask for it pay for it.
+    # Loading the engine takes longer than decoding a small capture: only filters that use it wait for it.
     import re2
 
     options = re2.Options()
@@ -273,17 +272,17 @@ def expression(pattern: bytes) -> Callable[[bytes], bool]:
     return lambda octets: search(octets) is not None
 
 
-def _no_expression(told: str) -> SpecError:
-    """Return the error of an expression that the engine refuses with the words ``told``."""
-    part = told.partition(": ")[2]
+def _no_expression(message: str) -> SpecError:
+    """Return the error of an expression that the engine refuses with ``message``."""
+    part = message.partition(": ")[2]
     if _NEEDS_BACKTRACKING.match(part):
         needed = "a regular expression without lookaround, backreferences, atomic and possessive groups"
         return SpecError(where=part, needed=needed, got=repr(part))
-    return SpecError(where=part, needed="a regular expression", got=shown(told))
+    return SpecError(where=part, needed="a regular expression", got=shown(message))
 
 
 def constant_text(constant: Constant | Network) -> str:
-    """Return a value as a filter writes it."""
+    """Return a value in the notation of filters."""
     if isinstance(constant, Network):
         return f"{address_text(constant.address)}/{constant.bits}"
     value = constant.value
@@ -303,7 +302,7 @@ def constant_text(constant: Constant | Network) -> str:
 
 
 def text_of(test: Test) -> str:
-    """Return the filter that means ``test``."""
+    """Return a test as the text of a filter."""
     match test:
         case Present():
             return _operand(test.operand)

@@ -1,8 +1,8 @@
-"""Prefilters: what the kernel leaves out of a live capture since a display filter would not select it.
+"""Prefilters: programs by which the kernel drops frames of a live capture that a filter would not select.
 
-The kernel's programs see the first octets of frames, so what they take is a superset of what the filter
-selects: the filter itself still looks at it.  For each test there are two conditions, one that holds wherever
-the test does (at least) and one that holds only where it does (at most); negation swaps them.
+The kernel's programs see the first octets of frames, so the frames that they accept are a superset of the
+filter's selection, to which the filter itself is still applied. Each test has two conditions, one that holds
+wherever the test does (at least) and one that holds only where it does (at most); negation swaps them.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from ecmproto.wire.formats.registry import FORMATS, announcement, dispatch
 _HEADER_OCTETS = 14
 _TYPE = Value(place=12, octets=2)
 _TAG_OCTETS = 4
-_TAGS_SEEN = 4
-"""Frames with more tags in front of what is looked for are taken."""
+_MAX_TAGS = 4
+"""Maximum number of tags before the field; frames with more are accepted."""
 
 _PRESENT = above(Value(place=VLAN_PRESENT), 0)
 _TPID = Value(place=VLAN_TPID)
@@ -76,24 +76,25 @@ def prefilter(
     snap_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[Instruction, ...]:
-    """Return the program by which the kernel takes at least what ``filter`` selects on an interface.
+    """Return the program by which the kernel accepts a superset of the filter's selection on an interface.
 
-    Empty, which takes everything, where nothing can be left out: other links than Ethernet, a snap length
-    within the Ethernet header, and filters that ask how many frames there were, or when (frame.number).
+    It is empty, which accepts everything, where nothing can be left out: links other than Ethernet, a snap
+    length within the Ethernet header, and filters that depend on the number or times of frames
+    (frame.number).
     """
-    seen = snap_octets is None or snap_octets >= _HEADER_OCTETS
-    if linktype != ETHERNET or not seen or not set(IN_SEQUENCE).isdisjoint(filter.fields):
+    has_header = snap_octets is None or snap_octets >= _HEADER_OCTETS
+    if linktype != ETHERNET or not has_header or not set(IN_SEQUENCE).isdisjoint(filter.fields):
         return ()
     return program_of(_Translator(ethertypes).at_least(filter.test))
 
 
 class _Translator:
-    """Translates tests under a map of EtherTypes."""
+    """Translator of tests under a map of EtherTypes."""
 
     def __init__(self, ethertypes: EtherTypes) -> None:
         self._ethertypes = ethertypes
         self._tags = (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag)
-        # what follows these is not looked for: it may be anything
+        # The layers after these are not searched: they may be anything.
         steps = {*self._tags, ethertypes.cn_tag}
         tags = {announcement(cls, ethertypes) for cls in FORMATS if cls.role == "tag"} - {None}
         self._opaque = tuple(sorted(value for value in tags if value is not None and value not in steps))
@@ -121,7 +122,7 @@ class _Translator:
                 return inverse(self.at_least(inner))
         return self._exact(test) or NEVER
 
-    # tests of what every Ethernet frame has
+    # tests of fields that every Ethernet frame has
 
     def _exact(self, test: _Leaf) -> Condition | None:
         """Return a condition that holds exactly where the test does; None where there is none."""
@@ -129,28 +130,28 @@ class _Translator:
         if field is None or field.inner:
             return None
         if field.name == "frame.len":
-            # the kernel does not count a tag that it took out
-            apart, within = _says(test, _LENGTH, less=_TAG_OCTETS), _says(test, _LENGTH)
-            return None if apart is None or within is None else _either(apart, within)
+            # The kernel does not count a tag that it extracted.
+            extracted, within = _condition(test, _LENGTH, less=_TAG_OCTETS), _condition(test, _LENGTH)
+            return None if extracted is None or within is None else _either(extracted, within)
         if {source.format for source in field.sources} != {Ethernet}:
             return None
-        told = [_of_header(test, source) for source in field.sources]
-        if None in told:
+        conditions = [_of_header(test, source) for source in field.sources]
+        if None in conditions:
             return None
-        parts = [each for each in told if each is not None]
+        parts = [each for each in conditions if each is not None]
         return all_of(*parts) if getattr(test, "every", False) else any_of(*parts)
 
     # tests of layers that only some frames have
 
     def _carried(self, test: _Leaf) -> Condition:
-        """Return a condition that holds wherever the layers are there that the test asks for."""
+        """Return a condition that holds wherever the layers used by the test are present."""
         operands = [test.left, test.right] if isinstance(test, Comparison) else [test.operand]
         fields = [field for operand in operands for field in _fields_of(operand)]
-        conditions = [self._there(self._formats_types(field)) for field in fields]
+        conditions = [self._present_types(self._formats_types(field)) for field in fields]
         return all_of(*conditions, self._outer_tag(test))
 
     def _formats_types(self, field: FilterField) -> frozenset[int] | None:
-        """Return the EtherTypes that a field's layers come behind; None where that is not known."""
+        """Return the EtherTypes that precede a field's layers; None where they are unknown."""
         if field.inner:
             return self._any_of([cls for cls in FORMATS if cls.shows is not None])
         if field.origin != "layers":
@@ -172,46 +173,46 @@ class _Translator:
         if issubclass(cls, Extension):
             return self._types_of(IPv6)
         announced = announcement(cls, self._ethertypes)
-        told = {announced} if announced is not None else set()
-        return told | {self._ethertypes.old_s_tag} if cls is VLAN else told
+        types = {announced} if announced is not None else set()
+        return types | {self._ethertypes.old_s_tag} if cls is VLAN else types
 
-    def _there(self, types: frozenset[int] | None) -> Condition:
-        """Return a condition that holds where one of the EtherTypes is there, also behind tags."""
+    def _present_types(self, types: frozenset[int] | None) -> Condition:
+        """Return a condition that holds where one of the EtherTypes is present, also after tags."""
         if types is None:
             return ALWAYS
         tags = types.intersection(self._tags)
         outer = all_of(_PRESENT, equal(_TPID, *tags))
-        return any_of(outer, self._within(types, _TYPE, _TAGS_SEEN))
+        return any_of(outer, self._within(types, _TYPE, _MAX_TAGS))
 
     def _within(self, types: frozenset[int], at: Value, more: int) -> Condition:
-        """Return a condition that holds where one of the EtherTypes is at a place or behind tags."""
+        """Return a condition that holds where one of the EtherTypes is at an offset or after tags."""
         steps = {*self._tags, self._ethertypes.cn_tag}
-        taken = types.union(self._opaque) if more else types.union(self._opaque, steps)
-        found = equal(at, *taken)
+        accepted = types.union(self._opaque) if more else types.union(self._opaque, steps)
+        condition = equal(at, *accepted)
         if not dispatch(self._ethertypes).behind_snap.isdisjoint(types):
-            found = any_of(found, inverse(above(at, MAX_LENGTH)))
+            condition = any_of(condition, inverse(above(at, MAX_LENGTH)))
         if not more:
-            return found
-        tagged = equal(at, *(steps - taken))
-        behind = Value(place=at.place + _TAG_OCTETS, octets=2)
-        return any_of(found, all_of(tagged, self._within(types, behind, more - 1)))
+            return condition
+        tagged = equal(at, *(steps - accepted))
+        following = Value(place=at.place + _TAG_OCTETS, octets=2)
+        return any_of(condition, all_of(tagged, self._within(types, following, more - 1)))
 
     def _outer_tag(self, test: _Leaf) -> Condition:
-        """Return a test of VLAN tags as a condition of the outermost one; frames with more tags are taken."""
+        """Return a test of VLAN tags as a condition of the outermost; frames with more tags are accepted."""
         field = _single_field(test)
         if field is None or field.inner or not field.sources:
             return ALWAYS
         if not {source.format for source in field.sources} <= {VLAN, STag}:
             return ALWAYS
-        told = []
+        conditions = []
         for source in field.sources:
             mask, shift = _TCI_PARTS.get(source.key, (0, 0))
-            says = _says(test, Value(place=VLAN_TCI, mask=mask), shift=shift) if mask else None
-            if says is None:
+            condition = _condition(test, Value(place=VLAN_TCI, mask=mask), shift=shift) if mask else None
+            if condition is None:
                 return ALWAYS
-            told.append(all_of(equal(_TPID, *self._types_of(source.format)), says))
+            conditions.append(all_of(equal(_TPID, *self._types_of(source.format)), condition))
         types = self._formats_types(field) or frozenset()
-        return any_of(all_of(_PRESENT, any_of(*told)), self._within(types, _TYPE, _TAGS_SEEN))
+        return any_of(all_of(_PRESENT, any_of(*conditions)), self._within(types, _TYPE, _MAX_TAGS))
 
 
 def _of_header(test: _Leaf, source: FieldSource) -> Condition | None:
@@ -220,25 +221,27 @@ def _of_header(test: _Leaf, source: FieldSource) -> Condition | None:
         return _of_address(test, _ADDRESS_AT[source.key])
     if source.part != "type":
         return None
-    apart, within = _says(test, _TPID), _says(test, _TYPE)
+    extracted, within = _condition(test, _TPID), _condition(test, _TYPE)
     return (
-        None if apart is None or within is None else _either(apart, all_of(above(_TYPE, MAX_LENGTH), within))
+        None
+        if extracted is None or within is None
+        else _either(extracted, all_of(above(_TYPE, MAX_LENGTH), within))
     )
 
 
-def _either(apart: Condition, within: Condition) -> Condition:
-    """The one where the kernel took a tag out, else the other."""
-    return any_of(all_of(_PRESENT, apart), all_of(inverse(_PRESENT), within))
+def _either(extracted: Condition, within: Condition) -> Condition:
+    """Return ``extracted`` for frames from which the kernel extracted a tag, ``within`` for others."""
+    return any_of(all_of(_PRESENT, extracted), all_of(inverse(_PRESENT), within))
 
 
-def _of_address(test: _Leaf, place: int) -> Condition | None:
+def _of_address(test: _Leaf, offset: int) -> Condition | None:
     items = _items(test)
     if items is None or not all(
         isinstance(item, Constant) and isinstance(item.value, bytes) for item in items
     ):
         return None
-    high, low = Value(place=place), Value(place=place + 4, octets=2)
-    told = any_of(
+    high, low = Value(place=offset), Value(place=offset + 4, octets=2)
+    condition = any_of(
         *(
             all_of(equal(high, int.from_bytes(item.value[:4])), equal(low, int.from_bytes(item.value[4:])))
             for item in items
@@ -246,28 +249,28 @@ def _of_address(test: _Leaf, place: int) -> Condition | None:
         )
     )
     relation = test.relation if isinstance(test, Comparison) else "=="
-    return told if relation == "==" else inverse(told) if relation == "!=" else None
+    return condition if relation == "==" else inverse(condition) if relation == "!=" else None
 
 
-def _says(test: _Leaf, value: Value, *, less: int = 0, shift: int = 0) -> Condition | None:
+def _condition(test: _Leaf, value: Value, *, less: int = 0, shift: int = 0) -> Condition | None:
     """Return the condition of a test with numbers, ``less`` and shifted to the left in the value."""
     items = _items(test)
     if items is None:
         return None
 
     def scaled(number: object) -> int:
-        assert isinstance(number, int)  # the checker gives fields of numbers no other constants
+        assert isinstance(number, int)  # the checker allows no other constants for numbers
         return number - less << shift
 
     relation = test.relation if isinstance(test, Comparison) else "=="
-    told: list[Condition | None] = []
+    conditions: list[Condition | None] = []
     for item in items:
         if isinstance(item, Interval):
             first, last = scaled(item.first.value), scaled(item.last.value)
-            told.append(all_of(at_least(value, first), inverse(above(value, last))))
+            conditions.append(all_of(at_least(value, first), inverse(above(value, last))))
         else:
-            told.append(_related(relation, value, scaled(item.value)))
-    return None if None in told else any_of(*(each for each in told if each is not None))
+            conditions.append(_related(relation, value, scaled(item.value)))
+    return None if None in conditions else any_of(*(each for each in conditions if each is not None))
 
 
 def _related(relation: str, value: Value, number: int) -> Condition | None:
@@ -288,18 +291,18 @@ def _related(relation: str, value: Value, number: int) -> Condition | None:
 
 
 def _items(test: _Leaf) -> tuple[Constant | Interval, ...] | None:
-    """Return the constants and intervals that a test compares with, where it has no others."""
+    """Return the constants and intervals of a test; None if it compares with anything else."""
     match test:
         case Comparison(right=Constant() as constant):
             return (constant,)
         case Membership(items=items):
-            told = tuple(item for item in items if isinstance(item, Constant | Interval))
-            return told if len(told) == len(items) else None
+            values = tuple(item for item in items if isinstance(item, Constant | Interval))
+            return values if len(values) == len(items) else None
     return None
 
 
 def _single_field(test: _Leaf) -> FilterField | None:
-    """Return the field that a test is about, where it is one as it stands."""
+    """Return the only field of a test, unsliced and unmasked; None for other tests."""
     operand = test.left if isinstance(test, Comparison) else test.operand
     return operand if isinstance(operand, FilterField) else None
 

@@ -1,7 +1,7 @@
-"""The syntax of display filters: text into a tree, by hand, since a process waits for the grammar of each.
+"""The syntax of display filters: text into a tree, by hand, since every process waits for the grammar.
 
-A parser made of a grammar takes longer to be made than a hundred thousand frames take to be filtered.  The
-grammar, which the tests hold this to, is
+Making a parser from a grammar takes longer than filtering a hundred thousand frames. The grammar, to which
+the tests compare this parser, is
 
     filter:     [or]
     or:         and (("or" | "||") and)*
@@ -30,7 +30,7 @@ from ecmproto.errors import FilterError, shown
 
 
 class Token(str):
-    """A piece of a filter, whose type is its kind or, of a keyword or sign, the text itself."""
+    """A token of a filter; its type is its kind or, for a keyword or sign, the text itself."""
 
     __slots__ = ("start", "stop", "type")
     type: str
@@ -40,7 +40,7 @@ class Token(str):
 
 @dataclasses.dataclass(slots=True)
 class Tree:
-    """A rule of the grammar and what it is made of, with the characters of the filter that it stands on."""
+    """A rule of the grammar and its parts, with its characters in the filter."""
 
     data: str
     children: list[Node]
@@ -49,7 +49,7 @@ class Tree:
 
     @property
     def trees(self) -> list[Tree]:
-        """Those of its children that are trees."""
+        """Children that are trees."""
         return [child for child in self.children if isinstance(child, Tree)]
 
 
@@ -85,12 +85,12 @@ _END = "$END"
 
 
 def parse(text: str) -> Tree:
-    """Return the syntax tree of a filter, every node with its place; FilterError for what is none."""
+    """Return the syntax tree of a filter, every node with its position; FilterError for invalid text."""
     return _Parser(text).filter()
 
 
 class _Part(NamedTuple):
-    """A test, and where it starts and stops with the parentheses around it."""
+    """A test, and its start and stop with the parentheses around it."""
 
     tree: Tree
     start: int
@@ -103,21 +103,21 @@ class _Level:
     def __init__(self, start: int) -> None:
         self.start = start
         self.negations: list[int] = []
-        """Where each ``not`` starts that the next test is under."""
+        """Start of each ``not`` before the next test."""
         self.both: list[_Part] = []
         self.either: list[_Part] = []
 
 
 class _Parser:
-    """Reads a filter from left to right; what is in parentheses waits in a list, however deep it is."""
+    """Left-to-right parser; open parentheses are stored in a list, whatever the depth."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._next = self._read(0)
-        self._behind = 0
-        """Where the last token that was taken ends."""
+        self._stop = 0
+        """End of the last token taken."""
         self._more: tuple[str, ...] = ()
-        """What could have gone on where the last test ended."""
+        """Tokens that could have continued the last test."""
 
     def filter(self) -> Tree:
         levels = [_Level(0)]
@@ -138,7 +138,7 @@ class _Parser:
                     return Tree("start", [part.tree], part.start, part.stop)
 
     def _joined(self, levels: list[_Level], part: _Part) -> _Part | None:
-        """Add a test to its level; return what the level comes to if it ends there, None if tests follow."""
+        """Add a test to its level; return the level's result if it ends, None if tests follow."""
         level, inside = levels[-1], len(levels) > 1
         while level.negations:
             start = level.negations.pop()
@@ -154,16 +154,16 @@ class _Parser:
             return None
         end = ")" if inside else _END
         if self._next.type != end:
-            # whoever ends it, or closes a parenthesis, has written the whole test
+            # At the end, or at a closing parenthesis, the whole test has been written.
             more = () if self._next.type in _ENDS else self._more
             self._fail((*more, *_AND, *_OR, end))
-        found = _together("either", level.either)
+        result = _together("either", level.either)
         levels.pop()
         if inside:
             self._take()
             self._more = ()
-            return _Part(found.tree, level.start, self._behind)
-        return found
+            return _Part(result.tree, level.start, self._stop)
+        return result
 
     def _relation(self) -> Tree:
         children: list[Node] = []
@@ -189,7 +189,7 @@ class _Parser:
         if token.type != "not":
             return self._made("present", children)
         self._take()
-        self._want("in")
+        self._expect("in")
         children.append(self._set())
         return self._made("absence", children)
 
@@ -201,14 +201,14 @@ class _Parser:
         return self._made("operand", parts)
 
     def _sliced(self) -> Tree:
-        parts: list[Node] = [self._want(*_VALUES)]
+        parts: list[Node] = [self._expect(*_VALUES)]
         while self._next.type == "SLICE":
             parts.append(self._take())
         self._more = ("SLICE", *_MASK)
         return self._made("sliced", parts)
 
     def _set(self) -> Tree:
-        start = self._want("{").start
+        start = self._expect("{").start
         items: list[Node] = [self._item()]
         while self._next.type == ",":
             self._take()
@@ -217,41 +217,41 @@ class _Parser:
             self._fail((*self._more, ",", "}"))
         self._take()
         self._more = ()
-        return Tree("set", items, start, self._behind)
+        return Tree("set", items, start, self._stop)
 
     def _item(self) -> Tree:
-        values: list[Node] = [self._want(*_VALUES)]
+        values: list[Node] = [self._expect(*_VALUES)]
         self._more = ("..",)
         if self._next.type == "..":
             self._take()
-            values.append(self._want(*_VALUES))
+            values.append(self._expect(*_VALUES))
             self._more = ()
         return self._made("item", values)
 
     def _made(self, rule: str, children: list[Node]) -> Tree:
-        return Tree(rule, children, children[0].start, self._behind)
+        return Tree(rule, children, children[0].start, self._stop)
 
     # tokens
 
-    def _want(self, *possible: str) -> Token:
+    def _expect(self, *possible: str) -> Token:
         if self._next.type not in possible:
             self._fail(possible)
         return self._take()
 
     def _take(self) -> Token:
-        """Return the next token, and read the one behind it."""
+        """Return the next token, and read its successor."""
         token = self._next
-        self._behind = token.stop
+        self._stop = token.stop
         self._next = self._read(token.stop)
         return token
 
     def _read(self, at: int) -> Token:
-        found = _TOKEN.match(self._text, at)
-        if found is None or found.lastgroup is None:
+        match = _TOKEN.match(self._text, at)
+        if match is None or match.lastgroup is None:
             raise _unreadable(self._text, at)
-        token = Token(found[found.lastgroup])
-        token.start, token.stop = found.span(found.lastgroup)
-        token.type = _END if found.lastgroup == "END" else token if token in _KEYWORDS else found.lastgroup
+        token = Token(match[match.lastgroup])
+        token.start, token.stop = match.span(match.lastgroup)
+        token.type = _END if match.lastgroup == "END" else token if token in _KEYWORDS else match.lastgroup
         return token
 
     def _fail(self, possible: tuple[str, ...]) -> NoReturn:
@@ -259,7 +259,7 @@ class _Parser:
 
 
 def _together(rule: str, parts: list[_Part]) -> _Part:
-    """Return the rule made of some parts; the only one as it is."""
+    """Return the rule made of some parts; a single part unchanged."""
     if len(parts) == 1:
         return parts[0]
     start, stop = parts[0].start, parts[-1].stop
@@ -267,7 +267,7 @@ def _together(rule: str, parts: list[_Part]) -> _Part:
 
 
 def _unexpected(text: str, token: Token, possible: tuple[str, ...]) -> FilterError:
-    """Return the error of a token that stands where it cannot, and what could."""
+    """Return the error of an unexpected token, with the expected ones."""
     ended = token.type == _END
     start = len(text.rstrip()) if ended else token.start
     stop = start + 1 if ended else token.stop
@@ -284,7 +284,7 @@ _ENDS = {")": "')'", _END: "the end of the filter"}
 
 
 def needed(possible: Collection[str]) -> str:
-    """Return in words what could stand where something else does: words, signs and kinds of tokens."""
+    """Return a description of the expected words, signs and kinds of tokens."""
     if "(" in possible:
         return "a test such as frame.len > 1000"
     if "WORD" in possible:
@@ -295,7 +295,7 @@ def needed(possible: Collection[str]) -> str:
     return f"'and', 'or' or {end}" if end else " or ".join(sorted(map(repr, possible)))
 
 
-_MEANT = {
+_HINTS = {
     '"': "the double quote that ends the text",
     "[": "a slice with its ']', such as [0:3]",
     "'": "double quotes around text",
@@ -311,9 +311,9 @@ _MEANT = {
 
 
 def _unreadable(text: str, at: int) -> FilterError:
-    """Return the error of a character that begins nothing."""
+    """Return the error of a character that begins no token."""
     space = _SPACE.match(text, at)
     start = space.end() if space is not None else at
     char = text[start]
-    meant = _MEANT.get(char, "a word, a number, text in double quotes or an operator")
-    return FilterError(filter=text, start=start, stop=start + 1, needed=meant, got=shown(char))
+    expected = _HINTS.get(char, "a word, a number, text in double quotes or an operator")
+    return FilterError(filter=text, start=start, stop=start + 1, needed=expected, got=shown(char))

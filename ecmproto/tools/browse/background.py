@@ -1,4 +1,4 @@
-"""Work in a thread that a window starts, watches and ends."""
+"""Work in a thread that a window starts, observes and stops."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import threading
 
 
 class Background:
-    """Work in a thread called ``name``: what a class derived from this one does in `_work`.
+    """Work in a thread called ``name``, defined by `_work` of a derived class.
 
-    ``done`` is set when it has ended, ``error`` is what ended it otherwise.  It looks at ``_stopping`` often.
+    ``done`` is set at its end, ``error`` to the exception that ended it early. It checks ``_stopping`` often.
     """
 
     def __init__(self, name: str) -> None:
@@ -18,11 +18,11 @@ class Background:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End soon."""
+        """Request the end of the work."""
         self._stopping = True
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""What a person does with a capture: list its frames, filter, search, follow flows, mark, write them out."""
+"""Operations of a capture browser: list frames, filter, search, follow flows, mark, write copies."""
 
 from __future__ import annotations
 
@@ -22,84 +22,83 @@ from ecmproto.tools.browse.rows import FrameRow, Rows, TimeFormat, time_text
 from ecmproto.wire.codec import EtherTypes
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
-_KEPT_ROWS = 4096
+_CACHED_ROWS = 4096
 Which = Literal["shown", "marked"]
 
 
 class Browser:
-    """A capture and how it is looked at: the filter, marks, times; frames are counted from 0.
+    """A capture with the state of its view: filter, marks, times; frames are counted from 0.
 
-    Rows are the frames that are shown, all without a filter.  What takes long runs in threads that this
-    starts; it is for one thread itself.
+    Rows are the frames shown, all without a filter. Long operations run in threads that this class starts; it
+    is to be used by one thread itself.
     """
 
     def __init__(self, pages: Pages, *, ethertypes: EtherTypes = DEFAULT) -> None:
         self.pages = pages
         self.ethertypes = ethertypes
         self.run: FilterRun | None = None
-        """The filter that is applied, with what it has found so far."""
+        """The current filter, with its matches so far."""
         self.search: Search | None = None
-        """The last search."""
         self.marks: set[int] = set()
         self.reference: int | None = None
-        """The frame that relative times count from; None: the first."""
+        """Origin of relative times; None: the first frame."""
         self._rows = Rows()
-        self._known: dict[int, FrameRow | None] = {}
+        self._cached: dict[int, FrameRow | None] = {}
 
     # rows
 
     @property
     def count(self) -> int:
-        """How many rows there are so far."""
+        """Number of rows so far."""
         return self.pages.frames if self.run is None else len(self.run.found)
 
     @property
     def settled(self) -> bool:
-        """Whether no more rows will come."""
+        """Whether the number of rows is final."""
         return self.pages.complete and (self.run is None or self.run.done.is_set())
 
     def frame_at(self, row: int) -> int:
-        """Return the frame in a row; IndexError behind the last."""
+        """Return the frame in a row; IndexError after the last."""
         if not 0 <= row < self.count:
             raise IndexError(row)
         return row if self.run is None else self.run.found.frame_at(row)
 
     def row_of(self, frame: int) -> int:
-        """Return the row of a frame; of one that is not shown, of the next that is."""
+        """Return the row of a frame; for a hidden one, the row of the next frame shown."""
         return frame if self.run is None else self.run.found.before(frame)
 
     def is_known(self, frame: int) -> bool:
-        """Return whether it is decided if a frame is shown."""
+        """Return whether the filter has been applied to a frame."""
         return frame < (self.pages.frames if self.run is None else self.run.found.scanned)
 
     def rows(self, first: int, count: int) -> Sequence[tuple[int, FrameRow | None]]:
-        """Return the frames in rows from ``first`` on, and what is listed of each: None if it is gone."""
+        """Return the frames in rows from ``first`` on with list entries, None for frames gone."""
         frames = [self.frame_at(row) for row in range(max(0, first), min(first + count, self.count))]
-        missing = [frame for frame in frames if frame not in self._known]
-        if len(self._known) + len(missing) > _KEPT_ROWS:
-            self._known.clear()
+        missing = [frame for frame in frames if frame not in self._cached]
+        if len(self._cached) + len(missing) > _CACHED_ROWS:
+            self._cached.clear()
             missing = frames
         for frame in missing:
             record = self.record(frame)
-            self._known[frame] = None if record is None else self._rows.row(record)
-        return [(frame, self._known[frame]) for frame in frames]
+            self._cached[frame] = None if record is None else self._rows.row(record)
+        return [(frame, self._cached[frame]) for frame in frames]
 
     def record(self, frame: int) -> Record | None:
-        """Return a frame decoded, with its comments; None where it is gone from the file."""
+        """Return a frame decoded, with its comments; None for a frame gone from the file."""
         batch = self.pages.frame(frame)
         if batch is None:
             return None
         return next(records(batch, self.pages.interfaces, ethertypes=self.ethertypes, commented=True))
 
     def time_ns(self, frame: int) -> int | None:
-        """Return the time of a frame; None where it has none."""
+        """Return the time of a frame; None without one."""
         batch = self.pages.frame(frame) if 0 <= frame < self.pages.frames else None
         if batch is None or (batch.timed is not None and not batch.timed[0]):
             return None
         return exact_times(batch, self.pages.interfaces)[0]
 
     def time_of(self, row: int, frame: int, form: TimeFormat) -> str:
-        """Return the time of the frame in a row as a format has it."""
+        """Return the time of the frame in a row in a format."""
         match form:
             case "relative":
                 before = 0 if self.reference is None else self.reference
@@ -119,7 +118,7 @@ class Browser:
     # filters
 
     def apply(self, text: str) -> None:
-        """Show only the frames that a display filter selects; all with an empty one.  FilterError."""
+        """Show only the frames selected by a display filter, all for an empty one; FilterError if invalid."""
         filter = compile_filter(text) if text.strip() else None
         if self.run is not None:
             self.run.stop()
@@ -130,15 +129,15 @@ class Browser:
 
     @property
     def filter_text(self) -> str:
-        """The filter that is applied, as it was written; empty without one."""
+        """Text of the current filter; empty without one."""
         return "" if self.run is None else self.run.filter.text
 
     def find(self, text: str, *, start: int, forward: bool) -> None:
-        """Begin to look for the next shown frame that a display filter selects.  FilterError."""
+        """Start a search for the next shown frame that a display filter selects; FilterError if invalid."""
         self._find(compile_filter(text), start, forward)
 
     def find_again(self, *, start: int, forward: bool) -> bool:
-        """Begin to look for the same as before from another frame; False if nothing was looked for."""
+        """Repeat the last search from another frame; False without an earlier search."""
         if self.search is None:
             return False
         self._find(self.search.filter, start, forward)
@@ -152,12 +151,12 @@ class Browser:
         self.search.start()
 
     def flow(self, frame: int) -> FlowFilters | None:
-        """Return the flow that a frame belongs to, or that it tells of as a message; None without one."""
+        """Return the flow of a frame, or of a message about one; None without a flow."""
         record = self.record(frame)
         return None if record is None else flow_of(record.frame)
 
     def test_of(self, record: Record, lines: Sequence[TreeLine], at: int) -> str:
-        """Return the filter for what a line of a frame's tree says; "" for a line of no field."""
+        """Return the filter for the content of a line of a frame's tree; "" for a line without a field."""
         line = lines[at]
         field = find(line.name) if line.name else None
         if field is None:
@@ -165,20 +164,20 @@ class Browser:
         if field.kind == "layer":
             return field.name
         values = values_of(field)(record)
-        place = sum(other.name == line.name for other in lines[:at])
-        if place >= len(values) or values[place] == b"":
+        index = sum(other.name == line.name for other in lines[:at])
+        if index >= len(values) or values[index] == b"":
             return field.name
-        return f"{field.name} == {constant_text(Constant(kind=field.kind, value=values[place]))}"
+        return f"{field.name} == {constant_text(Constant(kind=field.kind, value=values[index]))}"
 
     # marks and copies
 
     def mark(self, frame: int) -> bool:
-        """Mark a frame, or take its mark away; return whether it is marked now."""
+        """Mark a frame, or remove its mark; return whether it is marked now."""
         self.marks ^= {frame}
         return frame in self.marks
 
     def next_mark(self, frame: int, *, forward: bool) -> int | None:
-        """Return the next marked frame that is shown, beginning anew at the end; None without one."""
+        """Return the next marked frame that is shown, starting again at the end; None without one."""
         shown = [each for each in sorted(self.marks) if self.run is None or each in self.run.found]
         if not shown:
             return None
@@ -192,10 +191,10 @@ class Browser:
     def write(
         self, path: str, which: Which, *, force: bool = False, stopped: Callable[[], bool] = lambda: False
     ) -> int:
-        """Write the frames that are shown, or marked, to a capture; return how many.
+        """Write the frames that are shown, or marked, to a capture; return their number.
 
-        What is there when it begins is written, records as they stand.  ``stopped`` ends it early, with an
-        OutputError and no file, as does a name that is taken unless ``force``.
+        The frames indexed at the start are written, with unchanged records. ``stopped`` ends it early with an
+        OutputError and no file; so does an existing file unless ``force``.
         """
         frames = self.pages.frames if self.run is None else self.run.found.scanned
         marked = np.array(sorted(self.marks), np.int64)
@@ -204,7 +203,7 @@ class Browser:
         with open_capture(self.pages.file) as reader, CaptureCopier(reader, path, force=force) as copier:
             for item in reader.items():
                 if stopped():
-                    raise OutputError(path=path, needed="time to write it", got="a stop")
+                    raise OutputError(path=path, needed="a complete copy", got="a stop")
                 if not isinstance(item, Batch):
                     copier.write(item)
                     continue
@@ -226,23 +225,23 @@ class Browser:
 
     # state
 
-    def told(self) -> list[str]:
-        """Return sentences on what is under way or went wrong, the most important first."""
-        pages, told = self.pages, []
+    def messages(self) -> list[str]:
+        """Return messages about work in progress and errors, the most important first."""
+        pages, messages = self.pages, []
         if self.run is not None and self.run.error is not None:
-            told.append(f"filter: {self.run.error}")
+            messages.append(f"filter: {self.run.error}")
         wrong = pages.problem or pages.defect
         if wrong is not None:
-            told.append(str(wrong))
+            messages.append(str(wrong))
         if not pages.complete and pages.live is None:
-            told.append(f"indexing, {counted(pages.frames, 'frame')}")
+            messages.append(f"indexing, {counted(pages.frames, 'frame')}")
         if self.run is not None and not self.settled and self.run.found.scanned < pages.frames:
             percent = 100 * self.run.found.scanned // max(1, pages.frames)
-            told.append(f"filtering, {percent} %")
-        return told
+            messages.append(f"filtering, {percent} %")
+        return messages
 
     def close(self) -> None:
-        """End all that is under way."""
+        """Stop all work in progress."""
         if self.run is not None:
             self.run.stop()
         if self.search is not None:

@@ -1,7 +1,6 @@
-"""Curves over a capture's time, drawn in characters: queues as their messages tell them, feedback, rates.
+"""Curves over a capture's time, drawn in characters: queues reported by messages, feedback, rates.
 
-Of each curve the least and greatest value in each of some hundred spans of time are kept, however many
-messages there are.
+Each curve stores the minimum and maximum in each of some hundred time spans, whatever the number of messages.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from ecmproto.wire.codec import EtherTypes
 from ecmproto.wire.formats.registry import FORMATS
 
 BINS = 512
-_MOST_CURVES = 32
+_MAX_CURVES = 32
 _Floats = NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Measure:
-    """A field of messages that a curve shows for each congestion point: what it is, and in which multiple."""
+    """A field of messages that a curve shows for each congestion point, with its unit and factor."""
 
     title: str
     unit: str
@@ -41,8 +40,8 @@ class _Measure:
 
 
 def _measures() -> tuple[_Measure, ...]:
-    """Return the fields of messages that tell of queues, from the formats."""
-    found = []
+    """Return the fields of messages about queues, from the formats."""
+    measures = []
     for cls in FORMATS:
         keys = {field.key for field in cls.layout}
         if cls.role != "message" or "cpid" not in keys:
@@ -51,27 +50,26 @@ def _measures() -> tuple[_Measure, ...]:
             if key not in keys:
                 continue
             label = cls.summary.label
-            # a CNM's offset has the other sign: greater, the emptier the queue is
+            # A CNM's offset has the opposite sign: it is greater, the emptier the queue is.
             sign = -1 if key == "q_offset" else 1
             title = f"{label}: queue above Qeq" if key != "qntz_fb" else f"{label}: quantized feedback"
             unit, factor = ("", 1) if key == "qntz_fb" else ("octets", sign * QUEUE_UNIT_OCTETS)
-            found.append(
+            measures.append(
                 _Measure(
                     title=title, unit=unit, field=f"{cls.prefix}.{key}", cpid=f"{cls.prefix}.cpid",
                     factor=factor,
                 )
             )  # fmt: skip
-    return tuple(found)
+    return tuple(measures)
 
 
 class Curve:
-    """The least and the greatest of values in each of `BINS` spans of time; NaN where there was none."""
+    """The minimum and maximum of values in each of `BINS` time spans; infinite where there was none."""
 
     def __init__(self, title: str, unit: str) -> None:
         self.title = title
         self.unit = unit
         self.values = 0
-        """How many there were."""
         self.low: _Floats = np.full(BINS, np.inf)
         self.high: _Floats = np.full(BINS, -np.inf)
 
@@ -83,9 +81,9 @@ class Curve:
 
 
 class Curves(Background):
-    """The curves of a capture's frames, or of some of them, gathered in a thread.
+    """The curves of a capture's frames, or of some of them, computed in a thread.
 
-    ``curves`` are there once ``done`` is set, the rate of frames first; times go from ``begin_ns`` to
+    ``curves`` are complete once ``done`` is set, the rate of frames last; times range from ``begin_ns`` to
     ``end_ns``.
     """
 
@@ -147,7 +145,7 @@ class Curves(Background):
 
     def _curve(self, measure: _Measure, cpid: int) -> Curve | None:
         key = measure.field, cpid
-        if key not in self._found and len(self._found) < _MOST_CURVES:
+        if key not in self._found and len(self._found) < _MAX_CURVES:
             title = f"{measure.title}, CPID {constant_text(Constant(kind='cpid', value=cpid))}"
             self._found[key] = Curve(title, measure.unit)
         return self._found.get(key)
@@ -156,24 +154,24 @@ class Curves(Background):
         from ecmproto.frames.columns import extract
 
         names = measure.field, measure.cpid
-        found = extract(batch, names, interfaces=self._pages.interfaces, ethertypes=self._ethertypes)
-        values, points = (found[name].outermost() for name in names)
+        columns = extract(batch, names, interfaces=self._pages.interfaces, ethertypes=self._ethertypes)
+        values, points = (columns[name].outermost() for name in names)
         return values.rows, np.asarray(values).astype(np.float64), np.asarray(points).astype(np.uint64)
 
     def _one_by_one(self, batch: Batch, measure: _Measure) -> _Points:
         value, point = (values_of(_field(name)) for name in (measure.field, measure.cpid))
         each = records(batch, self._pages.interfaces, ethertypes=self._ethertypes)
-        told = [
+        results = [
             (row, values[0], point(record)[0])
             for row, record in enumerate(each)
             if len(values := value(record))
         ]
-        rows, values, points = zip(*told, strict=True) if told else ((), (), ())
+        rows, values, points = zip(*results, strict=True) if results else ((), (), ())
         return np.array(rows, np.int32), np.array(values, np.float64), np.array(points, np.uint64)
 
 
 _Points = tuple[NDArray[np.int32], _Floats, NDArray[np.uint64]]
-"""The rows of frames that have a value, the values, and the CPIDs that they are of."""
+"""Rows of frames with a value, the values, and their CPIDs."""
 
 
 def _field(name: str) -> FilterField:
@@ -193,28 +191,28 @@ _AXIS_WIDTH = 12
 
 
 def drawn(curve: Curve, width: int, height: int, span_ns: int) -> Sequence[str]:
-    """Return a curve as ``height`` lines of ``width`` characters at most: bars from zero, with their axes."""
+    """Return a curve as at most ``height`` lines of ``width`` characters: bars from zero, with axes."""
     columns, rows = 2 * max(1, width - _AXIS_WIDTH), 4 * max(1, height - 2)
     low, high = _narrowed(curve, columns)
-    there = np.isfinite(low)
-    if not there.any():
+    present = np.isfinite(low)
+    if not present.any():
         return [curve.title, "no value"]
-    least, most = min(0.0, float(low[there].min())), max(0.0, float(high[there].max()))
-    scale = (rows - 1) / (most - least or 1)
+    lowest, highest = min(0.0, float(low[present].min())), max(0.0, float(high[present].max()))
+    scale = (rows - 1) / (highest - lowest or 1)
     grid = np.zeros((rows // 4, columns // 2), np.int64)
 
     def dot(row: int, column: int) -> None:
         grid[row // 4, column // 2] |= _DOTS[row % 4][column % 2]
 
-    zero = round((most - 0.0) * scale)
+    zero = round((highest - 0.0) * scale)
     for column in range(0, columns, 2):
         dot(zero, column)
-    for column in np.flatnonzero(there).tolist():
-        top = round((most - max(0.0, high[column])) * scale)
-        bottom = round((most - min(0.0, low[column])) * scale)
+    for column in np.flatnonzero(present).tolist():
+        top = round((highest - max(0.0, high[column])) * scale)
+        bottom = round((highest - min(0.0, low[column])) * scale)
         for row in range(top, bottom + 1):
             dot(row, column)
-    labels = {rows // 4 - 1: least, 0: most, zero // 4: 0.0}
+    labels = {rows // 4 - 1: lowest, 0: highest, zero // 4: 0.0}
     lines = [f"{curve.title} ({curve.values:,} values{', in ' + curve.unit if curve.unit else ''})"]
     for row, dots in enumerate(grid.tolist()):
         label = _short(labels[row]) if row in labels else ""
@@ -225,11 +223,11 @@ def drawn(curve: Curve, width: int, height: int, span_ns: int) -> Sequence[str]:
 
 
 def _narrowed(curve: Curve, columns: int) -> tuple[_Floats, _Floats]:
-    """Return the bounds of values in each of so many columns; infinite where there are none."""
+    """Return the bounds of values in each of ``columns`` columns; infinite where there are none."""
     low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
-    place = np.arange(BINS) * columns // BINS
-    np.minimum.at(low, place, curve.low)
-    np.maximum.at(high, place, curve.high)
+    column_of = np.arange(BINS) * columns // BINS
+    np.minimum.at(low, column_of, curve.low)
+    np.maximum.at(high, column_of, curve.high)
     return low, high
 
 

@@ -1,7 +1,7 @@
-"""What filters select of a capture, found in the background: which frames, and where the next one is.
+"""Frames of a capture selected by filters, found in the background, and searches for the next one.
 
-The first frames are looked at one by one, so that something is there at once; the many behind them column by
-column, once there are so many that loading the kernels pays.
+The first frames are tested one by one, so that results appear immediately; the rest column by column, once
+there are enough to make up for loading the kernels.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from ecmproto.wire.codec import EtherTypes
 Mask = NDArray[np.bool_]
 
 _BLOCK_FRAMES = 8192
-_MANY_FRAMES = 24_576
-"""From so many frames on, loading kernels takes less time than looking at them one by one."""
-_LOADED_FRAMES = 512
-"""The same, where they are loaded."""
+_MIN_FRAMES = 24_576
+"""Minimum number of frames for which loading kernels takes less time than testing one by one."""
+_MIN_LOADED_FRAMES = 512
+"""Minimum number of frames for kernels that are already loaded."""
 _PAGES_AT_ONCE = 64
 
 
 class FrameSet:
-    """Some of a capture's frames, a bit for each; the frames come in order and are never taken back."""
+    """A subset of a capture's frames, a bit each; frames are decided in order and finally."""
 
     def __init__(self) -> None:
         self._blocks: list[bytes] = []
         self._before = array("q", [0])
-        """How many are in the blocks in front of each block."""
+        """Number of selected frames before each block."""
         self._tail = np.zeros(_BLOCK_FRAMES, np.bool_)
         self._tail_frames = 0
         self._tail_count = 0
@@ -49,11 +49,11 @@ class FrameSet:
 
     @property
     def scanned(self) -> int:
-        """Of how many frames it is known whether they are in it."""
+        """Number of frames already decided."""
         return len(self._blocks) * _BLOCK_FRAMES + self._tail_frames
 
     def extend(self, mask: Mask) -> None:
-        """Say of the next frames whether they are in it."""
+        """Add the decisions on the next frames."""
         with self._lock:
             while len(mask):
                 part = mask[: _BLOCK_FRAMES - self._tail_frames]
@@ -67,32 +67,32 @@ class FrameSet:
                     self._tail_frames = self._tail_count = 0
 
     def frame_at(self, row: int) -> int:
-        """Return the frame (from 0) that is the ``row``-th (from 0) in it; IndexError behind the last."""
+        """Return the ``row``-th selected frame, both from 0; IndexError after the last."""
         with self._lock:
             block = bisect_right(self._before, row) - 1
             inside = np.flatnonzero(self._bits(block))
             return block * _BLOCK_FRAMES + int(inside[row - self._before[block]])
 
     def before(self, frame: int) -> int:
-        """Return how many of the frames in front of ``frame`` are in it."""
+        """Return the number of selected frames before ``frame``."""
         with self._lock:
             block = min(frame // _BLOCK_FRAMES, len(self._blocks))
             return self._before[block] + int(self._bits(block)[: frame - block * _BLOCK_FRAMES].sum())
 
     def __contains__(self, frame: int) -> bool:
         with self._lock:
-            block, place = divmod(frame, _BLOCK_FRAMES)
+            block, offset = divmod(frame, _BLOCK_FRAMES)
             bits = self._bits(block)
-            return place < len(bits) and bool(bits[place])
+            return offset < len(bits) and bool(bits[offset])
 
     def masked(self, first: int, frames: int) -> Mask:
-        """Return for ``frames`` frames from ``first`` on whether they are in it."""
+        """Return the mask of ``frames`` frames from ``first`` on."""
         mask = np.zeros(frames, np.bool_)
         at = first
         while at < first + frames:
-            block, place = divmod(at, _BLOCK_FRAMES)
+            block, offset = divmod(at, _BLOCK_FRAMES)
             with self._lock:
-                bits = self._bits(block)[place : place + first + frames - at]
+                bits = self._bits(block)[offset : offset + first + frames - at]
             if not len(bits):
                 break
             mask[at - first : at - first + len(bits)] = bits
@@ -106,7 +106,7 @@ class FrameSet:
 
 
 class Tester:
-    """Says of batches which frames a filter selects, one by one or column by column."""
+    """Test of batches with a filter, frame by frame or column by column."""
 
     def __init__(self, filter: Filter, pages: Pages, ethertypes: EtherTypes) -> None:
         self._filter = filter
@@ -114,7 +114,7 @@ class Tester:
         self._ethertypes = ethertypes
 
     def mask(self, batch: Batch, *, columns: bool) -> Mask:
-        """Return which frames of a batch it selects."""
+        """Return a mask of the frames of a batch that it selects."""
         interfaces = self._pages.interfaces
         if columns:
             from ecmproto.frames.columns.selection import selected
@@ -126,15 +126,15 @@ class Tester:
 
 
 def many(frames: int) -> bool:
-    """Return whether so many frames are better looked at column by column."""
-    return frames >= (_LOADED_FRAMES if library.is_ready() else _MANY_FRAMES)
+    """Return whether that number of frames should be tested column by column."""
+    return frames >= (_MIN_LOADED_FRAMES if library.is_ready() else _MIN_FRAMES)
 
 
 class FilterRun(Background):
-    """A filter applied to all frames of a capture from the first on, in a thread, as they come.
+    """A filter applied in a thread to all frames of a capture, from the first on, as they come.
 
-    ``found`` grows; ``done`` is set when all frames of a complete capture were looked at, or it was stopped.
-    ``error`` is what ended it otherwise.
+    ``found`` grows; ``done`` is set when all frames of a complete capture were tested, or it was stopped.
+    ``error`` is the exception that ended it early.
     """
 
     def __init__(self, pages: Pages, filter: Filter, ethertypes: EtherTypes) -> None:
@@ -148,22 +148,22 @@ class FilterRun(Background):
         pages, found = self._pages, self.found
         while not self._stopping:
             if found.scanned == pages.frames:
-                # a capture of an interface may wait for hours
+                # A capture of an interface may wait for hours.
                 if not pages.wait(found.scanned, 0.5) and pages.complete:
                     return
                 continue
             page = pages.page_of(found.scanned)
             columns = found.scanned > 0 and many(pages.frames - found.scanned)
             stop = min(page + (_PAGES_AT_ONCE if columns else 1), pages.count)
-            self._look(page, stop, columns)
+            self._test(page, stop, columns)
 
-    def _look(self, page: int, stop: int, columns: bool) -> None:
+    def _test(self, page: int, stop: int, columns: bool) -> None:
         found = self.found
         until = self._pages.first_of(stop)
         for batch in self._pages.batches(page, stop, compiled=columns):
             if self._stopping:
                 return
-            # a page may have grown since a part of it was looked at
+            # A page may have grown since a part of it was tested.
             rest = _from(batch, found.scanned)
             if len(rest):
                 found.extend(self._tester.mask(rest, columns=columns))
@@ -177,9 +177,9 @@ def _from(batch: Batch, frame: int) -> Batch:
 
 
 class Search(Background):
-    """The search for the next frame that a filter selects, in a thread.
+    """A search in a thread for the next frame that a filter selects.
 
-    ``frame`` is it (from 0), None when there is none; that is known once ``done`` is set.
+    ``frame`` is the result (from 0), None without one; it is final once ``done`` is set.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class Search(Background):
         self.filter = filter
         self.frame: int | None = None
         self.at = start
-        """How far it has come."""
+        """Current position."""
         self._pages = pages
         self._tester = Tester(filter, pages, ethertypes)
         self._start = start
@@ -207,22 +207,22 @@ class Search(Background):
         self.frame = self._find()
 
     def _find(self) -> int | None:
-        looked = 0
+        tested = 0
         for page, stop in self._parts():
-            columns = looked > 0 and many(_PAGES_AT_ONCE * looked)
+            columns = tested > 0 and many(_PAGES_AT_ONCE * tested)
             batches: Sequence[Batch] = list(self._pages.batches(page, stop, compiled=columns))
             for batch in batches if self._forward else reversed(batches):
                 self.at = batch.first
                 if self._stopping:
                     return None
-                place = self._in(batch, columns)
-                if place is not None:
-                    return place
-                looked += len(batch)
+                frame = self._in(batch, columns)
+                if frame is not None:
+                    return frame
+                tested += len(batch)
         return None
 
     def _parts(self) -> Iterator[tuple[int, int]]:
-        """Yield runs of pages on the way, short ones first."""
+        """Yield runs of pages in the direction of the search, short ones first."""
         pages = self._pages
         size = 1
         if self._forward:
@@ -239,18 +239,18 @@ class Search(Background):
                 stop, size = page, min(2 * size, _PAGES_AT_ONCE)
 
     def _in(self, batch: Batch, columns: bool) -> int | None:
-        """Return the nearest frame of a batch that is asked for."""
+        """Return the nearest matching frame of a batch."""
         numbers = batch.numbers
-        there = numbers > self._start if self._forward else numbers < self._start
+        candidates = numbers > self._start if self._forward else numbers < self._start
         if self._within is not None:
-            there &= self._within.masked(batch.first, len(batch))
-        places = np.flatnonzero(there)
-        if not len(places):
+            candidates &= self._within.masked(batch.first, len(batch))
+        rows = np.flatnonzero(candidates)
+        if not len(rows):
             return None
         if columns:
-            hits = places[self._tester.mask(batch.select(places), columns=True)]
+            hits = rows[self._tester.mask(batch.select(rows), columns=True)]
             return int(numbers[hits[0 if self._forward else -1]]) if len(hits) else None
-        for place in (places if self._forward else places[::-1]).tolist():
-            if self._tester.mask(batch.select([place]), columns=False)[0]:
-                return int(numbers[place])
+        for row in (rows if self._forward else rows[::-1]).tolist():
+            if self._tester.mask(batch.select([row]), columns=False)[0]:
+                return int(numbers[row])
         return None

@@ -1,11 +1,11 @@
 """A capture whose frames are read by number while it is still being indexed.
 
-The index knows pages: runs of some thousand frames that stand one behind the other.  Of each it keeps where
-it starts, 16 octets, and nothing of its frames, so that memory hardly grows with the capture; a page is read
-and parsed again when somebody looks at it, and the last ones are kept.
+The index contains pages: runs of some thousand consecutive frames. A page takes 16 bytes, for its start, so
+that memory hardly grows with the capture. A page is read and parsed again on access, and the last ones are
+cached.
 
-A plain file is read where it is.  All else, which is compressed files, pipes, several files as one and
-interfaces, is spooled on the way: uncompressed, into a temporary file (in TMPDIR) that goes with the process.
+A plain file is read directly. Compressed files, pipes, several files as one and interfaces are spooled,
+uncompressed, into a temporary file (in TMPDIR) that is deleted with the process.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from ecmproto.frames.capture.source import DecompressedStream, is_compressed, re
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 PAGE_FRAMES = 1024
-"""A page is read in a few milliseconds, interpreted."""
+"""Number of frames of a page, which is read in a few milliseconds by interpreted code."""
 _PAGE_OCTETS = 4 << 20
-"""Pages of what comes bit by bit are filled up to this."""
+"""Size in bytes to which pages of incremental input are filled."""
 _INDEXED_FRAMES = 1 << 16
 _CACHED_OCTETS = 48 << 20
 _HEAD_OCTETS = 8
@@ -42,7 +42,7 @@ _PIPE_OCTETS = 1 << 20
 class Pages:
     """The frames of a capture by number, as far as it is indexed; made by `open_pages` and `live_pages`.
 
-    ``start`` begins the indexing in a thread of its own; everything else may be called from any thread.
+    ``start`` starts the indexing in a thread of its own; all else may be called from any thread.
     """
 
     def __init__(
@@ -56,25 +56,25 @@ class Pages:
         stream: BinaryIO | None = None,
     ) -> None:
         self.path = path
-        """The name to show."""
+        """Name to show."""
         self.file = f"/proc/self/fd/{descriptor}" if spooled else path
-        """Where the capture can be read anew, as far as it has come."""
+        """Path from which the capture can be read again, as far as it has come."""
         self.complete = False
-        """Whether the whole capture is indexed: no frame will come."""
+        """Whether the whole capture is indexed."""
         self.live: Callable[[], None] | None = None
-        """Ends a capture of an interface; None for others."""
+        """Function that ends a capture of an interface; None for others."""
         self.defect: Exception | None = None
-        """What ended the indexing that never should: a mistake of ours."""
+        """Exception that ended the indexing because of a bug."""
         self._reader = reader
         self._origin = origin or reader
-        """Who read it first, and knows what was wrong."""
+        """Reader of the original input, with its errors and warnings."""
         self._descriptor = descriptor
         self._stream = stream
         self._firsts = array("q")
         self._offsets = array("q")
         self._states: list[tuple[int, Hashable]] = []
         self._ends = (0, 0)
-        """Where the last page ends, and how many frames there are."""
+        """Offset of the end of the last page, and number of frames."""
         self._grew = threading.Condition()
         self._stopping = False
         self._cache: OrderedDict[tuple[int, int], tuple[tuple[Batch, ...], int]] = OrderedDict()
@@ -84,12 +84,12 @@ class Pages:
 
     @property
     def frames(self) -> int:
-        """How many frames are known so far."""
+        """Number of frames so far."""
         return self._ends[1]
 
     @property
     def count(self) -> int:
-        """How many pages there are so far; the last one may still grow."""
+        """Number of pages so far; the last one may still grow."""
         return len(self._firsts)
 
     @property
@@ -99,7 +99,7 @@ class Pages:
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual things in the capture so far."""
+        """Warnings about the capture so far."""
         return list(self._origin.warnings)
 
     @property
@@ -109,23 +109,23 @@ class Pages:
 
     @property
     def problem(self) -> CaptureError | None:
-        """Why the capture ends before its end; known once it is complete."""
+        """Error that ended the capture early, set once it is complete."""
         return self._origin.problem or self._reader.problem
 
     @property
     def progress(self) -> float:
-        """The part of the capture that is indexed, 0 to 1; 0 where its size is not known."""
+        """Indexed fraction of the capture, 0 to 1; 0 where its size is unknown."""
         size = self._origin.size_octets
         return min(1.0, self._origin.octets_read / size) if size else 0.0
 
     def start(self, *, first: bool = False) -> None:
-        """Begin to index; with ``first``, the first page is there when this returns."""
+        """Start the indexing; with ``first``, the first page is indexed before this returns."""
         if first:
             self._step()
         self._thread.start()
 
     def wait(self, frames: int, seconds: float | None = None) -> bool:
-        """Wait until more than ``frames`` frames are known; False when no more came, or not in time."""
+        """Wait for more than ``frames`` frames; False if no more came, or not in time."""
         with self._grew:
             self._grew.wait_for(lambda: self.frames > frames or self.complete, seconds)
             return self.frames > frames
@@ -136,7 +136,7 @@ class Pages:
             return self._grew.wait_for(lambda: self.complete, seconds)
 
     def close(self) -> None:
-        """Stop indexing, and let go of the file."""
+        """Stop indexing, and close the file."""
         self._stopping = True
         if self.live is not None:
             self.live()
@@ -181,7 +181,7 @@ class Pages:
             self._ends = after.offset, after.frames
             return
         starts = [(place.frames, place.offset)]
-        if after.state == place.state:  # else only its beginning can be read alone
+        if after.state == place.state:  # otherwise only its start can be read separately
             cuts = range(PAGE_FRAMES, len(batch), PAGE_FRAMES)
             offsets = (batch.record_offset[PAGE_FRAMES::PAGE_FRAMES] + self._reader.base).tolist()
             starts += zip((place.frames + cut for cut in cuts), offsets, strict=True)
@@ -193,7 +193,7 @@ class Pages:
         self._ends = after.offset, after.frames
 
     def _fills_up(self, place: Place, after: Place) -> bool:
-        """Return whether what was read belongs to the last page."""
+        """Return whether the batch belongs to the last page."""
         return (
             self.count > 0
             and self._states[-1][1] == place.state == after.state
@@ -208,15 +208,15 @@ class Pages:
         return bisect_right(self._firsts, frame) - 1
 
     def first_of(self, page: int) -> int:
-        """Return the number of the first frame of a page; of the page behind the last, how many there are."""
+        """Return the number of a page's first frame; for the page after the last, the number of frames."""
         return self._firsts[page] if page < self.count else self.frames
 
     def batches(self, page: int, stop: int, *, compiled: bool = False) -> Iterator[Batch]:
         """Yield the frames of the pages from ``page`` to ``stop`` (exclusive), read now.
 
-        ``compiled`` takes batches as long as can be, and may wait for a compiler.
+        ``compiled`` makes batches as long as possible, and may wait for a compiler.
         """
-        # pages are read by the state of the first: not beyond where it changes
+        # Pages are read with the state of the first: not beyond a change of it.
         bounds = [at for at, _ in self._states if page < at < stop]
         for first, last in zip([page, *bounds], [*bounds, stop], strict=True):
             place, octets = self._read(first, last)
@@ -224,13 +224,13 @@ class Pages:
             yield from self._reader.parse(place, octets, frames=frames, compiled=compiled)
 
     def page(self, page: int) -> tuple[Batch, ...]:
-        """Return the frames of a page, kept for those who look at it again."""
+        """Return the frames of a page, cached for further access."""
         key = page, self.first_of(page + 1)
         with self._grew:
-            found = self._cache.get(key)
-            if found is not None:
+            cached = self._cache.get(key)
+            if cached is not None:
                 self._cache.move_to_end(key)
-                return found[0]
+                return cached[0]
         place, octets = self._read(page, page + 1)
         frames = max(PAGE_FRAMES, key[1] - place.frames)
         batches = tuple(self._reader.parse(place, octets, frames=frames, compiled=False))
@@ -243,7 +243,7 @@ class Pages:
         return batches
 
     def frame(self, frame: int) -> Batch | None:
-        """Return a batch of frame ``frame`` (from 0) alone; None where it is gone from the file."""
+        """Return a batch of frame ``frame`` (from 0) alone; None for a frame gone from the file."""
         for batch in self.page(self.page_of(frame)):
             if batch.first <= frame < batch.first + len(batch):
                 return batch.select([frame - batch.first])
@@ -259,7 +259,7 @@ class Pages:
         while at < end:
             piece = os.pread(self._descriptor, end - at, at)
             if not piece:
-                break  # cut since
+                break  # truncated since
             pieces.append(piece)
             at += len(piece)
         octets = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -267,7 +267,7 @@ class Pages:
 
 
 class _Tee:
-    """A stream that writes what is read of it into a spool."""
+    """A stream that writes everything read from it into a spool."""
 
     def __init__(self, stream: Any, spool: int, name: str) -> None:
         self._stream = stream
@@ -284,7 +284,7 @@ class _Tee:
         return int(self._stream.fileno())
 
     def readinto(self, target: memoryview) -> int:
-        """Read as the stream does."""
+        """Read from the stream."""
         count = int(self._stream.readinto(target) or 0)
         left = target[:count]
         while left:
@@ -292,9 +292,9 @@ class _Tee:
         return count
 
     def read(self, octets: int) -> bytes:
-        """Return the next octets, at most so many."""
-        held = bytearray(octets)
-        return bytes(held[: self.readinto(memoryview(held))])
+        """Return the next octets, at most ``octets``."""
+        buffer = bytearray(octets)
+        return bytes(buffer[: self.readinto(memoryview(buffer))])
 
 
 def open_pages(
@@ -306,8 +306,8 @@ def open_pages(
 ) -> Pages:
     """Open captures, several as one in the order of time, to be read by number.
 
-    ``pipe`` is what a path ``-`` means; ``inner`` gives the innermost frames.  CaptureError when one cannot
-    be read or does not start like one.
+    ``pipe`` is the stream for the path ``-``; ``inner`` gives the innermost frames. CaptureError if one
+    cannot be read or does not start as a capture.
     """
     path = paths[0]
     if inner:
@@ -319,7 +319,7 @@ def open_pages(
         assert pipe is not None
         return _spooled(pipe, "-")
     try:
-        file = open(path, "rb", buffering=0)  # noqa: SIM115 (who reads it closes it)
+        file = open(path, "rb", buffering=0)  # noqa: SIM115 (its reader closes it)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     try:
@@ -329,7 +329,7 @@ def open_pages(
             file.seek(0)
         if plain and not is_compressed(head, path):
             with file:
-                # as few frames at first as do not load the compiler
+                # At first few frames, for which the compiler is not loaded.
                 reader = open_capture(path, batch_frames=PAGE_FRAMES)
                 return Pages(reader, os.dup(file.fileno()), path, spooled=False)
     except OSError as error:
@@ -347,7 +347,7 @@ def _unreadable(path: str, error: Exception) -> CaptureError:
 
 
 def live_pages(reader: CaptureReader, stop: Callable[[], None], name: str) -> Pages:
-    """Capture what ``reader`` gives, that of an interface; ``stop`` ends it."""
+    """Return the pages of an interface's ``reader``; ``stop`` ends the capture."""
     pages = _copied(reader, name)
     pages.live = stop
     return pages
@@ -373,7 +373,7 @@ def _spooled(file: BinaryIO, name: str, origin: CaptureReader | None = None) -> 
 
 
 class _Headed:
-    """A stream of which the first octets were read."""
+    """A stream whose first octets have been read."""
 
     def __init__(self, file: BinaryIO, head: bytes) -> None:
         self._file = file
@@ -384,7 +384,7 @@ class _Headed:
         return self._file.fileno()
 
     def readinto(self, target: memoryview) -> int:
-        """Read the first octets, then on."""
+        """Read the first octets, then the rest."""
         if self._head:
             piece, self._head = self._head[: len(target)], self._head[len(target) :]
         else:
@@ -394,7 +394,7 @@ class _Headed:
 
 
 def _copied(reader: CaptureReader, name: str) -> Pages:
-    """Return the pages of what a reader gives, which goes through a pipe as pcapng."""
+    """Return the pages of a reader, copied through a pipe as pcapng."""
     read, write = os.pipe()
     with suppress(ImportError, OSError):
         import fcntl  # only Linux has the option
@@ -405,7 +405,7 @@ def _copied(reader: CaptureReader, name: str) -> Pages:
 
 
 def _copy(reader: CaptureReader, descriptor: int) -> None:
-    """Write a capture into a pipe, as far as somebody reads it."""
+    """Write a capture into a pipe, until its reader closes it."""
     with reader, suppress(BrokenPipeError, OutputError), os.fdopen(descriptor, "wb") as pipe:
         writer = PcapngWriter(Sink("", pipe), interfaces=reader.interfaces, bare=True)
         writer.interfaces = reader.interfaces

@@ -1,11 +1,11 @@
-"""Two captures compared frame by frame and field by field, aligned by what frames hold and not by number.
+"""Comparison of two captures, frame by frame and field by field, aligned by the frames' contents.
 
 >>> with Comparison("before.pcap", "after.pcapng", rules_of(ignore=["ip.ttl"])) as comparison:
 ...     for difference in comparison:
 ...         print(difference.kind, difference.a, difference.b, difference.fields)
 ...     print(comparison.summary)
 
-The names are loaded when first used.
+The names are loaded at their first use.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Which frame of one capture is which of the other, by their digests: kept, moved, changed, missing, added.
+"""Alignment of two captures' frames by their digests: kept, moved, changed, missing, added.
 
-Frames that are the same are paired first, those that are there once on either side and those at the same time
-as guides; the most pairs that are in order are *kept* (a longest increasing subsequence, found over runs of
-neighbours), and then again between each two of them, where more is unique, what stands next to them is the
-same, or a run of frames is.  The same frame elsewhere has *moved*.  Of what is left, frames between the same
-kept ones that share payload, addresses, or time and length have *changed*; the rest is *missing* or *added*.
+Equal frames are paired first, with those that occur once on either side and those at the same time as guides.
+The longest list of pairs in order is *kept* (a longest increasing subsequence, found over runs of
+neighbours). This is repeated between each two kept pairs, where more frames are unique, their neighbours are
+equal, or a run of frames is. An equal frame elsewhere has *moved*. Of the remaining frames, those between the
+same kept pairs with a common payload, addresses, or time and length have *changed*; the rest is *missing* or
+*added*.
 
-All of this is arrays: a step treats all places where the captures differ at once.  Memory is a few times the
-digests'.
+All steps are array operations over all gaps at once. Memory is a few times the size of the digests.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Rows = NDArray[np.int32]
 Uint64 = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
-MOST_FRAMES = 1 << 30
-"""Rows are of 32 bits: more frames of one capture are not aligned at a time."""
+MAX_FRAMES = 1 << 30
+"""Maximum number of frames of one capture aligned at a time, since rows have 32 bits."""
 
 ALONE = -1
-"""In place of the partner of a frame that has none."""
+"""Partner of a frame without one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Alignment:
-    """The pairs of frames: rows of one capture's frames and of the other's, ascending but for ``moved``."""
+    """The pairs of frames: rows of one capture's frames and of the other's, ascending except ``moved``."""
 
     kept: Pairs
     moved: Pairs
@@ -43,15 +43,15 @@ class Alignment:
     missing: Rows
     added: Rows
     ordered: Pairs
-    """Those kept and those changed."""
+    """Kept and changed pairs."""
     end_a: int
-    """How many frames are settled."""
+    """Number of settled frames."""
     end_b: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pairs:
-    """Rows in one capture, and those of their partners in the other."""
+    """Rows in one capture, and their partners' rows in the other."""
 
     a: Rows
     b: Rows
@@ -59,9 +59,9 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.a)
 
-    def select(self, picks: Any) -> Pairs:
+    def select(self, selection: Any) -> Pairs:
         """Return some pairs."""
-        return Pairs(a=self.a[picks], b=self.b[picks])
+        return Pairs(a=self.a[selection], b=self.b[selection])
 
 
 _NO_ROWS = np.empty(0, np.int32)
@@ -89,9 +89,9 @@ def align(
 ) -> Alignment:
     """Align frames.
 
-    With a ``reach`` more frames follow: those behind the last that is in both are left out, unless they are
-    more than that.  With ``moves`` False the same frame elsewhere is missing and added.  No frame of one of
-    the ``parts`` has the digest of one in another.
+    With a ``reach``, more frames follow: frames after the last common one are left out, unless there are more
+    than that. With ``moves`` False an equal frame elsewhere is missing and added. Frames of different
+    ``parts`` have different digests.
     """
     if len(a) == len(b) and bool((a.digest == b.digest).all()):
         rows = np.arange(len(a), dtype=np.int32)
@@ -108,28 +108,28 @@ def align(
     moved = work.moved(elsewhere) if moves else _NO_PAIRS
     likeness = (work.payload, work.inside, work.header)
     for key in (*likeness, work.length):
-        work.liken_by(work.timed(key))
+        work.pair_by(work.timed(key))
     end_a, end_b = len(a), len(b)
     if reach is not None:
         end_a, end_b = _ends(work.pairs(), end_a, end_b, reach)
         moved = work.leave_out(end_a, end_b, moved)
-    found = [moved]
+    moved_pairs = [moved]
     if moves:
-        found += [work.moved_by(work.timed(work.digest)), work.moved_by(work.digest)]
+        moved_pairs += [work.moved_by(work.timed(work.digest)), work.moved_by(work.digest)]
     for key in likeness:
-        work.liken_by(key)
+        work.pair_by(key)
     ordered = work.pairs()
     is_kept = np.zeros(len(a), np.bool_)
     is_kept[kept.a] = True
     missing, added = work.left()
     return Alignment(
-        kept=kept, moved=_by_rows(found, len(a)), changed=ordered.select(~is_kept[ordered.a]),
+        kept=kept, moved=_by_rows(moved_pairs, len(a)), changed=ordered.select(~is_kept[ordered.a]),
         missing=missing, added=added, ordered=ordered, end_a=end_a, end_b=end_b,
     )  # fmt: skip
 
 
 def _ends(ordered: Pairs, frames_a: int, frames_b: int, reach: int) -> tuple[int, int]:
-    """Return how many frames of each capture are settled where more follow."""
+    """Return the number of settled frames of each capture where more follow."""
     if not len(ordered):
         return frames_a, frames_b
     end_a, end_b = int(ordered.a[-1]) + 1, int(ordered.b[-1]) + 1
@@ -137,7 +137,7 @@ def _ends(ordered: Pairs, frames_a: int, frames_b: int, reach: int) -> tuple[int
 
 
 def _same_ends(a: Digests, b: Digests) -> tuple[int, int]:
-    """Return how many frames at the start, and at the end, are the same at the same time."""
+    """Return the number of frames at the start, and at the end, that are equal with equal times."""
     shorter = min(len(a), len(b))
     same = (a.digest[:shorter] == b.digest[:shorter]) & (a.time_ns[:shorter] == b.time_ns[:shorter])
     first = shorter if same.all() else int(np.argmin(same))
@@ -159,10 +159,7 @@ def median_offset(times_a: Int64, times_b: Int64) -> int | None:
 
 
 def matched(keys_a: Uint64, keys_b: Uint64, *, unique: bool) -> Pairs:
-    """Return pairs of equal keys: of those that are there once on either side, or the n-th of each.
-
-    The pairs are in no order.
-    """
+    """Return pairs, in no order, of equal keys: keys that occur once on either side, or the n-th of each."""
     runs_a, runs_b = _Runs(keys_a, unique=unique), _Runs(keys_b, unique=unique)
     if not len(runs_a.key) or not len(runs_b.key):
         return _NO_PAIRS
@@ -185,9 +182,9 @@ def matched(keys_a: Uint64, keys_b: Uint64, *, unique: bool) -> Pairs:
 
 
 class _Runs:
-    """The rows of keys, and those keys once each, in their order; of the same key, rows ascend.
+    """The rows of keys, and the distinct keys in ascending order; rows of the same key ascend.
 
-    With ``unique`` only the keys that are there once, and ``start`` and ``count`` are not.
+    With ``unique``, only the keys that occur once, without ``start`` and ``count``.
     """
 
     def __init__(self, keys: Uint64, *, unique: bool) -> None:
@@ -211,7 +208,7 @@ _OTHER = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 def mixed(one: NDArray[Any], other: NDArray[Any]) -> Uint64:
-    """Return numbers that tell pairs of numbers apart."""
+    """Return hashes of pairs of numbers."""
     numbers = one.astype(np.uint64)
     numbers *= _GOLDEN
     numbers ^= numbers >> np.uint64(29)
@@ -222,29 +219,29 @@ def mixed(one: NDArray[Any], other: NDArray[Any]) -> Uint64:
 
 
 Key = Callable[[bool, Rows], "tuple[Uint64, Rows]"]
-"""Gives, of one capture (True: the second) and rows of it, the keys of those that have one, and these."""
+"""Function from a capture (True: the second) and rows to the keys of rows that have one, and these rows."""
 
 _ROUNDS = 64
 _FIRST_A, _FIRST_B = 512, 4096
-"""Among how many of the first frames that differ it is looked for how far times are apart."""
+"""Numbers of first differing frames among which the offset of times is determined."""
 _CONTEXT = 8
-"""How many frames in a row tell places apart where each of them is there many times."""
+"""Number of consecutive frames that distinguish positions where each frame occurs many times."""
 
 
 class _Work:
-    """An alignment on its way: for each frame of the first capture its partner so far."""
+    """An alignment in progress: for each frame of the first capture its partner so far."""
 
     def __init__(self, a: Digests, b: Digests, parts: Parts) -> None:
         self._a, self._b = a, b
         self._parts = parts
         self._partner = np.full(len(a), ALONE, np.int32)
-        """Of the first one's frames that are in order with the others: these ascend."""
+        """Partners of the first capture's frames in order: these ascend."""
         self._free_a = np.ones(len(a), np.bool_)
         self._free_b = np.ones(len(b), np.bool_)
         self._offset_ns = 0
 
     def keep(self, pairs: Pairs) -> None:
-        """Take pairs, in order with those that are there."""
+        """Add pairs that are in order with the existing ones."""
         self._partner[pairs.a] = pairs.b
         self._use(pairs)
 
@@ -262,9 +259,9 @@ class _Work:
         return Pairs(a=rows, b=self._partner[rows])
 
     def gaps(self, rows_a: Rows, rows_b: Rows) -> tuple[Rows, Rows]:
-        """Return numbers of the gaps, between pairs that are in order and within a part, of some frames."""
+        """Return the numbers of some frames' gaps, between pairs in order and within a part."""
         ordered = self.pairs()
-        # a pair is of one part, so that the same sum is the same gap of the same part
+        # A pair belongs to one part, so that equal sums mean the same gap of the same part.
         gaps = (
             np.searchsorted(pairs, rows) + np.searchsorted(starts, rows, side="right")
             for pairs, starts, rows in zip((ordered.a, ordered.b), self._parts, (rows_a, rows_b), strict=True)
@@ -272,14 +269,14 @@ class _Work:
         of_a, of_b = (each.astype(np.int32) for each in gaps)
         return of_a, of_b
 
-    # What frames are known by.
+    # Keys of frames.
 
     def digest(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
-        """The whole frame."""
+        """Return the digests of whole frames."""
         return (self._b if second else self._a).digest[rows], rows
 
     def context(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
-        """The whole frame and some behind it."""
+        """Return hashes of each whole frame and some following ones."""
         digests = (self._b if second else self._a).digest
         keys = digests[rows]
         for step in range(1, _CONTEXT):
@@ -287,25 +284,25 @@ class _Work:
         return keys, rows
 
     def payload(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
-        """The MSDU."""
+        """Return the digests of the MSDUs."""
         return (self._b if second else self._a).payload[rows].astype(np.uint64), rows
 
     def inside(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
-        """What is deep in the MSDU, if it is anything."""
+        """Return the digests of the inner parts of the MSDUs, for frames that have one."""
         keys = (self._b if second else self._a).inside[rows].astype(np.uint64)
-        some = keys != 0
-        return keys[some], rows[some]
+        nonzero = keys != 0
+        return keys[nonzero], rows[nonzero]
 
     def header(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
-        """Addresses, and the EtherType behind all tags."""
+        """Return hashes of addresses and the EtherType after all tags."""
         return (self._b if second else self._a).header[rows].astype(np.uint64) >> np.uint64(16), rows
 
     def length(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
-        """How long the frame is."""
+        """Return the lengths of the frames."""
         return (self._b if second else self._a).header[rows].astype(np.uint64) & np.uint64(0xFFFF), rows
 
     def timed(self, key: Key) -> Key:
-        """Return a key with the time of a frame, for those that have one."""
+        """Return a key combined with the time of a frame, for frames with a time."""
 
         def with_time(second: bool, rows: Rows) -> tuple[Uint64, Rows]:
             keys, rows = key(second, rows)
@@ -321,7 +318,7 @@ class _Work:
     # Steps.
 
     def keep_ends(self) -> None:
-        """Keep the same frames at the same times at the start and at the end."""
+        """Keep equal frames at the same times at the start and at the end."""
         first, last = _same_ends(self._a, self._b)
         rows = np.arange(first, dtype=np.int32)
         self.keep(Pairs(a=rows, b=rows))
@@ -329,10 +326,7 @@ class _Work:
         self.keep(Pairs(a=rows + np.int32(len(self._a)), b=rows + np.int32(len(self._b))))
 
     def guide(self) -> Pairs:
-        """Keep frames that are there once, and others at the same time, as far as they are in order.
-
-        Return the pairs of frames that are there once and in another order.
-        """
+        """Keep frames that are unique or equal in time, in order; return unique pairs in another order."""
         rest_a, rest_b = self.left()
         unique = matched(self._a.digest[rest_a], self._b.digest[rest_b], unique=True)
         unique = Pairs(a=rest_a[unique.a], b=rest_b[unique.b])
@@ -340,18 +334,18 @@ class _Work:
         if offset_ns is None:
             offset_ns = median_offset(self._a.time_ns[unique.a], self._b.time_ns[unique.b])
         self._offset_ns = offset_ns or 0
-        found = [unique]
+        candidates = [unique]
         others = np.ones(len(self._a), np.bool_), np.ones(len(self._b), np.bool_)
         others[0][unique.a] = False
         others[1][unique.b] = False
         rest_a, rest_b = rest_a[others[0][rest_a]], rest_b[others[1][rest_b]]
         if len(rest_a) and len(rest_b):
-            found.append(self._matched(self.timed(self.digest), rest_a, rest_b))
-        self.keep(in_order(found, len(self._a)))
+            candidates.append(self._matched(self.timed(self.digest), rest_a, rest_b))
+        self.keep(in_order(candidates, len(self._a)))
         return unique.select(self._free_a[unique.a])
 
     def leave_out(self, end_a: int, end_b: int, moved: Pairs) -> Pairs:
-        """Leave out the frames from two rows on; return those of ``moved`` that are not left out."""
+        """Leave out the frames from two rows on; return the remaining pairs of ``moved``."""
         inside = (moved.a < end_a) & (moved.b < end_b)
         self._free_a[moved.a[~inside]] = True
         self._free_b[moved.b[~inside]] = True
@@ -360,7 +354,7 @@ class _Work:
         return moved.select(inside)
 
     def _usual_offset(self, rows_a: Rows, rows_b: Rows) -> int | None:
-        """Return by how much the same frames are apart, if more than half of some are so by exactly that."""
+        """Return the time offset of equal frames, if more than half of a sample have exactly that offset."""
         one, other = np.nonzero(self._a.digest[rows_a][:, None] == self._b.digest[rows_b])
         times_a, times_b = self._a.time_ns[rows_a[one]], self._b.time_ns[rows_b[other]]
         timed = (times_a != NO_TIME) & (times_b != NO_TIME)
@@ -377,7 +371,7 @@ class _Work:
         return Pairs(a=rest_a[pairs.a], b=rest_b[pairs.b])
 
     def extend(self) -> None:
-        """Keep more of the same frames between those kept: neighbours, unique ones, one by one."""
+        """Keep more equal frames between the kept ones: neighbours, unique ones, one by one."""
         for _ in range(_ROUNDS):
             rest = self._open(self.digest)
             if rest is None:
@@ -392,7 +386,7 @@ class _Work:
             if not any(self._pair(key, rest, unique=unique) for key, unique in steps):
                 return
 
-    def liken_by(self, key: Key) -> None:
+    def pair_by(self, key: Key) -> None:
         """Pair frames that share a key between the same others."""
         for unique in (True, False):
             rest = self._open(key)
@@ -401,10 +395,7 @@ class _Work:
             self._pair(key, rest, unique=unique)
 
     def _open(self, key: Key) -> _Rest | None:
-        """Return the frames left that may have a key in common with one in the same place; None for none.
-
-        A hash tells most of those that have not.
-        """
+        """Return remaining frames that may (by a hash) have a common key in the same gap; None for none."""
         rest_a, rest_b = self.left()
         if not len(rest_a) or not len(rest_b):
             return None
@@ -412,26 +403,26 @@ class _Work:
         keys_b, rest_b = key(True, rest_b)
         gap_a, gap_b = self.gaps(rest_a, rest_b)
         hash_a, hash_b = mixed(gap_a, keys_a), mixed(gap_b, keys_b)
-        slots = 1 << min(_MOST_SLOTS, (8 * max(len(hash_a), len(hash_b))).bit_length())
+        slots = 1 << min(_MAX_HASH_BITS, (8 * max(len(hash_a), len(hash_b))).bit_length())
         hash_a &= np.uint64(slots - 1)
         hash_b &= np.uint64(slots - 1)
-        there_a, there_b = np.zeros(slots, np.bool_), np.zeros(slots, np.bool_)
-        there_a[hash_a] = True
-        there_b[hash_b] = True
-        in_a, in_b = there_b[hash_a], there_a[hash_b]
+        used_a, used_b = np.zeros(slots, np.bool_), np.zeros(slots, np.bool_)
+        used_a[hash_a] = True
+        used_b[hash_b] = True
+        in_a, in_b = used_b[hash_a], used_a[hash_b]
         rest = _Rest(rest_a[in_a], rest_b[in_b], gap_a[in_a], gap_b[in_b])
         return rest if len(rest.a) and len(rest.b) else None
 
     def _pair(self, key: Key, rest: _Rest, *, unique: bool) -> bool:
-        """Keep pairs of a key in the same place that are in order; return whether there are any."""
+        """Keep pairs of a key in the same gap that are in order; return whether there are any."""
         keys_a, keys_b = key(False, rest.a)[0], key(True, rest.b)[0]
         pairs = matched(mixed(rest.gap_a, keys_a), mixed(rest.gap_b, keys_b), unique=unique)
-        found = in_order([Pairs(a=rest.a[pairs.a], b=rest.b[pairs.b])], len(self._a))
-        self.keep(found)
-        return bool(len(found))
+        pairs_in_order = in_order([Pairs(a=rest.a[pairs.a], b=rest.b[pairs.b])], len(self._a))
+        self.keep(pairs_in_order)
+        return bool(len(pairs_in_order))
 
     def _neighbours(self, rows_a: Rows) -> Pairs:
-        """Return pairs of the same frames that follow the pair in front of some, or lead to the next."""
+        """Return pairs of equal frames that directly follow a kept pair, or directly precede the next."""
         ordered = self.pairs()
         gaps = np.unique(np.searchsorted(ordered.a, rows_a))
         first_a, last_a = _bounds(ordered.a, len(self._a), gaps)
@@ -439,8 +430,8 @@ class _Work:
         common = np.minimum(last_a - first_a, last_b - first_b)
         gap, step = _steps(common)
         leading = self._unbroken(gap, first_a[gap] + step, first_b[gap] + step)
-        found = np.bincount(gap[leading], minlength=len(gaps))
-        left = common - found
+        matches = np.bincount(gap[leading], minlength=len(gaps))
+        left = common - matches
         end, back = _steps(left)
         ending = self._unbroken(end, last_a[end] - 1 - back, last_b[end] - 1 - back)
         same_a = (first_a[gap] + step)[leading], (last_a[end] - 1 - back)[ending]
@@ -448,7 +439,7 @@ class _Work:
         return Pairs(a=np.concatenate(same_a).astype(np.int32), b=np.concatenate(same_b).astype(np.int32))
 
     def _unbroken(self, gap: Int64, rows_a: Int64, rows_b: Int64) -> Mask:
-        """Whether frames, and all in front of them in the same gap, are the same."""
+        """Return a mask of the frames that are equal, with all preceding ones in the same gap."""
         other = self._a.digest[rows_a] != self._b.digest[rows_b]
         broken = np.cumsum(other)
         heads = np.flatnonzero(np.diff(gap, prepend=-1))
@@ -457,13 +448,13 @@ class _Work:
         return unbroken
 
     def moved(self, pairs: Pairs) -> Pairs:
-        """Take pairs that are in another order, if they are still left; return those."""
+        """Add pairs that are in another order, if they are still free; return them."""
         taken = pairs.select(self._free_a[pairs.a] & self._free_b[pairs.b])
         self._use(taken)
         return taken
 
     def moved_by(self, key: Key) -> Pairs:
-        """Pair frames left that share a key, wherever they are."""
+        """Pair remaining frames that share a key, wherever they are."""
         rest_a, rest_b = self.left()
         if not len(rest_a) or not len(rest_b):
             return _NO_PAIRS
@@ -471,7 +462,7 @@ class _Work:
 
 
 class _Rest(NamedTuple):
-    """Frames left on both sides, and the gap of each."""
+    """Remaining frames on both sides, and the gap of each."""
 
     a: Rows
     b: Rows
@@ -479,39 +470,39 @@ class _Rest(NamedTuple):
     gap_b: Rows
 
 
-_MOST_SLOTS = 26
-"""Bits of a hash by which frames are told to have no partner."""
+_MAX_HASH_BITS = 26
+"""Maximum number of bits of the hash that excludes frames without a partner."""
 
 
 def _bounds(ordered: Rows, frames: int, gaps: NDArray[Any]) -> tuple[Int64, Int64]:
-    """Return where gaps between rows that are in order start, and stop."""
+    """Return the starts and stops of gaps between rows in order."""
     ends = np.concatenate([np.array([-1], np.int32), ordered, np.array([frames], np.int32)])
     return ends[gaps].astype(np.int64) + 1, ends[gaps + 1].astype(np.int64)
 
 
 def _steps(counts: Int64) -> tuple[Int64, Int64]:
-    """Return, for each of so many steps, which count it is of, and which step of that it is."""
+    """Return, for each step of all counts, the index of its count and its index within that count."""
     of = np.repeat(np.arange(len(counts)), counts)
     return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 _INTERPRETED_RUNS = 4096
-"""Up to so many runs take less time than loading what is compiled."""
+"""Maximum number of runs for which Python takes less time than loading compiled code."""
 
 
 def in_order(parts: Sequence[Pairs], frames: int) -> Pairs:
-    """Return the most of some pairs that ascend on both sides; each row, of ``a`` < frames, is there once."""
+    """Return the longest selection of pairs that ascends on both sides; rows of ``a`` are unique."""
     pairs = _by_rows(parts, frames)
     if len(pairs) < 2 or bool((pairs.b[1:] > pairs.b[:-1]).all()):
         return pairs
     rank = np.empty(len(pairs), np.int32)
     rank[np.argsort(pairs.b, kind="stable")] = np.arange(len(pairs), dtype=np.int32)
-    # rows that are next to each other on both sides stay together in some longest subsequence
+    # Rows that are adjacent on both sides stay together in some longest subsequence.
     heads = np.flatnonzero(np.diff(rank, prepend=np.int32(-2)) != 1)
     weight = np.diff(heads, append=len(pairs))
-    place = np.empty(len(heads), np.int64)
-    place[np.argsort(rank[heads], kind="stable")] = np.arange(len(heads))
-    return pairs.select(np.repeat(_heaviest(place, weight), weight))
+    position = np.empty(len(heads), np.int64)
+    position[np.argsort(rank[heads], kind="stable")] = np.arange(len(heads))
+    return pairs.select(np.repeat(_heaviest(position, weight), weight))
 
 
 def _by_rows(parts: Sequence[Pairs], frames: int) -> Pairs:
@@ -523,27 +514,27 @@ def _by_rows(parts: Sequence[Pairs], frames: int) -> Pairs:
     return Pairs(a=rows, b=partner[rows])
 
 
-def _heaviest(place: Int64, weight: Int64) -> Mask:
-    """Return which runs are in the heaviest subsequence whose places, each there once, ascend."""
-    count = len(place)
+def _heaviest(position: Int64, weight: Int64) -> Mask:
+    """Return a mask of the runs in the heaviest subsequence with ascending, distinct positions."""
+    count = len(position)
     if count <= _INTERPRETED_RUNS:
         chosen = [False] * count
-        _choose(place.tolist(), weight.tolist(), [0] * count, [0] * count, [0] * (count + 1), chosen)
+        _choose(position.tolist(), weight.tolist(), [0] * count, [0] * count, [0] * (count + 1), chosen)
         return np.array(chosen)
     from ecmproto.kernels.kernel import released
 
     mask = np.zeros(count, np.bool_)
     best, before, tree = (np.zeros(count + 1, np.int64) for _ in range(3))
-    released(_choose)(place, weight, best, before, tree, mask)
+    released(_choose)(position, weight, best, before, tree, mask)
     return mask
 
 
-def _choose(place: Any, weight: Any, best: Any, before: Any, tree: Any, chosen: Any) -> None:
-    """Choose runs: ``tree``, a Fenwick tree over places, has the best run so far, from 1; 0 without."""
-    count = len(place)
-    last, most = 0, 0
+def _choose(position: Any, weight: Any, best: Any, before: Any, tree: Any, chosen: Any) -> None:
+    """Choose runs; ``tree``, a Fenwick tree over positions, has the best run so far, from 1; 0 without."""
+    count = len(position)
+    last, maximum = 0, 0
     for run in range(count):
-        node, top, total = place[run], 0, 0
+        node, top, total = position[run], 0, 0
         while node > 0:
             other = tree[node]
             if other > 0 and best[other - 1] > total:
@@ -551,9 +542,9 @@ def _choose(place: Any, weight: Any, best: Any, before: Any, tree: Any, chosen: 
             node -= node & -node
         total += weight[run]
         best[run], before[run] = total, top
-        if total > most:
-            last, most = run + 1, total
-        node = place[run] + 1
+        if total > maximum:
+            last, maximum = run + 1, total
+        node = position[run] + 1
         while node <= count:
             other = tree[node]
             if other == 0 or best[other - 1] < total:

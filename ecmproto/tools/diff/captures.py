@@ -1,6 +1,7 @@
-"""The two captures of a comparison, each read twice: all frames as digests, then those that differ as frames.
+"""The two captures of a comparison, each read twice: all frames as digests, then the differing ones as
+frames.
 
-What can be read only once, stdin or a pipe, is first copied to a temporary file.
+Input that can be read only once, stdin or a pipe, is first copied to a temporary file.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from ecmproto.tools.diff.digests import Digester, Digests, Gatherer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 Watch: TypeAlias = "Callable[[Iterable[Batch], CaptureReader], Iterable[Batch]]"
-"""Passes on the batches of a reader, and looks on."""
+"""Function that passes on the batches of a reader and observes them."""
 
 
 class ReadTwice:
-    """A capture that can be read as often as one likes, under the name that it was given."""
+    """A capture that can be read repeatedly, under its original name."""
 
     def __init__(
         self, path: str, stack: contextlib.ExitStack, *, inner: bool = False, ethertypes: EtherTypes = DEFAULT
@@ -40,9 +41,9 @@ class ReadTwice:
         self._inner = inner
         self._ethertypes = ethertypes
         self._stack = stack
-        self._place = path
+        self._readable = path
         if path == "-" or not _is_regular(path):
-            self._place = self._copied()
+            self._readable = self._copied()
 
     def _copied(self) -> str:
         made = tempfile.NamedTemporaryFile(prefix="ecmproto-diff-")  # noqa: SIM115  # closed by the stack
@@ -62,20 +63,20 @@ class ReadTwice:
         return copy.name
 
     def reader(self) -> CaptureReader:
-        """Return a reader at the start, to be closed; CaptureError with the name that was given."""
+        """Return a reader at the start, to be closed; CaptureError with the original name."""
         try:
             if not self._inner:
-                return open_capture(self._place)
-            # loads what unwraps frames
+                return open_capture(self._readable)
+            # Loads the unwrapping code.
             from ecmproto.frames.batch.inner import open_innermost
 
-            return open_innermost((self._place,), ethertypes=self._ethertypes)
+            return open_innermost((self._readable,), ethertypes=self._ethertypes)
         except CaptureError as error:
             raise self.named(error) from error.__cause__
 
     def named(self, error: CaptureError) -> CaptureError:
-        """Return an error with the name that the capture was given."""
-        if self._place == self.path:
+        """Return an error with the original name of the capture."""
+        if self._readable == self.path:
             return error
         return CaptureError(
             path=self.path, offset=error.offset, frame=error.frame, needed=error.needed, got=error.got
@@ -86,12 +87,12 @@ def _is_regular(path: str) -> bool:
     try:
         mode = os.stat(path).st_mode
     except OSError:
-        return True  # which the reader tells of
+        return True  # reported by the reader
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 class DigestReader:
-    """Reads a capture as digests, some frames at a time; those that were not used are there the next time."""
+    """Reader of a capture as digests, some frames at a time; returned frames come first the next time."""
 
     def __init__(
         self,
@@ -107,11 +108,11 @@ class DigestReader:
         self._reader: CaptureReader | None = capture.reader()
         self._batches = iter(watch(self._reader, self._reader))
         self.interfaces = self._reader.interfaces
-        """The interfaces of the capture as far as it was read."""
+        """Interfaces of the capture as far as it was read."""
         self.warnings: Sequence[str] = ()
-        """Unusual things in it, once it is read."""
+        """Warnings about the capture, once it is read."""
         self.problem: CaptureError | None = None
-        """What kept the rest of it from being read."""
+        """Error that ended reading early."""
         self.unwrapped = ""
         """One line on the frames that were unwrapped, once it is read; empty without any."""
         self._digester = digester
@@ -120,15 +121,15 @@ class DigestReader:
         self._pool = pool
         self._gathered = Gatherer()
         self.frames = 0
-        """How many frames were read that are compared."""
+        """Number of compared frames read."""
 
     @property
     def is_read(self) -> bool:
-        """Whether all were read."""
+        """Whether all frames were read."""
         return self._reader is None
 
     def window(self, frames: int) -> Digests:
-        """Return the next frames, those given back first: so many and the rest of a batch, or all."""
+        """Return the next frames, returned ones first: ``frames`` and the rest of a batch, or all."""
         while self._gathered.frames < frames and self._reader is not None:
             batch = next(self._batches, None)
             if batch is None:
@@ -149,7 +150,7 @@ class DigestReader:
             self._gathered.add(self._digester.digests(batch, self.interfaces, self._pool))
 
     def _end(self, reader: CaptureReader) -> None:
-        """Let go of the reader, and of the memory that the file is mapped to with it."""
+        """Close the reader, and release the memory to which it mapped the file."""
         self.warnings = reader.warnings
         self.unwrapped = getattr(reader, "summary", "")
         if reader.problem is not None:
@@ -163,13 +164,13 @@ class DigestReader:
             self._reader.close()
 
     def give_back(self, digests: Digests) -> None:
-        """Have some frames come first the next time."""
+        """Return frames, to come first the next time."""
         if len(digests):
             self._gathered.add(digests)
 
 
 class FramePicker:
-    """Reads some frames of a capture; for those in front of what was read, from the start again."""
+    """Reader of selected frames of a capture; it starts again for frames before the current position."""
 
     def __init__(self, capture: ReadTwice) -> None:
         self._capture = capture
@@ -186,7 +187,7 @@ class FramePicker:
 
     @property
     def interfaces(self) -> Sequence[Interface]:
-        """The interfaces of the capture as far as it was read."""
+        """Interfaces of the capture as far as it was read."""
         return self.reader.interfaces
 
     def take(self, numbers: NDArray[np.int64]) -> Batch:
@@ -202,12 +203,12 @@ class FramePicker:
             if self._batch is None:
                 raise CaptureError(
                     path=self._capture.path, offset=0, frame=self.reader.frames,
-                    needed="the same frames when read again", got="a capture that has become shorter",
+                    needed="the same frames on the second reading", got="a capture that has become shorter",
                 )  # fmt: skip
             batch = self._batch
             count = int(np.searchsorted(left, batch.first + len(batch)))
             if count:
-                # copied at once: what was read may be given back to the kernel with the next batch
+                # Copied at once: the next batch may release the memory of this one.
                 parts.append(_copied([batch.select(left[:count] - batch.first)], left[:count]))
                 left = left[count:]
             if len(left):

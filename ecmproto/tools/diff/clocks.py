@@ -1,4 +1,4 @@
-"""How the times of the same frames differ in two captures: offset, drift, and what is left of it."""
+"""Time differences of equal frames in two captures: offset, drift, and the remainder."""
 
 from __future__ import annotations
 
@@ -13,46 +13,45 @@ from ecmproto.tools.diff.rules import Alignment
 Int64 = NDArray[np.int64]
 
 _SAMPLE = 1 << 17
-"""Pairs that medians are taken of: of more, some at equal distances."""
-_MOST_PPM = 500
-_LEAST_PAIRS = 8
-"""From how many pairs on a drift is told."""
+"""Maximum number of pairs in medians; of more, a sample at equal intervals."""
+_MAX_PPM = 500
+_MIN_PAIRS = 8
+"""Minimum number of pairs for determining a drift."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TimeDifference:
-    """The times of the second capture against those of the first, of frames that are in both, in ns."""
+    """The times of the second capture relative to the first, of frames in both, in ns."""
 
     pairs: int
-    """How many frames were compared that have a time in both."""
+    """Number of compared frames with a time in both."""
     differing: int
-    """How many times differ, as the capture has them."""
+    """Number of differing times, before any correction."""
     beyond: int
-    """How many differ by more than the tolerance, after what was to be taken off."""
+    """Number of times that differ by more than the tolerance, after the correction."""
     offset_ns: int
-    """The median."""
     least_ns: int
     most_ns: int
     drift_ppm: float
-    """How much faster the second clock goes, in millionths; NaN of too few pairs or no time."""
+    """Relative rate of the second clock in millionths; NaN for too few pairs or no elapsed time."""
     has_drift: bool
-    """Whether times drift as those of two clocks do, and not as those of frames that are held up."""
+    """Whether the times drift as clocks do, and not through delays of frames."""
     low_ns: int
-    """Of 100 frames 5 are further back than that around the median, and around the drift if there is one."""
+    """5th percentile of the time differences from the median, or from the drift if there is one."""
     high_ns: int
-    """And 5 further ahead."""
+    """95th percentile of the time differences from the median, or from the drift if there is one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """What the second capture's times are ahead of the first's: an offset, and a share of the time passed."""
+    """The lead of the second capture's times over the first's: an offset, and a share of the elapsed time."""
 
     offset_ns: int = 0
     drift: float = 0.0
     origin_ns: int = 0
 
     def ahead_ns(self, times_ns: Int64) -> Int64:
-        """Return by how much, at times of the first capture."""
+        """Return the lead at times of the first capture."""
         if not self.drift:
             return np.full(len(times_ns), self.offset_ns)
         passed = (times_ns - self.origin_ns).astype(np.float64)
@@ -60,7 +59,7 @@ class Clock:
 
 
 class TimeSample:
-    """The times of pairs of frames, as far as medians need them, and how far they are apart at most."""
+    """The times of pairs of frames, sampled for medians, and their extreme differences."""
 
     def __init__(self) -> None:
         self.pairs = self.differing = self.beyond = 0
@@ -82,7 +81,7 @@ class TimeSample:
         self._apart.append(apart[::step])
 
     def clock(self, align_time: Alignment) -> Clock:
-        """Return the offset and drift to take off the second capture's times."""
+        """Return the offset and drift to subtract from the second capture's times."""
         if align_time == "none" or not self.pairs:
             return Clock()
         times, apart = np.concatenate(self._times), np.concatenate(self._apart)
@@ -92,19 +91,19 @@ class TimeSample:
         return Clock(offset_ns=offset, drift=0.0 if np.isnan(drift) else drift, origin_ns=origin)
 
     def difference(self) -> TimeDifference | None:
-        """Return how the times of the pairs so far differ; None without any pair."""
+        """Return the time differences of the pairs so far; None without any pair."""
         if not self.pairs:
             return None
         times, apart = np.concatenate(self._times), np.concatenate(self._apart)
         drift, origin, offset = _line(times, apart)
         median = _median(apart)
-        low, high = _most(apart - median)
-        has_drift = 0 < abs(drift) * 1e6 <= _MOST_PPM  # not for NaN
+        low, high = _percentiles(apart - median)
+        has_drift = 0 < abs(drift) * 1e6 <= _MAX_PPM  # not for NaN
         if has_drift:
             clock = Clock(offset_ns=offset, drift=drift, origin_ns=origin)
-            least, most = _most(apart - clock.ahead_ns(times))
-            has_drift = abs(drift) * int(times.max() - times.min()) > most - least
-            low, high = (least, most) if has_drift else (low, high)
+            lowest, highest = _percentiles(apart - clock.ahead_ns(times))
+            has_drift = abs(drift) * int(times.max() - times.min()) > highest - lowest
+            low, high = (lowest, highest) if has_drift else (low, high)
         return TimeDifference(
             pairs=self.pairs,
             differing=self.differing,
@@ -119,8 +118,7 @@ class TimeSample:
         )
 
 
-def _most(values: Int64) -> tuple[int, int]:
-    """Return between which values 90 of 100 are."""
+def _percentiles(values: Int64) -> tuple[int, int]:
     ordered = np.sort(values)
     return int(ordered[len(ordered) * 5 // 100]), int(ordered[-1 - len(ordered) * 5 // 100])
 
@@ -133,9 +131,9 @@ def _median(values: Int64) -> int:
 def _line(times: Int64, apart: Int64) -> tuple[float, int, int]:
     """Return slope, origin and offset of a line through differences of times, by medians of two halves.
 
-    The slope is NaN of too few pairs, or where no time passes; the offset is the median then.
+    For too few pairs, or without elapsed time, the slope is NaN and the offset the median.
     """
-    if len(times) < _LEAST_PAIRS:
+    if len(times) < _MIN_PAIRS:
         return float("nan"), 0, _median(apart)
     order = np.argsort(times, kind="stable")
     times, apart = times[order], apart[order]
@@ -151,6 +149,6 @@ def _line(times: Int64, apart: Int64) -> tuple[float, int, int]:
 
 
 def timed_pairs(times_a: Int64, times_b: Int64) -> NDArray[np.bool_]:
-    """Return which pairs have a time on both sides."""
+    """Return a mask of the pairs with a time on both sides."""
     mask: NDArray[np.bool_] = (times_a != NO_TIME) & (times_b != NO_TIME)
     return mask

@@ -1,9 +1,8 @@
-"""A comparison of two captures: the differences one after the other, and what they come to.
+"""A comparison of two captures: the differences in order, and their summary.
 
-Both captures are read as digests and aligned, a window of frames at a time; then the frames that differ are
-read again and compared field by field.  Memory depends on the window alone.  Behind the last frame that a
-window's two parts have in common all is left to the next one; a frame that moved further than a window is
-missing and added.
+Both captures are read as digests and aligned, a window of frames at a time; then the differing frames are
+read again and compared field by field. Memory depends on the window alone. Frames after the last common one
+of a window are left to the next; a frame that moved further than a window is missing and added.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ Mask = NDArray[np.bool_]
 
 Kind: TypeAlias = Literal["changed", "retimed", "moved", "missing", "added"]
 KINDS: tuple[Kind, ...] = ("changed", "retimed", "moved", "missing", "added")
-"""Frames in both whose fields differ, those whose time alone does, the same ones elsewhere, those that are in
-the first capture alone, and those in the second alone."""
+"""Kinds of differences: frames in both with differing fields, or with a differing time alone, equal frames
+elsewhere, frames in the first capture alone, and in the second alone.
+"""
 _SAME = len(KINDS)
 _CHANGED, _RETIMED, _MOVED, _MISSING, _ADDED = range(_SAME)
 
 WINDOW_FRAMES = 3_000_000
-"""How many frames of each capture are aligned at a time."""
+"""Number of frames of each capture aligned at a time."""
 _PAIRS_AT_ONCE = 1 << 20
 _AT_ONCE = 4096
-"""Differences that are looked at at a time."""
 _NO_TOLERANCE = Tolerance()
 
 
@@ -67,11 +66,11 @@ class Difference:
     a: Place | None
     b: Place | None
     fields: tuple[FieldChange, ...] = ()
-    """Of changed frames: the fields that differ, in the order of headers."""
+    """Differing fields of changed frames, in the order of headers."""
     time_difference_ns: int | None = None
-    """How much later it is in the second capture, as the captures have it; None where either has no time."""
+    """Delay in the second capture, before any correction; None where either has no time."""
     time_left_ns: int | None = None
-    """What is left of that once offset and drift are taken off, as the rules have it."""
+    """Delay after the rules' correction of offset and drift."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +84,15 @@ class InterfaceCounts:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class FieldCount:
-    """In how many changed frames a field differs."""
+    """The number of changed frames in which a field differs."""
 
     frames: int = 0
     added: int = 0
-    """In how many of them the second capture alone has it."""
+    """Number of changed frames in which the second capture alone has the field."""
     gone: int = 0
-    """In how many the first alone."""
+    """Number of changed frames in which the first capture alone has the field."""
     change: FieldChange | None = None
-    """Its values, where they are the same in all of those frames."""
+    """Values of the field, if they are the same in all of its frames."""
 
     def add(self, frames: int, change: FieldChange | None = None, *, added: int = 0, gone: int = 0) -> None:
         """Count more frames, with the values of all of them if they are the same."""
@@ -105,25 +104,25 @@ class FieldCount:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What the differences come to."""
+    """The summary of the differences."""
 
     frames_a: int
     frames_b: int
     same: int
     kinds: dict[Kind, int]
-    """How many frames of each kind of difference."""
+    """Number of frames of each kind of difference."""
     fields: dict[str, FieldCount]
     """The fields that differ in changed frames, the most frequent first."""
     times: TimeDifference | None
-    """None where no frame is in both with its time."""
+    """Time differences; None where no frame is in both with its time."""
     clock: Clock
-    """What was taken off the times of the second capture."""
+    """Correction subtracted from the times of the second capture."""
     interfaces: tuple[InterfaceCounts, ...]
-    """More than one, or none."""
+    """Counts by interface, if there are several."""
 
     @property
     def differences(self) -> int:
-        """How many there are."""
+        """Number of differences."""
         return sum(self.kinds.values())
 
 
@@ -135,22 +134,21 @@ class _Events(NamedTuple):
     b: Rows
 
     def part(self, start: int, stop: int) -> _Events:
-        """Return those from ``start`` to before ``stop``."""
+        """Return the differences from ``start`` to before ``stop``."""
         return _Events(self.kind[start:stop], self.a[start:stop], self.b[start:stop])
 
 
 class Comparison:
-    """Compares two captures: paths, or ``-`` for stdin, once.
+    """A comparison of two captures: paths, or ``-`` for stdin, once.
 
-    Iterating gives all differences in order, of frames that are missing the place where they were.  Times of
-    frames that are else the same are not given one by one where more than half of them differ, unless
-    ``list_times`` says otherwise: `Summary.times` tells of them.  ``filter`` restricts what is compared in
-    both captures.  ``inner`` compares innermost frames in place of those that mirrors and tunnels wrap; their
-    interfaces, which are sessions in the order of their appearance, are not compared.  ``window`` is a
-    number of frames, of which memory depends: some 100 octets each.
+    Iteration yields all differences in order; a missing frame comes in its former position. Frames with a
+    differing time alone are not listed if they are more than half, unless ``list_times`` overrides it;
+    `Summary.times` covers them. ``filter`` restricts the comparison in both captures. ``inner`` compares the
+    innermost frames of mirrors and tunnels; their interfaces, sessions in the order of their appearance, are
+    not compared. ``window`` is a number of frames, which determines the memory: some 100 bytes each.
 
-    CaptureError for a capture that cannot be read; one that breaks off is compared as far as it goes, and
-    ``problem`` says so afterwards.
+    CaptureError for a capture that cannot be read; one that breaks off is compared as far as possible, and
+    ``problem`` is set afterwards.
     """
 
     def __init__(
@@ -172,7 +170,7 @@ class Comparison:
             self.rules = dataclasses.replace(self.rules, names=self.rules.names | {INTERFACE})
         self.list_times = list_times
         self.listing = True
-        """Whether differences are given; else they are counted only.  It may be changed in between."""
+        """Whether differences are yielded or only counted; it may be changed during iteration."""
         self._window = window
         self._ethertypes = ethertypes
         self._pickers: tuple[FramePicker, ...] = ()
@@ -213,7 +211,7 @@ class Comparison:
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual things in the captures, with their names."""
+        """Warnings about the captures, with their names."""
         pairs = zip(self.captures, self._digests, strict=True)
         return [f"{capture.path}: {text}" for capture, digests in pairs for text in digests.warnings]
 
@@ -225,11 +223,11 @@ class Comparison:
 
     @property
     def problem(self) -> CaptureError | None:
-        """What kept the rest of a capture from being compared."""
+        """Error that ended the comparison of a capture early."""
         return next((each.problem for each in self._digests if each.problem is not None), None)
 
     def run(self) -> Summary:
-        """Compare all that was not yet compared, giving no differences."""
+        """Compare the rest without yielding differences."""
         self.listing = False
         for _ in self:
             pass
@@ -251,7 +249,7 @@ class Comparison:
 
     @property
     def summary(self) -> Summary:
-        """What the differences so far come to."""
+        """Summary of the differences so far."""
         a, b = self._digests
         interfaces = [
             InterfaceCounts(
@@ -271,7 +269,7 @@ class Comparison:
         )
 
     def _by_interfaces(self, a: Digests, b: Digests) -> tuple[Digests, Digests, Parts]:
-        """Return frames in the order of their interfaces' names, with the parts that these are."""
+        """Return frames in the order of their interfaces' names, with one part an interface."""
         names = self._interface_names()
         number = {name: index for index, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
         sides, starts = [], []
@@ -294,7 +292,7 @@ class Comparison:
         return names(a), names(b)
 
     def _compared(self, a: Digests, b: Digests, *, done: bool) -> Iterator[Difference]:
-        """Compare two windows; what is behind their last common frame is given back unless all was read."""
+        """Compare two windows; frames after their last common one are returned unless all was read."""
         parts = WHOLE
         if self.rules.by_interface:
             a, b, parts = self._by_interfaces(a, b)
@@ -302,27 +300,28 @@ class Comparison:
         if not done:
             self._digests[0].give_back(a.part(alignment.end_a, len(a)))
             self._digests[1].give_back(b.part(alignment.end_b, len(b)))
-        kinds = self._judged(a, b, alignment)
+        kinds = self._kinds(a, b, alignment)
         events = self._events(alignment, kinds, parts)
         self._count(a, b, alignment, kinds)
-        # the captures are read again for interfaces behind one another, so that more are read at a time
+        # For consecutive interfaces the captures are read again, so that more differences are processed at a
+        # time.
         at_once = _AT_ONCE if parts is WHOLE else 8 * _AT_ONCE
         for start in range(0, len(events.kind), at_once):
             some = events.part(start, start + at_once)
             yield from self._differences(a, b, some)
 
-    def _judged(self, a: Digests, b: Digests, alignment: Alignment) -> NDArray[np.uint8]:
-        """Return the kind of each of the ordered pairs, and take note of their times."""
+    def _kinds(self, a: Digests, b: Digests, alignment: Alignment) -> NDArray[np.uint8]:
+        """Return the kind of each of the ordered pairs, and record their times."""
         ordered = alignment.ordered
         kinds = np.full(len(ordered), _SAME, np.uint8)
         kinds[np.searchsorted(ordered.a, alignment.changed.a)] = _CHANGED
         for start in range(0, len(ordered), _PAIRS_AT_ONCE):
             part = slice(start, start + _PAIRS_AT_ONCE)
-            self._judge(a, b, ordered.select(part), kinds[part])
+            self._classify(a, b, ordered.select(part), kinds[part])
         return kinds
 
-    def _judge(self, a: Digests, b: Digests, ordered: Pairs, kinds: NDArray[np.uint8]) -> None:
-        """Tell those of some pairs that differ in what records say, or by more than a tolerance."""
+    def _classify(self, a: Digests, b: Digests, ordered: Pairs, kinds: NDArray[np.uint8]) -> None:
+        """Set the kinds of pairs that differ in record data, or by more than a tolerance."""
         times_a, times_b = a.time_ns[ordered.a], b.time_ns[ordered.b]
         timed = timed_pairs(times_a, times_b)
         self._sample.add(times_a[timed], times_b[timed])
@@ -345,7 +344,7 @@ class Comparison:
                 kinds[_apart(a.values[name], b.values[name], ordered, tolerance)] = _CHANGED
 
     def _beyond(self, times_a: Int64, times_b: Int64) -> Mask:
-        """Return where times differ by more than the tolerance; one alone that is there does."""
+        """Return a mask of the times that differ by more than the tolerance, or exist on one side only."""
         timed = timed_pairs(times_a, times_b)
         apart = times_b - times_a - (self._clock or Clock()).ahead_ns(times_a)
         tolerance = self.rules.tolerances.get(TIME, _NO_TOLERANCE).absolute
@@ -353,7 +352,7 @@ class Comparison:
         return beyond
 
     def _events(self, alignment: Alignment, kinds: NDArray[np.uint8], parts: Parts) -> _Events:
-        """Return the differences in order; in one place, what is missing comes before what was added."""
+        """Return the differences in order; in one position, missing frames come before added ones."""
         ordered = alignment.ordered
         listed = kinds != _SAME
         if not self.lists_times:
@@ -370,13 +369,13 @@ class Comparison:
         )
         order = np.argsort(a, kind="stable")
         a, b, kind = a[order], b[order], kind[order]
-        # what was added goes in front of the next frame that both have, or behind the part
-        behind = np.searchsorted(ordered.b, alignment.added)
+        # Added frames come before the next common frame, or after the part.
+        following = np.searchsorted(ordered.b, alignment.added)
         part = np.searchsorted(parts.b, alignment.added, side="right")
-        place = np.minimum(
-            np.append(ordered.a, alignment.end_a)[behind], np.append(parts.a, alignment.end_a)[part]
+        position = np.minimum(
+            np.append(ordered.a, alignment.end_a)[following], np.append(parts.a, alignment.end_a)[part]
         )
-        at = np.searchsorted(a, place)
+        at = np.searchsorted(a, position)
         return _Events(
             kind=np.insert(kind, at, np.uint8(_ADDED)),
             a=np.insert(a, at, -1),
@@ -385,7 +384,7 @@ class Comparison:
 
     @property
     def lists_times(self) -> bool:
-        """Whether frames whose time alone differs are among the differences given."""
+        """Whether frames that differ in time alone are among the yielded differences."""
         if self.list_times is not None:
             return self.list_times
         return 2 * self._sample.beyond <= self._sample.pairs
@@ -406,17 +405,17 @@ class Comparison:
                 self._by_interface.setdefault(names[index], Counter())[each] += int(counts[pair])
 
     def _differences(self, a: Digests, b: Digests, events: _Events) -> Iterator[Difference]:
-        """Read the frames of some differences, count the fields that differ, and give them."""
+        """Read the frames of some differences, count the differing fields, and yield the differences."""
         self._pickers = self._pickers or tuple(map(FramePicker, self.captures))
         changed = np.flatnonzero(events.kind == _CHANGED)
         listing = self.listing
-        wanted_a = events.a >= 0 if listing else events.kind == _CHANGED
-        wanted_b = np.isin(events.kind, (_CHANGED, _ADDED)) if listing else events.kind == _CHANGED
-        one = self._picked(0, a, events.a[wanted_a])
-        other = self._picked(1, b, events.b[wanted_b])
+        needed_a = events.a >= 0 if listing else events.kind == _CHANGED
+        needed_b = np.isin(events.kind, (_CHANGED, _ADDED)) if listing else events.kind == _CHANGED
+        one = self._side(0, a, events.a[needed_a])
+        other = self._side(1, b, events.b[needed_b])
         changes: list[ChangedField] = []
         if len(changed):
-            at_a, at_b = np.cumsum(wanted_a)[changed] - 1, np.cumsum(wanted_b)[changed] - 1
+            at_a, at_b = np.cumsum(needed_a)[changed] - 1, np.cumsum(needed_b)[changed] - 1
             changes = self._comparing.changes(
                 one._replace(batch=one.batch.select(at_a)), other._replace(batch=other.batch.select(at_b))
             )
@@ -431,16 +430,16 @@ class Comparison:
                 if beyond.any():
                     self._fields.setdefault(TIME, FieldCount()).add(int(np.count_nonzero(beyond)))
         if listing:
-            yield from self._given(a, b, events, (one, other), changes)
+            yield from self._listed(a, b, events, (one, other), changes)
 
-    def _picked(self, index: int, digests: Digests, rows: Rows) -> Side:
+    def _side(self, index: int, digests: Digests, rows: Rows) -> Side:
         picker = self._pickers[index]
         numbers = digests.numbers(rows)
         order = np.argsort(numbers, kind="stable")
         batch = self._digester.cut(picker.take(numbers[order]))
         return Side(batch.select(np.argsort(order)), picker.interfaces)
 
-    def _given(
+    def _listed(
         self, a: Digests, b: Digests, events: _Events, sides: tuple[Side, Side], changes: list[ChangedField]
     ) -> Iterator[Difference]:
         one, other = (records(each.batch, each.interfaces, ethertypes=self._ethertypes) for each in sides)
@@ -453,10 +452,10 @@ class Comparison:
             if record is not None:
                 place_a = _place(a, row_a, names_a, record)
             if row_b >= 0:
-                # of a frame that has only moved, what is in the first capture tells all
-                told = next(other) if kind in (_CHANGED, _ADDED) else record
-                assert told is not None
-                place_b = _place(b, row_b, names_b, told)
+                # A moved frame is the same in the first capture.
+                record_b = next(other) if kind in (_CHANGED, _ADDED) else record
+                assert record_b is not None
+                place_b = _place(b, row_b, names_b, record_b)
             if kind == _CHANGED:
                 fields = [
                     FieldChange(name=each.name, a=tuple(each.a[pair]), b=tuple(each.b[pair]))
@@ -496,7 +495,7 @@ def _place(digests: Digests, row: int, names: Sequence[str], record: Record) -> 
 
 
 def _common(change: ChangedField, pairs: Sequence[int]) -> FieldChange | None:
-    """Return the values of a field before and after if they are the same in all of some pairs of frames."""
+    """Return the values of a field in both captures if they are the same in all of some pairs of frames."""
     a, b = change.a[pairs[0]], change.b[pairs[0]]
     if all(change.a[pair] == a and change.b[pair] == b for pair in pairs):
         return FieldChange(name=change.name, a=tuple(a), b=tuple(b))
@@ -504,7 +503,7 @@ def _common(change: ChangedField, pairs: Sequence[int]) -> FieldChange | None:
 
 
 def _apart(a: Numbers, b: Numbers, pairs: Pairs, tolerance: Tolerance) -> Mask:
-    """Return which pairs of frames differ in a field by more than its tolerance, or have it more often."""
+    """Return a mask of the pairs that differ in a field beyond its tolerance, or in its number of values."""
     first_a, count_a = _spans(a, pairs.a)
     first_b, count_b = _spans(b, pairs.b)
     mask: Mask = count_a != count_b
@@ -522,6 +521,6 @@ def _apart(a: Numbers, b: Numbers, pairs: Pairs, tolerance: Tolerance) -> Mask:
 
 
 def _spans(numbers: Numbers, rows: Rows) -> tuple[Int64, Int64]:
-    """Return where the values of frames start, and how many each has."""
+    """Return the index of the first value of frames, and the number of values of each."""
     first = np.searchsorted(numbers.row, rows)
     return first, np.searchsorted(numbers.row, rows, side="right") - first

@@ -1,9 +1,9 @@
-"""Frames as digests: what two captures are aligned by, some forty octets a frame, whatever frames hold.
+"""Digests of frames for the alignment of two captures: some forty bytes a frame, whatever its length.
 
-`Reduction` takes out of a batch's frames what the rules leave out: the bits of fields become zero, and
-octets that may be more or fewer, as whole layers, go.  Of what is left a kernel makes four hashes a frame: of
-all of it, and of parts, by which a frame that was changed is recognised.  They are keyed anew in each
-process, so that nobody can make frames that are told to be the same and are not.
+`Reduction` removes the parts of frames that the rules ignore: bits of fields become zero, and octets of
+variable number, such as whole layers, are deleted. A kernel computes four hashes of the rest of each frame:
+of all of it, and of parts, by which a changed frame is recognised. Their keys differ in each process, so that
+collisions cannot be forged.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ Uint64 = NDArray[np.uint64]
 Octets = NDArray[np.uint8]
 
 _TYPE_OCTETS = 2
-_BEHIND = {"eth.padding": PADDING, "eth.trailer": TRAILER, "eth.fcs": FCS}
+_TAILS = {"eth.padding": PADDING, "eth.trailer": TRAILER, "eth.fcs": FCS}
 
 
 class Reduced(NamedTuple):
-    """The frames of a batch as they are compared: where they lie, and where each one's MSDU starts in it."""
+    """The compared frames of a batch: their position in the buffer, and the start of each one's MSDU."""
 
     buffer: Octets
     offset: Int64
@@ -55,7 +55,7 @@ class Reduced(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """Octets of frames: the row of each frame, and where they start and stop in the buffer."""
+    """Octets of frames: the row of each frame, and their start and stop in the buffer."""
 
     row: NDArray[np.int32]
     start: Int64
@@ -63,18 +63,18 @@ class _Cut(NamedTuple):
 
 
 class Reduction:
-    """Takes out of frames what rules leave out.
+    """Remover of the parts of frames that rules ignore.
 
-    With ``parsed`` frames stay such that they can be decoded: only bits of fields and tags are taken out, the
-    rest is for whoever reads the fields to ignore.
+    With ``parsed``, frames remain decodable: only bits of fields and tags are removed; the reader of the
+    fields has to ignore the rest.
     """
 
     def __init__(self, rules: Rules, ethertypes: EtherTypes, *, parsed: bool = False) -> None:
         self._ethertypes = ethertypes
         self._masks: dict[tuple[int, bool], list[tuple[int, bytes]]] = {}
-        """For each kind of layers, of frames or those they show: octets of it and their bits to be kept."""
+        """Masks by kind of layers, of frames or quoted frames: offsets in the layer, and the bits to keep."""
         self._cuts: dict[tuple[int, bool], bool] = {}
-        """For each kind to be taken out: whether it is a tag, which goes with the EtherType in front."""
+        """Kinds to be removed: whether each is a tag, which is removed with the preceding EtherType."""
         for cls, inner in rules.layers:
             if not parsed or _is_tag(cls):
                 self._cuts[NUMBER_OF[cls], inner] = _is_tag(cls)
@@ -83,9 +83,9 @@ class Reduction:
 
     def _leave_out(self, field: FilterField, parsed: bool, *, follows: bool) -> None:
         name = field.name.removeprefix("encapsulated.")
-        if name in _BEHIND:
+        if name in _TAILS:
             if not parsed:
-                self._cuts[_BEHIND[name], field.inner] = False
+                self._cuts[_TAILS[name], field.inner] = False
             return
         for source in field.sources:
             whole = field_of(source.format, source.key)
@@ -95,15 +95,15 @@ class Reduction:
             if whole.bits is None or whole in source.format.moving:
                 self._cuts[kind, field.inner] = False
                 continue
-            place = bit_field(whole)
-            bits = place.mask << place.shift
+            position = bit_field(whole)
+            bits = position.mask << position.shift
             if source.part == "bits":
-                bits = ((1 << source.bits) - 1) << (source.low + place.shift)
+                bits = ((1 << source.bits) - 1) << (source.low + position.shift)
             if not whole.is_number:
-                bits = (1 << 8 * place.octets) - 1
-            kept = bits ^ ((1 << 8 * place.octets) - 1)
+                bits = (1 << 8 * position.octets) - 1
+            mask = bits ^ ((1 << 8 * position.octets) - 1)
             self._masks.setdefault((kind, field.inner), []).append(
-                (place.at, kept.to_bytes(place.octets, "big"))
+                (position.at, mask.to_bytes(position.octets, "big"))
             )
 
     def __bool__(self) -> bool:
@@ -112,20 +112,20 @@ class Reduction:
     def reduced(
         self, batch: Batch, interfaces: Sequence[Interface], pool: ThreadPoolExecutor | None
     ) -> Reduced:
-        """Return the frames of a batch without what is left out."""
+        """Return the frames of a batch without the ignored parts."""
         msdu = _msdu_offset(batch, interfaces, self._ethertypes)
         if not self or not len(batch):
             return Reduced(batch.buffer, batch.offset, batch.captured, batch.original, msdu)
         low, high = int(batch.offset.min()), int((batch.offset + batch.captured).max())
         buffer = batch.buffer[low:high].copy()
         shared = pool if len(batch) >= SHARED_FRAMES else None
-        cuts = list(self._places(batch, interfaces, buffer, low, shared))
+        cuts = list(self._cut_places(batch, interfaces, buffer, low, shared))
         offset = batch.offset - low
         if not cuts:
             return Reduced(buffer, offset, batch.captured, batch.original, msdu)
         return _without(buffer, offset, batch, msdu, cuts)
 
-    def _places(
+    def _cut_places(
         self,
         batch: Batch,
         interfaces: Sequence[Interface],
@@ -133,7 +133,7 @@ class Reduction:
         low: int,
         pool: ThreadPoolExecutor | None,
     ) -> Iterator[_Cut]:
-        """Mask what is to be masked in ``buffer``, the batch's from ``low`` on; yield what is to be cut."""
+        """Mask fields in ``buffer``, the batch's from ``low`` on; yield the octets to be cut."""
         inner = any(of_shown for _, of_shown in (*self._masks, *self._cuts))
         found = find_layers(frames_of(batch, interfaces), SHOWN_AS if inner else (), self._ethertypes, pool)
         every = np.arange(len(batch), dtype=np.int32)
@@ -153,24 +153,24 @@ class Reduction:
         collected = found.collect({kind: Want(places=True) for kind in masks | cuts})
         for kind, each in masks.items():
             start = collected[kind].start - low
-            for at, kept in each:
-                for octet, bits in enumerate(kept):
+            for at, mask in each:
+                for octet, bits in enumerate(mask):
                     if bits != 0xFF:
                         buffer[start + (at + octet)] &= np.uint8(bits)
         for kind, tag in cuts.items():
-            there = collected[kind]
-            start = there.start - low - (_TYPE_OCTETS if tag else 0)
-            yield _Cut(rows[there.row], start, start + there.octets)
+            each_layer = collected[kind]
+            start = each_layer.start - low - (_TYPE_OCTETS if tag else 0)
+            yield _Cut(rows[each_layer.row], start, start + each_layer.octets)
 
 
 def _is_tag(cls: type[Layer]) -> bool:
-    """Whether the EtherType in front of a layer announces it, and that of what follows is its last field."""
+    """Return whether a layer is announced by the preceding EtherType and ends with the next one."""
     last = cls.layout[-1]
     return bool(cls.announced_by) and cls.next_key == last.key and last.bits == 8 * _TYPE_OCTETS
 
 
 def _msdu_offset(batch: Batch, interfaces: Sequence[Interface], ethertypes: EtherTypes) -> Int64:
-    """Return how many octets stand in front of each frame's MSDU: addresses, tags and EtherType."""
+    """Return the number of octets before each frame's MSDU: addresses, tags and EtherType."""
     links, used = batch.links(interfaces)
     ethernet = np.array([each.linktype == ETHERNET for each in links] or [True])[used if links else 0]
     classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=ethertypes)
@@ -184,17 +184,17 @@ def _without(buffer: Octets, offset: Int64, batch: Batch, msdu: Int64, cuts: Seq
     stop = np.concatenate([cut.stop for cut in cuts])
     order = np.argsort(start, kind="stable")
     row, start, stop = row[order], start[order], stop[order]
-    # what an earlier one has taken is not taken again
+    # Octets already removed are not removed again.
     start = np.maximum(start, np.concatenate([[0], np.maximum.accumulate(stop)[:-1]]))
     stop = np.maximum(start, stop)
     gone = np.concatenate([[0], np.cumsum(stop - start)])
 
-    def before(place: Int64) -> Int64:
-        """Return the octets that go in front of places in the buffer."""
-        index = np.searchsorted(start, place, side="left")
-        inside = np.maximum(0, np.concatenate([[0], stop])[index] - place)
-        kept: Int64 = gone[index] - inside
-        return kept
+    def before(position: Int64) -> Int64:
+        """Return the number of removed octets before positions in the buffer."""
+        index = np.searchsorted(start, position, side="left")
+        inside = np.maximum(0, np.concatenate([[0], stop])[index] - position)
+        removed_before: Int64 = gone[index] - inside
+        return removed_before
 
     stays = np.zeros(len(buffer) + 1, np.int8)
     np.add.at(stays, start, np.int8(1))
@@ -217,8 +217,8 @@ _SECRET = np.array(
     np.uint64,
 )
 _DEEP_OCTETS = 22
-"""Behind so many octets of the MSDU, EtherType and IPv4 header, all else is looked at by itself."""
-_LEAST_OCTETS = 8
+"""Octets of the MSDU (EtherType and IPv4 header) after which the rest is hashed separately."""
+_MIN_OCTETS = 8
 _ADDRESSES_OCTETS = 12
 
 
@@ -254,7 +254,7 @@ def _digest(
     payload: Uint32,
     inside: Uint32,
 ) -> None:
-    """Hash each frame, with its length and link type ``more``; then parts of it, as `Digests` has them."""
+    """Hash each frame, with its length and link type ``more``; then the parts in `Digests`."""
     high = np.uint64(32)
     last = secret[7]
     for i in range(len(offset)):
@@ -265,17 +265,17 @@ def _digest(
         one = _hashed(buffer, start, split, secret[0], secret[4])
         two = _hashed(buffer, split, deep, secret[1], secret[5])
         three = _hashed(buffer, deep, stop, secret[2], secret[6])
-        behind = _mixed(two, three, last)
-        digest[i] = _mixed(_mixed(_mixed(secret[3], more[i], last), one, last), behind, last)
+        msdu_hash = _mixed(two, three, last)
+        digest[i] = _mixed(_mixed(_mixed(secret[3], more[i], last), one, last), msdu_hash, last)
         flow = _hashed(buffer, start, min(start + _ADDRESSES_OCTETS, split), secret[0], last)
         flow = _hashed(buffer, split, min(split + _TYPE_OCTETS, stop), flow, last)
         header[i] = (flow >> high) & np.uint64(0xFFFF0000) | (more[i] >> np.uint64(16)) & np.uint64(0xFFFF)
-        payload[i] = behind >> high
-        inside[i] = three >> high if stop - deep >= _LEAST_OCTETS else np.uint64(0)
+        payload[i] = msdu_hash >> high
+        inside[i] = three >> high if stop - deep >= _MIN_OCTETS else np.uint64(0)
 
 
 NO_TIME = np.iinfo(np.int64).min
-"""In place of the time of a frame whose record has none."""
+"""Time of a frame whose record has none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -286,42 +286,42 @@ class Numbers:
     value: Int64
 
     def part(self, start: int, stop: int) -> Numbers:
-        """Return those of the frames from ``start`` to before ``stop``, counted from there."""
+        """Return the values of the frames from ``start`` to before ``stop``, counted from there."""
         first, last = np.searchsorted(self.row, (start, stop))
         return Numbers(row=self.row[first:last] - start, value=self.value[first:last])
 
     def at(self, rows: NDArray[Any]) -> Numbers:
-        """Return those of the frames at ``rows``, counted among these."""
-        place = np.full(int(max(self.row.max(initial=-1), rows.max(initial=-1))) + 1, -1)
-        place[rows] = np.arange(len(rows))
-        moved = place[self.row]
-        picks = np.flatnonzero(moved >= 0)
-        picks = picks[np.argsort(moved[picks], kind="stable")]
-        return Numbers(row=moved[picks], value=self.value[picks])
+        """Return the values of the frames at ``rows``, counted among these."""
+        index_of = np.full(int(max(self.row.max(initial=-1), rows.max(initial=-1))) + 1, -1)
+        index_of[rows] = np.arange(len(rows))
+        moved = index_of[self.row]
+        chosen = np.flatnonzero(moved >= 0)
+        chosen = chosen[np.argsort(moved[chosen], kind="stable")]
+        return Numbers(row=moved[chosen], value=self.value[chosen])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Digests:
-    """Frames of a capture as they are aligned; an entry a frame in all arrays."""
+    """Frames of a capture as input of the alignment; an entry a frame in all arrays."""
 
     first: int
-    """The 0-based number of the first frame in its capture."""
+    """0-based number of the first frame in its capture."""
     picked: Int64 | None
-    """The numbers of all frames where they do not follow one another."""
+    """Numbers of all frames, unless they are consecutive."""
     time_ns: Int64
-    """`NO_TIME` where there is none."""
+    """Time of each frame; `NO_TIME` without one."""
     interface: NDArray[np.uint16] | NDArray[np.int32]
     """Index among all of the capture's interfaces."""
     digest: Uint64
-    """Of the whole frame, its lengths and its link type."""
+    """Digest of the whole frame, its lengths and its link type."""
     header: Uint32
-    """Of its addresses and the EtherType of its MSDU, 16 bits; then the lowest 16 of its length."""
+    """16-bit hash of the addresses and the MSDU's EtherType; then the lowest 16 bits of the length."""
     payload: Uint32
-    """Of its MSDU, whatever is in front."""
+    """Digest of the MSDU, whatever precedes it."""
     inside: Uint32
-    """Of what is deep in that; 0 where there is little."""
+    """Digest of the MSDU's inner part; 0 if it is too short."""
     values: Mapping[str, Numbers]
-    """The values of fields with a tolerance."""
+    """Values of fields with a tolerance."""
 
     def __len__(self) -> int:
         return len(self.digest)
@@ -354,12 +354,12 @@ _ARRAYS: dict[str, type[np.generic]] = {
 
 
 class Gatherer:
-    """Puts digests of batches one behind the other."""
+    """Collector that concatenates the digests of batches."""
 
     def __init__(self) -> None:
         self._parts: list[Digests] = []
         self.frames = 0
-        """How many are here."""
+        """Number of frames collected."""
 
     def add(self, digests: Digests) -> None:
         """Add some frames."""
@@ -367,7 +367,7 @@ class Gatherer:
         self.frames += len(digests)
 
     def taken(self) -> Digests:
-        """Return all frames, which are here no longer; an array at a time, so that little is there twice."""
+        """Return and remove all frames; one array at a time, so that little is in memory twice."""
         parts, self._parts, self.frames = self._parts, [], 0
         if len(parts) == 1:
             return parts[0]
@@ -396,7 +396,7 @@ class Gatherer:
 
 
 class Digester:
-    """Makes digests of batches by rules."""
+    """Maker of digests of batches by rules."""
 
     def __init__(self, rules: Rules, ethertypes: EtherTypes) -> None:
         self._reduction = Reduction(rules, ethertypes)
@@ -404,10 +404,10 @@ class Digester:
         self._without_length = LENGTH in rules.names
         self._snap_octets = rules.snap_octets
         self.names = tuple(name for name in rules.tolerances if name != TIME)
-        """The fields with a tolerance, whose values are kept."""
+        """Fields with a tolerance, whose values are stored."""
 
     def cut(self, batch: Batch) -> Batch:
-        """Return the frames of a batch, as many octets of each as are compared."""
+        """Return the frames of a batch, limited to the compared octets."""
         if self._snap_octets is None:
             return batch
         return dataclasses.replace(batch, captured=np.minimum(batch.captured, self._snap_octets))
@@ -424,7 +424,7 @@ class Digester:
         length = np.zeros(count, np.int64) if self._without_length else reduced.original
         digest = np.empty(count, np.uint64)
         header, payload, inside = (np.empty(count, np.uint32) for _ in range(3))
-        with np.errstate(over="ignore"):  # as plain Python: products of 64 bits are meant to be cut
+        with np.errstate(over="ignore"):  # in plain Python, products wrap at 64 bits on purpose
             _digest(
                 fixed(reduced.buffer), fixed(reduced.offset), fixed(reduced.captured), fixed(reduced.msdu),
                 fixed((length << 16 | linktype).astype(np.uint64)), fixed(_SECRET),

@@ -1,8 +1,8 @@
 """Differences as JSON: objects of ``ecmproto/diff/1``, one a difference, and a summary.
 
 A difference has ``kind`` (changed, retimed, moved, missing or added) and ``a`` and ``b``, the frame in either
-capture or null: ``number`` from 1, ``time_ns`` (null without one), ``interface``, ``summary``.  Frames that
-are in both have ``time_difference_ns``, what the second is later.  Changed ones have ``fields``, a list of
+capture or null: ``number`` from 1, ``time_ns`` (null without one), ``interface``, ``summary``. Frames in both
+captures have ``time_difference_ns``, the delay in the second. Changed ones have ``fields``, a list of
 ``name``, ``a`` and ``b``: lists of values, numbers as numbers, octets in hex, times in ns.
 """
 

@@ -1,8 +1,8 @@
-"""Pairs of frames compared field by field: whole batches at a time, as columns.
+"""Field-by-field comparison of pairs of frames: whole batches at a time, as columns.
 
-A field is one of those that filters and ``-e`` know.  Of the frame that a message shows they are
-``encapsulated.NAME``; where one of those differs, the octets that hold it are not told as well.  Bits of a
-number that have names of their own are told by the number.
+The fields are the same as in filters and ``-e``. Fields of a quoted frame are ``encapsulated.NAME``; if one
+differs, the field with the quoted octets is not listed as well. A change of named bits is listed as a change
+of their number.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Value: TypeAlias = "int | bytes | str"
 INNER = "encapsulated."
 LINKTYPE = "linktype"
 _OF_FRAME = ("frame.protocols",)
-"""What other fields tell."""
+"""Fields implied by other fields."""
 
 
 class Side(NamedTuple):
@@ -45,7 +45,7 @@ class Side(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """A field that differs, and its values in either frame: none where it does not have it."""
+    """A field that differs, and its values in either frame, none where the frame does not have it."""
 
     name: str
     a: tuple[Value, ...]
@@ -62,7 +62,7 @@ class ChangedField(NamedTuple):
 
 
 class FieldComparison:
-    """Compares frames by rules; what is left out of them is not told."""
+    """A comparison of frames by rules; ignored parts are not listed."""
 
     def __init__(self, rules: Rules, ethertypes: EtherTypes, pool: ThreadPoolExecutor | None) -> None:
         self._rules = rules
@@ -73,18 +73,18 @@ class FieldComparison:
         exact = [name for name in _compared() if name not in rules.names]
         self._names = [name for name in exact if not name.startswith("frame.")] + ["frame.error"]
         self._names += [name for name in rules.tolerances if name in _compared()]
-        self._order = {name: place for place, name in enumerate((*_RECORD, *_compared()))}
+        self._order = {name: index for index, name in enumerate((*_RECORD, *_compared()))}
 
     def changes(self, a: Side, b: Side) -> list[ChangedField]:
         """Return the fields that differ between the frames of two batches, one by one, in their order."""
-        found = list(self._recorded(a, b))
+        changes_ = list(self._recorded(a, b))
         one, other = self._columns(a), self._columns(b)
         for name in dict.fromkeys([*one.found, *other.found]):
             pairs = self._differs(name, one[name], other[name])
             if pairs.any():
-                found.append(ChangedField(name, pairs, one[name].lists(), other[name].lists()))
-        found.sort(key=lambda change: self._order[change.name])
-        return _without_containers(found)
+                changes_.append(ChangedField(name, pairs, one[name].lists(), other[name].lists()))
+        changes_.sort(key=lambda change: self._order[change.name])
+        return _without_containers(changes_)
 
     def _columns(self, side: Side) -> Any:
         batch = side.batch
@@ -96,7 +96,7 @@ class FieldComparison:
         )
 
     def _differs(self, name: str, a: Column, b: Column) -> Mask:
-        """Return in which frames a field differs."""
+        """Return a mask of the frames in which a field differs."""
         count_a = np.bincount(a.rows, minlength=a.frames)
         count_b = np.bincount(b.rows, minlength=b.frames)
         mask: Mask = count_a != count_b
@@ -115,7 +115,7 @@ class FieldComparison:
         return mask
 
     def _recorded(self, a: Side, b: Side) -> Iterator[ChangedField]:
-        """Yield what records say, but for times."""
+        """Yield the differing record data, except times."""
         one, other = (self._whole.reduced(side.batch, side.interfaces, None) for side in (a, b))
         numbers = {
             LENGTH: (a.batch.original, b.batch.original, one.original != other.original),
@@ -142,7 +142,7 @@ _RECORD = (LENGTH, CAPTURED, INTERFACE, LINKTYPE)
 
 @functools.cache
 def _compared() -> tuple[str, ...]:
-    """Return the names of the fields that are compared, in their order."""
+    """Return the names of the compared fields, in their order."""
     parts = {part.name for cls in FORMATS for field in cls.layout for part in field.meta.parts}
     outer = [name for name in every_name() if name not in parts and name not in _OF_FRAME]
     inner = [f"{INNER}{name}" for name in outer if find(f"{INNER}{name}") is not None]
@@ -151,20 +151,20 @@ def _compared() -> tuple[str, ...]:
 
 @functools.cache
 def _containers() -> frozenset[str]:
-    """Return the names of the fields that hold the frame that a message shows."""
+    """Return the names of the fields that contain a quoted frame."""
     return frozenset(cls.layout[-1].name for cls in FORMATS if cls.shows is not None)
 
 
-def _without_containers(found: list[ChangedField]) -> list[ChangedField]:
-    inner = [change.pairs for change in found if change.name.startswith(INNER)]
+def _without_containers(changes: list[ChangedField]) -> list[ChangedField]:
+    inner = [change.pairs for change in changes if change.name.startswith(INNER)]
     if not inner:
-        return found
-    told = np.logical_or.reduce(inner)
-    kept = [
-        change._replace(pairs=change.pairs & ~told) if change.name in _containers() else change
-        for change in found
+        return changes
+    covered = np.logical_or.reduce(inner)
+    remaining = [
+        change._replace(pairs=change.pairs & ~covered) if change.name in _containers() else change
+        for change in changes
     ]
-    return [change for change in kept if change.pairs.any()]
+    return [change for change in remaining if change.pairs.any()]
 
 
 def _with(batch: Batch, reduced: Reduced) -> Batch:
@@ -175,7 +175,7 @@ def _with(batch: Batch, reduced: Reduced) -> Batch:
 
 
 def local_numbers(side: Side) -> NDArray[np.int64]:
-    """Return the number of each frame's interface in its section, as ``frame.interface_id``."""
+    """Return the number of each frame's interface in its section, like ``frame.interface_id``."""
     return np.array([each.local_index for each in side.interfaces] or [0], np.int64)[side.batch.interface]
 
 
@@ -184,13 +184,13 @@ def _linktypes(side: Side) -> NDArray[np.int64]:
 
 
 def value_text(name: str, value: Value) -> str:
-    """Return a field's value as ``-T fields`` writes it."""
+    """Return a field's value in the form of ``-T fields``."""
     got = _written(name, value, text_of)
     return str(got)
 
 
 def value_json(name: str, value: Value) -> int | str:
-    """Return a field's value as JSON documents have it: numbers as numbers, octets in hex."""
+    """Return a field's value in the form of JSON documents: numbers as numbers, octets in hex."""
     return _written(name, value, json_of)
 
 

@@ -1,8 +1,8 @@
-"""What counts as a difference: fields and layers to be ignored, and how far numbers may be apart.
+"""Rules of a comparison: ignored fields and layers, and tolerances of numbers.
 
-A field that is ignored takes with it the checksums that follow from it, as does one with a tolerance: that of
-IPv4's header for a field of IPv4, TCP's and UDP's for what they cover, the invariant CRC for what it covers,
-the frame check sequence for every field.
+Ignoring a field, or giving it a tolerance, also ignores the checksums that depend on it: the IPv4 header's
+for a field of IPv4, TCP's and UDP's and the invariant CRC for the fields that they cover, the frame check
+sequence for every field.
 """
 
 from __future__ import annotations
@@ -26,52 +26,49 @@ TIME = "frame.time_epoch"
 LENGTH, CAPTURED, INTERFACE = "frame.len", "frame.cap_len", "frame.interface_id"
 FCS = "eth.fcs"
 _SHORT = {"time": TIME}
-"""Short names that are taken, too."""
+"""Short names accepted for fields."""
 
 Alignment = Literal["none", "offset", "drift"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far two numbers may be apart: ``absolute``, in the field's own unit or ns, or a ``share``.
-
-    The share is of the larger of the two, without their signs.
-    """
+    """Maximum difference of numbers: ``absolute`` (own unit, ns), or a ``share`` of the larger magnitude."""
 
     absolute: int = 0
     share: Fraction = Fraction(0)
 
     def allows(self, one: int, other: int) -> bool:
-        """Whether two numbers count as the same."""
+        """Return whether two numbers count as the same."""
         apart = abs(one - other)
-        most: Fraction = self.share * max(abs(one), abs(other))
-        return bool(apart <= self.absolute or apart <= most)
+        maximum: Fraction = self.share * max(abs(one), abs(other))
+        return bool(apart <= self.absolute or apart <= maximum)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What is compared, and how exactly; made by `rules_of`."""
+    """The subject and precision of a comparison; made by `rules_of`."""
 
     ignored: tuple[str, ...] = ()
-    """The fields and layers as they were named."""
+    """Fields and layers as given by the user."""
     fields: tuple[FilterField, ...] = ()
-    """The fields to be ignored, with the checksums that follow from them; those of records are not here."""
+    """Fields to be ignored, with dependent checksums but without fields of records."""
     layers: tuple[tuple[type[Layer], bool], ...] = ()
-    """The formats whose layers are taken for not there, in frames or (True) in those that messages show."""
+    """Formats whose layers are ignored, in frames or (True) in quoted frames."""
     names: frozenset[str] = frozenset()
-    """The names of all fields that are not compared exactly."""
+    """Names of all fields that are not compared exactly."""
     tolerances: Mapping[str, Tolerance] = dataclasses.field(default_factory=dict)
-    """By the name of a field: one of records is `TIME` alone."""
+    """Tolerances by name of a field; `TIME` is the only one of records."""
     align_time: Alignment = "none"
-    """What is taken off the times of the second capture first: their median offset, and their drift."""
+    """Correction of the second capture's times: none, their median offset, or also their drift."""
     by_interface: bool = False
     """Whether the order of frames counts within each interface alone."""
     snap_octets: int | None = None
-    """How many octets of each frame are compared; None: all that were captured."""
+    """Number of compared octets of each frame; None: all captured ones."""
 
     @property
     def changes_frames(self) -> bool:
-        """Whether something in the frames themselves is left out."""
+        """Whether parts of the frames themselves are ignored."""
         return bool(self.fields or self.layers)
 
 
@@ -85,9 +82,9 @@ def rules_of(
 ) -> Rules:
     """Return the rules for fields and layers to ``ignore``, and tolerances by the names of fields.
 
-    A tolerance is a number, in percent where it ends in %; of times one with a unit, such as 1us.  SpecError
-    for a name that is none, with the nearest; ParameterError for a tolerance that cannot be read, or one of a
-    field without numbers.
+    A tolerance is a number, in percent with a trailing %; for times, one with a unit, such as 1us. SpecError
+    for an unknown name, with the nearest; ParameterError for an unreadable tolerance, or one of a field
+    without numbers.
     """
     ignored = tuple(dict.fromkeys(_SHORT.get(name, name) for name in ignore))
     left_out: dict[FilterField, None] = {}
@@ -149,7 +146,7 @@ _NUMBER = re.compile(r"\d{1,18}")
 
 
 def _names(field: FilterField) -> Iterator[str]:
-    """Yield all names that the values of a field, or of a layer's fields, go by."""
+    """Yield all names of the values of a field, or of a layer's fields."""
     yield field.name
     prefix = "encapsulated." if field.inner else ""
     for cls in field.formats:
@@ -163,18 +160,18 @@ def _names(field: FilterField) -> Iterator[str]:
 
 
 def _layer(cls: type[Layer]) -> FilterField:
-    """Return all of a layer as a field, as far as checksums go."""
+    """Return a whole layer as a field, for the dependent checksums."""
     sources = tuple(FieldSource(format=cls, key=each.key) for each in cls.layout)
     return FilterField(name=cls.prefix, kind="octets", sources=sources)
 
 
 _LINK = frozenset({*FORMAT_OF.values(), MSDU, SNAP}) - {IPv4, IPv6}
 _MUTABLE = {IPv4: {"dsfield", "ttl", "checksum"}, IPv6: {"tclass", "flow", "hlim"}}
-"""What routers may change, and the invariant CRC does not cover (`formats.infiniband.coverage`)."""
+"""Fields that routers may change, and the invariant CRC does not cover (`formats.infiniband.coverage`)."""
 
 
 def _followers(fields: Iterable[FilterField]) -> Iterator[FilterField]:
-    """Yield the checksums that follow from fields of frames."""
+    """Yield the checksums that depend on fields of frames."""
     sources = [source for field in fields if not field.inner for source in field.sources]
     formats = {source.format for source in sources}
     if sources:
@@ -191,7 +188,7 @@ def _followers(fields: Iterable[FilterField]) -> Iterator[FilterField]:
 
 
 def _is_transported(cls: type[Layer]) -> bool:
-    """Whether a format is TCP's or UDP's, or stands behind them."""
+    """Return whether a format is TCP's or UDP's, or follows them."""
     if cls in _LINK:
         return False
     return (
@@ -202,7 +199,7 @@ def _is_transported(cls: type[Layer]) -> bool:
 
 
 def _is_invariant(source: FieldSource) -> bool:
-    """Whether the invariant CRC covers a field, if there is one in the frame."""
+    """Return whether the invariant CRC, if present, covers a field."""
     if source.format in _MUTABLE:
         return source.key not in _MUTABLE[source.format]
     if source.format is ICRC:

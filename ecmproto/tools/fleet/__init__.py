@@ -1,5 +1,6 @@
-"""Many captures: statistics, checks, Parquet and filtered copies of each and of all, on many machines.
+"""Processing of many captures: statistics, checks, Parquet and filtered copies of each and of all,
+distributed.
 
-A folder takes what comes of each capture, of all together, and a manifest; the same again does what is
+A folder receives the results of each capture, of all together, and a manifest; a second run does only what is
 missing.
 """

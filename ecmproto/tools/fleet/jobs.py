@@ -1,8 +1,8 @@
-"""What is done with each capture of a fleet: statistics, checks, Parquet, copies of what a filter selects.
+"""Jobs for each capture of a fleet: statistics, checks, Parquet, copies of the frames selected by a filter.
 
-A job is plain data, which goes to whoever works.  ``work`` does a part of a capture and returns what the
-parts are put together from, ``finish`` does that for the capture.  What comes out depends neither on who
-worked nor on the order, so that one process and many write the same octets.
+A job is plain data, sent to any worker. ``work`` processes a part of a capture and returns its state;
+``finish`` combines the states of the parts. The results depend neither on the workers nor on the order, so
+that one process and many write the same octets.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ if TYPE_CHECKING:
     from ecmproto.tools.check.checker import Checker
 
 _PARTIAL = ".4194304-99.partial"
-"""The longest ending of a file that is being written."""
+"""Longest suffix of a file that is being written."""
 State = dict[str, Any]
-"""What a part is put together from with others: plain data."""
+"""Plain data of a part, which can be combined with the data of other parts."""
 
 DOCUMENTS, FRAMES, PIECES = "files", "frames", ".pieces"
-"""Folders of a fleet: a document a capture, the Parquet set, parts of copies until they are put together."""
+"""Folders of a fleet: documents of captures, the Parquet set, parts of copies until they are combined."""
 DONE = ".done"
-"""The beginning of the names of files with rows of finished tasks."""
+"""Prefix of the names of files with rows of finished tasks."""
 ALL, FINDINGS, ALL_COPIES = "all.json", "findings.ndjson", "all.pcapng"
 """Results of all captures together: statistics or counts of findings, findings, copies."""
 
 
 @dataclass(slots=True)
 class Count:
-    """The frames of a part, as they go by; ``selected`` is what a filter left of them."""
+    """The frames of a part, counted as they pass; ``selected`` is the number selected by a filter."""
 
     frames: int = 0
     selected: int = 0
     first_ns: int | None = None
-    """The earliest time, as ``last_ns`` is the latest."""
+    """Earliest time of a frame; ``last_ns`` is the latest."""
     last_ns: int | None = None
     begun_ns: int | None = None
-    """The time of the first frame that has one, as ``ended_ns`` is that of the last."""
+    """Time of the first frame with a time; ``ended_ns`` is the time of the last."""
     ended_ns: int | None = None
 
     def as_dict(self) -> dict[str, int | None]:
-        """Return it as plain data."""
+        """Return the counts as plain data."""
         return dataclasses.asdict(self)
 
-    def see(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+    def watched(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield batches, counted."""
         for batch in batches:
             self.add(batch)
@@ -95,10 +95,9 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where the results of a capture go: below ``folder``, by its ``name`` and ``partition``.
+    """The destination of a capture's results: below ``folder``, by its ``name`` and ``partition``.
 
-    ``path`` is how the capture was given, ``part`` the octet at which a part of it begins, None for all of
-    it.
+    ``path`` is the capture's path as given, ``part`` the offset of a part of it, None for the whole capture.
     """
 
     folder: Path
@@ -108,7 +107,7 @@ class Target:
     part: int | None = None
 
     def path_of(self, result: str) -> Path:
-        """Return the path of a result, whose folder is made; SpecError for a name that it cannot have."""
+        """Return the path of a result, whose folder is made; SpecError for an invalid name."""
         path_below(self.folder, f"{result}{_PARTIAL}")
         path = path_below(self.folder, result)
         make_folder(path.parent)
@@ -117,52 +116,52 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What came of a part: its frames, what the parts are put together from, and files that it wrote."""
+    """The result of a part: its frames, its state, and the files that it wrote."""
 
     count: Count
     read: Callable[[], State] = dict
-    """Gives what parts are put together from: of one at a time, since a capture may have thousands."""
+    """Function that returns the state; called for one part at a time, since a capture may have thousands."""
     outputs: tuple[str, ...] = ()
     counted: Accumulator | Checker | None = None
-    """What counted all of a capture, while it is there: `finish` needs no state then."""
+    """Counter of the whole capture, if it is at hand: `finish` then needs no state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What came of a capture: its files, and of a check how often each rule looked and found something."""
+    """The result of a capture: its files, and for a check each rule's numbers of judgements and findings."""
 
     outputs: tuple[str, ...]
     findings: Mapping[str, tuple[int, int]] | None = None
 
 
 class Job(Protocol):
-    """What is done with each capture; a dataclass of plain data."""
+    """The processing of each capture; a dataclass of plain data."""
 
     kind: ClassVar[str]
     merges: ClassVar[bool]
-    """Whether there is something of all captures together, from the states of each."""
+    """Whether there is a result of all captures together, combined from the states of each."""
 
     of_all: ClassVar[Sequence[str]]
-    """The results of all captures together."""
+    """Results of all captures together."""
 
     @property
-    def fields_asked(self) -> Sequence[str]:
-        """The fields that results are made of, where these are not the same in every part of a capture."""
+    def fields_used(self) -> Sequence[str]:
+        """Fields used by the results whose values may depend on a part's position in its capture."""
 
     def results(self, name: str) -> Sequence[str]:
-        """Return the results of a capture that are known before it is read, below the fleet's folder."""
+        """Return the paths of results known before a capture is read, below the fleet's folder."""
 
     def frames_of(self, reader: CaptureReader) -> CaptureReader:
         """Return the reader of the frames that are looked at, which may be inside those of ``reader``."""
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
-        """Do a part."""
+        """Process a part."""
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
-        """Put the parts of a capture together, in their order, and write what comes of it."""
+        """Combine the parts of a capture, in their order, and write the results."""
 
     def joined(self, states: Iterable[State]) -> State:
-        """Return the state of a capture from those of its parts."""
+        """Return the state of a capture from the states of its parts."""
 
 
 @functools.cache
@@ -174,7 +173,7 @@ def _compiled(text: str) -> Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Filtered:
-    """What all jobs have: a filter as it is written, and EtherTypes that are not the usual ones, by role."""
+    """The common settings of all jobs: the text of a filter, and unusual EtherTypes by role."""
 
     merges: ClassVar[bool] = False
     of_all: ClassVar[Sequence[str]] = ()
@@ -183,8 +182,8 @@ class _Filtered:
     ethertypes: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def fields_asked(self) -> Sequence[str]:
-        """The fields of the filter."""
+    def fields_used(self) -> Sequence[str]:
+        """Fields of the filter."""
         return () if self.filter is None else _compiled(self.filter).fields
 
     def frames_of(self, reader: CaptureReader) -> CaptureReader:
@@ -204,7 +203,7 @@ class _Filtered:
         return EtherTypes(**self.ethertypes)
 
     def joined(self, states: Iterable[State]) -> State:
-        """Return nothing: it is not needed of all together."""
+        """Return nothing: the results of all captures need no states."""
         return {}
 
 
@@ -249,7 +248,7 @@ class StatsJob(_OfInnermost):
         return (f"{DOCUMENTS}/{name}.json",)
 
     def counts(self) -> Accumulator:
-        """Return an accumulator that has counted nothing."""
+        """Return an empty accumulator."""
         from ecmproto.frames.stats import Accumulator
 
         return Accumulator(
@@ -262,8 +261,8 @@ class StatsJob(_OfInnermost):
         from ecmproto.frames.stats.accumulator import add_all
 
         counts, count = self.counts(), Count()
-        add_all(counts, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.see)
-        # what interfaces there are is known of a capture without frames too
+        add_all(counts, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.watched)
+        # The interfaces of a capture without frames are recorded too.
         counts.add(Batch.from_frames([]), interfaces=reader.interfaces)
         count.selected = counts.frames
         state = counts.state()
@@ -282,7 +281,7 @@ class StatsJob(_OfInnermost):
         return Finished(outputs=(result,))
 
     def joined(self, states: Iterable[State]) -> State:
-        """Return the counts of a capture from those of its parts."""
+        """Return the counts of a capture from the counts of its parts."""
         return self.together(states, other_captures=False).state()
 
     def together(self, states: Iterable[State], *, other_captures: bool) -> Accumulator:
@@ -300,7 +299,7 @@ class StatsJob(_OfInnermost):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckJob(_OfInnermost):
-    """`ecmproto check` of each capture, and how often each rule found something in all of them."""
+    """`ecmproto check` of each capture, and the number of findings of each rule in all of them."""
 
     kind: ClassVar[str] = "check"
     of_all: ClassVar[Sequence[str]] = (ALL, FINDINGS)
@@ -309,9 +308,9 @@ class CheckJob(_OfInnermost):
     ignore: Sequence[str] = ()
     families: Sequence[str] = ()
     own_rules: Sequence[str] = ()
-    """Files of rules, which whoever works reads again."""
+    """Files of rules, which each worker reads again."""
     own_digests: Sequence[str] = ()
-    """What these hold, so that other rules are another job."""
+    """Digests of the files of rules, so that other rules are another job."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def results(self, name: str) -> Sequence[str]:
@@ -319,7 +318,7 @@ class CheckJob(_OfInnermost):
         return (f"{DOCUMENTS}/{name}.ndjson",)
 
     def checker(self) -> Checker:
-        """Return a checker that has seen nothing."""
+        """Return an empty checker."""
         from ecmproto.tools.check.checker import Checker
         from ecmproto.tools.check.own import own_family
         from ecmproto.tools.check.registry import FAMILIES, chosen, of_families
@@ -333,7 +332,7 @@ class CheckJob(_OfInnermost):
         from ecmproto.frames.stats.accumulator import add_all
 
         checker, count = self.checker(), Count()
-        add_all(checker, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.see)
+        add_all(checker, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.watched)
         checker.add(Batch.from_frames([]), interfaces=reader.interfaces)
         count.selected = count.frames
         counted = checker if target.part is None else None
@@ -364,29 +363,29 @@ class CheckJob(_OfInnermost):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetJob(_Filtered):
-    """Columns of each capture, in a set that is partitioned as Hive does it."""
+    """Columns of each capture, in a set partitioned like Hive's."""
 
     kind: ClassVar[str] = "parquet"
 
     fields: Sequence[str] = USUAL_FIELDS
-    """The columns of the set: all its files have the same, whatever the captures hold."""
+    """Columns of the set, the same in all its files whatever the captures contain."""
     repeated: Repeated = "list"
     addresses: Addresses = "text"
 
     @property
-    def fields_asked(self) -> Sequence[str]:
+    def fields_used(self) -> Sequence[str]:
         """The columns, and the fields of the filter."""
         return (*self.fields, *(() if self.filter is None else _compiled(self.filter).fields))
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
-        """Write a file of the set; none where no frame is selected."""
+        """Write a file of the set; none if no frame is selected."""
         from ecmproto.frames.columns.arrow import schema_of
         from ecmproto.frames.columns.files import column_batches, write_batches
 
         types, count = self.types(), Count()
         schema = schema_of(self.fields, repeated=self.repeated, addresses=self.addresses, ethertypes=types)
         columns = column_batches(
-            reader, self.fields, filter=self.compiled(), ethertypes=types, threads=1, watch=count.see
+            reader, self.fields, filter=self.compiled(), ethertypes=types, threads=1, watch=count.watched
         )
         filled = (each for each in columns if each.frames)
         first = next(filled, None)
@@ -404,7 +403,7 @@ class ParquetJob(_Filtered):
 
 
 def _file_of(target: Target) -> str:
-    """Return the name of a file of the set: the capture's, digits since others may have it too, its part."""
+    """Return the name of a file of the set: the capture's name, a hash against equal names, and the part."""
     part = "" if target.part is None else f"-{target.part:012}"
     return f"{Path(target.name).name}-{_digits(target.name)}{part}.parquet"
 
@@ -428,13 +427,13 @@ class FilterJob(_Filtered):
     of_all: ClassVar[Sequence[str]] = (ALL_COPIES,)
 
     def results(self, name: str) -> Sequence[str]:
-        """Return the copy of a capture; SpecError for the name of a file that is the fleet's own."""
+        """Return the copy of a capture; SpecError for the name of a file of the fleet itself."""
         if name.startswith(_OWN):
-            raise SpecError(where=name, needed="a name that the fleet has no file of", got="one of its own")
+            raise SpecError(where=name, needed="a name that no file of the fleet has", got="one of its own")
         return (name,)
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
-        """Copy what is selected of a part; nothing stays of a capture where that is nothing."""
+        """Copy the selected frames of a part; a whole capture without any leaves no file."""
         from ecmproto.frames.columns.selection import selected
 
         count, wanted, types = Count(), self.compiled(), self.types()
@@ -445,7 +444,7 @@ class FilterJob(_Filtered):
         head = 0
         with CaptureCopier(reader, path, format=reader.format, force=True) as copier:
             if target.part:
-                # what stands in the first part is said again here, and left out where parts are joined
+                # The first part's blocks are repeated here, and left out when parts are joined.
                 blocks = getattr(reader, "begun", ())
                 head = sum(len(block.octets) for block in blocks) if reader.header is None else HEADER_OCTETS
                 for block in blocks:
@@ -464,14 +463,14 @@ class FilterJob(_Filtered):
         return Done(count=count, read=lambda: {"head_octets": head}, outputs=(result,))
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
-        """Put the copies of parts one behind the other."""
+        """Concatenate the copies of parts."""
         outputs = [output for part in parts for output in part.outputs]
         if outputs in ([], [target.name]):
             return Finished(outputs=tuple(outputs))
         pieces = [target.path_of(f"{PIECES}/{PurePosixPath(output).name}") for output in outputs]
-        found: tuple[str, ...] = ()
+        result: tuple[str, ...] = ()
         if any(part.count.selected for part in parts):
-            found = (target.name,)
+            result = (target.name,)
             with open_sink(target.path_of(target.name), force=True) as sink:
                 for part, piece in zip(parts, pieces, strict=True):
                     with piece.open("rb") as file:
@@ -480,9 +479,9 @@ class FilterJob(_Filtered):
                             sink.write(octets)
         for piece in pieces:
             piece.unlink()
-        with suppress(OSError):  # others are there still
+        with suppress(OSError):  # it contains other files
             (target.folder / PIECES).rmdir()
-        return Finished(outputs=found)
+        return Finished(outputs=result)
 
 
 JOBS: Mapping[str, type[StatsJob | CheckJob | ParquetJob | FilterJob]] = {
@@ -491,12 +490,12 @@ JOBS: Mapping[str, type[StatsJob | CheckJob | ParquetJob | FilterJob]] = {
 
 
 def packed(state: State) -> bytes:
-    """Return a state as octets, which are JSON: a row that has them is read fast without looking at them."""
+    """Return a state as octets of JSON, so that rows with them are read fast, without parsing them."""
     return json.dumps(state, default=_as_text, allow_nan=False).encode()
 
 
 def unpacked(octets: bytes) -> State:
-    """Return the state that `packed` gave these octets of."""
+    """Return the state from which `packed` made these octets."""
     state: State = json.loads(octets, object_hook=_as_octets)
     return state
 
@@ -507,7 +506,7 @@ _OCTETS = "!octets"
 def _as_text(value: object) -> dict[str, str]:
     if isinstance(value, bytes):
         return {_OCTETS: base64.b64encode(value).decode()}
-    raise TypeError(f"{type(value).__name__} is no part of a state")
+    raise TypeError(f"{type(value).__name__} is no part of a state: expected plain data or octets")
 
 
 def _as_octets(value: dict[str, Any]) -> Any:
@@ -515,10 +514,10 @@ def _as_octets(value: dict[str, Any]) -> Any:
 
 
 def settings_of(job: Job) -> dict[str, Any]:
-    """Return what a job is made with, as plain data."""
+    """Return the settings of a job as plain data."""
     return dataclasses.asdict(cast("Any", job))
 
 
 def job_of(kind: str, settings: Mapping[str, Any]) -> Job:
-    """Return the job that is made with settings."""
+    """Return the job with the given settings."""
     return JOBS[kind](**settings)

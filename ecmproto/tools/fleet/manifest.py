@@ -1,6 +1,6 @@
-"""The manifest of a fleet: a line of JSON for each capture, what came of it and where that is.
+"""The manifest of a fleet: a line of JSON for each capture, with its outcome and its results.
 
-The first line says what was asked for; the others are in the order of the captures' names.
+The first line contains the request; the others are in the order of the captures' names.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ SCHEMA = "ecmproto/fleet/1"
 FILE = "manifest.ndjson"
 
 Outcome: TypeAlias = Literal["done", "cut short", "unreadable", "set aside"]
-"""Read to its end; read as far as it goes; not at all; not, because it ended two workers that tried."""
+"""Outcomes of a capture: read to its end; read in part; not readable; set aside after ending two workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestLine:
-    """What came of one capture."""
+    """The outcome of one capture."""
 
     path: str
     name: str
-    """What its results are called."""
+    """Name of the capture's results."""
     size_octets: int
     modified_ns: int
     digest: str | None
-    """SHA-256 of the file as it stands; of a capture in parts that of their digests, behind ``parts:``."""
+    """SHA-256 digest of the file; for a capture in parts ``parts:`` and the digest of their digests."""
     parts: int
     outcome: Outcome
     problem: str | None
-    """What kept it from being read to its end."""
+    """Error that ended reading early."""
     frames: int
     selected: int
-    """Frames that the filter selects; without one all."""
+    """Number of frames selected by the filter; all frames without one."""
     first_ns: int | None
-    """The earliest time of a frame, as ``last_ns`` is the latest."""
+    """Earliest time of a frame; ``last_ns`` is the latest."""
     last_ns: int | None
     partition: Mapping[str, str | None]
-    """What its name says by a pattern, and its day."""
+    """Values from the capture's name by a pattern, and its day."""
     outputs: tuple[str, ...]
-    """The files that hold its results, below the folder of the fleet."""
+    """Files with the capture's results, below the folder of the fleet."""
     findings: Mapping[str, tuple[int, int]] | None
-    """Of `check`: how often each rule looked, and found something wrong."""
+    """For `check`, the numbers of judgements and of findings by rule."""
     warnings: tuple[str, ...]
     seconds: float
-    """How long its parts took, all together."""
+    """Total time of the capture's parts."""
 
     def as_text(self) -> str:
         """Return the line."""
@@ -68,17 +68,17 @@ class _Head(TypedDict):
 
 
 def line_of(document: Mapping[str, Any], where: str = FILE) -> ManifestLine:
-    """Return the line that a document of JSON is; SpecError for any other."""
+    """Return the line in a JSON document; SpecError for any other document."""
     given = dict(checked(document, ManifestLine, where))
     for name in ("outputs", "warnings"):
         given[name] = tuple(given[name])
     if given["findings"] is not None:
-        given["findings"] = {rule: (looked, wrong) for rule, (looked, wrong) in given["findings"].items()}
+        given["findings"] = {rule: (judged, wrong) for rule, (judged, wrong) in given["findings"].items()}
     return ManifestLine(**given)
 
 
 def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Iterable[ManifestLine]) -> None:
-    """Write the manifest, in place of the one that is there."""
+    """Write the manifest, replacing an existing one."""
     with open_sink(folder / FILE, force=True, whole=True) as sink:
         head = {"schema": SCHEMA, "base": base, "asked": asked}
         sink.write(json_text(head) + "\n")
@@ -87,10 +87,7 @@ def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Ite
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Iterator[ManifestLine]]:
-    """Return what a fleet was asked for (``base``, ``asked``), and its captures one by one.
-
-    SpecError for what is no manifest.
-    """
+    """Return a fleet's request (``base``, ``asked``) and its captures; SpecError for an invalid manifest."""
     path = path_below(Path(folder), FILE)
     documents = _documents(path)
     _, head = next(documents, (None, {}))
@@ -101,7 +98,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Itera
 
 
 def _documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines of a manifest, each with its place."""
+    """Yield the lines of a manifest, each with its position."""
     with path.open("rb") as file:
         for number, text in enumerate(lines_of(file, str(path)), 1):
             where = f"{path}, line {number}"

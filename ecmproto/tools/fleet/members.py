@@ -1,4 +1,4 @@
-"""The captures of a fleet: those that are named now, and those of earlier runs, under the names of then."""
+"""The captures of a fleet: the ones named now, and the ones of earlier runs under their former names."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class Member:
 
     path: str
     name: str
-    """What its results are called."""
+    """Name of the capture's results."""
     partition: Mapping[str, str | None]
-    """What its name says; its day may not be known."""
+    """Values from the capture's name; its day may be unknown."""
     size_octets: int = 0
     modified_ns: int = 0
     parts: Sequence[Part] = ()
-    """Where its parts may be; none of a capture that is done in one."""
+    """Likely positions of the capture's parts; none if it is processed as a whole."""
     trouble: tuple[Outcome, str] | None = None
-    """Why there is nothing of it."""
+    """Reason for having no results."""
     earlier: ManifestLine | None = None
-    """Its line in the manifest, where this run does not name it: it is not read again."""
+    """Manifest line of the capture, if this run does not name it: it is not read again."""
 
     @property
     def mark(self) -> list[int]:
-        """What changes when the capture does."""
+        """Numbers that change when the capture does."""
         return [self.size_octets, self.modified_ns]
 
     def line(self) -> ManifestLine:
-        """Return its line in a manifest, while nothing came of it."""
+        """Return its line in a manifest without results."""
         outcome, problem = self.trouble or ("set aside", f"{name_shown(self.path)}: not done")
         if self.earlier is not None:
             return dataclasses.replace(self.earlier, outcome=outcome, problem=problem)
@@ -63,28 +63,28 @@ class Roster:
 
     base: str
     asked: Mapping[str, Any]
-    """What results depend on, as JSON has it."""
+    """Request on which results depend, in the form of JSON."""
     members: Sequence[Member]
     earlier: Mapping[str, Sequence[str]]
-    """The results that the manifest names, by the captures' names."""
+    """Results listed in the manifest, by the captures' names."""
 
 
 def roster(
     paths: Sequence[str], folder: Path, job: Job, pattern: NamePattern | None = None, *, force: bool = False
 ) -> Roster:
-    """Return the captures of the fleet in ``folder``: ``paths``, and those that are in its manifest.
+    """Return the captures of the fleet in ``folder``: ``paths``, and those in its manifest.
 
     OutputExistsError where the folder has results of another job, unless ``force``; OutputError where a
-    result would take the place of a capture, or of a file that is none of the fleet's.
+    result would replace a capture, or a file that does not belong to the fleet.
     """
-    asked = asked_of(job, pattern)
+    asked = request_of(job, pattern)
     lines: dict[str, ManifestLine] = {}
     base: str | None = None
     if os.path.lexists(folder / FILE):
-        before, found = read_manifest(folder)
+        before, found_lines = read_manifest(folder)
         if before["asked"] == asked:
             base = before["base"]
-            lines = {line.path: line for line in found}
+            lines = {line.path: line for line in found_lines}
         elif not force:
             raise OutputExistsError(
                 path=str(folder), needed="a folder of its own", got="one with results of something else"
@@ -109,8 +109,8 @@ def roster(
     )
 
 
-def asked_of(job: Job, pattern: NamePattern | None) -> dict[str, Any]:
-    """Return what results depend on, as JSON has it."""
+def request_of(job: Job, pattern: NamePattern | None) -> dict[str, Any]:
+    """Return the request on which results depend, in the form of JSON."""
     asked = {
         "job": job.kind, "settings": settings_of(job),
         "name_pattern": None if pattern is None else pattern.text,
@@ -120,7 +120,7 @@ def asked_of(job: Job, pattern: NamePattern | None) -> dict[str, Any]:
 
 
 def _partition(path: str, pattern: NamePattern | None) -> dict[str, str | None]:
-    """Return what a capture's name gives of its place in a set."""
+    """Return the partition values in a capture's name."""
     partition: dict[str, str | None] = {DATE: None}
     if pattern is not None:
         partition |= dict.fromkeys(pattern.names) | (pattern.values(path) or {})
@@ -137,14 +137,14 @@ def _member(path: str, name: str, pattern: NamePattern | None) -> Member:
 
 
 def results_of(job: Job, name: str) -> Sequence[str]:
-    """Return the results of a capture that are known before it is read, none for a name that has none."""
+    """Return the paths of results known before a capture is read, none for an invalid name."""
     with suppress(SpecError):
         return job.results(name)
     return ()
 
 
 def _own_results(folder: Path, job: Job, asked: Mapping[str, Any]) -> set[str]:
-    """Return the files of a folder that its manifest names."""
+    """Return the files of a folder that its manifest lists."""
     if not os.path.lexists(folder / FILE):
         return set()
     before, lines = read_manifest(folder)
@@ -155,7 +155,7 @@ def _own_results(folder: Path, job: Job, asked: Mapping[str, Any]) -> set[str]:
 
 
 def _check_results(folder: Path, job: Job, members: Iterable[Member], asked: Mapping[str, Any]) -> None:
-    """Refuse results that would take the place of captures, or of files that the manifest does not name."""
+    """Refuse results that would replace captures, or files that the manifest does not list."""
     own: set[str] | None = None
     captures = {}
     for member in members:
@@ -166,13 +166,13 @@ def _check_results(folder: Path, job: Job, members: Iterable[Member], asked: Map
             path = folder / result
             capture = captures.get(_identity(path))
             if capture is not None:
-                got = f"that of the capture {name_shown(capture)}"
-                raise OutputError(path=str(path), needed="a place of its own for a result", got=got)
-            if own is None:  # not before: another shard may have begun in the meantime
+                got = f"the path of the capture {name_shown(capture)}"
+                raise OutputError(path=str(path), needed="a path of its own for a result", got=got)
+            if own is None:  # as late as possible: another shard may have started
                 own = _own_results(folder, job, asked)
             if result not in own:
-                got = "a file that is none of the fleet's"
-                raise OutputError(path=str(path), needed="a free place for a result", got=got)
+                got = "a file that does not belong to the fleet"
+                raise OutputError(path=str(path), needed="a free path for a result", got=got)
 
 
 def _identity(path: str | Path) -> tuple[int, int]:
@@ -181,14 +181,11 @@ def _identity(path: str | Path) -> tuple[int, int]:
 
 
 def _gone(line: ManifestLine, pattern: NamePattern | None) -> Member:
-    """Return a capture that is not named now, as it was.
-
-    A manifest may name any file, or a URL: none of them is opened.
-    """
+    """Return a capture listed by the manifest only, with its former results; it is never opened."""
     member = Member(
         path=line.path, name=line.name, partition=_partition(line.path, pattern),
         size_octets=line.size_octets, modified_ns=line.modified_ns, earlier=line,
     )  # fmt: skip
     if line.parts > 1:
-        member.parts = (Part(path=line.path),)  # that there are some
+        member.parts = (Part(path=line.path),)  # marks that parts exist
     return member

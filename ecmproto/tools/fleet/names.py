@@ -1,8 +1,7 @@
-"""What the names of captures say, and how their results are called.
+"""Values in the names of captures, and the names of their results.
 
-A pattern such as ``{host}-{date}.pcap`` takes the host and the day from a capture's name; every word in
-braces is a level of folders that a Parquet set is partitioned by, as Hive does it:
-``date=2026-03-01/host=sw1``.
+A pattern such as ``{host}-{date}.pcap`` extracts the host and the day from a capture's name; every word in
+braces is a level of folders in a Parquet set partitioned like Hive's: ``date=2026-03-01/host=sw1``.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from ecmproto.frames.capture.names import files_named, name_shown
 from ecmproto.units import NS_PER_S
 
 DATE = "date"
-"""What every set is partitioned by first: the day of the name, else that of the first frame (UTC)."""
+"""First partition key of every set: the day in the name, otherwise the day of the first frame (UTC)."""
 UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
-"""What stands for no value: readers of such sets know it as null."""
+"""Partition value for null in such sets."""
 
 _DATE = r"\d{4}[-_.]?\d{2}[-_.]?\d{2}"
 _WORD = re.compile(r"\{([^{}]*)\}|(\*)")
@@ -32,10 +31,10 @@ _PACKED = (".gz", ".zst")
 
 
 class NamePattern:
-    """A pattern on the names of captures; ParameterError for a text that is none.
+    """A pattern for the names of captures; ParameterError for an invalid text.
 
-    ``{word}`` takes something within a name, ``*`` skips it, all else stands for itself.  A pattern with
-    slashes is about as many folders above the capture; .gz and .zst need not be said.
+    ``{word}`` matches text within a name, ``*`` skips it, everything else is literal. A pattern with slashes
+    also matches that number of folders above the capture; .gz and .zst may be omitted.
     """
 
     def __init__(self, text: str) -> None:
@@ -53,7 +52,7 @@ class NamePattern:
             if not _NAME.fullmatch(match[1]) or match[1] in names:
                 raise ParameterError(
                     name="name pattern",
-                    needed="words in small letters, each once, as {host}",
+                    needed="distinct words in small letters, as {host}",
                     got=shown(match[0]),
                 )
             names.append(match[1])
@@ -63,13 +62,13 @@ class NamePattern:
                 name="name pattern", needed="words in braces, as {host}-{date}.pcap", got=shown(text)
             )
         self.names = tuple(names)
-        self._found = re.compile(written + re.escape(text[end:]))
+        self._pattern = re.compile(written + re.escape(text[end:]))
 
     def values(self, path: str) -> dict[str, str] | None:
-        """Return what a capture's name says by the words; None where the name is another."""
-        name = "/".join(_place(path).parts[-self._parts :])
+        """Return the values of a capture's name by word; None if the name does not match."""
+        name = "/".join(_path_of(path).parts[-self._parts :])
         packed = next((suffix for suffix in _PACKED if name.endswith(suffix)), "")
-        match = self._found.fullmatch(name) or self._found.fullmatch(name.removesuffix(packed))
+        match = self._pattern.fullmatch(name) or self._pattern.fullmatch(name.removesuffix(packed))
         if match is None:
             return None
         values = match.groupdict()
@@ -82,7 +81,7 @@ class NamePattern:
 
 
 def _day(text: str) -> str | None:
-    """Return a day as 2026-03-01; None for one that there is not."""
+    """Return a day as 2026-03-01; None for an invalid one."""
     try:
         return datetime.date.fromisoformat(re.sub("[-_.]", "", text)).isoformat()
     except ValueError:
@@ -106,12 +105,12 @@ def partition_folder(values: Mapping[str, str | None]) -> str:
 
 
 def captures_named(paths: Iterable[str], results: str | os.PathLike[str] | None = None) -> list[str]:
-    """Return the captures that are named, each once: of a folder all that are in it, and below.
+    """Return the named captures, each once: of a folder all that are in or below it.
 
-    What is below the folder of ``results`` is left out where a folder or a pattern around it is named.
-    CaptureError for a folder or a pattern that names none.
+    Files below the folder of ``results`` are left out if a folder or a pattern around it is named.
+    CaptureError for a folder or a pattern without captures.
     """
-    found: dict[str, None] = {}
+    captures: dict[str, None] = {}
     for path in paths:
         below: list[str] = []
         for folder, folders, _ in os.walk(path) if os.path.isdir(path) else ():
@@ -120,24 +119,24 @@ def captures_named(paths: Iterable[str], results: str | os.PathLike[str] | None 
                 below += files_named(folder)
         every = below or files_named(path)
         is_around = results is not None and every != [path] and not _is_below(path, results)
-        kept = [each for each in every if not (is_around and _is_below(each, results))]
-        if not kept:
+        remaining = [each for each in every if not (is_around and _is_below(each, results))]
+        if not remaining:
             needed = "captures beside the folder of results"
             raise CaptureError(path=name_shown(path), offset=0, frame=0, needed=needed, got="none")
-        found |= dict.fromkeys(kept)
-    return list(found)
+        captures |= dict.fromkeys(remaining)
+    return list(captures)
 
 
 def _is_below(path: str, folder: str | os.PathLike[str] | None) -> bool:
-    """Return whether a file, or a folder, is in another one, or is that."""
-    return folder is not None and _place(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    """Return whether a file or folder is the other folder, or below it."""
+    return folder is not None and _path_of(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def common_folder(paths: Iterable[str]) -> str:
-    """Return the folder that all captures are in, or below."""
+    """Return the common parent folder of all captures."""
     common: tuple[str, ...] | None = None
     for path in paths:
-        folder = _place(path).parent.parts
+        folder = _path_of(path).parent.parts
         if common is not None:
             same = (one == other for one, other in zip(common, folder, strict=False))
             folder = folder[: sum(itertools.takewhile(bool, same))]
@@ -146,14 +145,14 @@ def common_folder(paths: Iterable[str]) -> str:
 
 
 def result_name(path: str, base: str) -> str:
-    """Return what the results of a capture are called: its place below a folder, else from the root on."""
-    place = _place(path)
-    below = place.relative_to(base if place.is_relative_to(base) else "/")
+    """Return the name of a capture's results: its path below a folder, otherwise from the root."""
+    location = _path_of(path)
+    below = location.relative_to(base if location.is_relative_to(base) else "/")
     return below.as_posix()
 
 
-def _place(path: str) -> PurePosixPath:
-    """Return where a capture is, of a URL without its scheme; no part of it leads upwards."""
+def _path_of(path: str) -> PurePosixPath:
+    """Return the path of a capture, of a URL without its scheme; no part of it leads upwards."""
     if "://" in path:
         parts = urlsplit(path)
         words = (word for word in (parts.netloc, *parts.path.split("/")) if word not in ("", ".", ".."))

@@ -1,8 +1,9 @@
-"""A run over a fleet of captures: what is missing is done by an executor, kept, put together and written.
+"""A run over a fleet of captures: missing tasks are run by an executor, and their results stored and
+combined.
 
-The folder has the results of each capture and of all, the manifest, and the rows of what is done (`DONE`): a
-run that was stopped goes on where it was, and a capture that changed is done anew.  In memory there is a line
-for each capture and part; what is put together is read from the rows, one after the other.
+The folder contains the results of each capture and of all, the manifest, and the rows of finished tasks
+(`DONE`): a stopped run continues, and a changed capture is processed again. Memory contains a line for each
+capture and part; states are read from the rows one after the other.
 """
 
 from __future__ import annotations
@@ -61,21 +62,21 @@ from ecmproto.wire.codec.document import json_text
 
 CHECK_SCHEMA = "ecmproto/fleet-check/1"
 PART_OCTETS = 256_000_000
-"""How large the parts of a capture are."""
+"""Size of the parts of a capture."""
 _OF_OUTPUT = ("OutputError", "MissingDependencyError")
-"""Failures of which every other capture would be one too."""
-_MERGED = 32
-"""The states of so many captures are merged by one task."""
+"""Failures that every other capture would have, too."""
+_BRANCHES = 32
+"""Number of captures whose states are merged by one task."""
 _MERGED_COPIES = 16
-"""So many copies are open at a time where they are merged."""
+"""Number of copies open at a time while they are merged."""
 _PARTIAL = re.compile(r"(.+?)\.\d+(?:-\d+)?\.partial", re.DOTALL)
 _OWN_FOLDERS = (f"{PIECES}/", f"{FRAMES}/{DATE}=")
-_HERE = 16
-"""So few captures are put together by this process: others would have to be started."""
+_MAX_LOCAL = 16
+"""Maximum number of captures combined by this process; for more, workers are started."""
 
 
-class Kept:
-    """The rows of what is done in a fleet's folder: by this run, or this shard of it, and by all others."""
+class FinishedRows:
+    """The rows of finished tasks in a fleet's folder: by this run, or this shard of it, and by all others."""
 
     def __init__(self, folder: Path, shard: Shard) -> None:
         which = f"-{shard.number}-of-{shard.count}" if shard.count > 1 else ""
@@ -86,13 +87,13 @@ class Kept:
     def __iter__(self) -> Iterator[str]:
         return itertools.chain(*self._others, self._own)
 
-    def told(self, key: str) -> Row | None:
-        """Return a row as far as it is JSON; None where there is none."""
+    def described(self, key: str) -> Row | None:
+        """Return the JSON of a row; None without a row."""
         store = self._store(key)
         return None if store is None else store.described(key)
 
     def state_of(self, key: str) -> list[str]:
-        """Return where the state of a row stands that is there: who needs it reads it."""
+        """Return the position of an existing row's state, for its reader."""
         store = self._store(key)
         assert store is not None
         return store.place_of(key, "state")
@@ -101,24 +102,24 @@ class Kept:
         return next((store for store in (self._own, *self._others) if key in store), None)
 
     def add(self, result: TaskResult) -> None:
-        """Keep the row of a task that was done."""
+        """Store the row of a finished task."""
         self._own.add(result.task.key, result.packed)
 
     def close(self) -> None:
-        """Have the disk hold all of it."""
+        """Write everything to the disk."""
         self._own.close()
 
 
 @dataclass(slots=True, kw_only=True)
 class Summary:
-    """What came of a fleet."""
+    """The summary of a fleet."""
 
     captures: int = 0
     known: int = 0
-    """Captures that earlier runs have done."""
+    """Number of captures done by earlier runs."""
     outcomes: dict[str, int] = field(default_factory=dict)
     troubles: list[tuple[str, str]] = field(default_factory=list)
-    """Captures that were not read to their end: outcome, and what kept them from it."""
+    """Captures that were not read to their end: outcome and error."""
     warned: int = 0
     """Captures with warnings, among which is the line on frames that were unwrapped."""
     frames: int = 0
@@ -128,7 +129,7 @@ class Summary:
     first_ns: int | None = None
     last_ns: int | None = None
     findings: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """For each rule of a check how often it looked, found something, and in how many captures."""
+    """For each rule of a check the numbers of judgements, of findings, and of captures with findings."""
 
     def take(self, line: ManifestLine) -> None:
         """Count a capture."""
@@ -151,7 +152,7 @@ class Summary:
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """What there is to do; parts are as many as their size lets expect."""
+    """The remaining work; the number of parts is estimated from sizes."""
 
     captures: int = 0
     octets: int = 0
@@ -164,10 +165,10 @@ class Plan:
 class FleetRun:
     """A job for the captures of a fleet, in a folder.
 
-    ``part_octets`` is how large the parts of a capture are, 0 for one part each; ``shard`` is which of the
-    captures this run does; ``merge`` is whether the copies that a filter makes are merged too, as they are
-    where an earlier run has done so; ``tally`` counts, and ``tell`` is told, how far it is.  ParameterError
-    where a capture's copy is called as the merged one.
+    ``part_octets`` is the size of the parts of a capture, 0 for one part each; ``shard`` selects the captures
+    of this run. With ``merge``, a filter's copies are also merged, as they are if an earlier run has done so.
+    ``tally`` counts the progress, with which ``tell`` is called. ParameterError if a capture's copy has the
+    name of the merged one.
     """
 
     def __init__(
@@ -189,14 +190,14 @@ class FleetRun:
         self._is_all = which.count == 1
         self._states: list[str] = []
         self.known = 0
-        """Captures that earlier runs have done, once it is known."""
+        """Number of captures done by earlier runs, once determined."""
         self._folder = folder
         self._executor = executor
         self._part_octets = part_octets
         self._tally = Tally() if tally is None else tally
         self._tell = tell
         self._roster = roster
-        self._kept = Kept(folder, which)
+        self._kept = FinishedRows(folder, which)
         options = {"kind": job.kind, "settings": settings_of(job), "folder": str(folder.absolute())}
         self._work = Call(WORK, options, outside=("folder",))
         self._merge = Call(MERGE, options, outside=("folder",))
@@ -208,39 +209,39 @@ class FleetRun:
         if merge and is_taken:
             raise ParameterError(name="merged copies", needed=f"no capture called {ALL_COPIES}", got="one")
         self._is_merged = merge or (not is_taken and (folder / ALL_COPIES).exists())
-        self._numbers = not set(IN_SEQUENCE).isdisjoint(job.fields_asked)
-        self._in_turn = DISPLAYED in job.fields_asked
+        self._numbers = not set(IN_SEQUENCE).isdisjoint(job.fields_used)
+        self._is_sequential = DISPLAYED in job.fields_used
 
     # What is done -------------------------------------------------------------------------------------
 
-    def _place(self, member: Member, part: Part | None) -> list[Any]:
-        """Return what all of a capture, or a part of it, is known by, whatever its octets are."""
+    def _identity(self, member: Member, part: Part | None) -> list[Any]:
+        """Return the identity of a capture or a part of it, whatever its octets."""
         numbered = part if part is None or self._numbers else dataclasses.replace(
             part, before=None, first_ns=None, before_ns=None, octets=0
         )  # fmt: skip
         return [member.path, member.name, member.partition, None if numbered is None else numbered.as_dict()]
 
     def _work_key(self, member: Member, part: Part | None) -> str:
-        return task_key(self._work, self._place(member, part), member.mark)
+        return task_key(self._work, self._identity(member, part), member.mark)
 
     def _count_key(self, member: Member, part: Part) -> str:
         start, stop, described = part.place
         return task_key(self._count, member.path, member.mark, start, stop, described)
 
     def _whole_key(self, member: Member) -> str:
-        """Return the key of the row that says what came of a capture."""
+        """Return the key of the row with the result of a capture."""
         if not member.parts:
             return self._work_key(member, None)
-        return task_key(self._finish, self._place(member, None), member.mark, self._part_octets)
+        return task_key(self._finish, self._identity(member, None), member.mark, self._part_octets)
 
     def _row(self, key: str) -> Row | None:
-        """Return the row of a capture or a part of it, without arrays; None where there is none."""
-        row = self._kept.told(self._done_as(key))
+        """Return the row of a capture or a part of it, without arrays; None without a row."""
+        row = self._kept.described(self._done_as(key))
         return None if row is None else cast("Row", checked(row, WorkRow, f"{self._folder}, row {key}"))
 
     def _done_as(self, key: str) -> str:
-        """Return the key of the row that has what came of a capture or a part of it."""
-        row = self._kept.told(key)
+        """Return the key of the row with the result of a capture or a part of it."""
+        row = self._kept.described(key)
         if row is None or "same_as" not in row:
             return key
         same: str = checked(row, SameRow, f"{self._folder}, row {key}")["same_as"]
@@ -249,39 +250,39 @@ class FleetRun:
     def _state_of(self, key: str) -> list[str]:
         return self._kept.state_of(self._done_as(key))
 
-    def _are_there(self, outputs: Iterable[str]) -> bool:
+    def _exist(self, outputs: Iterable[str]) -> bool:
         return all(path_below(self._folder, output).exists() for output in outputs)
 
     def _is_done(self, key: str) -> bool:
-        """Return whether a row is there, and the files that it names."""
+        """Return whether a row exists, and the files that it lists."""
         row = self._row(key)
-        return row is not None and self._are_there(row["outputs"])
+        return row is not None and self._exist(row["outputs"])
 
     def _links(self, member: Member, key_of: Callable[[Member, Part], str]) -> Links:
-        """Return how far a capture is read in parts."""
+        """Return the progress of reading a capture in parts."""
         reached: dict[Extent, Reached] = {}
         while True:
             links = linked(member.parts, reached)
-            found: dict[Extent, Reached] = {}
+            new: dict[Extent, Reached] = {}
             for part in links.missing:
                 key = key_of(member, part)
-                row = self._kept.told(self._done_as(key))
+                row = self._kept.described(self._done_as(key))
                 if row is not None:
                     reached_row = checked(row.get("reached"), ReachedRow, f"{self._folder}, row {key}")
-                    found[part.place] = Reached.of_dict(reached_row)
-            if not found:
+                    new[part.place] = Reached.of_dict(reached_row)
+            if not new:
                 return links
-            reached |= found
+            reached |= new
 
     def plan(self) -> Plan:
-        """Return what there is to do."""
+        """Return the remaining work."""
         plan = Plan()
         for member in self.members:
             plan.captures += 1
             plan.octets += member.size_octets
             large = self._is_large(member)
             if large and member.earlier is None:
-                member.parts = (Part(path=member.path),)  # that there are some
+                member.parts = (Part(path=member.path),)  # marks that parts exist
             if member.trouble is None and self._is_done(self._whole_key(member)):
                 plan.known += 1
                 continue
@@ -295,7 +296,7 @@ class FleetRun:
     # Doing it -----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Do what is missing; what is done is kept, also where this is interrupted."""
+        """Do the missing work; finished tasks are stored, even if the run is interrupted."""
         self._tally.unit, self._tally.amount_of = "frames", _frames
         make_folder(self._folder)
         self._begin()
@@ -303,17 +304,17 @@ class FleetRun:
             with self._executor:
                 self._split_large()
                 self._do_parts()
-                self._put_together()
+                self._combine_parts()
                 if isinstance(self.job, StatsJob) and self._is_all:
                     self._merge_states()
-                    self._put_all_together()
+                    self._combine_all()
                 if isinstance(self.job, FilterJob) and self._is_all and self._is_merged:
                     self._merge_copies()
         finally:
             self._kept.close()
 
     def _begin(self) -> None:
-        """Have the manifest name all captures: after a power cut, too, their results are the fleet's."""
+        """List all captures in the manifest: their results are the fleet's even after a power failure."""
         roster = self._roster
         new = [member.line() for member in roster.members if member.name not in roster.earlier]
         if new or not (self._folder / FILE).exists():
@@ -327,13 +328,13 @@ class FleetRun:
         count: int,
         take: Callable[[TaskResult], None],
         *,
-        here: bool = False,
+        local: bool = False,
         kept: bool = True,
     ) -> None:
-        """Do tasks, ``count`` of them; ``take`` gets each result, which is ``kept`` if it is a row."""
+        """Run ``count`` tasks; ``take`` is called with each result; rows are stored if ``kept``."""
         if not count:
             return
-        executor: Executor = Processes(1) if here else self._executor
+        executor: Executor = Processes(1) if local else self._executor
         self._tally.total += count
         with closing(executor.run(tasks, call, expected=count)) as results:
             for result in results:
@@ -342,7 +343,7 @@ class FleetRun:
                 self._tell(self._tally)
                 if result.failure is not None and result.failure.error in _OF_OUTPUT:
                     raise OutputError(
-                        path=str(self._folder), needed="room for results", got=result.failure.sentence
+                        path=str(self._folder), needed="space for results", got=result.failure.sentence
                     )
                 if kept and result.failure is None and "unreadable" not in result.row:
                     self._kept.add(result)
@@ -352,23 +353,23 @@ class FleetRun:
         return bool(self._part_octets) and member.size_octets > self._part_octets
 
     def _split_large(self) -> None:
-        """Find the parts of large captures; what is no capture says so when it is read."""
+        """Find the parts of large captures; an invalid capture is reported when it is read."""
         for member in self.members:
             is_read = member.trouble is None and member.earlier is None
-            if is_read and self._is_large(member) and not self._in_turn:
+            if is_read and self._is_large(member) and not self._is_sequential:
                 with suppress(CaptureError):
                     parts = split_capture(member.path, self._part_octets)
                     member.parts = parts if len(parts) > 1 else ()
 
     def _do_parts(self) -> None:
-        """Do what is missing of captures and parts: once, and again for places that were not guessed well."""
+        """Do the missing captures and parts, and repeat parts whose estimated positions were wrong."""
         earlier = self._earlier()
         left = []
         for member in self.members:
             if member.trouble is None and self._is_done(self._whole_key(member)):
                 self.known += 1
             elif member.earlier is not None:
-                got = "no row of this version: name the capture to have it done"
+                got = "no row of this version; name the capture to process it again"
                 member.trouble = "set aside", f"{name_shown(member.path)}: needed a finished row, got {got}"
             elif member.trouble is None:
                 left.append(member)
@@ -379,7 +380,7 @@ class FleetRun:
     def _do_rounds(
         self, call: Call, members: Sequence[Member], tasks_of: Callable[[Member], Iterable[Task]]
     ) -> None:
-        """Do the tasks of captures as long as there are any; each is made when it is its turn."""
+        """Do the tasks of captures as long as there are any; each is made on demand."""
         while members:
             of: dict[str, Member] = {}
             done = 0
@@ -393,41 +394,41 @@ class FleetRun:
             def take(result: TaskResult, of: dict[str, Member] = of) -> None:
                 nonlocal done
                 done += 1
-                self._judge(of.pop(result.task.key), result)
+                self._record_trouble(of.pop(result.task.key), result)
 
             self._do(call, tasks(), sum(max(1, len(member.parts)) for member in members), take)
             self._tally.total = self._tally.finished
             members = [member for member in members if member.parts] if done else []
 
-    def _judge(self, member: Member, result: TaskResult) -> None:
-        """Take from a result what is wrong with a capture."""
+    def _record_trouble(self, member: Member, result: TaskResult) -> None:
+        """Record the error of a capture, if the result has one."""
         if result.failure is not None:
             member.trouble = "set aside", f"{result.task.name}: {result.failure.sentence}"
         elif "unreadable" in result.row:
             member.trouble = "unreadable", str(CaptureError(**result.row["unreadable"]))
-        elif not self._are_there(result.row.get("outputs", ())):
-            got = f"{result.worker}, which has another"
-            told = f"{name_shown(member.path)}: needed a worker that has {self._folder}, got {got}"
-            member.trouble = "set aside", told
+        elif not self._exist(result.row.get("outputs", ())):
+            got = f"{result.worker}, which has another folder"
+            problem = f"{name_shown(member.path)}: needed a worker that has {self._folder}, got {got}"
+            member.trouble = "set aside", problem
 
     def _counting(self, member: Member) -> list[Task]:
-        """Return the tasks that find what is in front of each part."""
+        """Return the tasks that determine the state before each part."""
         missing = self._links(member, self._count_key).missing
         return [
             Task(
-                key=self._count_key(member, part), data={"part": part.as_dict()}, name=_called(member, part),
-                size=max(1, part.octets),
+                key=self._count_key(member, part), data={"part": part.as_dict()},
+                name=_task_name(member, part), size=max(1, part.octets),
             )
             for part in missing
         ]  # fmt: skip
 
     def _parts(self, member: Member) -> Sequence[Part]:
-        """Return the parts of a capture that are proven, or all of it where there are none."""
+        """Return the proven parts of a capture, or the whole if there are none."""
         links = self._links(member, self._count_key if self._numbers else self._work_key)
         return [part for part, _ in links.parts]
 
     def _working(self, member: Member, earlier: Mapping[str, tuple[str, str]]) -> list[Task]:
-        """Return the tasks of a capture that are not done."""
+        """Return the unfinished tasks of a capture."""
         parts: Sequence[Part | None] = (None,)
         if member.parts and self._numbers:
             parts = [part for part in self._parts(member) if not self._is_done(self._work_key(member, part))]
@@ -439,31 +440,31 @@ class FleetRun:
 
     def _working_on(self, member: Member, part: Part | None, earlier: Mapping[str, tuple[str, str]]) -> Task:
         key = self._work_key(member, part)
-        place = task_key(self._work, self._place(member, part))
-        known = {}
-        if place in earlier:
-            content, row_key = earlier[place]
+        identity = task_key(self._work, self._identity(member, part))
+        same = {}
+        if identity in earlier:
+            content, row_key = earlier[identity]
             if content and row_key != key and self._is_done(row_key):
-                known[content] = row_key
+                same[content] = row_key
         data = {
             "path": member.path, "name": member.name, "partition": member.partition,
-            "part": None if part is None else part.as_dict(), "place": place, "known": known,
+            "part": None if part is None else part.as_dict(), "place": identity, "known": same,
         }  # fmt: skip
         size = member.size_octets if part is None else part.octets
-        return Task(key=key, data=data, name=_called(member, part), size=max(1, size))
+        return Task(key=key, data=data, name=_task_name(member, part), size=max(1, size))
 
     def _earlier(self) -> dict[str, tuple[str, str]]:
-        """Return for each place that was ever done what its octets were, and the key of its newest row."""
+        """Return the digest of octets, and the key of the newest row, for each identity of earlier runs."""
         earlier = {}
         for key in self._kept:
-            row = self._kept.told(key)
-            place, content = (row.get("place"), row.get("content")) if row is not None else (None, None)
-            if isinstance(place, str) and isinstance(content, str):
-                earlier[place] = content, key
+            row = self._kept.described(key)
+            identity, content = (row.get("place"), row.get("content")) if row is not None else (None, None)
+            if isinstance(identity, str) and isinstance(content, str):
+                earlier[identity] = content, key
         return earlier
 
-    def _put_together(self) -> None:
-        """Put the parts of captures together that are done, but not that."""
+    def _combine_parts(self) -> None:
+        """Combine the parts of captures whose parts are done."""
         of = {
             self._whole_key(member): member
             for member in self.members
@@ -476,7 +477,7 @@ class FleetRun:
                 member.trouble = "set aside", f"{name_shown(member.path)}: {result.failure.sentence}"
 
         tasks = (self._finishing(key, member) for key, member in of.items())
-        self._do(self._finish, tasks, len(of), take, here=len(of) <= _HERE)
+        self._do(self._finish, tasks, len(of), take, local=len(of) <= _MAX_LOCAL)
 
     def _finishing(self, key: str, member: Member) -> Task:
         links = self._links(member, self._count_key if self._numbers else self._work_key)
@@ -493,7 +494,7 @@ class FleetRun:
                 {"count": row["count"], "state": self._state_of(key), "outputs": row["outputs"]}
                 for key, row in zip(keys, rows, strict=True)
             ],
-            "told": {
+            "row": {
                 "place": "", "content": f"parts:{_digest_of(rows)}", "partition": rows[0]["partition"],
                 "count": _count_of(rows).as_dict(), "warnings": links.warnings, "parts": len(rows),
                 "problem": None if problem is None else problem.as_dict(),
@@ -503,7 +504,7 @@ class FleetRun:
         return Task(key=key, data=data, name=name_shown(member.path), size=len(rows))
 
     def _merge_states(self) -> None:
-        """Merge the states of captures that are next to each other, as long as there are many."""
+        """Merge the states of adjacent captures, while there are many."""
         keys = [self._whole_key(member) for member in self.members if member.trouble is None]
         failed: list[TaskResult] = []
 
@@ -511,15 +512,15 @@ class FleetRun:
             if result.failure is not None:
                 failed.append(result)
 
-        while len(keys) > _MERGED and not failed:
+        while len(keys) > _BRANCHES and not failed:
             groups = {
                 task_key(self._merge, group): group
-                for group in (keys[first : first + _MERGED] for first in range(0, len(keys), _MERGED))
+                for group in (keys[first : first + _BRANCHES] for first in range(0, len(keys), _BRANCHES))
             }
-            missing = [key for key in groups if self._kept.told(key) is None]
+            missing = [key for key in groups if self._kept.described(key) is None]
             tasks = (self._merging(key, groups[key]) for key in missing)
             self._do(self._merge, tasks, len(missing), take)
-            # where it cannot be done there, it is done here
+            # If a worker cannot do it, this process does it.
             keys = keys if failed else list(groups)
         self._states = keys
 
@@ -527,8 +528,8 @@ class FleetRun:
         states = [self._state_of(each) for each in group]
         return Task(key=key, data={"states": states}, name=f"{len(group)} captures", size=len(group))
 
-    def _put_all_together(self) -> None:
-        """Write what is of all captures together: a worker has what it takes, which takes time to load."""
+    def _combine_all(self) -> None:
+        """Write the result of all captures together, by a worker that has already loaded the modules."""
         keys = self._states
         data = {"states": [self._state_of(key) for key in keys], "captures": len(self.members)}
         task = Task(key=task_key(self._all, keys), data=data, name=ALL, size=max(1, len(keys)))
@@ -538,10 +539,10 @@ class FleetRun:
                 path = str(self._folder / ALL)
                 raise OutputError(path=path, needed="states to merge", got=result.failure.sentence)
 
-        self._do(self._all, [task], 1, take, here=not self._tally.done, kept=False)
+        self._do(self._all, [task], 1, take, local=not self._tally.done, kept=False)
 
     def _merge_copies(self) -> None:
-        """Merge the copies of all captures in the order of time, a few at a time, as often as it takes."""
+        """Merge the copies of all captures in the order of time, a few at a time, as often as necessary."""
         self._remove_pieces("merged-*")
         rows = (self._row(self._whole_key(member)) for member in self.members if member.trouble is None)
         copies = [output for row in rows if row is not None for output in row["outputs"]]
@@ -563,7 +564,6 @@ class FleetRun:
             (self._folder / PIECES).rmdir()
 
     def _copy_groups(self, groups: Mapping[str, Sequence[str]]) -> None:
-        """Merge the copies of each group."""
 
         def take(result: TaskResult) -> None:
             if result.failure is not None:
@@ -577,7 +577,7 @@ class FleetRun:
             )
             for output, copies in groups.items()
         )  # fmt: skip
-        self._do(self._copy, tasks, len(groups), take, here=not self._tally.done, kept=False)
+        self._do(self._copy, tasks, len(groups), take, local=not self._tally.done, kept=False)
 
     def _remove_pieces(self, pattern: str) -> None:
         for path in (self._folder / PIECES).glob(pattern):
@@ -586,29 +586,29 @@ class FleetRun:
     # Results ------------------------------------------------------------------------------------------
 
     def lines(self) -> Iterator[ManifestLine]:
-        """Yield what came of each capture."""
+        """Yield the outcome of each capture."""
         for member in self.members:
             row = self._row(self._whole_key(member)) if member.trouble is None else None
             yield member.line() if row is None else _line_of(member, row)
 
     def write(self) -> Summary:
-        """Write the manifest and what is of all captures together; return what came of them."""
+        """Write the manifest and the results of all captures together; return the summary."""
         summary = Summary(known=self.known)
         self._remove(self._partials())
 
-        def told() -> Iterator[ManifestLine]:
+        def counted_lines() -> Iterator[ManifestLine]:
             for line in self.lines():
                 summary.take(line)
                 self._remove_old(line)
                 yield line
 
-        write_manifest(self._folder, self._roster.base, self._roster.asked, told())
+        write_manifest(self._folder, self._roster.base, self._roster.asked, counted_lines())
         if isinstance(self.job, CheckJob):
             self._write_findings(self.job, summary)
         return summary
 
     def _remove_old(self, line: ManifestLine) -> None:
-        """Remove results of a capture that it has no more."""
+        """Remove outdated results of a capture."""
         self._remove(set(self._roster.earlier.get(line.name, ())).difference(line.outputs))
 
     def _remove(self, outputs: Iterable[str]) -> None:
@@ -617,24 +617,24 @@ class FleetRun:
                 path_below(self._folder, output).unlink()
 
     def _partials(self) -> Iterator[str]:
-        """Yield files of the fleet that killed workers have begun to write."""
-        found = [path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*.partial")]
-        if not found:
+        """Yield partial files of the fleet left by killed workers."""
+        partials = [path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*.partial")]
+        if not partials:
             return
         own = {result for member in self.members for result in results_of(self.job, member.name)}
         own.update((FILE, *self.job.of_all))
-        for name in found:
+        for name in partials:
             match = _PARTIAL.fullmatch(name)
             if match and (match[1] in own or match[1].startswith(_OWN_FOLDERS)):
                 yield name
 
     def _write_findings(self, job: CheckJob, summary: Summary) -> None:
-        """Write the findings of all captures, one behind the other, and how often each rule found any."""
+        """Write the findings of all captures in order, and the number of findings of each rule."""
         with open_sink(self._folder / FINDINGS, force=True, whole=True) as sink:
             for line in self.lines():
                 for output in line.outputs:
                     with path_below(self._folder, output).open(encoding="utf-8") as file:
-                        # the last line sums up
+                        # The last line is the summary.
                         for text, _ in itertools.pairwise(file):
                             sink.write(text)
         document = {
@@ -655,14 +655,14 @@ class FleetRun:
             sink.write(json_text(document, indented=True) + "\n")
 
 
-def _called(member: Member, part: Part | None) -> str:
-    """Return what a person calls a part."""
+def _task_name(member: Member, part: Part | None) -> str:
+    """Return the name of a part for users."""
     path = name_shown(member.path)
     return path if part is None else f"{path} from octet {part.start:,} on"
 
 
 def _frames(result: TaskResult) -> float:
-    """Return how many frames a task was about."""
+    """Return the number of frames of a task."""
     count: Mapping[str, Any] = result.row.get("count") or {}
     frames: float = count.get("frames", 0)
     return frames
@@ -673,7 +673,7 @@ def _digest_of(rows: Sequence[Row]) -> str:
 
 
 def _count_of(rows: Sequence[Row]) -> Count:
-    """Return the frames of parts together."""
+    """Return the total counts of parts."""
     whole = Count()
     for row in rows:
         whole.join(Count(**row["count"]))

@@ -1,8 +1,7 @@
-"""What a worker is asked to do: count a part's frames, do a part of a job, put parts together.
+"""The tasks of a worker: counting a part's frames, processing a part, combining parts.
 
-Tasks and rows are plain data, so that any executor carries them.  A row has the digest of the octets that it
-is of: who is told of the rows of earlier runs looks whether its octets are the same, and need not do them
-again.
+Tasks and rows are plain data, so that any executor can transport them. A row has the digest of the octets it
+describes: a worker given the digests of earlier rows compares them, and need not process equal octets again.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ Row = dict[str, Any]
 COUNT, WORK, FINISH, MERGE, TOGETHER, COPY = (
     f"{__name__}:{name}" for name in ("count", "work", "finish", "merge", "together", "copy_merged")
 )
-"""What an executor is told to call."""
+"""Import paths of the functions for executors."""
 _MERGED_FRAMES = 4096
-"""Frames of each capture that are at hand while several are merged."""
+"""Number of frames of each capture in memory during merging."""
 
-_FREE_OCTETS, _MOST_RATIO = 1 << 30, 200
-"""The octets that any capture may unpack to, and the ratio to its size for large ones."""
+_FREE_OCTETS, _MAX_RATIO = 1 << 30, 200
+"""Size in octets to which any capture may be unpacked, and the maximum ratio to its size for large ones."""
 _READ_OCTETS = 1 << 20
 _OVERLAP_OCTETS = 1 << 20
-"""So far behind its end a part is digested: the last record of nearly every part ends there."""
+"""Number of octets after a part's end that are digested: nearly every part's last record ends there."""
 _FIRST_FRAMES = 64
-"""Among so many frames the first time of a capture is looked for."""
+"""Number of frames among which the first time of a capture is searched."""
 
 
 class ProblemRow(TypedDict):
@@ -98,7 +97,7 @@ class WorkRow(_WorkRow):
 
 
 class SameRow(TypedDict):
-    """The row of a capture, or of a part, that is done under another key."""
+    """The row of a capture or part that is done under another key."""
 
     digest: str
     same_as: str
@@ -106,7 +105,7 @@ class SameRow(TypedDict):
 
 
 def count(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Return how many frames a part has, when they are, and where it ends."""
+    """Return the number of frames of a part, their times, and its end."""
     try:
         return {"reached": read_through(Part.of_dict(data["part"])).as_dict()}
     except CaptureError as error:
@@ -114,10 +113,10 @@ def count(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 
 
 def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Do a part of a capture, or all of it; return what is said of it, and what parts are put together from.
+    """Process a part of a capture, or all of it; return its row, with the state for combining parts.
 
-    What cannot be read is a row too.  A row is only ``same_as`` another where an earlier run has done the
-    same octets.
+    An unreadable capture also has a row. A row is only ``same_as`` another if an earlier run has processed
+    the same octets.
     """
     begun_s = time.perf_counter()
     job = job_of(options["kind"], options["settings"])
@@ -152,16 +151,16 @@ def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
         "problem": None if problem is None else problem.as_dict(), "warnings": warnings,
         "reached": None if reached is None else reached.as_dict(),
         "state": packed(done.read()) if part is not None or job.merges else b"",
-        **_told(finished), "seconds": time.perf_counter() - begun_s,
+        **_finished_row(finished), "seconds": time.perf_counter() - begun_s,
     }  # fmt: skip
 
 
 def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Put the parts of a capture together; return what is said of it, as if it had been done in one."""
+    """Combine the parts of a capture; return its row, as if it had been processed as a whole."""
     job = job_of(options["kind"], options["settings"])
     target = Target(
         folder=Path(options["folder"]), name=data["name"], path=name_shown(data["path"]),
-        partition=data["told"]["partition"],
+        partition=data["row"]["partition"],
     )  # fmt: skip
     parts = [
         Done(
@@ -170,22 +169,22 @@ def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
         )
         for part in data["parts"]
     ]  # fmt: skip
-    problem = data["told"]["problem"]
+    problem = data["row"]["problem"]
     finished = job.finish(parts, target, None if problem is None else CaptureError(**problem))
     state = packed(job.joined(part.read() for part in parts)) if job.merges else b""
-    return {**data["told"], "state": state, **_told(finished)}
+    return {**data["row"], "state": state, **_finished_row(finished)}
 
 
-def _state_at(place: Sequence[str]) -> State:
-    octets = octets_at(place)
+def _state_at(position: Sequence[str]) -> State:
+    octets = octets_at(position)
     try:
         return unpacked(octets)
     except (ValueError, TypeError, RecursionError) as error:
-        raise SpecError(where=place[0], needed="a state in JSON", got=str(error)) from None
+        raise SpecError(where=position[0], needed="a state in JSON", got=str(error)) from None
 
 
 def merge(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Return the state of several captures together, from the states of each, in their order."""
+    """Return the combined state of several captures, from the states of each, in their order."""
     job = StatsJob(**options["settings"])
     counts = job.together(map(_state_at, data["states"]), other_captures=True)
     return {"state": packed(counts.state())}
@@ -224,16 +223,16 @@ def _opened(path: str, part: Part | None) -> CaptureReader:
 
 
 def _open_whole(path: str, batch_frames: int = BATCH_FRAMES) -> CaptureReader:
-    """Open a capture; one that is compressed so well that it would stop the fleet is not read to its end."""
+    """Open a capture; reading stops early if it is compressed so well that it would block the fleet."""
     try:
         octets, _ = size_and_time(path)
     except OSError as error:
         raise unreadable(name_shown(path), error) from error
-    most_octets = max(_FREE_OCTETS, _MOST_RATIO * octets)
-    return open_capture(path, most_octets=most_octets, batch_frames=batch_frames)
+    limit = max(_FREE_OCTETS, _MAX_RATIO * octets)
+    return open_capture(path, most_octets=limit, batch_frames=batch_frames)
 
 
-def _told(finished: Finished) -> Row:
+def _finished_row(finished: Finished) -> Row:
     return {"outputs": list(finished.outputs), "findings": finished.findings}
 
 
@@ -249,7 +248,7 @@ def _target(data: Mapping[str, Any], options: Mapping[str, Any], part: Part | No
 
 
 def _first_day(reader: CaptureReader) -> str | None:
-    """Return the day of the first frame that has a time; None where none of the first ones has."""
+    """Return the day of the first frame with a time; None if none of the first ones has one."""
     seen = Count()
     for batch in reader:
         seen.add(batch)
@@ -258,9 +257,9 @@ def _first_day(reader: CaptureReader) -> str | None:
 
 
 def content_digest(path: str, part: Part | None) -> str:
-    """Return the SHA-256 digest of a file's octets, or of a part's; CaptureError where it cannot be read.
+    """Return the SHA-256 digest of a file's octets, or of a part's; CaptureError if it cannot be read.
 
-    What a URL names is not read for that: its size and what its server says of it stand for its octets.
+    A URL is not read for that: its size and the server's mark replace its octets.
     """
     whole = hashlib.sha256()
     try:

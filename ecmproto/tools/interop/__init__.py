@@ -1,1 +1,1 @@
-"""At home in other programs: a dissector and captures for Wireshark, and where its files go."""
+"""Integration with Wireshark: a dissector, capture sources, and the folders for its files."""

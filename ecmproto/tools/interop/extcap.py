@@ -1,10 +1,10 @@
-"""What Wireshark asks a source of captures at its start: interfaces, options, toolbar; and its answers.
+"""Wireshark's extcap protocol for capture sources: queries of interfaces, options and toolbar, with answers.
 
-Wireshark calls every program in its extcap folder when it starts, so that nothing here may take long: only
-`interop.sources`, which is loaded for a capture, has numpy and what it runs.  Three interfaces are
-told of: a scenario of the laboratory, a software switch port between real interfaces, and a paced replay.
+Wireshark calls every program in its extcap folder at its start, so that imports must be light: only
+`interop.sources`, loaded for a capture, imports numpy and the engines. Three interfaces are listed: a
+scenario of the laboratory, a software switch port between real interfaces, and a paced replay.
 
-The grammar of the sentences and of the controls' messages is that of Wireshark's Developer's Guide, 8.2.
+The grammar of the sentences and of the controls' messages is defined in Wireshark's Developer's Guide, 8.2.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ SCRIPT_NAME = "ecmproto-extcap"
 _HELP = "https://www.wireshark.org/docs/man-pages/extcap.html"
 
 Values = Sequence[tuple[str, str]]
-"""Values of a selector, and what they are called."""
+"""Values of a selector, and their display texts."""
 
 
 class Option(NamedTuple):
-    """An option of an interface, as Wireshark's dialog and its preferences have it."""
+    """An option of an interface in Wireshark's dialog and preferences."""
 
     call: str
     display: str
@@ -36,13 +36,13 @@ class Option(NamedTuple):
     group: str
     default: str = ""
     values: str = ""
-    """Where its values are from: a key of `_VALUES`."""
+    """Source of the option's values: a key of `_VALUES`."""
     extra: str = ""
-    """More attributes, in braces."""
+    """Further attributes, in braces."""
     pattern: str = ""
-    """What its text has to be, as a regular expression …"""
+    """Regular expression for the option's text."""
     needed: str = ""
-    """… and in words."""
+    """Description of the pattern for errors."""
     required: bool = False
 
     @property
@@ -57,9 +57,9 @@ SIZE_PATTERN = rf"{_NUMBER} ?([kMG]i?)?(B|frames)?"
 _SETTINGS_PATTERN = r"([A-Za-z0-9_.>]+=\S+( +|$))*"
 
 SPEEDS: Values = (
-    ("max", "as fast as it goes"),
+    ("max", "as fast as possible"),
     ("10", "10 times as fast"),
-    ("1", "as it was: 1 s takes 1 s"),
+    ("1", "original speed: 1 s takes 1 s"),
     ("1/10", "1 s takes 10 s"),
     ("1/100", "1 s takes 100 s"),
     ("1/1000", "1 ms takes 1 s"),
@@ -68,50 +68,50 @@ SPEEDS: Values = (
 )
 
 
-_SPEED = "How fast time goes: of a capture its own, of a scenario the virtual one"
-_BENEATH = "PAUSE or PFC beneath the mechanism"
-_SETTINGS = "NAME=VALUE, spaces between them"
+_SPEED = "Speed of time: of the capture's time, or of a scenario's virtual time"
+_BENEATH = "PAUSE or PFC in addition to the mechanism"
+_SETTINGS = "NAME=VALUE, spaces between"
 _FLOW_CONTROL = Option("--flow-control", "Flow control", "selector", _BENEATH, "Port", values="flow control")
 _PARAM = Option(
-    "--param", "Parameters", "string", "As qeq=33kB rp.gd=0.01: spaces between them", "Port",
+    "--param", "Parameters", "string", "Such as qeq=33kB rp.gd=0.01, separated by spaces", "Port",
     pattern=_SETTINGS_PATTERN, needed=_SETTINGS,
 )  # fmt: skip
 _SEED = Option(
-    "--seed", "Seed", "unsigned", "Of all that is drawn", "Port", default="1", extra="{range=0,4294967295}"
-)
+    "--seed", "Seed", "unsigned", "Seed of random numbers", "Port", default="1", extra="{range=0,4294967295}"
+)  # fmt: skip
 
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
     LAB: (
-        Option("--scenario", "Scenario", "selector", "A network, its flows and what it shows", "Scenario",
+        Option("--scenario", "Scenario", "selector", "A network, its flows and its results", "Scenario",
                 default="qcn-baseline-1", values="scenarios", extra="{reload=true}"),
-        Option("--variant", "Variant", "string", "One that the scenario has (ecmproto lab show)", "Scenario",
+        Option("--variant", "Variant", "string", "A variant of the scenario (ecmproto lab show)", "Scenario",
                 pattern=r"[A-Za-z0-9_.-]*", needed="the name of a variant"),
-        Option("--file", "Or a file", "fileselect", "A scenario in TOML, or a capture whose sources send",
+        Option("--file", "Or a file", "fileselect", "A scenario in TOML, or a capture with the traffic",
                 "Scenario", extra="{mustexist=true}{fileext=Scenarios (*.toml);;Captures (*.pcap *.pcapng)}"),
-        Option("--mechanism", "Mechanism", "selector", "Whose congestion and reaction points run",
+        Option("--mechanism", "Mechanism", "selector", "Mechanism of the congestion and reaction points",
                 "Control", values="mechanisms or none", extra="{reload=true}"),
         Option("--flow-control", "Flow control", "selector", _BENEATH, "Control",
                 values="flow control"),
-        Option("--set", "Changes", "string", "As duration=50ms control.rp.ru=8Mb/s: spaces between them",
+        Option("--set", "Changes", "string", "Such as duration=50ms control.rp.ru=8Mb/s, separated by spaces",
                 "Control", pattern=_SETTINGS_PATTERN, needed=_SETTINGS),
-        Option("--seed", "Seed", "unsigned", "Of all that is drawn; empty for the scenario's", "Control",
+        Option("--seed", "Seed", "unsigned", "Seed of random numbers; empty: the scenario's", "Control",
                 extra=_SEED.extra),
         Option("--speed", "Speed", "selector", _SPEED, "Output", default="1/1000", values="speeds"),
-        Option("--links", "Links", "string", "Names or patterns of links, as left>right s1>*; empty for all",
+        Option("--links", "Links", "string", "Names or patterns of links (left>right s1>*); empty: all",
                 "Output"),
     ),
     REPLAY: (
         Option("--file", "Capture", "fileselect", "A capture of Ethernet: pcap or pcapng", "Capture",
                 extra="{mustexist=true}{fileext=Captures (*.pcap *.pcapng *.gz *.zst)}", required=True),
-        Option("--filter", "Display filter", "string", "Only these frames, as if there were no others",
+        Option("--filter", "Display filter", "string", "Replay only the frames that it selects",
                 "Capture"),
-        Option("--mechanism", "Mechanism", "selector", "Whose congestion point the port has", "Port",
+        Option("--mechanism", "Mechanism", "selector", "Mechanism of the port's congestion point", "Port",
                 default="qcn", values="mechanisms", extra="{reload=true}"),
-        Option("--loop", "Loop", "selector", "Whether stations react to its messages", "Port",
+        Option("--loop", "Loop", "selector", "Open, or closed by stations that react to its messages", "Port",
                 default="open", values="loops"),
-        Option("--rate", "Rate", "string", "At which the port serves its queues", "Port", default="10G",
+        Option("--rate", "Rate", "string", "Rate at which the port serves its queues", "Port", default="10G",
                 pattern=RATE_PATTERN, needed="a rate such as 10G"),
-        Option("--buffer", "Buffer", "string", "What its queues hold, as 500kB or 100frames", "Port",
+        Option("--buffer", "Buffer", "string", "Capacity of its queues, such as 500kB or 100frames", "Port",
                 default="500kB", pattern=SIZE_PATTERN, needed="a size such as 500kB or 100frames"),
         _FLOW_CONTROL,
         _PARAM,
@@ -121,13 +121,13 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
     PORT: (
         Option("--in", "Inputs", "multicheck", "Interfaces whose frames go to the output", "Interfaces",
                 values="interfaces", extra="{reload=true}", required=True),
-        Option("--out", "Output", "selector", "The interface before which frames queue", "Interfaces",
+        Option("--out", "Output", "selector", "The interface with the queue", "Interfaces",
                 values="interfaces", extra="{reload=true}", required=True),
-        Option("--mechanism", "Mechanism", "selector", "Whose congestion point the port has", "Port",
+        Option("--mechanism", "Mechanism", "selector", "Mechanism of the port's congestion point", "Port",
                 default="qcn", values="mechanisms", extra="{reload=true}"),
-        Option("--rate", "Rate", "string", "At which the output serves its queues", "Port",
+        Option("--rate", "Rate", "string", "Rate at which the output serves its queues", "Port",
                 default="100M", pattern=RATE_PATTERN, needed="a rate such as 10G"),
-        Option("--buffer", "Buffer", "string", "What its queues hold, as 500kB or 1000frames", "Port",
+        Option("--buffer", "Buffer", "string", "Capacity of its queues, such as 500kB or 1000frames", "Port",
                 default="1000frames", pattern=SIZE_PATTERN, needed="a size such as 500kB or 100frames"),
         _FLOW_CONTROL,
         _PARAM,
@@ -143,7 +143,7 @@ INTERFACES: Mapping[str, str] = {
 
 
 class Control(NamedTuple):
-    """A control of the toolbar; all interfaces have the same ones, and disable those that say nothing."""
+    """A control of the toolbar; all interfaces have the same ones, and disable the unused."""
 
     number: int
     type: str
@@ -156,12 +156,12 @@ class Control(NamedTuple):
 
 LOG, PAUSE, SPEED, MECHANISM, RATE = range(5)
 CONTROLS = (
-    Control(LOG, "button", "Log", "What runs, and what it says", extra="{role=logger}"),
-    Control(PAUSE, "button", "Pause", "Hold the time, and go on", extra="{role=control}"),
+    Control(LOG, "button", "Log", "Messages of the running capture", extra="{role=logger}"),
+    Control(PAUSE, "button", "Pause", "Pause and resume", extra="{role=control}"),
     Control(SPEED, "selector", "Speed", _SPEED, values="speeds", default="1"),
-    Control(MECHANISM, "selector", "Mechanism", "Begin anew with another mechanism; times go on",
+    Control(MECHANISM, "selector", "Mechanism", "Restart with another mechanism; times continue",
             values="mechanisms", default="qcn"),
-    Control(RATE, "string", "Rate", "Begin anew with another rate of the port; times go on",
+    Control(RATE, "string", "Rate", "Restart with another rate of the port; times continue",
             extra=f"{{validation={RATE_PATTERN}}}{{placeholder=as 10G}}"),
 )  # fmt: skip
 
@@ -173,19 +173,19 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 
 
 def scenario_titles() -> Values:
-    """Return the scenarios that come along, and their titles, without reading more of them than that."""
+    """Return the bundled scenarios with their titles, of which nothing else is read."""
     folder = os.path.join(_PACKAGE, "control", "lab", "scenarios")
-    found = []
+    titles = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".toml"):
             with open(os.path.join(folder, name), encoding="utf-8") as stream:
                 title = re.search(r'^title = "(.*)"$', stream.read(), re.MULTILINE)
-            found.append((name.removesuffix(".toml"), title.group(1) if title else ""))
-    return found
+            titles.append((name.removesuffix(".toml"), title.group(1) if title else ""))
+    return titles
 
 
 def mechanism_titles() -> Values:
-    """Return the mechanisms and their titles, those of other packages by name; takes a tenth of a second."""
+    """Return the mechanisms and their titles, external ones by name; takes a tenth of a second."""
     from ecmproto.control.mechanisms.registry import MECHANISMS, mechanism_names
 
     titles = {mechanism.name: mechanism.title for mechanism in MECHANISMS}
@@ -200,10 +200,9 @@ def _interfaces() -> Values:
 
 
 def _values(source: str, mechanisms: Values | None) -> Values:
-    """Return the values of a selector."""
     if source.startswith("mechanisms"):
-        known = mechanism_titles() if mechanisms is None else mechanisms
-        return [("", "as the scenario has it"), *known] if source.endswith("or none") else known
+        titles = mechanism_titles() if mechanisms is None else mechanisms
+        return [("", "the scenario's mechanism"), *titles] if source.endswith("or none") else titles
     if source == "scenarios":
         return [(name, f"{name}: {title}") for name, title in scenario_titles()]
     if source == "interfaces":
@@ -219,23 +218,23 @@ def _values(source: str, mechanisms: Values | None) -> Values:
 # Sentences ------------------------------------------------------------------------------------------------
 
 
-def sentences(asked: str, interface: str = "", option: str = "", *, mechanisms: Values | None = None) -> str:
+def sentences(query: str, interface: str = "", option: str = "", *, mechanisms: Values | None = None) -> str:
     """Return the answer to ``--extcap-interfaces``, ``-dlts``, ``-config`` or ``-reload-option``."""
-    if asked == "interfaces":
+    if query == "interfaces":
         lines = [_line("extcap", version=__version__, help=_HELP, display="ecmproto")]
         lines += [_line("interface", value=name, display=text) for name, text in INTERFACES.items()]
         lines += _controls(mechanisms)
-    elif asked == "dlts":
+    elif query == "dlts":
         lines = [_line("dlt", number="1", name="EN10MB", display="Ethernet")]
-    elif asked == "filter":
-        lines = [f"capture filter: needed {_NO_FILTER}"]  # any answer says that it cannot be
+    elif query == "filter":
+        lines = [f"capture filter: needed {_NO_FILTER}"]  # any answer means that the filter is invalid
     else:
         lines = list(_config(interface, option, mechanisms))
     return "".join(f"{line}\n" for line in lines)
 
 
 def _line(kind: str, **attributes: str) -> str:
-    # the grammar has no escapes: a brace ends a value
+    # The grammar has no escapes: a brace ends a value.
     clean = {name: value.replace("{", "(").replace("}", ")") for name, value in attributes.items()}
     return f"{kind} " + "".join(f"{{{name}={value}}}" for name, value in clean.items() if value)
 
@@ -253,13 +252,13 @@ def _controls(mechanisms: Values | None) -> Iterator[str]:
         for value, display in _values(control.values, mechanisms) if control.values else ():
             chosen = "true" if value == control.default else ""
             number = str(control.number)
-            # a toolbar has no room for titles
+            # A toolbar is too narrow for titles.
             short = value if control.number == MECHANISM else display
             yield _line("value", control=number, value=value, display=short, default=chosen)
 
 
 def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[str]:
-    """Yield the options of an interface; with ``option`` only the values that this one has by now."""
+    """Yield the options of an interface; with ``option`` only its current values."""
     for number, each in enumerate(OPTIONS[interface]):
         if not option:
             line = _line(
@@ -273,12 +272,12 @@ def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[
                 required="true" if each.required else "",
                 group=each.group,
             )
-            # a regular expression may have braces, and these do not
+            # A regular expression may contain braces; these do not.
             yield line + each.extra + (f"{{validation=^({each.pattern})$}}" if each.pattern else "")
         if each.values and option in ("", each.name):
             for value, display in _values(each.values, None if option else mechanisms):
                 default = "true" if value == each.default else ""
-                # a value that is empty has to be there too
+                # An empty value must be present too.
                 yield (
                     f"value {{arg={number}}}{{value={value}}}"
                     + _line("", display=display, default=default)[1:]
@@ -289,7 +288,7 @@ def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[
 
 
 class Request(NamedTuple):
-    """What Wireshark asks for: ``asked`` is interfaces, dlts, config, filter or capture."""
+    """A query by Wireshark: ``asked`` is interfaces, dlts, config, filter or capture."""
 
     asked: str
     interface: str = ""
@@ -312,10 +311,7 @@ _NO_FILTER = "none: the interface's own options choose frames"
 
 
 def parse(arguments: Sequence[str]) -> Request:
-    """Parse the command line that Wireshark calls with; ParameterError for a value that does not fit.
-
-    Options of another interface, or of a Wireshark to come, are left aside.
-    """
+    """Parse Wireshark's command line, ignoring unknown options; ParameterError for an invalid value."""
     asked, given = "", {}
     rest = iter(arguments)
     for argument in rest:
@@ -353,7 +349,7 @@ def parse(arguments: Sequence[str]) -> Request:
 
 
 def _checked(request: Request) -> Request:
-    """Return a request to capture with defaults filled in; ParameterError for a value that cannot be."""
+    """Return a request to capture with defaults filled in; ParameterError for an invalid value."""
     options = {}
     if not request.fifo:
         raise ParameterError(name="--fifo", needed="the name of a FIFO to write to", got="none")
@@ -373,7 +369,7 @@ def _checked(request: Request) -> Request:
 
 
 def speed_of(text: str) -> float | None:
-    """Return how fast time goes, as ``1``, ``1/1000`` or ``0.5`` say; None for as fast as it can."""
+    """Return the speed of time written as ``1``, ``1/1000`` or ``0.5``; None for as fast as possible."""
     if text == "max":
         return None
     match = re.fullmatch(rf"({_NUMBER})(?:/({_NUMBER}))?", text)
@@ -386,7 +382,7 @@ def speed_of(text: str) -> float | None:
 
 
 def main(arguments: Sequence[str] | None = None, *, mechanisms: Values | None = None) -> int:
-    """Answer Wireshark's call and return the exit code; ``mechanisms`` were found when it was installed."""
+    """Answer a call by Wireshark and return the exit code; ``mechanisms`` were listed at installation."""
     try:
         request = parse(sys.argv[1:] if arguments is None else arguments)
         if request.asked == "capture":
@@ -410,7 +406,7 @@ def entry_script() -> str:
     mechanisms = "".join(f"    {value!r},\n" for value in mechanism_titles())
     return f"""\
 #!{sys.executable}
-# ecmproto as a source of captures for Wireshark: `ecmproto wireshark install` wrote this, and writes it anew.
+# ecmproto as a source of captures for Wireshark: written by `ecmproto wireshark install`, which replaces it.
 import sys
 
 FOLDER = {os.path.dirname(_PACKAGE)!r}
@@ -429,7 +425,7 @@ sys.exit(main(mechanisms=MECHANISMS))
 INITIALIZED, SET, ADD, REMOVE, ENABLE, DISABLE, STATUSBAR, INFORMATION, WARNING, ERROR = range(10)
 _SYNC = b"T"
 _HEAD_OCTETS = 6
-_MOST_OCTETS = (1 << 24) - 1
+_MAX_OCTETS = (1 << 24) - 1
 
 
 class Message(NamedTuple):
@@ -441,16 +437,13 @@ class Message(NamedTuple):
 
     def build(self) -> bytes:
         """Return the octets: T, the length of the rest in three octets, control, command, text."""
-        payload = self.text.encode()[: _MOST_OCTETS - 2]
+        payload = self.text.encode()[: _MAX_OCTETS - 2]
         return _SYNC + (len(payload) + 2).to_bytes(3, "big") + bytes([self.number, self.command]) + payload
 
 
 def split_messages(octets: bytes) -> tuple[list[Message], bytes]:
-    """Return the messages in ``octets``, and what is left of one that has not come whole.
-
-    What is no message is passed over up to where one could begin.
-    """
-    found: list[Message] = []
+    """Return the messages in ``octets``, skipping others, and the incomplete rest."""
+    messages: list[Message] = []
     while len(octets) >= _HEAD_OCTETS:
         length = int.from_bytes(octets[1:4], "big")
         if octets[:1] != _SYNC or length < 2:
@@ -460,9 +453,9 @@ def split_messages(octets: bytes) -> tuple[list[Message], bytes]:
         if len(octets) < 4 + length:
             break
         text = octets[_HEAD_OCTETS : 4 + length].decode(errors="replace")
-        found.append(Message(octets[4], octets[5], text))
+        messages.append(Message(octets[4], octets[5], text))
         octets = octets[4 + length :]
-    return found, octets
+    return messages, octets
 
 
 def joined(messages: Iterable[Message]) -> bytes:
@@ -471,7 +464,7 @@ def joined(messages: Iterable[Message]) -> bytes:
 
 
 def run() -> None:
-    """Answer Wireshark's call as a program of its own, and leave."""
+    """Answer a call by Wireshark as a program of its own, and exit."""
     sys.exit(main())
 
 

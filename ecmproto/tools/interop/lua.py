@@ -1,9 +1,9 @@
 """Wireshark's dissector of the formats that Wireshark lacks: one Lua file, made from the formats.
 
-Its general part is ``dissector.lua`` beside this file.  What is known of a format is put into it as a table
-and a few small functions, all of them read off the format: fields under the names that filters have, octets
-and masks, what announces it, its limits, what it may not be, its part of a summary line.  A format that is
-not in ``IN_WIRESHARK`` is in the dissector, with no more to be said of it.
+Its general part is ``dissector.lua`` beside this file. The definition of each format is inserted as a table
+and a few small functions, all derived from the format: fields under their filter names, octets and masks,
+announcement, limits, exclusions, and summary. A format that is not in ``IN_WIRESHARK`` is in the dissector
+without further code.
 """
 
 from __future__ import annotations
@@ -49,21 +49,22 @@ IN_WIRESHARK = frozenset((
 """The formats that Wireshark dissects itself."""
 
 HEADERS: tuple[type[Layer], ...] = (Ethernet, VLAN, STag, ITag, IPv4, IPv6, UDP, TCP)
-"""What stands around the lacking formats where a message, or the capture, has cut a packet off.
+"""The headers around the lacking formats, for packets truncated by a message or the capture.
 
-Wireshark gives no plugin a way to say so to its own dissectors, which would call such a packet malformed.
+Wireshark's plugins cannot report the truncation to its own dissectors, which would call such a packet
+malformed.
 """
 
 IN_PART: tuple[type[Layer], ...] = (BTH, CNP)
 _LACKING = frozenset((
     "infiniband.bth.fecn", "infiniband.bth.becn", "infiniband.bth.reserved6", "infiniband.cnp.reserved",
 ))  # fmt: skip
-"""The formats of which Wireshark shows all fields but these."""
+"""The only fields of these formats that Wireshark does not show."""
 
 _TEMPLATE = Path(__file__).with_name("dissector.lua")
 _BLANK = "    "
-_MOST_ENUMERATED = 8
-"""The bits of a number whose texts are listed, one by one, where a format has a style of its own."""
+_MAX_LISTED_BITS = 8
+"""Maximum width of a number whose texts are listed one by one, if a format has a style of its own."""
 
 
 def dissector(formats: Iterable[type[Layer]] = FORMATS) -> str:
@@ -90,7 +91,7 @@ def dissector(formats: Iterable[type[Layer]] = FORMATS) -> str:
         "PREFERENCES": "\n".join(preferences),
     }
     text = _TEMPLATE.read_text(encoding="utf-8")
-    return re.sub("@([A-Z_]+)@", lambda found: parts[found[1]], text)
+    return re.sub("@([A-Z_]+)@", lambda match: parts[match[1]], text)
 
 
 def _header_types() -> Iterator[tuple[int, str]]:
@@ -111,15 +112,15 @@ def _comment(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return text as Lua writes it."""
+    """Return text as a Lua string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def format_source(cls: type[Layer]) -> str:
-    """Return the definition of a format, as it stands in the dissector."""
-    known = {other.prefix for other in FORMATS if other.prefix not in IN_WIRESHARK or other in HEADERS}
-    return _Source(cls, known).text()
+    """Return the definition of a format in the dissector."""
+    names = {other.prefix for other in FORMATS if other.prefix not in IN_WIRESHARK or other in HEADERS}
+    return _Source(cls, names).text()
 
 
 class _Source:
@@ -207,8 +208,8 @@ class _Source:
         for limit in self._cls.limits:
             field = next(field for field in self._cls.layout if field.key == limit.key)
             read = f"function(s) return {number_source(field)} end"
-            place = field.bit_offset // 8
-            lines.append(f"{_BLANK}{{{read}, {limit.low}, {limit.high}, {quoted(limit.needed)}, {place}}},")
+            offset = field.bit_offset // 8
+            lines.append(f"{_BLANK}{{{read}, {limit.low}, {limit.high}, {quoted(limit.needed)}, {offset}}},")
         return [*lines, "},"]
 
     def _facts(self) -> dict[str, str]:
@@ -271,34 +272,34 @@ class _Source:
         lines.append("info = function(s, tvb, pos, pinfo, scope, size)")
         for count in range(len(mentioned), -1, -1):
             for present in itertools.combinations(mentioned, count):
-                told: list[str] = self._told([BY_PREFIX[prefix] for prefix in present])
+                written: list[str] = self._summary([BY_PREFIX[prefix] for prefix in present])
                 if present:
                     condition = " and ".join(f"scope[{quoted(prefix)}]" for prefix in present)
-                    told = [f"if {condition} then", *(_BLANK + line for line in told), "end"]
-                lines += [_BLANK + line for line in told]
+                    written = [f"if {condition} then", *(_BLANK + line for line in written), "end"]
+                lines += [_BLANK + line for line in written]
         return [*lines, "end,"]
 
-    def _told(self, others: list[type[Layer]]) -> list[str]:
+    def _summary(self, others: list[type[Layer]]) -> list[str]:
         chain: tuple[type[Layer], ...] = (Ethernet, *others, self._cls)
         try:
             text = _Text(chain)
-            told = text.joined(CompiledSummary((chain,)).detail)
+            joined = text.joined(CompiledSummary((chain,)).detail)
         except NotImplementedError:
             return [f"return {quoted(self._cls.title)}"]
-        return [*(f"local {name} = {read}" for read, name in text.locals.items()), f"return {told}"]
+        return [*(f"local {name} = {read}" for read, name in text.locals.items()), f"return {joined}"]
 
 
 def _mentioned(cls: type[Layer], names: set[str]) -> list[str]:
-    """Return the formats that a format's summary names, of those in the dissector."""
+    """Return the formats mentioned in a format's summary, of those in the dissector."""
     summary = cls.summary
     texts = [text for clause in (summary.detail, summary.tag) for text in _templates(clause)]
-    told: set[str] = set()
+    visited: set[str] = set()
     for text in texts:
-        for name in set(re.findall(r":(\w+)\}", text)) - told:
-            told.add(name)
+        for name in set(re.findall(r":(\w+)\}", text)) - visited:
+            visited.add(name)
             texts += _templates(summary.clauses.get(name, CLAUSES.get(name, "")))
-    found = {prefix for text in texts for prefix in re.findall(r"\{([a-z0-9_.]+)\.[a-z0-9_]+", text)}
-    return sorted(found & names - {cls.prefix})
+    prefixes = {prefix for text in texts for prefix in re.findall(r"\{([a-z0-9_.]+)\.[a-z0-9_]+", text)}
+    return sorted(prefixes & names - {cls.prefix})
 
 
 def _templates(clause: Clause) -> Iterator[str]:
@@ -320,7 +321,7 @@ def _should_be_zero(field: Field) -> bool:
 
 
 def _octets_of(field: Field) -> tuple[int, int]:
-    """Return the first octet of a field of fixed place and how many octets it is in."""
+    """Return the first octet of a field of fixed offset, and the number of octets it is in."""
     first = field.bit_offset // 8
     return first, -(-(field.bit_offset + (field.bits or 0)) // 8) - first
 
@@ -345,14 +346,14 @@ def number_source(field: Field, bits: tuple[int, int] | None = None, octets: str
 
 
 _READERS = {1: "byte", 2: "word", 4: "long"}
-"""The dissector's functions that read so many octets."""
+"""The dissector's functions that read numbers of these sizes."""
 
 
 _LABEL = re.compile(r"[A-Z][A-Za-z]+(?: [A-Za-z]+){1,3}$")
 
 
 def _label(field: Field) -> str:
-    """Return a field's name for people: how its text begins, where that is a name, else its key."""
+    """Return a field's name for people: the start of its description if that is a name, otherwise its key."""
     if field.part is not None:
         head = field.meta.doc.partition(": 0")[0]
         return head[:1].upper() + head[1:]
@@ -392,7 +393,7 @@ def proto_field(field: Field) -> str:
 
 
 _MASKED_OCTETS = 4
-"""Wireshark takes a mask of Lua's for 32 bits: the value of a wider field is handed over."""
+"""Maximum size of a field with a mask, since Wireshark takes a mask in Lua for 32 bits."""
 
 
 def _mask(field: Field) -> str:
@@ -428,7 +429,7 @@ _ETHERTYPE_NAMES = {
 
 
 def _meaning(cls: type[Layer], field: Field) -> str:
-    """Return the function that says what a value means, from its octets; "" where there is no more to say."""
+    """Return the Lua function from a value's octets to its meaning; "" without further meaning."""
     unit = field.meta.unit
     if field.kind == "cpid":
         return 'function(at) return " (" .. cpid(at:raw(), 1) .. ")" end'
@@ -448,13 +449,13 @@ def _meaning(cls: type[Layer], field: Field) -> str:
 class _Text:
     """Elements of a summary as Lua expressions, for layers of which the last is ``tvb``'s at ``pos``.
 
-    NotImplementedError where there is a value that the dissector does not have.
+    NotImplementedError for a value that the dissector does not have.
     """
 
     def __init__(self, chain: tuple[type[Layer], ...]) -> None:
         self._chain = chain
         self.locals: dict[str, str] = {}
-        """What reads a number, and the name that it then has."""
+        """Names of the local variables, by the expressions that read them."""
 
     def joined(self, elements: Elements) -> str:
         """Return the elements as one text."""
@@ -483,7 +484,7 @@ class _Text:
         return f"({value} >= {low} and {value} <= {high})"
 
     def _is_source(self, choice: Choice) -> str:
-        """Return Lua that compares six octets with the frame's source; "" if the choice asks for more."""
+        """Return Lua that compares six octets with the frame's source; "" for another comparison."""
         terms = dict(choice.value.terms)
         if set(terms) != {1, -1} or (choice.low, choice.high, choice.value.more) != (0, 0, 0):
             return ""
@@ -497,7 +498,7 @@ class _Text:
         return f"is_source(tvb, pos + {(field.bit_offset + bits[0]) // 8}, pinfo)"
 
     def _octets(self, reference: Reference) -> str:
-        """Return the Lua variable that holds the octets of a layer's fixed part."""
+        """Return the Lua variable with the octets of a layer's fixed part."""
         if reference.layer == len(self._chain) - 1:
             return "s"
         if not reference.layer:
@@ -535,12 +536,12 @@ class _Text:
         return self._listed(text, numbers)
 
     def _listed(self, text: Styled, numbers: list[str]) -> str:
-        """Return the texts of a style that is Python's, listed for each value of a short number."""
+        """Return the texts of a Python style, listed for each value of a short number."""
         reference = text.values[0].plain
         if len(numbers) != 1 or reference is None or reference.field is None or reference.size:
             raise NotImplementedError
         first, last = reference.bits or (0, reference.field.bits or 0)
-        if not 0 < last - first <= _MOST_ENUMERATED:
+        if not 0 < last - first <= _MAX_LISTED_BITS:
             raise NotImplementedError
         style = STYLES[text.style]
         return f"({value_string({n: style(n) for n in range(1 << last - first)})})[{numbers[0]}]"
@@ -555,7 +556,7 @@ class _Text:
 
 
 _IN_LUA = frozenset(("signed", "hex", "capacity", "time", "ticks"))
-"""The styles that the dissector has as functions."""
+"""The styles available as functions of the dissector."""
 
 
 _PREFERENCE_TITLES = {
@@ -595,14 +596,14 @@ def _announcements(lacked: list[type[Layer]]) -> tuple[list[str], list[str]]:
 
 
 def _members(by: str, members: list[type[Layer]]) -> list[str]:
-    """Return which format it is: the only one, or which of several by their selector."""
+    """Return the choice of the format: the only one, or one of several by their selector."""
     if len(members) == 1 and not members[0].selected_by:
         return [f"name = {quoted(members[0].prefix)}"]
     chosen = ", ".join(
         f"[{_code(value)}] = {quoted(cls.prefix)}" for cls in members for value in cls.selected_by
     )
     others = [cls for cls in members if not cls.selected_by]
-    # Protocol and Type of the discriminator word are bits next to each other
+    # Protocol and Type of the discriminator word are adjacent bits.
     word = any(issubclass(cls, Proposed | UnknownMessage | UnknownTag) for cls in members)
     read = "floor(word(s, 1) / 16) % 128" if word else "word(s, 1)"
     facts = [

@@ -1,8 +1,8 @@
-"""What runs when Wireshark captures from ecmproto: a scenario, a replay or a software port, into its FIFO.
+"""Captures for Wireshark: a scenario, a replay or a software port, written into its FIFO.
 
-Frames go out as pcapng when their time has come (`Pace`), so that Wireshark shows them as they happen; the
-toolbar holds the time, makes it faster, and begins anew with another mechanism.  A capture ends with what it
-runs, with SIGTERM or SIGINT, and when whoever reads the FIFO closes it.
+Frames are written as pcapng at their time (`Pace`), so that Wireshark shows them as they happen; the toolbar
+pauses and accelerates the time, and restarts with another mechanism. A capture ends with its source, with
+SIGTERM or SIGINT, and when the reader of the FIFO closes it.
 """
 
 from __future__ import annotations
@@ -52,83 +52,80 @@ from ecmproto.tools.interop.extcap import (
 from ecmproto.units import NS_PER_S, format_time, parse_rate
 
 _AT_ONCE = 4096
-"""Frames that are written between two looks at the toolbar, where time goes as fast as it can."""
+"""Number of frames written between two checks of the toolbar, at unlimited speed."""
 _LONGEST_WAIT_S = 0.5
 _INITIAL_WAIT_S = 1.0
-"""For as long Wireshark has time to say what its toolbar shows."""
+"""Time for Wireshark to send the state of its toolbar."""
 _STATUS_NS = NS_PER_S
 _BUFFER_OCTETS = 1 << 20
 
 
-class BeginAnew(Exception):  # noqa: N818 - no error
-    """The toolbar has set something with which what runs has to begin anew."""
+class Restart(Exception):  # noqa: N818 - no error
+    """A setting of the toolbar that requires a restart of the source."""
 
 
 class Pace:
-    """The course of time: at a factor of the clock's, or as fast as it can; held and going on.
-
-    ``clock`` gives ns; times are those of the frames.
-    """
+    """The course of time at a factor of ``clock`` (ns), or unlimited; paused and resumed."""
 
     def __init__(self, speed: float | None, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.speed = speed
-        """Ns of the frames' time in a ns; None for as fast as it can."""
-        self.held = False
+        """Ns of the frames' time in a ns of the clock; None for unlimited speed."""
+        self.paused = False
         self._clock = clock
         self._since: tuple[int, int] | None = None
-        """The clock's time, and the frames' at it."""
+        """Time of the clock, and the frames' time at that moment."""
 
     def begin(self, time_ns: int) -> None:
-        """Let it be ``time_ns`` now."""
+        """Set the current time to ``time_ns``."""
         self._since = self._clock(), time_ns
 
     def forget(self) -> None:
-        """Let the next frame begin it anew, whatever time has gone by until then."""
+        """Restart the time with the next frame, whatever time has elapsed."""
         self._since = None
 
     def now_ns(self) -> int:
-        """Return the frames' time, where it is known and not as fast as it can."""
+        """Return the frames' time, if it is known and its speed limited."""
         assert self._since is not None
         clock_ns, time_ns = self._since
-        if self.held or self.speed is None:
+        if self.paused or self.speed is None:
             return time_ns
         return time_ns + int((self._clock() - clock_ns) * self.speed)
 
-    def change(self, *, speed: float | None, held: bool) -> None:
-        """Go on from here with another speed, or hold."""
+    def change(self, *, speed: float | None, paused: bool) -> None:
+        """Continue from here with another speed, or pause."""
         if self._since is not None:
             self.begin(self.now_ns())
-        self.speed, self.held = speed, held
+        self.speed, self.paused = speed, paused
 
     def reached(self, time_ns: int) -> bool:
-        """Return whether frames of ``time_ns`` are due; the first time asked for begins it."""
-        if self.held:
+        """Return whether frames of ``time_ns`` are due; the first call starts the time."""
+        if self.paused:
             return False
         if self._since is None or self.speed is None:
             self.begin(time_ns)
         return time_ns <= self.now_ns()
 
     def wait_s(self, time_ns: int) -> float:
-        """Return for how long it is to be waited for ``time_ns``."""
-        if self.held or self.speed is None:
+        """Return the waiting time until ``time_ns``."""
+        if self.paused or self.speed is None:
             return _LONGEST_WAIT_S
         return max(0.0, (time_ns - self.now_ns()) / self.speed / NS_PER_S)
 
 
 class Toolbar:
-    """The toolbar's two FIFOs, none of which has to be there; what it sets is in ``values``, by number.
+    """The toolbar's two FIFOs, both optional; its settings are in ``values``, by number.
 
-    Neither opening nor writing them waits for Wireshark: a message that finds no room is left out.
+    Neither opening nor writing them blocks: a message that does not fit is dropped.
     """
 
     def __init__(self, control_in: str, control_out: str) -> None:
         self.values: dict[int, str] = {}
         self.pressed = 0
-        """How often Pause was pressed."""
+        """Number of times that Pause was pressed."""
         self.initialized = False
         self._rest = b""
         self._in = os.open(control_in, os.O_RDONLY | os.O_NONBLOCK) if control_in else -1
-        # a FIFO that is opened for both opens at once, whether anybody reads or not
+        # A FIFO opened for reading and writing opens at once, with or without a reader.
         self._out = os.open(control_out, os.O_RDWR | os.O_NONBLOCK) if control_out else -1
 
     @property
@@ -137,7 +134,7 @@ class Toolbar:
         return self._in
 
     def read(self) -> bool:
-        """Take the messages that are there; return whether there were any."""
+        """Read the available messages; return whether there were any."""
         if self._in < 0:
             return False
         try:
@@ -145,7 +142,7 @@ class Toolbar:
         except BlockingIOError:
             return False
         if not octets:
-            os.close(self._in)  # nobody is there to press anything
+            os.close(self._in)  # the toolbar is gone
             self._in = -1
             return False
         messages, self._rest = split_messages(self._rest + octets)
@@ -158,22 +155,22 @@ class Toolbar:
         return bool(messages)
 
     def wait_initialized(self) -> None:
-        """Wait until Wireshark has told what the toolbar shows, but not for long."""
+        """Wait for the state of the toolbar, but not for long."""
         end = time.monotonic() + _INITIAL_WAIT_S
         while self._in >= 0 and not self.initialized and time.monotonic() < end:
-            # one that nobody has opened yet is at its end, if one asks
+            # a FIFO without a writer is readable, at its end
             if select.select([self._in], [], [], 0.05)[0]:
                 self.read()
 
-    def tell(self, *messages: Message) -> None:
-        """Send messages to the toolbar; those that find no room are lost."""
+    def send(self, *messages: Message) -> None:
+        """Send messages to the toolbar; those that do not fit are dropped."""
         if self._out >= 0:
             with suppress(OSError):
                 os.write(self._out, joined(messages))
 
     def log(self, sentence: str) -> None:
         """Write a line to the log, and to the status bar."""
-        self.tell(Message(LOG, ADD, f"{sentence}\n"), Message(LOG, STATUSBAR, f"ecmproto: {sentence}"))
+        self.send(Message(LOG, ADD, f"{sentence}\n"), Message(LOG, STATUSBAR, f"ecmproto: {sentence}"))
 
     def close(self) -> None:
         """Close both."""
@@ -184,7 +181,7 @@ class Toolbar:
 
 
 class Steering:
-    """What the options and the toolbar have set: the pace, and what takes a new beginning to change."""
+    """The settings by options and toolbar: the pace, and settings that require a restart."""
 
     def __init__(self, options: Mapping[str, str], toolbar: Toolbar, interface: str) -> None:
         self.options = dict(options)
@@ -195,34 +192,34 @@ class Steering:
         self._seen: dict[int, str] = {}
 
     def begin(self) -> None:
-        """Take what the toolbar showed before, and have it show what holds."""
+        """Read the initial state of the toolbar, and update its display."""
         self.toolbar.wait_initialized()
-        with suppress(BeginAnew):
+        with suppress(Restart):
             self._apply()
         unused = {LAB: (RATE,), PORT: (SPEED,)}.get(self._interface, ())
         shown = {SPEED: "speed", MECHANISM: "mechanism", RATE: "rate"}
-        self.toolbar.tell(
+        self.toolbar.send(
             *(Message(number, SET, self.options[name]) for number, name in shown.items()
               if number not in unused and self.options.get(name)),
             *(Message(number, DISABLE) for number in unused),
         )  # fmt: skip
 
     def show(self, number: int, value: str) -> None:
-        """Have a control show what holds, which setting it to changes nothing."""
+        """Update the display of a control without triggering a change."""
         self._seen[number] = self.toolbar.values[number] = value
-        self.toolbar.tell(Message(number, SET, value))
+        self.toolbar.send(Message(number, SET, value))
 
-    def look(self, sink: int, wait_s: float = 0.0, *others: int) -> list[int]:
-        """Take what the toolbar has set, asleep for ``wait_s`` at most, and return which others are readable.
+    def update(self, sink: int, wait_s: float = 0.0, *others: int) -> list[int]:
+        """Apply the toolbar's settings, waiting up to ``wait_s``, and return the readable ones of ``others``.
 
-        BrokenPipeError when nobody reads the FIFO ``sink`` any more, `BeginAnew` when that is called for.
+        BrokenPipeError when the FIFO ``sink`` has no reader any more, `Restart` when one is required.
         """
-        poll = select.poll()
-        poll.register(sink, 0)
+        poller = select.poll()
+        poller.register(sink, 0)
         for each in (self.toolbar.descriptor, *others):
             if each >= 0:
-                poll.register(each, select.POLLIN)
-        ready = dict(poll.poll(min(wait_s, _LONGEST_WAIT_S) * 1000))
+                poller.register(each, select.POLLIN)
+        ready = dict(poller.poll(min(wait_s, _LONGEST_WAIT_S) * 1000))
         if ready.get(sink, 0) & (select.POLLERR | select.POLLHUP):
             raise BrokenPipeError
         if self.toolbar.descriptor in ready and self.toolbar.read():
@@ -230,30 +227,30 @@ class Steering:
         return [each for each in others if each in ready]
 
     def _apply(self) -> None:
-        """Apply what the toolbar has set since."""
-        anew = []
+        """Apply the changed settings of the toolbar."""
+        restarting = []
         for number, text in self.toolbar.values.items():
             if self._seen.get(number) == text:
                 continue
             self._seen[number] = text
             try:
-                anew += self._set(number, text)
+                restarting += self._set(number, text)
             except EcmprotoError as error:
                 self.toolbar.log(str(error))
         if (self.toolbar.pressed - self._pressed) % 2:
-            held = not self.pace.held
-            self.pace.change(speed=self.pace.speed, held=held)
-            self.toolbar.tell(Message(PAUSE, SET, "Resume" if held else "Pause"))
-            self.toolbar.log("held" if held else "going on")
+            paused = not self.pace.paused
+            self.pace.change(speed=self.pace.speed, paused=paused)
+            self.toolbar.send(Message(PAUSE, SET, "Resume" if paused else "Pause"))
+            self.toolbar.log("paused" if paused else "resumed")
         self._pressed = self.toolbar.pressed
-        if anew:
-            self.toolbar.log(f"begins anew with {', '.join(anew)}")
-            raise BeginAnew
+        if restarting:
+            self.toolbar.log(f"restarts with {', '.join(restarting)}")
+            raise Restart
 
     def _set(self, number: int, text: str) -> list[str]:
-        """Set what a control says; return what has to begin anew for it."""
+        """Apply a setting; return the settings that require a restart."""
         if number == SPEED and text:
-            self.pace.change(speed=speed_of(text), held=self.pace.held)
+            self.pace.change(speed=speed_of(text), paused=self.pace.paused)
             self.options["speed"] = text
         elif number in (MECHANISM, RATE) and text:
             name = "mechanism" if number == MECHANISM else "rate"
@@ -266,7 +263,7 @@ class Steering:
 
 
 class PacedWriter(PcapngWriter):
-    """Writes frames when their time has come; an interface that begins anew under its name is the same.
+    """Writer of frames at their time; an interface that reappears after a restart with its name is the same.
 
     ``links`` are patterns of the names of interfaces whose frames are written; none: all.
     """
@@ -275,41 +272,41 @@ class PacedWriter(PcapngWriter):
         self.steering = steering
         self.descriptor = descriptor
         self._links = links
-        self._wanted: list[bool] = []
+        self._is_written: list[bool] = []
         self._shift_ns = 0
         self._last_ns = 0
-        self._anew = False
+        self._has_restarted = False
         super().__init__(sink, interfaces=())
         self.sink.flush()
 
-    def begin_anew(self) -> None:
-        """Let the times of what follows go on from the last frame's."""
-        self._anew = self.frames > 0
+    def restart(self) -> None:
+        """Continue the times of following frames after the last frame's."""
+        self._has_restarted = self.frames > 0
         self.steering.pace.forget()
 
     def add_interface(self, interface: Interface) -> int:
-        """Describe an interface, unless there is such a one; return its position."""
+        """Describe an interface, unless it exists; return its position."""
         key = (interface.name, interface.linktype)
         for position, other in enumerate(self.interfaces):
             if (other.name, other.linktype) == key:
                 return position
-        wanted = not self._links or any(fnmatch.fnmatchcase(interface.name, each) for each in self._links)
-        self._wanted.append(wanted)
+        is_written = not self._links or any(fnmatch.fnmatchcase(interface.name, each) for each in self._links)
+        self._is_written.append(is_written)
         position = super().add_interface(interface)
         self.sink.flush()
         return position
 
     def write_batch(self, batch: Batch) -> None:
-        """Write the frames of ``batch``, each when its time has come."""
-        wanted = np.array(self._wanted, np.bool_)
-        if not wanted.all():
-            batch = batch.select(wanted[batch.interface])
+        """Write the frames of ``batch``, each at its time."""
+        is_written = np.array(self._is_written, np.bool_)
+        if not is_written.all():
+            batch = batch.select(is_written[batch.interface])
         if not len(batch):
             return
         shift_ns = self._shift(int(batch.time_ns[0]))
         if shift_ns:
             batch = dataclasses.replace(batch, time_ns=batch.time_ns + shift_ns)
-        # frames that stand late in a capture wait for none
+        # Frames that are late in a capture are due at once.
         due_ns = np.maximum.accumulate(batch.time_ns)
         done = 0
         while done < len(batch):
@@ -321,17 +318,17 @@ class PacedWriter(PcapngWriter):
             done = until
 
     def _shift(self, first_ns: int) -> int:
-        """Return the shift of times from ``first_ns`` on, which may be the first after a new beginning."""
-        if self._anew:
+        """Return the shift of times from ``first_ns`` on, which may be the first after a restart."""
+        if self._has_restarted:
             self._shift_ns = self._last_ns + 1 - first_ns
-            self._anew = False
+            self._has_restarted = False
         return self._shift_ns
 
     def _due(self, due_ns: NDArray[np.int64], done: int) -> int:
-        """Wait until the frame at ``done`` is due; return the end of those that are."""
+        """Wait until the frame at ``done`` is due; return the end of the due frames."""
         pace, wait_s = self.steering.pace, 0.0
         while True:
-            self.steering.look(self.descriptor, wait_s)
+            self.steering.update(self.descriptor, wait_s)
             if pace.reached(int(due_ns[done])):
                 break
             wait_s = pace.wait_s(int(due_ns[done]))
@@ -348,13 +345,13 @@ class PacedWriter(PcapngWriter):
         interface: int = 0,
         comment: str | None = None,
     ) -> None:
-        """Write one frame when its time has come; a comment stands beside it."""
+        """Write one frame at its time, with a comment."""
         if comment is None:
             times: ArrayLike = np.array([time_ns], np.int64)
             batch = Batch.from_frames([octets], time_ns=times, original=original, interface=interface)
             self.write_batch(batch)
             return
-        if not self._wanted[interface]:
+        if not self._is_written[interface]:
             return
         time_ns += self._shift(time_ns)
         self._due(np.array([time_ns], np.int64), 0)
@@ -369,9 +366,9 @@ Run = Callable[["PacedWriter", Mapping[str, str], "Steering"], None]
 
 
 def capture(request: Request) -> int:
-    """Run what ``request`` asks for into its FIFO until it ends; return the exit code.
+    """Run ``request``, writing into its FIFO, until its end; return the exit code.
 
-    What cannot be is told on stderr in one sentence, before the FIFO is opened where it is known then.
+    Errors are printed on stderr in one sentence, before the FIFO is opened if possible.
     """
     try:
         with _signals():
@@ -388,7 +385,7 @@ def capture(request: Request) -> int:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Let SIGTERM, with which Wireshark stops a capture, interrupt as SIGINT does."""
+    """Make SIGTERM, with which Wireshark stops a capture, interrupt like SIGINT."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -420,8 +417,8 @@ def _run(interface: str, writer: PacedWriter, steering: Steering) -> None:
     while True:
         try:
             _RUNS[interface](writer, steering.options, steering)
-        except BeginAnew:
-            writer.begin_anew()
+        except Restart:
+            writer.restart()
             continue
         steering.toolbar.log(f"over, {counted(writer.frames, 'frame')}")
         return
@@ -429,7 +426,7 @@ def _run(interface: str, writer: PacedWriter, steering: Steering) -> None:
 
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    """Open the FIFO, or a file that is not there yet; that its reader has gone is no error at the end."""
+    """Open the FIFO, or a new file; a reader that is gone is no error when it is closed."""
     if os.path.exists(path) and stat.S_ISREG(os.stat(path).st_mode) and os.path.getsize(path):
         raise OutputExistsError(path=path, needed="a FIFO, or a name that is free", got="a file of that name")
     file = open(path, "wb", buffering=_BUFFER_OCTETS)  # noqa: SIM115 - closed below, where that may fail
@@ -441,7 +438,7 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 def _check(interface: str, options: Mapping[str, str]) -> None:
-    """Raise EcmprotoError for options with which nothing could run."""
+    """Raise EcmprotoError for options that cannot run."""
     checks: Mapping[str, Callable[[Mapping[str, str]], object]] = {
         LAB: lambda given: _scenario(given).experiment(),
         REPLAY: _check_replay,
@@ -458,7 +455,7 @@ def _seed(options: Mapping[str, str]) -> int:
 
 
 def _scenario(options: Mapping[str, str]) -> Any:
-    """Return the scenario that the options name and change; SpecError or ParameterError for what is wrong."""
+    """Return the scenario given by the options; SpecError or ParameterError for invalid options."""
     from ecmproto.control.lab.setup.scenario import apply, load_scenario
 
     scenario = load_scenario(options["file"] or options["scenario"]).with_variant(options["variant"])
@@ -478,31 +475,31 @@ def _run_lab(writer: PacedWriter, options: Mapping[str, str], steering: Steering
     steering.show(MECHANISM, experiment.control.mechanism)
     seed = int(options["seed"]) if options["seed"] else scenario.seed
     what = f"{scenario.name}, {experiment.control.mechanism}, seed {seed}"
-    steering.toolbar.log(f"{what}: begins; a mechanism that never ran takes some seconds to compile")
-    told = _Told(steering, what)
+    steering.toolbar.log(f"{what}: starting; a new mechanism takes some seconds to compile")
+    status = _Status(steering, what)
 
     def watch(progress: Progress) -> bool:
-        told.tell(lambda: f"{format_time(progress.now_ns)} of {format_time(progress.duration_ns)}", writer)
+        status.send(lambda: f"{format_time(progress.now_ns)} of {format_time(progress.duration_ns)}", writer)
         return True
 
     simulate(experiment, seed=seed, watch=watch, trace=writer)
 
 
-class _Told:
-    """The status bar, told now and then how far it is."""
+class _Status:
+    """The status bar, updated at intervals with the progress."""
 
     def __init__(self, steering: Steering, what: str) -> None:
         self._toolbar, self._what = steering.toolbar, what
-        self._told_ns = 0
+        self._updated_ns = 0
 
-    def tell(self, text: Callable[[], str], writer: PacedWriter) -> None:
-        """Tell it, unless that was a short while ago."""
+    def send(self, text: Callable[[], str], writer: PacedWriter) -> None:
+        """Update the progress, except shortly after the last update."""
         now_ns = time.monotonic_ns()
-        if now_ns - self._told_ns < _STATUS_NS:
+        if now_ns - self._updated_ns < _STATUS_NS:
             return
-        self._told_ns = now_ns
+        self._updated_ns = now_ns
         frames = counted(writer.frames, "frame")
-        self._toolbar.tell(Message(LOG, STATUSBAR, f"ecmproto: {self._what}: {text()}, {frames}"))
+        self._toolbar.send(Message(LOG, STATUSBAR, f"ecmproto: {self._what}: {text()}, {frames}"))
 
 
 # A replay -------------------------------------------------------------------------------------------------
@@ -514,12 +511,12 @@ def _plan(options: Mapping[str, str]) -> Any:
     from ecmproto.control.replay.session import Plan
     from ecmproto.frames.filter import compile_filter
 
-    room, rate_bps = parse_buffer(options["buffer"]), parse_rate(options["rate"])
-    port = PortConfig(rate_bps=rate_bps, buffer_octets=room.octets, buffer_frames=room.frames)
+    buffer, rate_bps = parse_buffer(options["buffer"]), parse_rate(options["rate"])
+    port = PortConfig(rate_bps=rate_bps, buffer_octets=buffer.octets, buffer_frames=buffer.frames)
     machine = machine_on_port(
         options["mechanism"],
         options["param"].split(),
-        buffer_octets=room.octets,
+        buffer_octets=buffer.octets,
         flow_control=options["flow-control"] or None,
     )
     return Plan(
@@ -547,13 +544,15 @@ def _run_replay(writer: PacedWriter, options: Mapping[str, str], steering: Steer
 
     plan = _plan(options)
     name = os.path.basename(options["file"])
-    told = _Told(steering, f"{name} through {plan.machine.name} at {options['rate']}")
-    steering.toolbar.log(f"{name} through {plan.machine.name} at {options['rate']}, seed {plan.seed}: begins")
+    status = _Status(steering, f"{name} through {plan.machine.name} at {options['rate']}")
+    steering.toolbar.log(
+        f"{name} through {plan.machine.name} at {options['rate']}, seed {plan.seed}: starting"
+    )
     with open_capture(options["file"]) as reader:
 
         def watch(batches: Any) -> Iterator[Batch]:
             for batch in batches:
-                told.tell(lambda: counted(reader.octets_read, "octet"), writer)
+                status.send(lambda: counted(reader.octets_read, "octet"), writer)
                 yield batch
 
         if plan.loop is None:
@@ -587,8 +586,8 @@ def _write_open(reader: Any, plan: Any, watch: Any, writer: PacedWriter) -> None
         if isinstance(item, GeneratedFrame):
             writer.write_frame(item.octets, item.time_ns, interface=own[item.interface], comment=item.comment)
         else:
-            places = np.array(own, np.int64)[item.interface]
-            writer.write_batch(dataclasses.replace(item, interface=places))
+            positions = np.array(own, np.int64)[item.interface]
+            writer.write_batch(dataclasses.replace(item, interface=positions))
 
 
 # A software port ------------------------------------------------------------------------------------------
@@ -618,13 +617,13 @@ def _check_port(options: Mapping[str, str]) -> None:
 
 
 def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steering) -> None:
-    """Run the port in a thread, and write what its interfaces carry, either way."""
+    """Run the port in a thread, and write the frames on its interfaces, either way."""
     from ecmproto.control.live.device import LiveInterface, Stop, run, sleep_precisely
     from ecmproto.kernels.turns import taking_turns
 
     seed = _seed(options)
     spec = _port(options, seed=seed)
-    with taking_turns(lambda: steering.toolbar.log("another process compiles what this one needs")):
+    with taking_turns(lambda: steering.toolbar.log("waiting for another process that compiles it")):
         spec.precompile()
     links: list[LiveInterface] = []
     stop = Stop()
@@ -666,7 +665,7 @@ def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steerin
 
 
 class _Taps:
-    """What the interfaces of a port carry, in and out, with the kernel's times."""
+    """Taps on the interfaces of a port, in and out, with the kernel's times."""
 
     def __init__(self, names: Sequence[str], writer: PacedWriter) -> None:
         from ecmproto.frames.capture.linux.receiver import FrameReceiver
@@ -674,16 +673,16 @@ class _Taps:
         self._writer = writer
         self._receivers = {}
         self._early: list[tuple[int, int, int, bytes]] = []
-        """Frames before which others may have come: time, interface, length, octets."""
+        """Frames that earlier ones may still precede: time, interface, length, octets."""
         for name in names:
             receiver = FrameReceiver(name, outgoing=True)
             described = Interface(index=0, linktype=ETHERNET, name=name)
             self._receivers[receiver.fileno()] = receiver, writer.add_interface(described)
 
     def take(self, steering: Steering) -> None:
-        """Wait for frames, and write those that are there in the order of their times."""
-        steering.look(self._writer.descriptor, 0 if self._early else _LONGEST_WAIT_S, *self._receivers)
-        # each of them has, until now, what came before; later frames of one may be behind those of another
+        """Wait for frames, and write the available ones in the order of their times."""
+        steering.update(self._writer.descriptor, 0 if self._early else _LONGEST_WAIT_S, *self._receivers)
+        # Each receiver has all frames up to now; later frames of one may come after another's.
         now_ns = time.time_ns()
         frames = self._early
         for receiver, interface in self._receivers.values():
@@ -700,15 +699,15 @@ class _Taps:
         frames.sort(key=lambda frame: frame[0])
         end = bisect.bisect_right(frames, now_ns, key=lambda frame: frame[0])
         frames, self._early = frames[:end], frames[end:]
-        if not frames or steering.pace.held:
-            return  # what goes through while it is held is forwarded, and not shown
+        if not frames or steering.pace.paused:
+            return  # during a pause frames are forwarded, but not shown
         times_ns, interfaces, originals, octets = zip(*frames, strict=True)
         self._writer.write_batch(
             Batch.from_frames(octets, time_ns=times_ns, original=originals, interface=interfaces)
         )
 
     def close(self) -> None:
-        """Close them."""
+        """Close the taps."""
         for receiver, _ in self._receivers.values():
             receiver.close()
 

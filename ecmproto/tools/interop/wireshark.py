@@ -1,4 +1,4 @@
-"""Where Wireshark looks for a user's own files, as ``tshark -G folders`` says."""
+"""Wireshark's folders for a user's own files, as listed by ``tshark -G folders``."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["plugin", "extcap"]
-"""What Wireshark takes a file for: a Lua plugin, which it reads when it starts, or a source of captures."""
+"""Kind of a file for Wireshark: a Lua plugin, read at its start, or a source of captures."""
 
 _NAMED: Mapping[Kind, tuple[str, ...]] = {
     "plugin": ("Personal Lua Plugins", "Personal Plugins"),
     "extcap": ("Personal Extcap path", "Personal configuration"),
 }
-"""How ``tshark -G folders`` calls the folders, the name of newer versions first."""
+"""Names of the folders in ``tshark -G folders``, the name of newer versions first."""
 
 _WAIT_S = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledFile:
-    """A file of ours that Wireshark finds by where it is."""
+    """A file of this package that Wireshark finds by its folder."""
 
     kind: Kind
     name: str
@@ -37,27 +37,27 @@ class InstalledFile:
 
 
 def folders(tshark: str | None = None) -> dict[Kind, Path]:
-    """Return the user's folder for each kind of file: as tshark names it, else Wireshark's default."""
+    """Return the user's folder for each kind of file: listed by tshark, or Wireshark's default."""
     named = _named_by(tshark or shutil.which("tshark") or "")
-    found = _defaults()
+    paths = _defaults()
     for kind, names in _NAMED.items():
         name = next((name for name in names if name in named), None)
         if name is not None:
-            found[kind] = named[name] / "extcap" if name == "Personal configuration" else named[name]
-    return found
+            paths[kind] = named[name] / "extcap" if name == "Personal configuration" else named[name]
+    return paths
 
 
 def _named_by(tshark: str) -> dict[str, Path]:
     if not tshark:
         return {}
     try:
-        # what a newer tshark writes to stderr about root is no output of ours
-        said = subprocess.run(
+        # Warnings on stderr about running as root are dropped.
+        output = subprocess.run(
             [tshark, "-G", "folders"], capture_output=True, text=True, timeout=_WAIT_S, check=False
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    pairs = (line.partition(":") for line in said.splitlines())
+    pairs = (line.partition(":") for line in output.splitlines())
     return {name.strip(): Path(path.strip()) for name, _, path in pairs if path.strip()}
 
 

@@ -1,6 +1,4 @@
-"""The statistics of a capture as one self-contained HTML page, as a PNG, an SVG or JSON, by the file's
-name.
-"""
+"""HTML page, PNG, SVG or JSON document with a capture's statistics."""
 
 from __future__ import annotations
 
@@ -41,14 +39,14 @@ _HEADING_PX = 34.0
 
 
 def panel_of(name: Name, statistics: Statistics, form: Format) -> Panels[Statistics]:
-    """Return one panel; whether there is anything to show is in its ``shown``."""
+    """Return one panel; its ``shown`` is false if it has no data."""
     intervals = statistics.intervals
     span_ns = intervals.count * intervals.width_ns
     return PANELS[name].panels(statistics, TimeAxis(span_ns=span_ns, scale=time_scale(span_ns)), form)
 
 
 def single(name: Name, statistics: Statistics, form: Format) -> Figure:
-    """Draw one panel by itself; call it inside of ``canvas.drawn_svg`` or its PNG twin."""
+    """Draw one panel by itself; call it within ``canvas.drawn_svg`` or ``canvas.drawn_png``."""
     panel = panel_of(name, statistics, form)
     sheet = Sheet(form, _PAD_PX + _height_px(panel, form.left_px, form.width_px))
     _put(sheet, panel, _PAD_PX, 0.0)
@@ -56,7 +54,7 @@ def single(name: Name, statistics: Statistics, form: Format) -> Figure:
 
 
 def whole(statistics: Statistics, capture: str, lead: Sequence[str]) -> Figure:
-    """Draw all panels under one another, below the capture's name and lines of text."""
+    """Draw all panels in one column, below the capture's name and lines of text."""
     width_px = 2 * _MARGIN_PX + WIDE.width_px
     panels = {name: panel_of(name, statistics, WIDE) for name in PANELS}
     shown = {name: panel for name, panel in panels.items() if panel.shown}
@@ -64,10 +62,10 @@ def whole(statistics: Statistics, capture: str, lead: Sequence[str]) -> Figure:
     heights_px = [_HEADING_PX + _height_px(panel, _MARGIN_PX, right_px) for panel in shown.values()]
     top_px = _TITLE_PX + _LEAD_PX * len(lead)
     sheet = Sheet(WIDE, top_px + sum(heights_px) + _MARGIN_PX, width_px=width_px)
-    room_px = width_px - 2 * _MARGIN_PX
-    sheet.text(_MARGIN_PX, 34, capture, bold=True, size_px=19, room_px=room_px)
+    max_px = width_px - 2 * _MARGIN_PX
+    sheet.text(_MARGIN_PX, 34, capture, bold=True, size_px=19, max_px=max_px)
     for line, text in enumerate(lead):
-        sheet.text(_MARGIN_PX, _TITLE_PX + _LEAD_PX * line, text, size_px=15, room_px=room_px)
+        sheet.text(_MARGIN_PX, _TITLE_PX + _LEAD_PX * line, text, size_px=15, max_px=max_px)
     for (name, panel), height_px in zip(shown.items(), heights_px, strict=True):
         sheet.text(_MARGIN_PX, top_px + 24, PANELS[name].heading, bold=True)
         _put(sheet, panel, top_px + _HEADING_PX, _MARGIN_PX)
@@ -83,7 +81,7 @@ def _height_px(panel: Panels[Statistics], left_px: float, right_px: float) -> fl
 
 
 def _put(sheet: Sheet, panel: Panels[Statistics], top_px: float, left_px: float) -> None:
-    """Put a panel on a sheet, its legend and readout above it."""
+    """Put a panel on a sheet, with its legend and readout above it."""
     (statistics,) = panel.runs
     right_px = left_px + panel.form.width_px
     sheet.legend(panel.entries(), left_px, top_px, right_px)
@@ -92,7 +90,7 @@ def _put(sheet: Sheet, panel: Panels[Statistics], top_px: float, left_px: float)
 
 
 def extent(statistics: Statistics) -> str:
-    """Return a sentence with the frames, octets and rate of the capture."""
+    """Return a sentence with the capture's frames, octets and rate."""
     frames = value_text(statistics.frames, "frames")
     if not statistics.frames:
         return "There is no frame in it."
@@ -104,7 +102,7 @@ def extent(statistics: Statistics) -> str:
 
 
 def lost_to_pause(statistics: Statistics) -> str:
-    """Return a sentence on what the worst sender of pauses cost; nothing where nobody paused."""
+    """Return a sentence on the time lost to the worst sender of pauses; empty without pauses."""
     if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
         return ""
     sender = statistics.pauses.senders[0]
@@ -112,23 +110,23 @@ def lost_to_pause(statistics: Statistics) -> str:
     share = statistics.share(sender.paused_ns)
     part = "" if share is None else f"{value_text(share, 'share')} of the time, "
     source = "a sender" if sender.source is None else mac_text(sender.source)
-    most = ", most of all" if worst.paused_ns != sender.paused_ns else ""
-    stopped = f"{source} stopped its link partner{most}: {worst.whom}"
+    addition = ", most of all" if worst.paused_ns != sender.paused_ns else ""
+    stopped = f"{source} stopped its link partner{addition}: {worst.whom}"
     return f"Lost to pause: {part}{format_time(sender.paused_ns)}. {stopped[0].upper()}{stopped[1:]}."
 
 
-_MOST_ROWS = 50
-_MOST_CHARACTERS = 40
+_MAX_ROWS = 50
+_MAX_CHARACTERS = 40
 
 
 def statistics_page(statistics: Statistics, capture: str) -> str:
-    """Return the text of an HTML file; MissingDependencyError without matplotlib or jinja2."""
+    """Return the text of an HTML file. Raises MissingDependencyError without matplotlib or jinja2."""
     return page_html(
         Page(
             title=capture or "Statistics",
             heading=capture,
             kicker="what is in a capture",
-            leads=_lead(statistics),
+            leads=_leads(statistics),
             sections=[
                 Section("numbers", "In numbers", [Facts(list(_facts(statistics)))]),
                 *(
@@ -143,10 +141,10 @@ def statistics_page(statistics: Statistics, capture: str) -> str:
 
 
 def _table(name: str, heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Section:
-    """Return a section with a table; it is empty without rows."""
+    """Return a section with a table; empty without rows."""
     table = Table(
-        name=name, label=heading, columns=columns, rows=rows[:_MOST_ROWS], css_class="results",
-        more=max(0, len(rows) - _MOST_ROWS),
+        name=name, label=heading, columns=columns, rows=rows[:_MAX_ROWS], css_class="results",
+        more=max(0, len(rows) - _MAX_ROWS),
     )  # fmt: skip
     return Section(name, heading, [table] if rows else [])
 
@@ -159,13 +157,13 @@ def _facts(statistics: Statistics) -> Iterator[tuple[str, str]]:
     peak = statistics.peak_bits_per_s(statistics)
     if peak is not None:
         yield "Peak rate", f"{format_rate(peak)} in {format_time(statistics.intervals.width_ns)}"
-    odd = (
+    problems = (
         ("Cut frames", statistics.cut_frames),
         ("Malformed frames", statistics.malformed_frames),
         ("Frames without a time", statistics.untimed_frames),
         ("Frames stamped backwards", statistics.backwards_frames),
     )
-    for name, count in odd:
+    for name, count in problems:
         if count:
             yield name, value_text(count, "frames")
     if statistics.problem is not None:
@@ -182,8 +180,8 @@ def _figure(name: Name, statistics: Statistics) -> Iterator[Block]:
         )
 
 
-def _at(name: str) -> Callable[[Any, Statistics], str | None]:
-    """Return a column of times from the start of the picture on."""
+def _time_column(name: str) -> Callable[[Any, Statistics], str | None]:
+    """Return a function that formats attribute ``name`` as a time since the first interval."""
 
     def text(row: Any, whole: Statistics) -> str | None:
         time_ns = getattr(row, name)
@@ -194,12 +192,12 @@ def _at(name: str) -> Callable[[Any, Statistics], str | None]:
 
 _STOPPED: Columns = {
     "Stopped": "whom", "Part of the time": "paused_share", "Time": "paused_ns", "Pauses": "pauses",
-    "Resumes": "resumes", "Transitions": "transitions", "Latest pause at": _at("recent_ns"),
+    "Resumes": "resumes", "Transitions": "transitions", "Latest pause at": _time_column("recent_ns"),
     "For": "recent_paused_ns", "Ran out": "expired",
 }  # fmt: skip
 _STORMS: Columns = {
-    "Stopped": "whom", "Begun": _at("begun_ns"), "Detected": _at("detected_ns"),
-    "Restored": _at("restored_ns"),
+    "Stopped": "whom", "Begun": _time_column("begun_ns"), "Detected": _time_column("detected_ns"),
+    "Restored": _time_column("restored_ns"),
     "Seen": lambda each, _: f"{each.frames_left} frames left" if each.seen == "traffic" else each.seen,
 }  # fmt: skip
 _FAULTS: Columns = {
@@ -218,8 +216,8 @@ _QUEUE_PAIRS: Columns = {
 }  # fmt: skip
 _NEIGHBOURS: Columns = {
     "Neighbour": lambda each, _: address_text(each.source),
-    "Interface": lambda each, whole: shortened(whole.interface_name(each.interface), _MOST_CHARACTERS),
-    "Port": lambda each, _: shortened(each.port, _MOST_CHARACTERS), "DCBX": "dialects_text",
+    "Interface": lambda each, whole: shortened(whole.interface_name(each.interface), _MAX_CHARACTERS),
+    "Port": lambda each, _: shortened(each.port, _MAX_CHARACTERS), "DCBX": "dialects_text",
     "PFC": "pfc_text", "ETS": "ets_text", "Applications": "applications_text", "CNPV": "cnpvs_text",
 }  # fmt: skip
 _KINDS: Columns = {
@@ -231,7 +229,7 @@ _SENDER = ("Sender", "Interface")
 
 
 def _tables(statistics: Statistics) -> Iterator[Section]:
-    """Yield the tables, as sections that are empty without rows."""
+    """Yield a section for each table; sections without rows are empty."""
     pauses, pfc, roce = statistics.pauses, statistics.pfc, statistics.roce
     stopped = [(sender, each) for sender in (pauses.senders if pauses else ()) for each in sender.classes]
     storms = [(storm, storm) for storm in (pauses.storms if pauses else ())]
@@ -241,30 +239,30 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
     ):
         rows = [[*_sender(statistics, sender), *_cells(each, columns, statistics)] for sender, each in pairs]
         yield _table(name, heading, (*_SENDER, *columns), rows)
-    for name, heading, columns, found in (
+    for name, heading, columns, items in (
         ("faults", "PFC frames that are not valid", _FAULTS, pfc.faults if pfc else ()),
         ("neighbours", "Neighbours by LLDP", _NEIGHBOURS, statistics.neighbours),
         ("roce", "RoCE by queue pair", _QUEUE_PAIRS, roce.queue_pairs if roce else ()),
         ("what", "Kinds of frames", _KINDS, statistics.kinds),
         ("malformed", "Malformed", _MALFORMED, tuple(statistics.malformed.items())),
     ):
-        yield _table(name, heading, tuple(columns), [_cells(each, columns, statistics) for each in found])
+        yield _table(name, heading, tuple(columns), [_cells(each, columns, statistics) for each in items])
 
 
-def _sender(statistics: Statistics, of: PauseSender | PauseStorm) -> tuple[str, str]:
-    return address_text(of.source), shortened(statistics.interface_name(of.interface), _MOST_CHARACTERS)
+def _sender(statistics: Statistics, item: PauseSender | PauseStorm) -> tuple[str, str]:
+    return address_text(item.source), shortened(statistics.interface_name(item.interface), _MAX_CHARACTERS)
 
 
 def _cells(row: Any, columns: Columns, statistics: Statistics) -> list[str]:
     return cells(row, columns, statistics, lambda part: value_text(part, "share"))
 
 
-def _lead(statistics: Statistics) -> list[str]:
+def _leads(statistics: Statistics) -> list[str]:
     return [*filter(None, [lost_to_pause(statistics)]), extent(statistics)]
 
 
 def statistics_json(statistics: Statistics, capture: str) -> bytes:
-    """Return the JSON document."""
+    """Return the JSON document, encoded."""
     return document_text(statistics, capture).encode()
 
 
@@ -272,21 +270,21 @@ Form = Callable[[Statistics, str], bytes]
 FORMS: Mapping[str, Form] = {
     **file_forms(
         statistics_page,
-        lambda statistics, capture: whole(statistics, capture, _lead(statistics)),
+        lambda statistics, capture: whole(statistics, capture, _leads(statistics)),
         lambda statistics, capture: capture,
     ),
     ".json": statistics_json,
 }
-"""The functions that make the octets of statistics, by the suffix of the file's name."""
+"""Functions that return a file's content, by the suffix of its name."""
 
 statistics_html, statistics_png, statistics_svg = (FORMS[suffix] for suffix in (".html", ".png", ".svg"))
 
 
 def statistics_form(path: str) -> Form:
-    """Return the function that makes the octets of a file ``path``, with .gz or .zst behind it or not.
+    """Return the function that creates the content of file ``path``; .gz or .zst may follow the suffix.
 
-    Call it before the work.  Raises OutputError for another suffix and MissingDependencyError where
-    matplotlib is needed and missing.
+    Call it before the work. Raises OutputError for another suffix and MissingDependencyError if matplotlib is
+    needed and missing.
     """
     form = form_of(path, FORMS)
     if form is not statistics_json:

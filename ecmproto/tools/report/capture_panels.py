@@ -1,4 +1,4 @@
-"""Panels of the statistics of a capture: what was in it, over time and in all."""
+"""Panels of a capture's statistics, over time and in total."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _ROWS = 16
 
 
 class Panel(Panels[Statistics]):
-    """A panel of the statistics; the base of those that are no rows."""
+    """Base class for panels of statistics without rows."""
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__([statistics], time, form)
@@ -67,14 +67,14 @@ def _per_second(statistics: Statistics, counts: Sequence[int], factor: int = 1) 
 
 
 def _edges_ns(statistics: Statistics) -> NDArray[Any]:
-    """Return the edges of the intervals from the first one's start on."""
+    """Return the edges of the intervals, in ns from the start of the first one."""
     intervals = statistics.intervals
     # as floats: times that are wrong by centuries are more ns than 64 bits hold
     return np.arange(intervals.count + 1) * float(intervals.width_ns)
 
 
 class RatePanel(Panel):
-    """The rate of all frames: the mean of each short span of time, and the peak in it."""
+    """Rate of all frames: the mean and the peak in each interval."""
 
     @property
     def shown(self) -> bool:
@@ -82,11 +82,11 @@ class RatePanel(Panel):
         return self.statistics.intervals.count > 1
 
     def unit(self, run: Statistics) -> str:
-        """The axis' prefixed unit."""
+        """Return the unit of the vertical axis, with its prefix."""
         return self._scale.unit
 
     def readout(self, run: Statistics) -> str:
-        """The mean and the peak."""
+        """Return the mean and the peak."""
         mean = run.bits_per_s(run)
         width = format_time(run.intervals.width_ns)
         peak = f"peak {format_rate(highest(self._rates))} in {width}"
@@ -112,7 +112,7 @@ class RatePanel(Panel):
 
 
 class PausePanel(RowPanels[Statistics]):
-    """Who stopped which class: the share of each short span of time, a row for each."""
+    """Share of each interval in which a sender stopped a class: one row per sender and class."""
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         self._edges = _edges_ns(statistics)
@@ -120,15 +120,15 @@ class PausePanel(RowPanels[Statistics]):
         super().__init__([statistics], time, form)
 
     def rows_of(self, run: Statistics) -> list[Row]:
-        """Return the rows of those who stopped somebody for longest."""
+        """Return the rows with the longest paused time."""
         senders = run.pauses.senders if run.pauses is not None else ()
         several = len({sender.interface for sender in senders}) > 1
 
-        def where(interface: int) -> str:
+        def suffix(interface: int) -> str:
             return f" on {shortened(run.interface_name(interface), 16)}" if several else ""
 
         stopped = [
-            (f"{address_text(sender.source)}{where(sender.interface)} {_whom(each.priority)}", each)
+            (f"{address_text(sender.source)}{suffix(sender.interface)} {_class_text(each.priority)}", each)
             for sender in senders
             for each in sender.classes
             if any(each.paused_ns_over_time)
@@ -149,17 +149,17 @@ class PausePanel(RowPanels[Statistics]):
         return coarse_means(self._edges, np.array(paused_ns, np.float64) / width_ns, self.form.bins)
 
     def readout(self, run: Statistics) -> str:
-        """Return how many rows are not drawn."""
+        """Return the number of rows that are not drawn."""
         return f"{self._left_out} more not drawn" if self._left_out else ""
 
-    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+    def draw_row(self, axes: Axes, index: int, row: Row) -> None:
         """Draw one row."""
         edges = coarse_edges(self._edges, self.form.bins) / self.time.scale.factor
-        draw_area(axes, place, row, edges, self.form)
+        draw_area(axes, index, row, edges, self.form)
 
 
 class BarPanel(Panel):
-    """Counts as bars over something else than time; the base of these."""
+    """Base class for bar charts of counts over a quantity other than time."""
 
     timed = False
     noun: str
@@ -172,15 +172,15 @@ class BarPanel(Panel):
         return any(self.counts)
 
     def unit(self, run: Statistics) -> str:
-        """What the panel counts."""
+        """Return the noun for the counts."""
         return self.noun
 
     def across(self) -> str:
-        """What goes across."""
+        """Return the label of the horizontal axis."""
         return self.axis_label
 
     def draw_bars(self, axes: Axes, lows: NDArray[Any], widths: NDArray[Any] | float) -> None:
-        """Draw bars from ``lows`` on."""
+        """Draw bars with their left edges at ``lows``."""
         value_axis(axes, 0, 1.06 * max(self.counts), self.form, whole=True)
         axes.bar(lows, self.counts, width=widths, align="edge", color=QUEUE.light, linewidth=0)
         axes.tick_params(axis="x", length=3, width=0.8)
@@ -197,7 +197,7 @@ class HistogramPanel(BarPanel):
         self.counts = [sum(counts) for counts in zip(*points, strict=True)]
 
     def readout(self, run: Statistics) -> str:
-        """How many there are."""
+        """Return the number of CNMs."""
         return counted(sum(self.counts), "CNM")
 
     def draw(self, axes: Axes, run: Statistics) -> None:
@@ -209,7 +209,7 @@ class HistogramPanel(BarPanel):
 
 
 class DelayPanel(BarPanel):
-    """CNPs by the time since the first CE-marked frame that they are for, on a scale of doublings."""
+    """CNPs by the delay since the first CE-marked frame that they answer, on a logarithmic scale (base 2)."""
 
     noun, axis_label = "CNPs", "from the first CE-marked frame to the CNP"
 
@@ -220,7 +220,7 @@ class DelayPanel(BarPanel):
         self._is_wide = form.width_px > _NARROW_PX
 
     def readout(self, run: Statistics) -> str:
-        """The percentiles."""
+        """Return the percentiles."""
         delay = run.roce.delay_ns if run.roce is not None else None
         return "" if delay is None else delay.as_times("p50 p90 p99 most" if self._is_wide else "p50 p99")
 
@@ -237,33 +237,33 @@ class DelayPanel(BarPanel):
 
 
 _TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 7, 3, 600
-"""How many times stand below a histogram of delays, and the width from which on it has room for more."""
+"""Number of times below a wide and a narrow histogram of delays, and the width in px that separates them."""
 
 
 def address_text(octets: bytes | None) -> str:
-    """Return a MAC address, a question mark for none."""
+    """Return a MAC address as text; "?" for None."""
     return "?" if octets is None else mac_text(octets)
 
 
-def _whom(priority: int | None) -> str:
+def _class_text(priority: int | None) -> str:
     return "link" if priority is None else f"priority {priority}"
 
 
 _LINES = 8
-"""How many lines of one panel can be told apart."""
+"""Maximum number of lines per panel, so that the lines remain distinguishable."""
 _COARSER = 3
-"""By how much lines have fewer bins than areas: rare frames make spikes of short ones."""
+"""Factor between the bins of areas and of lines: rare frames would make spikes in short bins."""
 _DOTTED_BELOW = 40
-"""Lines of fewer points than these get a dot at each."""
+"""Number of points below which a line has a dot at each point."""
 _MARKS = 7
 
 
 PanelLine: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
-"""A line of a panel: its label, a value for each interval, and its weight; the heaviest come first."""
+"""Line of a panel: its label, a value for each interval, and its weight; the heaviest come first."""
 
 
 class LinePanel(Panel):
-    """Several lines on one scale, which suits the highest value; with a legend or alone."""
+    """Several lines on one scale that fits the highest value, with or without a legend."""
 
     def __init__(
         self,
@@ -295,21 +295,21 @@ class LinePanel(Panel):
         return bool(self._labels) and self.statistics.intervals.count > 1
 
     def unit(self, run: Statistics) -> str:
-        """The axis' prefixed unit."""
+        """Return the unit of the vertical axis, with its prefix."""
         return self._scale.unit
 
     def readout(self, run: Statistics) -> str:
-        """How many lines are not drawn, or the panel's own figures."""
+        """Return the number of lines that are not drawn, or else the panel's own figures."""
         return f"{self._left_out} more not drawn" if self._left_out else self._readout(run)
 
     def height_px(self, run: Statistics) -> float:
-        """How high the axes are."""
+        """Return the height of the axes."""
         return 1.15 * self.form.panel_px
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
         labels = [] if self._alone else self._labels
-        return [line_entry(label, _look(place)) for place, label in enumerate(labels)]
+        return [line_entry(label, _look(index)) for index, label in enumerate(labels)]
 
     def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
@@ -317,13 +317,13 @@ class LinePanel(Panel):
         value_axis(axes, 0, 1.06 * self._top / factor, self.form)
         edges = coarse_edges(self._edges, self._bins) / self.time.scale.factor
         times = (edges[1:] + edges[:-1]) / 2
-        for place, values in enumerate(self._drawn):
-            there = ~np.isnan(values)
-            count = int(there.sum())
+        for index, values in enumerate(self._drawn):
+            known = ~np.isnan(values)
+            count = int(known.sum())
             step = 1 if count < _DOTTED_BELOW else max(1, count // _MARKS)
-            start = min(step * place // max(1, len(self._drawn)), max(0, count - 1))
-            look = _look(place) | {"markevery": (start if step > 1 else 0, step)}
-            axes.plot(times[there], values[there] / factor, **look)
+            start = min(step * index // max(1, len(self._drawn)), max(0, count - 1))
+            look = _look(index) | {"markevery": (start if step > 1 else 0, step)}
+            axes.plot(times[known], values[known] / factor, **look)
 
 
 def _kinds(statistics: Statistics) -> Iterator[PanelLine]:
@@ -333,9 +333,9 @@ def _kinds(statistics: Statistics) -> Iterator[PanelLine]:
 
 
 def _marks(statistics: Statistics) -> Iterator[PanelLine]:
-    found = statistics.roce
-    if found is not None and any(found.ce_over_time):
-        yield "CE", means(found.ce_over_time, found.frames_over_time), 1
+    roce = statistics.roce
+    if roce is not None and any(roce.ce_over_time):
+        yield "CE", means(roce.ce_over_time, roce.frames_over_time), 1
 
 
 def _cnps(statistics: Statistics) -> Iterator[PanelLine]:
@@ -362,8 +362,8 @@ def _latency(statistics: Statistics) -> Iterator[PanelLine]:
 
 
 def _latency_readout(statistics: Statistics) -> str:
-    found = statistics.probes.latency_ns if statistics.probes is not None else None
-    return "" if found is None else found.as_times("p50 p90 p99 most")
+    latency = statistics.probes.latency_ns if statistics.probes is not None else None
+    return "" if latency is None else latency.as_times("p50 p90 p99 most")
 
 
 def _carrier(layer: str) -> str:
@@ -371,8 +371,8 @@ def _carrier(layer: str) -> str:
     return f"{kind.title} {'from' if kind.group == 'tag' else 'to'}"
 
 
-def _look(place: int) -> dict[str, Any]:
-    return line_look(line_style(place), 1.3)
+def _look(index: int) -> dict[str, Any]:
+    return line_look(line_style(index), 1.3)
 
 
 _PERCENT = Scale(factor=0.01, unit="%")
@@ -427,4 +427,4 @@ PANELS: Mapping[Name, PanelKind] = {
         "source's timestamp, so a difference of the two clocks is in it.",
     ),
 }  # fmt: skip
-"""Every kind of panel, in the order in which a report shows them."""
+"""Panel kinds by name, in the order of a report."""

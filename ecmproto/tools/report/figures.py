@@ -1,6 +1,6 @@
-"""Figures of replays: panels of one kind under one another, and everything on one sheet.
+"""Figures of replays: panels of one kind in one column, and an overview of all kinds.
 
-On the sheet a column is a run, a row a kind of panel.
+The overview has one column per run and one row per kind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONGEST = 40
 
 
 def short_names(runs: Sequence[Run]) -> list[str]:
-    """Return a short name for each run, all of them different: ``E²CM``, ``QCN w=4``, ``QCN (2)``."""
+    """Return a short and unique name for each run: ``E²CM``, ``QCN w=4``, ``QCN (2)``."""
     names: list[str] = []
     for run in runs:
         name = shortened(_pretty(run.variant or run.name), _LONGEST) or "run"
@@ -49,7 +49,7 @@ def _pretty(text: str) -> str:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Return ``parts`` as a sentence lists them: ``QCN, ECM and FECN``."""
+    """Return ``parts`` as an enumeration: ``QCN, ECM and FECN``."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
@@ -107,21 +107,21 @@ KINDS: Mapping[Kind, PanelKind] = {
         absent="no messages",
     ),
 }  # fmt: skip
-"""Every kind of panel, in the order in which a report shows them."""
+"""Panel kinds by name, in the order of a report."""
 
 _PAD_PX = 6.0
 _TITLE_PX = 24.0
 _READOUT_PX = 18.0
 _BETWEEN_PX = 14.0
 TIME_PX = 42.0
-"""Room for the numbers and the name of the time axis."""
+"""Height of the numbers and the name of the time axis."""
 _BASE_PX = 9.0
-"""How far above the axes the base line of what stands over them lies."""
+"""Distance from the axes up to the base line of the text above them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PanelPlace:
-    """Where the axes of a panel stand on a sheet."""
+class AxesBox:
+    """Position of a panel's axes on a sheet."""
 
     left_px: float
     top_px: float
@@ -129,14 +129,14 @@ class PanelPlace:
 
 
 def panels_of(kind: Kind, runs: Sequence[Run], form: Format) -> Panels[Run]:
-    """Return the panels of one kind for ``runs``; its ``runs`` are empty if none has any."""
+    """Return the panels of one kind for ``runs``; their ``runs`` are empty if no run has data."""
     return KINDS[kind].panels(runs, time_axis(runs), form)
 
 
 def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
-    """Draw the panels of one kind under one another, on one time axis.
+    """Draw the panels of one kind in one column, with a shared time axis.
 
-    Call it inside of ``canvas.drawn_svg`` or ``canvas.drawn_png``.
+    Call it within ``canvas.drawn_svg`` or ``canvas.drawn_png``.
     """
     panels, names, time = panels_of(kind, runs, form), short_names(runs), time_axis(runs)
     left_px, right_px = panels.left_px, form.width_px - panels.right_px
@@ -147,13 +147,13 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
     sheet.legend(panels.entries(), form.left_px, _PAD_PX, form.width_px)
     for run in panels.runs:
         top_px += header_px(panels, run, form)
-        place = PanelPlace(left_px=left_px, top_px=top_px, right_px=right_px)
+        box = AxesBox(left_px=left_px, top_px=top_px, right_px=right_px)
         title = panels.title(run) or names[runs.index(run)]
-        axes = panel(sheet, panels, run, place, title=title)
+        axes = panel(sheet, panels, run, box, title=title)
         if panels.timed:
             time.put_on(axes)
         if run is panels.runs[-1]:
-            numbers_below(sheet, axes, panels, run, place)
+            numbers_below(sheet, axes, panels, run, box)
         elif not panels.timed:
             axes.tick_params(axis="x", labelbottom=False)
         top_px += panels.height_px(run) + _BETWEEN_PX
@@ -161,44 +161,44 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
 
 
 def header_px(panels: Panels[Shown], run: Shown, form: Format, *, title: bool = True) -> float:
-    """Return the room for what stands above a panel's axes."""
+    """Return the height of the text above a panel's axes."""
     return _TITLE_PX + (_READOUT_PX if form.narrow and title and panels.readout(run) else 0)
 
 
-def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, place: PanelPlace, *, title: str) -> Axes:
-    """Draw one run's panel with its ``title``, if any, and readout above it, and return its axes."""
+def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, box: AxesBox, *, title: str) -> Axes:
+    """Draw one run's panel with its title and readout, and return its axes."""
     form, small_px = sheet.form, sheet.form.text_px - 1
-    room_px = place.right_px - place.left_px
-    axes = sheet.axes(place.left_px, place.top_px, room_px, panels.height_px(run))
+    max_px = box.right_px - box.left_px
+    axes = sheet.axes(box.left_px, box.top_px, max_px, panels.height_px(run))
     panels.draw(axes, run)
-    base_px = place.top_px - _BASE_PX
-    sheet.text(place.left_px - 6, base_px, panels.unit(run), align="right", colour=MUTED, size_px=small_px)
+    base_px = box.top_px - _BASE_PX
+    sheet.text(box.left_px - 6, base_px, panels.unit(run), align="right", colour=MUTED, size_px=small_px)
     readout = panels.readout(run)
     if form.narrow:
-        sheet.text(place.left_px, base_px, readout, colour=MUTED, size_px=small_px, room_px=room_px)
+        sheet.text(box.left_px, base_px, readout, colour=MUTED, size_px=small_px, max_px=max_px)
         base_px -= _READOUT_PX if readout else 0
-        sheet.text(place.left_px, base_px, title, bold=True, room_px=room_px)
+        sheet.text(box.left_px, base_px, title, bold=True, max_px=max_px)
     else:
-        sheet.text(place.left_px, base_px, title, bold=True, room_px=room_px)
+        sheet.text(box.left_px, base_px, title, bold=True, max_px=max_px)
         sheet.text(
-            place.right_px, base_px, readout, align="right", colour=MUTED, size_px=small_px, room_px=room_px
+            box.right_px, base_px, readout, align="right", colour=MUTED, size_px=small_px, max_px=max_px
         )
     return axes
 
 
-def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Shown], run: Shown, place: PanelPlace) -> None:
-    """Write the numbers at the lower axis and its name: of time, or of what else goes across."""
+def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Shown], run: Shown, box: AxesBox) -> None:
+    """Write the numbers at the horizontal axis and its name."""
     small_px = sheet.form.text_px - 1
     axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
     if panels.timed:
         axes.xaxis.set_major_formatter(number_text)
-    base_px = place.top_px + panels.height_px(run) + TIME_PX - 7
+    base_px = box.top_px + panels.height_px(run) + TIME_PX - 7
     name = panels.time.label if panels.timed else panels.across()
-    sheet.text(place.right_px, base_px, name, align="right", colour=MUTED, size_px=small_px)
+    sheet.text(box.right_px, base_px, name, align="right", colour=MUTED, size_px=small_px)
 
 
-_ACROSS = 3
-"""The most runs that stand side by side; more go into further bands below."""
+_MAX_COLUMNS = 3
+"""Maximum number of runs side by side; the others go into bands below."""
 _COLUMN = replace(NARROW, width_px=440, bins=160)
 _MARGIN_PX = 24.0
 _REPORT_TITLE_PX = 52.0
@@ -215,24 +215,24 @@ _HEADING_PX = 34.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OverviewRow:
-    """One kind of panel over the whole picture."""
+    """Row of the overview: one kind of panel for the runs of a band."""
 
     kind: Kind
     panels: Panels[Run]
     legend_px: float
     height_px: float
-    """From the heading to the name of the time axis."""
+    """Height from the heading to the name of the time axis."""
 
     @property
-    def stands_for_all(self) -> bool:
-        """Whether the one panel is every run's."""
+    def is_shared(self) -> bool:
+        """Whether one panel serves all runs."""
         return bool(self.panels.title(self.panels.runs[0]))
 
 
 def overview(report: Report, shown: Collection[Kind] = tuple(KINDS)) -> Figure:
-    """Draw what ``report`` shows of these kinds; call it inside of ``canvas.drawn_svg`` or its PNG twin."""
+    """Draw ``report``'s panels of the kinds ``shown``, within ``canvas.drawn_svg`` or its PNG twin."""
     runs = report.runs
-    across = _across(len(runs))
+    across = _columns(len(runs))
     form = WIDE if across == 1 else _COLUMN
     width_px = 2 * _MARGIN_PX + across * form.width_px
     kinds = {kind: panels_of(kind, runs, form) for kind in KINDS if kind in shown}
@@ -243,16 +243,16 @@ def overview(report: Report, shown: Collection[Kind] = tuple(KINDS)) -> Figure:
         head_px + sum(row.height_px for row in of_band)
         for head_px, of_band in zip(heads_px, rows, strict=True)
     ]
-    room_px = width_px - 2 * _MARGIN_PX
-    title = wrapped(report.title, room_px, _TITLE_SIZE_PX, _TITLE_LINES)
+    max_px = width_px - 2 * _MARGIN_PX
+    title = wrapped(report.title, max_px, _TITLE_SIZE_PX, _TITLE_LINES)
     top_px = _REPORT_TITLE_PX + _TITLE_LINE_PX * len(title)
     sheet = Sheet(
         form, top_px + sum(heights_px) + _BETWEEN_BANDS_PX * (len(bands) - 1) + _MARGIN_PX, width_px=width_px
     )
     for line, text in enumerate(title):
         base_px = 34 + _TITLE_LINE_PX * line
-        sheet.text(_MARGIN_PX, base_px, text, bold=True, size_px=_TITLE_SIZE_PX, room_px=room_px)
-    sheet.text(_MARGIN_PX, top_px - 20, report.capture, colour=MUTED, room_px=room_px)
+        sheet.text(_MARGIN_PX, base_px, text, bold=True, size_px=_TITLE_SIZE_PX, max_px=max_px)
+    sheet.text(_MARGIN_PX, top_px - 20, report.capture, colour=MUTED, max_px=max_px)
     names = dict(zip(map(id, runs), short_names(runs), strict=True))
     for band, of_band, height_px in zip(bands, rows, heights_px, strict=True):
         _draw_band(sheet, band, of_band, names, top_px)
@@ -265,20 +265,20 @@ def _run_title(run: Run, form: Format) -> list[str]:
 
 
 def _head_px(band: Sequence[Run], form: Format) -> float:
-    """Return the room for the names and titles of ``band``."""
+    """Return the height of the names and titles of ``band``."""
     return _NAME_PX + _RUN_LINE_PX * max((len(_run_title(run, form)) for run in band), default=1)
 
 
-def _across(runs: int) -> int:
-    """Return the number of columns that hold ``runs`` in bands that are as even as can be."""
-    bands = -(-runs // _ACROSS)
+def _columns(runs: int) -> int:
+    """Return the number of columns that splits ``runs`` into the most even bands."""
+    bands = -(-runs // _MAX_COLUMNS)
     return -(-runs // bands) if runs else 1
 
 
 def _overview_rows(
     kinds: Mapping[Kind, Panels[Run]], band: Sequence[Run], right_px: float
 ) -> list[_OverviewRow]:
-    """Return the kinds of which some run of ``band`` has a panel."""
+    """Return the rows for the kinds that have data in ``band``."""
     rows = []
     for kind, panels in kinds.items():
         heights_px = [
@@ -299,7 +299,7 @@ def _draw_band(
     column_px = sheet.form.width_px
     for column, run in enumerate(band):
         left_px = _MARGIN_PX + column * column_px
-        sheet.text(left_px, top_px + 18, names[id(run)], bold=True, size_px=16, room_px=column_px - 20)
+        sheet.text(left_px, top_px + 18, names[id(run)], bold=True, size_px=16, max_px=column_px - 20)
         for line, text in enumerate(_run_title(run, sheet.form)):
             sheet.text(left_px, top_px + 35 + _RUN_LINE_PX * line, text, colour=MUTED)
     top_px += _head_px(band, sheet.form)
@@ -312,20 +312,20 @@ def _draw_band(
             if run in row.panels.runs:
                 draw_panel(sheet, row.panels, run, _MARGIN_PX + column * column_px, panels_px)
             else:
-                absent = "as in the first run" if row.stands_for_all else KINDS[row.kind].absent
+                absent = "as in the first run" if row.is_shared else KINDS[row.kind].absent
                 sheet.text(_MARGIN_PX + column * column_px, panels_px + 20, absent, colour=MUTED)
         top_px += row.height_px
 
 
 def draw_panel(sheet: Sheet, panels: Panels[Shown], run: Shown, left_px: float, top_px: float) -> None:
-    """Draw one run's panel, its readout above and the numbers below it."""
+    """Draw one run's panel, its readout above it and the numbers below it."""
     form = sheet.form
-    place = PanelPlace(
+    box = AxesBox(
         left_px=left_px + panels.left_px,
         top_px=top_px + header_px(panels, run, form, title=False),
         right_px=left_px + form.width_px - panels.right_px,
     )
-    axes = panel(sheet, panels, run, place, title=panels.title(run))
+    axes = panel(sheet, panels, run, box, title=panels.title(run))
     if panels.timed:
         panels.time.put_on(axes)
-    numbers_below(sheet, axes, panels, run, place)
+    numbers_below(sheet, axes, panels, run, box)

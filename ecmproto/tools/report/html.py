@@ -1,4 +1,4 @@
-"""Reports of replays and experiments as one HTML page, as PNG or SVG, by the file's name."""
+"""Reports of replays and experiments as one HTML page, PNG or SVG."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ecmproto.tools.report.sheet import WIDE, require_matplotlib
 from ecmproto.tools.report.words import GLOSSARY, MECHANISMS, alternative, summary
 
 _BROAD_ABOVE = 5
-"""Number of runs above which a table is broader than the text, where the screen is."""
+"""Number of runs above which a table is wider than the text, on wide screens."""
 
 
 def html_page(report: Report) -> str:
-    """Return ``report`` as the text of an HTML file; the same report gives the same text.
+    """Return ``report`` as the text of an HTML file; equal reports give equal texts.
 
     Raises MissingDependencyError without matplotlib or jinja2.
     """
@@ -85,7 +85,7 @@ def _table(table: ReportTable, number: int) -> Table:
 
 
 def _figure(kind: Kind, runs: Sequence[Run]) -> Iterator[Block]:
-    """Yield the figure of one kind; none if it would be empty."""
+    """Yield the figure of one kind, unless it is empty."""
     shown = panels_of(kind, runs, WIDE).runs
     if shown:
         caption = KINDS[kind].reading + (KINDS[kind].comparing if len(shown) > 1 else "")
@@ -99,7 +99,7 @@ def _figure(kind: Kind, runs: Sequence[Run]) -> Iterator[Block]:
 
 
 def _missing(kind: Kind, runs: Sequence[Run], shown: Sequence[Run]) -> str:
-    """Return a sentence about the runs that have no panel in the figure."""
+    """Return a sentence about the runs without a panel in the figure."""
     absent = [name for name, run in zip(short_names(runs), runs, strict=True) if run not in shown]
     if not absent:
         return ""
@@ -130,16 +130,16 @@ def _runs(runs: Sequence[Run]) -> Iterator[Block]:
 
 
 FORMS = file_forms(html_page, overview, lambda report: report.title)
-"""The functions that make a report's octets, by the suffix of the file's name; all need matplotlib."""
+"""Functions that return a report's file content, by the suffix of the file's name; all need matplotlib."""
 
 report_html, report_png, report_svg = (FORMS[suffix] for suffix in (".html", ".png", ".svg"))
 
 
 def report_form(path: str) -> Callable[[Report], bytes]:
-    """Return the function that makes the octets of a file ``path``, with .gz or .zst after it or not.
+    """Return the function that creates the content of file ``path``; .gz or .zst may follow the suffix.
 
-    Call it before the work that fills the report.  Raises OutputError for a suffix that is none of FORMS
-    and MissingDependencyError where matplotlib is missing.
+    Call it before the work that fills the report. Raises OutputError for a suffix that is not in FORMS and
+    MissingDependencyError if matplotlib is missing.
     """
     form = form_of(path, FORMS)
     require_matplotlib()
@@ -147,10 +147,10 @@ def report_form(path: str) -> Callable[[Report], bytes]:
 
 
 def write_report(report: Report, path: str, *, force: bool = False) -> None:
-    """Write ``report`` to ``path``, in the form that its suffix names: beside it first, then renamed.
+    """Write ``report`` to ``path``, in the format of its suffix, through a temporary file.
 
-    Raises as :func:`report_form` does, and OutputError where the file cannot be written, or exists already
-    and ``force`` is not set.
+    Raises as :func:`report_form` does, and OutputError if the file cannot be written, or exists and ``force``
+    is not set.
     """
     octets = report_form(path)(report)
     with open_sink(path, force=force) as sink:

@@ -1,8 +1,8 @@
-"""One self-contained HTML page: no script, no network, nothing beside it.
+"""One self-contained HTML page, without scripts or network access.
 
-A `Page` is a title and sections of blocks: paragraphs, facts, tables, figures and lists.  The template
-``page.html.j2`` writes it, with everything escaped; ``page.css`` is the style sheet, light and dark, for wide
-and narrow screens and for paper.
+A `Page` is a title and sections of blocks: paragraphs, facts, tables, figures and lists. The template
+``page.html.j2`` writes it and escapes all texts. The style sheet ``page.css`` has a light and a dark theme,
+for wide and narrow screens and for paper.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""Content that a browser may load for the page: nothing."""
+"""Content security policy of the page: a browser loads nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table: its text, a hint beside it, a bar of ``part`` of the full length."""
+    """Cell of a table: its text, a hint beside it, and a bar with the share ``part`` of the full length."""
 
     text: str
     hint: str = ""
@@ -78,27 +78,27 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table whose first cell names the row; ``name`` is its id, and ``caption`` stands above it."""
+    """Table with row names in its first column; ``name`` is its id, and ``caption`` the text above it."""
 
     name: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
     caption: str = ""
     label: str = ""
-    """Name for screen readers, of a table without a caption."""
+    """Name of a table without a caption, for screen readers."""
     css_class: str = ""
     is_broad: bool = False
-    """Whether the table may be broader than the text."""
+    """Whether the table may be wider than the text."""
     folded: str = ""
-    """Line that unfolds the table; empty: it is never folded."""
+    """Line that unfolds the table; empty for a table that is always open."""
     more: int = 0
-    """Number of rows that were left out."""
+    """Number of rows left out."""
     kind: ClassVar[str] = "table"
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture as SVG for wide screens and for narrow ones, below its caption."""
+    """Picture as SVG for wide and for narrow screens, below its caption."""
 
     caption: str
     svgs: Sequence[str]
@@ -110,7 +110,7 @@ Block = Text | Heading | Facts | Notes | Table | Picture
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page below its heading; links to ``name`` lead to it."""
+    """Part of a page below its heading; ``name`` is its id."""
 
     name: str
     heading: str
@@ -119,7 +119,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page; sections without blocks are left out."""
+    """Page; sections without blocks are left out."""
 
     title: str
     heading: str
@@ -131,7 +131,7 @@ class Page:
 def picture(
     name: str, caption: str, draw: Callable[[Format], Figure], describe: Callable[[Format], str]
 ) -> Picture:
-    """Return a picture of both widths; ``describe`` gives their texts for screen readers."""
+    """Return a picture of both widths; ``describe`` returns its text for screen readers."""
     return Picture(
         caption,
         [
@@ -145,7 +145,7 @@ def picture(
 
 
 def page_html(page: Page) -> str:
-    """Return the text of an HTML file; MissingDependencyError without jinja2."""
+    """Return the text of an HTML file. Raises MissingDependencyError without jinja2."""
     shown = [section for section in page.sections if section.blocks]
     return _template().render(page=page, sections=shown, policy=POLICY, style=stylesheet())
 
@@ -163,7 +163,7 @@ def _template() -> Template:
 
 
 def _visible(value: Any) -> Any:
-    """Return text with control characters replaced; markup stays as it is."""
+    """Return text with control characters replaced; markup is unchanged."""
     return value if hasattr(value, "__html__") else printable(str(value))
 
 
@@ -172,7 +172,7 @@ def _resource(name: str) -> str:
 
 
 def stylesheet() -> str:
-    """Return the CSS, the colours of both themes first."""
+    """Return the CSS, with the colours of both themes first."""
     light = "".join(f"{colour.variable}:{colour.light};" for colour in COLOURS)
     dark = "".join(f"{colour.variable}:{colour.dark};" for colour in COLOURS)
     return (
@@ -184,7 +184,7 @@ def stylesheet() -> str:
 def file_forms(
     page: Callable[..., str], figure: Callable[..., Figure], title: Callable[..., str]
 ) -> dict[str, Callable[..., bytes]]:
-    """Return what makes the octets of a page, or of a figure, by the suffix of a file's name."""
+    """Return the functions that create a page's or a figure's file content, by suffix."""
 
     def html(*subject: Any) -> bytes:
         return page(*subject).encode()
@@ -203,7 +203,7 @@ _Form = TypeVar("_Form")
 
 
 def form_of(path: str, forms: Mapping[str, _Form]) -> _Form:
-    """Return the one of ``forms`` that the suffix of ``path`` names; OutputError for none of them."""
+    """Return the entry of ``forms`` for the suffix of ``path``. Raises OutputError for another suffix."""
     suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()

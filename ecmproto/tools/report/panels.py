@@ -1,6 +1,6 @@
-"""The base of every kind of panel: its room, its axes, and curves reduced to what a figure can show.
+"""Base classes of panels: their size, their axes, and curves reduced to a figure's resolution.
 
-Reduced curves do not grow with the capture.
+The size of reduced curves does not depend on the capture.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TIME_NUMBERS = 8
-"""How many spans the numbers at a time axis divide it into at most."""
+"""Maximum number of spans between the numbers at a time axis."""
 _TIME_NUMBER_PX = 46
-"""Room for one of them in narrow figures."""
+"""Width of a number at the time axis of narrow figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeAxis:
-    """The time axis that all panels of a report share."""
+    """Time axis shared by all panels of a report."""
 
     span_ns: int
     scale: Scale
 
     @property
     def label(self) -> str:
-        """The name of the axis, with its unit."""
+        """Name of the axis, with its unit."""
         return f"time ({self.scale.unit})"
 
     def put_on(self, axes: Axes) -> None:
@@ -51,13 +51,13 @@ class TimeAxis:
         from matplotlib.ticker import MaxNLocator
 
         axes.set_xlim(0, max(1, self.span_ns) / self.scale.factor)
-        most = max(2, min(_TIME_NUMBERS, int(axes.bbox.width / _TIME_NUMBER_PX)))
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], min_n_ticks=2))
+        spans = max(2, min(_TIME_NUMBERS, int(axes.bbox.width / _TIME_NUMBER_PX)))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=spans, steps=[1, 2, 2.5, 5, 10], min_n_ticks=2))
         axes.tick_params(axis="x", labelbottom=False, length=3, width=0.8)
 
 
 def time_axis(runs: Sequence[Run]) -> TimeAxis:
-    """Return the axis that reaches as far as the longest of ``runs``."""
+    """Return the axis for the longest of ``runs``."""
     span_ns = int(greatest(run.duration_ns for run in runs))
     return TimeAxis(span_ns=span_ns, scale=time_scale(span_ns))
 
@@ -65,39 +65,39 @@ def time_axis(runs: Sequence[Run]) -> TimeAxis:
 BEYOND: dict[str, Any] = {
     "color": ALERT.light, "marker": "^", "markersize": 5, "markeredgewidth": 0, "linestyle": "none",
 }  # fmt: skip
-"""The mark at the end of a scale where a value is beyond it."""
+"""Look of the mark at the end of a scale for values beyond it."""
 Shown = TypeVar("Shown")
-"""Whom panels are of: the runs of a report, or the statistics of a capture."""
+"""Type of the data that panels show: a run of a report, or the statistics of a capture."""
 
 
 class Panels(Generic[Shown]):
-    """Panels of one kind, one a run, on axes that can be compared; the base of every kind."""
+    """Base class for panels of one kind, one per run, on comparable axes."""
 
     timed = True
-    """Whether time goes across."""
+    """Whether the horizontal axis is time."""
 
     right_px = 12.0
-    """Room for what stands right of the axes."""
+    """Width of the text right of the axes."""
 
     def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
         self.runs = runs
-        """The runs that have something to show."""
+        """Runs with data for this kind."""
         self.time = time
         self.form = form
         self.left_px = float(form.left_px)
-        """Room for what stands left of the axes."""
+        """Width of the text left of the axes."""
 
     @property
     def shown(self) -> bool:
-        """Whether there is anything to show."""
+        """Whether there is data to show."""
         return bool(self.runs)
 
     def unit(self, run: Shown) -> str:
-        """Return the unit of the vertical axis, or nothing."""
+        """Return the unit of the vertical axis, or an empty text."""
         return ""
 
     def across(self) -> str:
-        """Return the label of the horizontal axis, with its unit; nothing for time."""
+        """Return the label of the horizontal axis, with its unit; empty for time."""
         return ""
 
     def height_px(self, run: Shown) -> float:
@@ -105,11 +105,11 @@ class Panels(Generic[Shown]):
         return self.form.panel_px
 
     def title(self, run: Shown) -> str:
-        """Return whose panel it is; nothing for the run's own name."""
+        """Return the panel's title; empty for the run's own name."""
         return ""
 
     def readout(self, run: Shown) -> str:
-        """Return the figures that stand above the panel."""
+        """Return the figures above the panel."""
         return ""
 
     def entries(self) -> list[LegendEntry]:
@@ -123,22 +123,22 @@ class Panels(Generic[Shown]):
 
 @dataclass(frozen=True, slots=True)
 class PanelKind:
-    """A kind of panels: its heading, what makes them of what they show, a time axis and a form; its words."""
+    """Kind of panel: its heading, the function that creates its panels, and its texts."""
 
     heading: str
     panels: Callable[[Any, TimeAxis, Format], Panels[Any]]
     reading: str
-    """How to read it."""
+    """Explanation of the figure, below its heading."""
     absent: str = ""
-    """The text in place of a panel that a run does not have."""
+    """Text in place of the panel of a run without data."""
     comparing: str = ""
-    """What is added to the reading where several runs are compared."""
+    """Addition to the explanation if several runs are compared."""
 
 
 def value_axis(axes: Axes, least: float, most: float, form: Format, *, whole: bool = False) -> None:
-    """Set the vertical axis from ``least`` to ``most``: a few numbers, a line across at each, no frame.
+    """Set the vertical axis from ``least`` to ``most``, with a few numbers and a grid line at each.
 
-    ``whole`` is for counts: no numbers between whole ones.
+    ``whole`` is for counts: only whole numbers are shown.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -158,21 +158,21 @@ def number_text(value: float, position: object = None) -> str:
 def row_axis(axes: Axes, rows: Sequence[tuple[str, str]], form: Format) -> None:
     """Set the vertical axis to one row for each label and total, the first on top.
 
-    They stand left and right of the axes, in narrow figures above the row.
+    The texts are left and right of the axes; in narrow figures they are above the row.
     """
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     across = axes.get_yaxis_transform()
-    for place, (label, total) in enumerate(rows):
-        axes.plot((0, 1), (place + BASE,) * 2, color=GRID.light, linewidth=0.8, transform=across)
-        height = place - _TEXT_ABOVE if form.narrow else place
+    for index, (label, total) in enumerate(rows):
+        axes.plot((0, 1), (index + BASE,) * 2, color=GRID.light, linewidth=0.8, transform=across)
+        height = index - _TEXT_ABOVE if form.narrow else index
         _beside(axes, label, 0, height, form, INK.light if form.narrow else MUTED.light)
         _beside(axes, total, 1, height, form, MUTED.light)
 
 
 def _beside(axes: Axes, text: str, side: int, height: float, form: Format, colour: str) -> None:
-    """Write ``text`` at the left (0) or right (1) end of the axes: outside, or inside if it is narrow."""
+    """Write ``text`` at the left (0) or right (1) end of the axes: outside, or inside a narrow figure."""
     inside = form.narrow
     axes.annotate(
         text,
@@ -189,7 +189,7 @@ def _beside(axes: Axes, text: str, side: int, height: float, form: Format, colou
 
 
 BASE = 0.4
-"""How far below its middle the base line of a row lies, in rows."""
+"""Distance of a row's base line below its middle, in rows."""
 _TEXT_ABOVE = 0.25
 
 
@@ -200,13 +200,13 @@ def row_reach(form: Format) -> float:
 
 _LABEL_SHARE = 0.32
 _NARROW_LABEL_SHARE = 0.6
-"""Labels of rows take this part of the width at most."""
+"""Maximum share of the width for the labels of rows."""
 _TOTAL_PX = 74.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row: a height from 0 to 1 for each bin of time, and the whole in words."""
+    """Row: a height from 0 to 1 for each bin of time, and the total as text."""
 
     label: str
     total: str
@@ -215,7 +215,7 @@ class Row:
 
 
 class RowPanels(Panels[Shown]):
-    """Panels made of rows; what they are is decided by :meth:`rows_of`."""
+    """Base class for panels made of the rows that :meth:`rows_of` returns."""
 
     def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
         super().__init__(runs, time, form)
@@ -244,17 +244,17 @@ class RowPanels(Panels[Shown]):
         rows = self._rows[id(run)]
         size = self.form.text_px - 1
         row_axis(axes, [(fitting(row.label, self._room_px, size), row.total) for row in rows], self.form)
-        for place, row in enumerate(rows):
-            self.draw_row(axes, place, row)
+        for index, row in enumerate(rows):
+            self.draw_row(axes, index, row)
 
-    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+    def draw_row(self, axes: Axes, index: int, row: Row) -> None:
         """Draw one row."""
         raise NotImplementedError
 
 
-def draw_area(axes: Axes, place: int, row: Row, edges: Floats, form: Format) -> None:
-    """Draw the heights of a row as an area over its base line."""
-    base = place + BASE
+def draw_area(axes: Axes, index: int, row: Row, edges: Floats, form: Format) -> None:
+    """Draw the heights of a row as an area above its base line."""
+    base = index + BASE
     axes.stairs(
         base - row_reach(form) * row.heights,
         edges,
@@ -267,40 +267,40 @@ def draw_area(axes: Axes, place: int, row: Row, edges: Floats, form: Format) -> 
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-_LARGEST = 1e30
-"""Greater values are no measurements, and sums of them overflow: they are left out like NaN."""
+_MAX_DRAWABLE = 1e30
+"""Maximum drawable value; sums of greater ones overflow, so they are left out like NaN."""
 
 
 def drawable(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which of ``values`` are numbers that a figure can show."""
+    """Return a mask of the drawable numbers in ``values``."""
     with np.errstate(invalid="ignore"):
-        small: NDArray[np.bool_] = np.abs(values) <= _LARGEST
+        small: NDArray[np.bool_] = np.abs(values) <= _MAX_DRAWABLE
     return small
 
 
 def highest(values: NDArray[Any]) -> float:
-    """Return the greatest drawable one of ``values``; 0 if there is none."""
+    """Return the maximum drawable value; 0 without one."""
     return float(values.max(initial=0.0, where=drawable(values)))
 
 
-def _starts(slots: int, most: int) -> Integers:
-    return np.arange(0, slots, max(1, -(-slots // most)), dtype=np.int64)
+def _starts(slots: int, max_slots: int) -> Integers:
+    return np.arange(0, slots, max(1, -(-slots // max_slots)), dtype=np.int64)
 
 
-def coarse_edges(edges_ns: Integers, most: int) -> Floats:
-    """Return the edges that are left when neighbouring slots are joined into at most ``most``."""
+def coarse_edges(edges_ns: Integers, max_slots: int) -> Floats:
+    """Return the edges after neighbouring slots are joined into at most ``max_slots``."""
     slots = max(0, len(edges_ns) - 1)
     if not slots:
         return np.empty(0)
-    edges: Floats = np.append(edges_ns[_starts(slots, most)], edges_ns[-1]).astype(np.float64)
+    edges: Floats = np.append(edges_ns[_starts(slots, max_slots)], edges_ns[-1]).astype(np.float64)
     return edges
 
 
-def coarse_means(edges_ns: Integers, values: NDArray[Any], most: int) -> Floats:
-    """Return the means over the joined slots, weighted by their lengths; NaN where no slot has a number."""
+def coarse_means(edges_ns: Integers, values: NDArray[Any], max_slots: int) -> Floats:
+    """Return the means over the joined slots, weighted by their lengths; NaN for slots without a number."""
     if not len(values):
         return np.empty(0)
-    starts = _starts(len(values), most)
+    starts = _starts(len(values), max_slots)
     known = drawable(values)
     weight = np.where(known, np.maximum(np.diff(edges_ns), 1), 0).astype(np.float64)
     sums = np.add.reduceat(np.where(known, values, 0.0) * weight, starts)
@@ -310,18 +310,18 @@ def coarse_means(edges_ns: Integers, values: NDArray[Any], most: int) -> Floats:
     return means
 
 
-def coarse_peaks(values: NDArray[Any], most: int) -> Floats:
-    """Return the greatest number of each group of joined slots; NaN where there is none."""
+def coarse_peaks(values: NDArray[Any], max_slots: int) -> Floats:
+    """Return the maximum of each group of joined slots; NaN for groups without a number."""
     if not len(values):
         return np.empty(0)
     floor = np.where(drawable(values), values, -np.inf)
-    peaks: Floats = np.maximum.reduceat(floor, _starts(len(values), most))
+    peaks: Floats = np.maximum.reduceat(floor, _starts(len(values), max_slots))
     peaks[np.isneginf(peaks)] = np.nan
     return peaks
 
 
 def bin_of(time_ns: Integers, duration_ns: int, bins: int) -> Integers:
-    """Return in which of ``bins`` equal parts of the run each time lies; times outside go to the ends."""
+    """Return the index of each time's bin among ``bins`` equal parts of the run, clipped to the run."""
     position = time_ns.astype(np.float64) * (bins / max(1, duration_ns))
     return np.clip(position, 0, bins - 1).astype(np.int64)
 
@@ -333,29 +333,29 @@ def bin_centres(duration_ns: int, bins: int) -> Floats:
 
 
 def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> tuple[Floats, Floats]:
-    """Return the points as they are, or if they are many the least and the greatest one of each bin."""
+    """Return the points, reduced to the minimum and maximum of each bin if there are many."""
     known = drawable(values)
     time, values = time_ns[known].astype(np.float64), values[known].astype(np.float64)
     if len(values) <= 2 * bins:
         return time, values
-    place = bin_of(time_ns[known], duration_ns, bins)
-    order = np.lexsort((values, place))
-    first = np.flatnonzero(np.diff(place[order], prepend=-1))
+    index = bin_of(time_ns[known], duration_ns, bins)
+    order = np.lexsort((values, index))
+    first = np.flatnonzero(np.diff(index[order], prepend=-1))
     last = np.append(first[1:], len(order)) - 1
-    kept = np.unique(order[np.concatenate((first, last))])
-    return time[kept], values[kept]
+    selected = np.unique(order[np.concatenate((first, last))])
+    return time[selected], values[selected]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PausedSpan:
-    """A span of time in which something was stopped."""
+    """Span of time of one pause."""
 
     start_ns: int
     end_ns: int
 
 
 def paused_shares(pauses: Sequence[PausedSpan], duration_ns: int, bins: int) -> Floats:
-    """Return the share of each bin of time in which at least one of ``pauses`` lasted."""
+    """Return the share of each bin with at least one of ``pauses`` in force."""
     starts, ends = _merged(pauses)
     if not len(starts):
         return np.zeros(bins)
@@ -365,7 +365,7 @@ def paused_shares(pauses: Sequence[PausedSpan], duration_ns: int, bins: int) -> 
 
 
 def shares_of(edges_ns: Integers, stopped_ns: Floats, duration_ns: int, bins: int) -> Floats:
-    """Return the share of each of ``bins`` equal parts of the run that ``stopped_ns`` of slots makes up."""
+    """Return the share of ``stopped_ns`` (per slot) in each of ``bins`` equal parts of the run."""
     if not len(stopped_ns):
         return np.zeros(bins)
     until = np.concatenate(([0.0], np.cumsum(stopped_ns)))
@@ -379,7 +379,7 @@ def _shares(times: Floats, until: Floats, duration_ns: int, bins: int) -> Floats
 
 
 def _merged(pauses: Sequence[PausedSpan]) -> tuple[Floats, Floats]:
-    """Return starts and ends of the pauses, those that overlap joined."""
+    """Return the starts and ends of the pauses, with overlapping ones joined."""
     stretches = np.array(sorted((p.start_ns, max(p.start_ns, p.end_ns)) for p in pauses), dtype=np.float64)
     if not len(stretches):
         return np.empty(0), np.empty(0)

@@ -63,15 +63,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _RATE = "(bit/s)"
-"""The end of the label of feedback that is a rate: it stays in force until the next."""
+"""End of the label of feedback that is a rate, in force until the next one."""
 _USUAL_FEEDBACK_PERCENT, _ABOVE_USUAL_FEEDBACK, _FAR_BEYOND_FEEDBACK = 95, 1.5, 1.5
-"""How many of the values are usual at either end, and how far a scale reaches beyond them at least."""
+"""Percentile of the usual values at either end, the factor from it to the end of the scale, and the minimum
+factor from that end to the extreme value.
+"""
 _DOTTED_BELOW = 160
-"""Fewer points than these get a dot at their tip."""
+"""Number of points below which each has a dot at its tip."""
 
 
 class FeedbackPanels(Panels[Run]):
-    """Panels of the feedback; mechanisms measure different things, so each run has its own scale."""
+    """Panels of the feedback; each run has its own scale, since mechanisms measure different quantities."""
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__([run for run in runs if drawable(run.feedback.value).any()], time, form)
@@ -80,7 +82,7 @@ class FeedbackPanels(Panels[Run]):
         self._priorities: list[int] = np.unique(np.concatenate(priorities)).tolist() if priorities else []
 
     def unit(self, run: Run) -> str:
-        """Return the axis' prefixed unit."""
+        """Return the unit of the vertical axis, with its prefix."""
         return self._label(run)[1].unit
 
     def readout(self, run: Run) -> str:
@@ -101,9 +103,9 @@ class FeedbackPanels(Panels[Run]):
     def draw(self, axes: Axes, run: Run) -> None:
         """Draw the run's panel."""
         scale = self._label(run)[1]
-        least, most = (end / scale.factor for end in self._ends[id(run)])
-        margin = 0.07 * (most - least) or 1.0
-        bottom, top = least - margin * (least < 0), most + margin * (most > 0 or least == 0)
+        low, high = (end / scale.factor for end in self._ends[id(run)])
+        margin = 0.07 * (high - low) or 1.0
+        bottom, top = low - margin * (low < 0), high + margin * (high > 0 or low == 0)
         value_axis(axes, bottom, top, self.form)
         axes.axhline(0, color=INK.light, linewidth=0.8)
         for priority in self._priorities:
@@ -114,9 +116,9 @@ class FeedbackPanels(Panels[Run]):
             across, upward = time / self.time.scale.factor, (values / scale.factor).clip(bottom, top)
             beyond = self._beyond(run, values)
             for end, mark in ((bottom, "v"), (top, "^")):
-                there = across[beyond & (upward == end)]
-                if len(there):
-                    axes.plot(there, np.full(len(there), end), clip_on=False, **BEYOND | {"marker": mark})
+                points = across[beyond & (upward == end)]
+                if len(points):
+                    axes.plot(points, np.full(len(points), end), clip_on=False, **BEYOND | {"marker": mark})
             if run.feedback_label.endswith(_RATE):
                 axes.step(
                     across, upward, where="post", **line_look(self._style(priority), 1.2) | {"marker": ""}
@@ -136,10 +138,10 @@ class FeedbackPanels(Panels[Run]):
             axes.plot(time, values, **line_look(style, 1.2) | {"linestyle": "none", "markersize": 3})
 
     def _beyond(self, run: Run, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which values lie beyond the scale."""
-        least, most = self._ends[id(run)]
-        margin = 0.07 * (most - least)
-        beyond: NDArray[np.bool_] = drawable(values) & ((values < least - margin) | (values > most + margin))
+        """Return a mask of the values beyond the scale."""
+        low, high = self._ends[id(run)]
+        margin = 0.07 * (high - low)
+        beyond: NDArray[np.bool_] = drawable(values) & ((values < low - margin) | (values > high + margin))
         return beyond
 
     def _label(self, run: Run) -> tuple[str, Scale]:
@@ -151,20 +153,19 @@ class FeedbackPanels(Panels[Run]):
 
 
 def _feedback_ends(run: Run) -> tuple[float, float]:
-    """Return from where to where the scale of a run's feedback reaches, 0 within.
+    """Return the lower and the upper end of a run's feedback scale, which includes 0.
 
-    That is what nearly all values lie between, where the others go far beyond: a first overshoot would
-    flatten everything behind it.
+    The scale covers nearly all values if the others are far beyond: a first overshoot would flatten the rest.
     """
     values = run.feedback.value[drawable(run.feedback.value)]
-    least, most = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    minimum, maximum = min(0.0, float(values.min())), max(0.0, float(values.max()))
     if run.feedback_label.endswith(_RATE):
-        return least, most
+        return minimum, maximum
     low, high = np.percentile(values, [100 - _USUAL_FEEDBACK_PERCENT, _USUAL_FEEDBACK_PERCENT]).tolist()
     reach = _ABOVE_USUAL_FEEDBACK * max(-low, high)
-    if not 0 < _FAR_BEYOND_FEEDBACK * reach < max(-least, most):
-        return least, most
-    return max(least, -reach), min(most, reach)
+    if not 0 < _FAR_BEYOND_FEEDBACK * reach < max(-minimum, maximum):
+        return minimum, maximum
+    return max(minimum, -reach), min(maximum, reach)
 
 
 def _priority_text(priority: int) -> str:
@@ -176,17 +177,18 @@ _BUFFER: dict[str, Any] = {"color": ALERT.light, "linewidth": 1.6, "linestyle": 
 _PEAK_ALPHA = 0.28
 _MARGIN = 1.06
 _USUAL_QUEUE_PERCENT, _ABOVE_USUAL_QUEUE, _FAR_BEYOND_QUEUE = 96, 1.25, 2.0
-"""The height that this part of the bins stays under is usual; a scale ends a little above that where peaks
-go twice as far, so that they do not flatten everything else."""
+"""Percentile of the usual bins, the factor from it to the end of the scale, and the minimum factor from the
+usual height to a peak that is cut off, since such peaks would flatten the rest.
+"""
 _STEPS_BELOW = 60
-"""Fewer bins than these are drawn as steps, more as a line through their middles."""
+"""Number of bins below which they are drawn as steps instead of a line through their middles."""
 
 
 class QueuePanels(Panels[Run]):
-    """Panels of the queue, each on a scale of its own: queues differ by orders of magnitude.
+    """Panels of the queue, each on its own scale: queues differ by orders of magnitude.
 
-    A scale reaches to what the queue is nearly all the time; the few bins beyond that, such as the first
-    overshoot, are marked at its upper end, and the readout says how far they go.
+    The scale covers the usual queue length. The few bins beyond it, such as the first overshoot, are marked
+    at its upper end, and the readout contains their maximum.
     """
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
@@ -212,7 +214,7 @@ class QueuePanels(Panels[Run]):
         return _longest(run) > self._tops[id(run)]
 
     def unit(self, run: Run) -> str:
-        """Return the axis' prefixed unit."""
+        """Return the unit of the vertical axis, with its prefix."""
         return self._scale(run).unit
 
     def height_px(self, run: Run) -> float:
@@ -260,13 +262,13 @@ class QueuePanels(Panels[Run]):
             axes.axhline(run.buffer_octets / factor, **_BUFFER)
 
     def _draw_curves(self, axes: Axes, run: Run) -> None:
-        curve, most = run.queue, self.form.bins
+        curve, max_slots = run.queue, self.form.bins
         if not len(curve.mean_octets):
             return
         top, factor = _MARGIN * self._tops[id(run)] / self._scale(run).factor, self._scale(run).factor
-        edges = coarse_edges(curve.edges_ns, most) / self.time.scale.factor
-        peak = coarse_peaks(curve.peak_octets, most) / factor
-        mean = coarse_means(curve.edges_ns, curve.mean_octets, most) / factor
+        edges = coarse_edges(curve.edges_ns, max_slots) / self.time.scale.factor
+        peak = coarse_peaks(curve.peak_octets, max_slots) / factor
+        mean = coarse_means(curve.edges_ns, curve.mean_octets, max_slots) / factor
         middles = (edges[1:] + edges[:-1]) / 2
         axes.stairs(
             np.minimum(peak, top), edges, fill=True, color=QUEUE.light, alpha=_PEAK_ALPHA, linewidth=0
@@ -291,13 +293,13 @@ _THEORY_DASHES = ((0, (6, 2, 1, 2)), (0, (2, 2)), (0, (9, 3)))
 
 
 def _theory_entries(runs: Sequence[Run], of: str) -> list[LegendEntry]:
-    """Return the legend of the models' curves: each label once."""
+    """Return the legend of the models' curves, with each label once."""
     labels = dict.fromkeys(curve.label for run in runs for curve in run.theory if curve.of == of)
     return [line_entry(label, _theory_line(label, runs)) for label in labels]
 
 
 def _theory_line(label: str, runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the look of a model's curves, the same in all panels."""
+    """Return the look of a model's curves, equal in all panels."""
     labels = list(dict.fromkeys(curve.label for run in runs for curve in run.theory))
     dashes = _THEORY_DASHES[labels.index(label) % len(_THEORY_DASHES)]
     return {"color": INK.light, "linewidth": 1.3, "linestyle": dashes, "marker": ""}
@@ -316,7 +318,7 @@ _THEORY_POINTS = 600
 
 
 class PhasePanels(Panels[Run]):
-    """Panels of the queue, less its set point, against what is sent to it; all on the same two scales."""
+    """Panels of the queue minus its set point against the sent rate, all on the same scales."""
 
     timed = False
 
@@ -330,7 +332,7 @@ class PhasePanels(Panels[Run]):
         self._octets, self._rates = octet_scale(self._width), rate_scale(self._top)
 
     def unit(self, run: Run) -> str:
-        """Return the axis' prefixed unit."""
+        """Return the unit of the vertical axis, with its prefix."""
         return self._rates.unit
 
     def across(self) -> str:
@@ -345,10 +347,10 @@ class PhasePanels(Panels[Run]):
         """Draw the run's panel."""
         across = run.phase.offset_octets / self._octets.factor
         upward = run.phase.rate_bps / self._rates.factor
-        most = self.form.bins * _PHASE_POINTS_PER_BIN
-        kept = drawable(across) & drawable(upward)
-        across, upward = across[kept][:most], upward[kept][:most]
-        room = _PHASE_ROOM * max(self._top - self._least, _LEAST_PHASE * self._top)
+        max_points = self.form.bins * _PHASE_POINTS_PER_BIN
+        mask = drawable(across) & drawable(upward)
+        across, upward = across[mask][:max_points], upward[mask][:max_points]
+        room = _PHASE_MARGIN * max(self._top - self._least, _MIN_PHASE * self._top)
         bottom, top = max(0.0, self._least - room), self._top + room
         value_axis(axes, bottom / self._rates.factor, top / self._rates.factor, self.form)
         width = _MARGIN * self._width / self._octets.factor
@@ -362,27 +364,27 @@ class PhasePanels(Panels[Run]):
 
 
 _PHASE_POINTS_PER_BIN = 4
-_PHASE_ROOM, _LEAST_PHASE = 0.1, 0.05
-"""Room above and below the rates, and the least height that is shown, as parts of the rates."""
+_PHASE_MARGIN, _MIN_PHASE = 0.1, 0.05
+"""Margin above and below the rates, and the minimum height of the axis, as shares of the rates."""
 
 _MARKS = 7
-"""How many markers a line has along the whole axis."""
+"""Number of markers per line along the whole axis."""
 _LIMIT_DOTS = (0, (1, 1.6))
 
 
 class RatePanels(Panels[Run]):
-    """Panels of rates on one scale; a flow has the same line in every one of them."""
+    """Panels of rates on one scale; a flow has the same line style in each."""
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__([run for run in runs if any(len(flow.sent_bps) for flow in run.flows)], time, form)
         labels = dict.fromkeys(flow.label for run in self.runs for flow in run.flows)
-        self._places = {label: place for place, label in enumerate(labels)}
+        self._positions = {label: position for position, label in enumerate(labels)}
         drawn = [self._drawn(flow, self._curve(flow)) for run in self.runs for flow in run.flows]
         self._top_bps = greatest(map(highest, drawn)) or 1.0
         self._scale = rate_scale(self._top_bps)
 
     def unit(self, run: Run) -> str:
-        """Return the axis' prefixed unit."""
+        """Return the unit of the vertical axis, with its prefix."""
         return self._scale.unit
 
     def height_px(self, run: Run) -> float:
@@ -391,7 +393,7 @@ class RatePanels(Panels[Run]):
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
-        entries = [line_entry(label, _rate_line(self._style(label))) for label in self._places]
+        entries = [line_entry(label, _rate_line(self._style(label))) for label in self._positions]
         return entries + _theory_entries(self.runs, "rate")
 
     def draw(self, axes: Axes, run: Run) -> None:
@@ -407,7 +409,7 @@ class RatePanels(Panels[Run]):
         edges = coarse_edges(flow.edges_ns, self.form.bins) / self.time.scale.factor
         rates = self._drawn(flow, values) / self._scale.factor
         step = max(1, len(rates) // _MARKS)
-        start = step * self._places[flow.label] // max(1, len(self._places))
+        start = step * self._positions[flow.label] // max(1, len(self._positions))
         line = _rate_line(self._style(flow.label)) | {"markevery": (min(start, len(rates) - 1), step)} | look
         if len(rates):
             axes.plot((edges[1:] + edges[:-1]) / 2, rates, **line)
@@ -421,11 +423,11 @@ class RatePanels(Panels[Run]):
     def _style(self, label: str) -> LineStyle:
         if label.casefold().startswith("others"):
             return LineStyle(colour=OTHERS, marker="")
-        return line_style(self._places[label])
+        return line_style(self._positions[label])
 
 
 class SentPanels(RatePanels):
-    """Panels of what the flows sent, with the limits that reaction points set; one if all sent the same."""
+    """Panels of the sent rates with the reaction points' limits; one panel if all runs sent the same."""
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__(runs, time, form)
@@ -434,7 +436,7 @@ class SentPanels(RatePanels):
             self.runs = self.runs[:1]
 
     def title(self, run: Run) -> str:
-        """Return whose panel it is."""
+        """Return the panel's title."""
         return "All runs" if self._alike else ""
 
     def entries(self) -> list[LegendEntry]:
@@ -471,13 +473,13 @@ def _sent_alike(one: Run, other: Run) -> bool:
 
 
 _ROWS = 16
-_LEAST_HEIGHT = 0.3
-"""Height of the weakest message, as a part of the strongest one's."""
+_MIN_HEIGHT = 0.3
+"""Height of the weakest message, as a share of the strongest."""
 _PAUSE = line_style(6).colour
 
 
 class MessagePanels(RowPanels[Run]):
-    """The raster of messages: a tick where a flow got one, the higher the stronger it was."""
+    """Raster of messages: a tick for each message to a flow, as high as the message is strong."""
 
     def rows_of(self, run: Run) -> list[Row]:
         """Return the rows of a run."""
@@ -487,14 +489,14 @@ class MessagePanels(RowPanels[Run]):
             return []
         strength = np.ones(len(messages.row)) if messages.strength is None else messages.strength
         strength = np.clip(np.nan_to_num(strength), 0, 1)
-        place = bin_of(messages.time_ns, self.time.span_ns, bins)
+        index = bin_of(messages.time_ns, self.time.span_ns, bins)
         rows = []
         totals = counts if messages.totals is None else np.array(messages.totals, dtype=np.int64)
         for label, of_row in _grouped(messages.labels, totals):
             chosen = np.isin(messages.row, of_row)
             heights = np.zeros(bins)
-            marked = _LEAST_HEIGHT + (1 - _LEAST_HEIGHT) * strength[chosen]
-            np.maximum.at(heights, place[chosen], marked)
+            marked = _MIN_HEIGHT + (1 - _MIN_HEIGHT) * strength[chosen]
+            np.maximum.at(heights, index[chosen], marked)
             total = value_text(int(totals[of_row].sum()), "count")
             rows.append(Row(label=label, total=total, heights=heights, colour=QUEUE))
         return rows
@@ -504,12 +506,12 @@ class MessagePanels(RowPanels[Run]):
         totals = run.messages.totals
         return counted(len(run.messages.row) if totals is None else sum(totals), "message")
 
-    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+    def draw_row(self, axes: Axes, index: int, row: Row) -> None:
         """Draw one row."""
         marked = row.heights > 0
         centres = bin_centres(self.time.span_ns, len(row.heights))[marked] / self.time.scale.factor
         gap = np.full(len(centres), np.nan)
-        base = np.full(len(centres), place + BASE)
+        base = np.full(len(centres), index + BASE)
         across = np.stack((centres, centres, gap), axis=1).ravel()
         upward = np.stack((base, base - row_reach(self.form) * row.heights[marked], gap), axis=1).ravel()
         width = max(1.0, 0.4 * self.form.width_px / self.form.bins)
@@ -517,7 +519,7 @@ class MessagePanels(RowPanels[Run]):
 
 
 class LossPanels(RowPanels[Run]):
-    """Dropped frames and paused senders: a row for the drops, then one per sender that was stopped."""
+    """Dropped frames and paused senders: a row for the drops, then one per paused sender."""
 
     def rows_of(self, run: Run) -> list[Row]:
         """Return the rows of a run."""
@@ -530,14 +532,14 @@ class LossPanels(RowPanels[Run]):
         paused = any(run.pauses for run in self.runs)
         return [
             area_entry(text, colour, 1)
-            for text, colour, there in (("frames dropped", ALERT, dropped), ("paused", _PAUSE, paused))
-            if there
+            for text, colour, present in (("frames dropped", ALERT, dropped), ("paused", _PAUSE, paused))
+            if present
         ]
 
     def _drops(self, run: Run) -> Row:
         bins = self.form.bins
-        place = bin_of(run.drops.time_ns, self.time.span_ns, bins)
-        counts = np.bincount(place, weights=run.drops.count, minlength=bins)
+        index = bin_of(run.drops.time_ns, self.time.span_ns, bins)
+        counts = np.bincount(index, weights=run.drops.count, minlength=bins)
         total = value_text(int(run.drops.count.sum()), "count")
         heights = counts / counts.max()
         return Row(label="frames dropped", total=total, heights=heights, colour=ALERT)
@@ -563,14 +565,14 @@ class LossPanels(RowPanels[Run]):
         together = f"some sender stood still for {format_time(paused)}"
         return together if self.form.narrow else f"{together} · summed up {format_time(summed)}"
 
-    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+    def draw_row(self, axes: Axes, index: int, row: Row) -> None:
         """Draw one row."""
         edges = np.linspace(0, max(1, self.time.span_ns), len(row.heights) + 1) / self.time.scale.factor
-        draw_area(axes, place, row, edges, self.form)
+        draw_area(axes, index, row, edges, self.form)
 
 
 def _grouped(labels: Sequence[str], weights: NDArray[Any]) -> list[tuple[str, list[int]]]:
-    """Return the rows to show: those that weigh most by themselves, in order, and the rest together."""
+    """Return the rows to show: those with the greatest weight in order, and the others in one row."""
     present = np.flatnonzero(weights).tolist()
     if len(present) <= _ROWS:
         return [(labels[row], [row]) for row in present]

@@ -1,4 +1,4 @@
-"""Reports of replays: what `ecmproto.control.replay` came to, as what a report is drawn from."""
+"""Reports of replays: results of `ecmproto.control.replay` converted to a report."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from ecmproto.units import format_octets, format_rate, format_time, quanta_to_ns
 
 _OTHERS = "others"
 _STRONGEST_UNITS = 5.0
-"""(1 + 2w) set points, w = 2: what QCN's and ECM's feedback saturates at by default."""
+"""Saturation of QCN's and ECM's feedback by default: (1 + 2w) set points, with w = 2."""
 
 
 def replay_report(capture: str, outcomes: Sequence[Outcome], titles: Sequence[str]) -> Report:
-    """Return the report of replays of one capture; ``titles`` are the mechanisms' in words."""
+    """Return the report of one capture's replays; ``titles`` are the mechanisms' names for readers."""
     names = ", ".join(outcome.summary.variant for outcome in outcomes)
     runs = tuple(_run(outcome, title) for outcome, title in zip(outcomes, titles, strict=True))
     window = [_window(outcomes[0].summary)] if outcomes and outcomes[0].summary.duration_ns else []
@@ -53,7 +53,7 @@ def replay_report(capture: str, outcomes: Sequence[Outcome], titles: Sequence[st
 
 
 def _window(summary: ReplaySummary) -> str:
-    """Return which time the figures of a report are about."""
+    """Return a sentence about the time window of a report's figures."""
     closed = (
         "" if summary.stations is None else " What still waits then is sent after it, and counts no more."
     )
@@ -84,7 +84,7 @@ def _run(outcome: Outcome, title: str) -> Run:
         feedback_label=f"{machine.feedback_label} (octets)" if machine.feedback_label else _RATE_LABEL,
         flows=_flows(summary),
         messages=_messages(rows, outcome),
-        pauses=tuple(_asked_pauses(rows, summary) if summary.stations is None else _pauses(summary.stations)),
+        pauses=tuple(_port_pauses(rows, summary) if summary.stations is None else _pauses(summary.stations)),
         drops=_drops(port),
     )
 
@@ -181,11 +181,11 @@ def _feedback(rows: NDArray[Any], *, rates: bool) -> Feedback:
 
 
 def _flows(summary: ReplaySummary) -> tuple[FlowCurves, ...]:
-    """Return the flows' curves, those past FLOWS_SHOWN folded into one."""
+    """Return the flows' curves; those after the first FLOWS_SHOWN are merged into one."""
     flows = summary.flows if summary.duration_ns else ()
-    most = FLOWS_SHOWN if len(flows) <= FLOWS_SHOWN else FLOWS_SHOWN - 1
-    curves = [_flow([flow], flow.label, summary) for flow in flows[:most]]
-    return (*curves, *([_flow(flows[most:], _OTHERS, summary)] if flows[most:] else ()))
+    limit = FLOWS_SHOWN if len(flows) <= FLOWS_SHOWN else FLOWS_SHOWN - 1
+    curves = [_flow([flow], flow.label, summary) for flow in flows[:limit]]
+    return (*curves, *([_flow(flows[limit:], _OTHERS, summary)] if flows[limit:] else ()))
 
 
 def _flow(flows: Sequence[FlowRates], label: str, summary: ReplaySummary) -> FlowCurves:
@@ -221,7 +221,7 @@ def _messages(rows: NDArray[Any], outcome: Outcome) -> Messages:
 
 
 def _pauses(stations: StationsSummary) -> list[PauseCurve]:
-    """Return for how long some station stood still, by priority."""
+    """Return the stations' paused time, by priority."""
     trace = stations.pauses
     return [
         PauseCurve(
@@ -233,8 +233,8 @@ def _pauses(stations: StationsSummary) -> list[PauseCurve]:
     ]
 
 
-def _asked_pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[PauseCurve]:
-    """Return for how long the port of an open loop wanted its stations stopped, by what it sent."""
+def _port_pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[PauseCurve]:
+    """Return the pauses that an open loop's port requested, by its messages."""
     longest_ns = quanta_to_ns(0xFFFF, summary.rate_bps)
     running: dict[str, tuple[int, int]] = {}
     pauses: dict[str, list[PausedSpan]] = {}

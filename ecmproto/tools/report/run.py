@@ -1,7 +1,7 @@
-"""The replays that a report is drawn from, as plain values and arrays, their measures compared and as text.
+"""Data of a report: runs as plain values and arrays, and the comparison of their measures.
 
-Times are ns from the first arrival of the replay.  Curves are given in slots, already reduced to what a
-page can show: a few hundred to a few thousand slots a run, whatever the capture's size.  Everything may be
+Times are ns from the first arrival of the replay. Curves are given in slots, already reduced to a page's
+resolution: a few hundred to a few thousand slots per run, independent of the capture's size. All data may be
 empty: a capture without frames makes a report as well.
 """
 
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_time
 
 Unit = Literal["octets", "frames", "bit/s", "ns", "share", "index", "count"]
-"""The unit of a measure; "share" is a part of 1, "index" a number of its own such as Jain's."""
+"""Unit of a measure; "share" is a part of 1, "index" a number without a unit such as Jain's index."""
 
 FLOWS_SHOWN = 16
-"""The most flows of a run that a figure can tell apart; whoever makes a Run folds the rest into one."""
+"""Maximum number of distinguishable flows per run; the author of a Run merges the others into one."""
 
 
 def _floats() -> NDArray[np.float64]:
@@ -35,10 +35,10 @@ def _integers() -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One figure of the table that compares runs; runs are matched by ``key``.
+    """Figure of the table that compares runs; runs are matched by ``key``.
 
-    ``better`` says which end is the good one, None where neither is.  The opening sentences of a report
-    use the keys that ``words.summary`` names; any other key is shown in the table only.
+    ``better`` is the better end, None if neither is. The opening sentences of a report use the keys in
+    ``words.summary``; other keys are in the table only.
     """
 
     key: str
@@ -67,16 +67,16 @@ class QueueCurve:
 class FlowCurves:
     """Rates of one flow over time, means over slots as in :class:`QueueCurve`.
 
-    ``limit_bps`` is the reaction point's current limit, NaN in slots where the flow has no limiter; None
-    where the mechanism has none at all, as in an open loop.
+    ``limit_bps`` is the reaction point's current limit, NaN in slots without a limiter; None if the mechanism
+    has no limiters, as in an open loop.
     """
 
     label: str
     edges_ns: NDArray[np.int64] = field(default_factory=_integers)
     sent_bps: NDArray[np.float64] = field(default_factory=_floats)
-    """The rate that the flow put on the wire towards the congestion point."""
+    """Rate that the flow sent towards the congestion point."""
     delivered_bps: NDArray[np.float64] = field(default_factory=_floats)
-    """The part of it that left the congestion point's port."""
+    """Rate of the flow's frames after the congestion point's port."""
     limit_bps: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
@@ -86,12 +86,12 @@ class FlowCurves:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feedback:
-    """The feedback that the congestion point computed, one entry per sample, all of one length."""
+    """Feedback that the congestion point computed, one entry per sample, in arrays of equal length."""
 
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
     value: NDArray[np.float64] = field(default_factory=_floats)
     priority: NDArray[np.int64] = field(default_factory=_integers)
-    """0 to 7; −1 for a congestion point that serves all priorities together."""
+    """Priority 0 to 7; −1 for a congestion point that serves all priorities together."""
 
     def __post_init__(self) -> None:
         _check_lengths(self.time_ns, self.value, self.priority)
@@ -99,9 +99,9 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Messages:
-    """Which flow got a message when: message i went to ``labels[row[i]]`` at ``time_ns[i]``.
+    """Messages to flows: message i went to ``labels[row[i]]`` at ``time_ns[i]``.
 
-    ``strength``, if given, is a part of the strongest feedback possible: 0 for none (or for positive
+    ``strength``, if given, is a share of the strongest feedback possible: 0 for none (or for positive
     feedback), 1 for the strongest.
     """
 
@@ -110,7 +110,7 @@ class Messages:
     row: NDArray[np.int64] = field(default_factory=_integers)
     strength: NDArray[np.float64] | None = None
     totals: tuple[int, ...] | None = None
-    """How many messages each label got, where not all of them are here."""
+    """Number of messages per label, if the arrays contain only a part of them."""
 
     def __post_init__(self) -> None:
         if self.totals is not None and len(self.totals) != len(self.labels):
@@ -122,7 +122,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Drops:
-    """How many frames were dropped when: per drop, or already summed over bins of time."""
+    """Dropped frames over time: one entry per drop, or sums over bins of time."""
 
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
     count: NDArray[np.int64] = field(default_factory=_integers)
@@ -133,10 +133,10 @@ class Drops:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PauseCurve:
-    """For how much of each slot (as in :class:`QueueCurve`) PAUSE or PFC stopped what ``label`` names."""
+    """Share of each slot (as in :class:`QueueCurve`) in which PAUSE or PFC stopped ``label``."""
 
     label: str
-    """As in "priority 3"."""
+    """Name of the paused traffic, as in "priority 3"."""
     edges_ns: NDArray[np.int64] = field(default_factory=_integers)
     stopped_ns: NDArray[np.float64] = field(default_factory=_floats)
 
@@ -146,13 +146,13 @@ class PauseCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TheoryCurve:
-    """What a model gives for a run, drawn over its queue or its flows' rates: a value for each time."""
+    """Prediction of a model for a run, drawn over its queue or its flows' rates: a value for each time."""
 
     label: str
     of: Literal["queue", "rate"]
     time_ns: NDArray[np.float64]
     value: NDArray[np.float64]
-    """Octets or bit/s."""
+    """Values in octets or bit/s."""
 
     def __post_init__(self) -> None:
         _check_lengths(self.time_ns, self.value)
@@ -160,10 +160,10 @@ class TheoryCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhaseCurve:
-    """The way of a queue and of what is sent to it, against each other, in order of time."""
+    """Path of a queue and its sent rate against each other, in order of time."""
 
     offset_octets: NDArray[np.float64] = field(default_factory=_floats)
-    """The queue less its set point."""
+    """Queue minus its set point."""
     rate_bps: NDArray[np.float64] = field(default_factory=_floats)
 
     def __post_init__(self) -> None:
@@ -172,29 +172,29 @@ class PhaseCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
-    """One replay of the capture through one mechanism.  Raises ValueError where lengths do not fit."""
+    """One replay of the capture through one mechanism. Raises ValueError for arrays of unequal length."""
 
     name: str
-    """The mechanism's name as on a command line: "qcn", "qcn over pfc"."""
+    """Name of the mechanism as on a command line: "qcn", "qcn over pfc"."""
     title: str
-    """A line for a person: "QCN, closed loop"."""
+    """Title for readers: "QCN, closed loop"."""
     duration_ns: int
-    """From the first arrival to the end of the run: how far the time axis reaches."""
+    """Time from the first arrival to the end of the run: the length of the time axis."""
     variant: str = ""
-    """Its name beside other runs of its mechanism, "qcn:w=4"; empty for the mechanism's name."""
+    """Name among runs of the same mechanism, "qcn:w=4"; empty for the mechanism's name."""
     facts: tuple[tuple[str, str], ...] = ()
-    """(label, text): port rate, seed, loop, feedback delay and so on."""
+    """Facts as (label, text): port rate, seed, loop, feedback delay and others."""
     parameters: tuple[tuple[str, str, str], ...] = ()
-    """(name, value as text, what it is)."""
+    """Parameters as (name, value as text, meaning)."""
     measures: tuple[Measure, ...] = ()
     queue: QueueCurve = field(default_factory=QueueCurve)
     buffer_octets: int | None = None
     set_point_octets: int | None = None
     feedback: Feedback = field(default_factory=Feedback)
     feedback_label: str = "feedback"
-    """The name of the feedback, with its unit in parentheses: "Fb (octets)", "advertised rate (bit/s)"."""
+    """Name of the feedback, with its unit in parentheses: "Fb (octets)", "advertised rate (bit/s)"."""
     flows: tuple[FlowCurves, ...] = ()
-    """At most FLOWS_SHOWN, the last one being "others" where flows were folded."""
+    """Flows, at most FLOWS_SHOWN; the last one is "others" if flows were merged."""
     messages: Messages = field(default_factory=Messages)
     pauses: tuple[PauseCurve, ...] = ()
     drops: Drops = field(default_factory=Drops)
@@ -204,7 +204,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportTable:
-    """A table of texts; the first column names its rows."""
+    """Table of texts; the first column names its rows."""
 
     heading: str
     caption: str
@@ -214,20 +214,20 @@ class ReportTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Report:
-    """One capture replayed once or several times, in the order in which the runs are shown."""
+    """One capture replayed once or several times; runs are shown in their order."""
 
     title: str
     capture: str
-    """The capture's name as the user gave it."""
+    """Name of the capture as the user gave it."""
     runs: tuple[Run, ...] = ()
     notes: tuple[str, ...] = ()
-    """Sentences that belong to the whole report: what was left out, warnings, the command line."""
+    """Sentences about the whole report: omissions, warnings, the command line."""
     tables: tuple[ReportTable, ...] = ()
-    """What stands behind the results: figures beside published ones."""
+    """Tables after the results: figures beside published ones."""
     kicker: str = "replay of a capture through congestion management"
-    """The kind of the report, above its title."""
+    """Kind of the report, above its title."""
     lead: str = ""
-    """The sentence that opens it; empty for one about the frames of a capture."""
+    """Opening sentence; empty for one about the frames of a capture."""
 
 
 def _check_slots(edges_ns: NDArray[np.int64], *curves: NDArray[Any]) -> None:
@@ -242,34 +242,34 @@ def _check_lengths(*columns: NDArray[Any]) -> None:
 
 
 ABSENT = "–"
-"""The text for a value that is no number."""
+"""Text for a value that is not a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How an axis is labelled: values are divided by ``factor`` and are then in ``unit``."""
+    """Scale of an axis: values divided by ``factor`` are in ``unit``."""
 
     factor: float
     unit: str
 
 
 def octet_scale(greatest: float) -> Scale:
-    """Return the scale on which octets up to ``greatest`` are read best."""
+    """Return the most readable scale for octets up to ``greatest``."""
     return _prefixed(greatest, "B")
 
 
 def rate_scale(greatest: float) -> Scale:
-    """Return the scale on which bit/s up to ``greatest`` are read best."""
+    """Return the most readable scale for bit/s up to ``greatest``."""
     return _prefixed(greatest, "b/s")
 
 
 def frame_scale(greatest: float) -> Scale:
-    """Return the scale on which frames a second up to ``greatest`` are read best."""
+    """Return the most readable scale for frames per second up to ``greatest``."""
     return _prefixed(greatest, "/s", _PREFIXES[1:])
 
 
 def time_scale(span_ns: float) -> Scale:
-    """Return the scale on which a time axis of ``span_ns`` is read best."""
+    """Return the most readable scale for a time axis of ``span_ns``."""
     for least_ns, unit, factor in _TIME_UNITS:
         if span_ns >= least_ns:
             return Scale(factor=factor, unit=unit)
@@ -287,11 +287,11 @@ _TIME_UNITS = (
     (10**6, "ms", 10**6),
     (10**3, "µs", 10**3),
 )
-"""From which span on a unit is used, and its length, in ns: numbers at an axis have few digits."""
+"""Minimum span for a unit, and the unit's length, both in ns: numbers at an axis have few digits."""
 
 
 def labelled_scale(label: str, greatest: float) -> tuple[str, Scale]:
-    """Split ``label`` ("Fb (octets)") into what it names and the scale for values up to ``greatest``."""
+    """Split ``label`` ("Fb (octets)") into its name and the scale for values up to ``greatest``."""
     match = _IN_PARENTHESES.fullmatch(label.strip())
     if match is None:
         return label.strip(), Scale(factor=1, unit="")
@@ -315,17 +315,17 @@ def _prefixed(greatest: float, unit: str, prefixes: Sequence[tuple[str, float]] 
 
 
 def measure_text(measure: Measure) -> str:
-    """Return a measure's value with its unit for a person; ``ABSENT`` if it is no number."""
+    """Return a measure's value with its unit for readers; ``ABSENT`` if it is not a number."""
     return value_text(measure.value, measure.unit)
 
 
 def value_text(value: float, unit: Unit) -> str:
-    """Return ``value`` with its unit for a person; ``ABSENT`` if it is no number."""
+    """Return ``value`` with its unit for readers; ``ABSENT`` if it is not a number."""
     return _TEXTS[unit](value) if finite(value) else ABSENT
 
 
 def finite(value: float) -> bool:
-    """Return whether ``value`` is a number that can be shown and compared."""
+    """Return whether ``value`` is a finite number."""
     try:
         return math.isfinite(value)
     except OverflowError:
@@ -333,7 +333,7 @@ def finite(value: float) -> bool:
 
 
 def greatest(values: Iterable[float]) -> float:
-    """Return the greatest finite one of ``values``, at least 0."""
+    """Return the maximum of the finite ``values``, at least 0."""
     return max((value for value in values if finite(value)), default=0.0)
 
 
@@ -360,10 +360,9 @@ _TEXTS: dict[Unit, Callable[[float], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonCell:
-    """A value in words; whether it is the best of its row; its part of the row's greatest, 0 to 1.
+    """Value as text; whether it is the best of its row; its share of the row's maximum, 0 to 1.
 
-    Values that read alike are best together, unless more than half of the row do: that tells none of them
-    apart.
+    Equal texts are best together, unless they are more than half of the row: then no run is marked.
     """
 
     text: str
@@ -383,7 +382,7 @@ class ComparisonRow:
 def comparison(runs: Sequence[Run]) -> list[ComparisonRow]:
     """Return a row per measure, in the order in which the runs name them.
 
-    The best values of a row are marked if some run did worse; a value that is no number is never best.
+    The best values of a row are marked if another run is worse; a value that is not a number is never best.
     """
     by_run = [{measure.key: measure for measure in run.measures} for run in runs]
     keys = dict.fromkeys(key for measures in by_run for key in measures)
@@ -391,7 +390,7 @@ def comparison(runs: Sequence[Run]) -> list[ComparisonRow]:
 
 
 def measured(run: Run, key: str) -> float | int | None:
-    """Return the value of the run's measure ``key`` if it has one that is a number."""
+    """Return the value of the run's measure ``key``; None if it is missing or not a number."""
     return next((m.value for m in run.measures if m.key == key and finite(m.value)), None)
 
 
@@ -403,15 +402,15 @@ def _comparison_row(measures: list[Measure | None]) -> ComparisonRow:
     if better and len(values) > 1:
         ends = value_text(min(values), known[0].unit), value_text(max(values), known[0].unit)
         best = ends[better == "high"] if ends[0] != ends[1] else ""
-    most = max(map(abs, values), default=0)
-    cells = tuple(_comparison_cell(measure, best, most) for measure in measures)
+    maximum = max(map(abs, values), default=0)
+    cells = tuple(_comparison_cell(measure, best, maximum) for measure in measures)
     if 2 * sum(cell.best for cell in cells) > len(cells):
         cells = tuple(replace(cell, best=False) for cell in cells)
     return ComparisonRow(label=known[0].label, better=better or "", cells=cells)
 
 
-def _comparison_cell(measure: Measure | None, best: str, most: float) -> ComparisonCell:
+def _comparison_cell(measure: Measure | None, best: str, maximum: float) -> ComparisonCell:
     if measure is None or not finite(measure.value):
         return ComparisonCell(text=ABSENT, best=False, part=0.0)
     text = measure_text(measure)
-    return ComparisonCell(text=text, best=text == best, part=abs(measure.value) / most if most else 0.0)
+    return ComparisonCell(text=text, best=text == best, part=abs(measure.value) / maximum if maximum else 0.0)

@@ -1,10 +1,10 @@
-"""A sheet of paper measured in px from its top left corner, on which panels and texts are laid out.
+"""Sheet measured in px from its top left corner, for panels and texts.
 
-Below it: colours and markers, texts made printable, matplotlib in one look with the same octets every time,
-and its SVG made ready for a page, small and in the page's own colours.
+The module also has the colours and markers, makes texts printable, and configures matplotlib so that its
+output is reproducible. It converts matplotlib's SVG to small elements in the page's own colours.
 
-The colours are told apart with each of the usual colour deficiencies and stand out from their ground; they
-never carry meaning alone, every line of several has a marker of its own too.
+The colours differ under each of the usual colour deficiencies and have contrast with their background. They
+never carry meaning alone: each of several lines has its own marker too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colour:
-    """A role of colour: the CSS variable that holds it on a page, and its two values."""
+    """Role of a colour: the CSS variable for it on a page, and its light and dark value."""
 
     variable: str
     light: str
@@ -60,12 +60,12 @@ _LINES = (
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d", "8", "H", "|")
 
 COLOURS = (INK, MUTED, GRID, PAPER, QUEUE, ALERT, OTHERS, *_LINES)
-"""Every role; no two have the same light value, so that a picture's colours lead back to their roles."""
+"""All roles; no two have the same light value, so that a picture's colours identify their roles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineStyle:
-    """How one line of several is drawn."""
+    """Style of one line among several."""
 
     colour: Colour
     marker: str
@@ -79,22 +79,22 @@ def line_style(position: int) -> LineStyle:
 _ELLIPSIS = "…"
 
 
-def shortened(text: str, most: int) -> str:
-    """Return ``text`` printable and, if it is longer than ``most`` characters, cut in its middle."""
+def shortened(text: str, max_length: int) -> str:
+    """Return ``text`` printable, and cut in its middle if it is longer than ``max_length`` characters."""
     text = printable(text).strip()
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    tail = (most - 1) // 2
-    return f"{text[: most - 1 - tail]}{_ELLIPSIS}{text[len(text) - tail :]}"
+    tail = (max_length - 1) // 2
+    return f"{text[: max_length - 1 - tail]}{_ELLIPSIS}{text[len(text) - tail :]}"
 
 
 def width_em(text: str) -> float:
-    """Return about how wide ``text`` is in a sans-serif typeface, in units of its size."""
+    """Return the approximate width of ``text`` in a sans-serif typeface, in em."""
     return sum(1.0 if unicodedata.east_asian_width(character) in "WF" else 0.6 for character in text)
 
 
 _DPI = 72
-"""One point of matplotlib's is one CSS px."""
+"""Resolution at which one point of matplotlib is one CSS px."""
 _PNG_DPI = 144
 
 _LOOK = {
@@ -122,7 +122,7 @@ _LOOK = {
 
 
 def require_matplotlib() -> None:
-    """Raise MissingDependencyError unless matplotlib can be imported; costs its import, about 0.5 s."""
+    """Raise MissingDependencyError unless matplotlib can be imported; the import takes about 0.5 s."""
     try:
         import matplotlib.figure
         import matplotlib.style  # noqa: F401
@@ -133,19 +133,19 @@ def require_matplotlib() -> None:
 
 
 def new_figure(width_px: float, height_px: float) -> Figure:
-    """Return an empty figure; call it and draw on it inside of :func:`rendered_svg` or its PNG twin."""
+    """Return an empty figure; create it and draw on it within :func:`drawn_svg` or :func:`drawn_png`."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width_px / _DPI, height_px / _DPI), dpi=_DPI, facecolor=PAPER.light)
 
 
 def drawn_svg(draw: Callable[[], Figure]) -> bytes:
-    """Return the picture that ``draw`` makes as SVG, as matplotlib writes it, without a ground."""
+    """Return the picture that ``draw`` creates as matplotlib's SVG, without a background."""
     return _drawn(draw, "svg", _DPI, {"Date": None, "Creator": None, "Format": None, "Type": None})
 
 
 def drawn_png(draw: Callable[[], Figure]) -> bytes:
-    """Return the picture that ``draw`` makes as PNG, two pixels for each px of its layout."""
+    """Return the picture that ``draw`` creates as PNG, with two pixels for each px of its layout."""
     return _drawn(draw, "png", _PNG_DPI, {"Software": None})
 
 
@@ -170,7 +170,7 @@ def _look() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """How much room a figure has: its width, its text and how many bins of time it shows."""
+    """Size of a figure: its width, its text and its number of bins of time."""
 
     width_px: int
     text_px: float
@@ -180,11 +180,11 @@ class Format:
     row_px: int
     """Height of a row of a raster."""
     left_px: int
-    """Room for the values of the vertical axis."""
+    """Width of the values of the vertical axis."""
 
     @property
     def narrow(self) -> bool:
-        """Whether the figure has to say less, on more lines."""
+        """Whether the figure has less text, on more lines."""
         return self.width_px < 600
 
 
@@ -194,14 +194,14 @@ NARROW = Format(width_px=360, text_px=12, bins=130, panel_px=112, row_px=36, lef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegendEntry:
-    """An entry of a legend: a piece of line or area and what it is."""
+    """Entry of a legend: a piece of line or area and its text."""
 
     handle: Line2D | Patch
     text: str
 
 
 def line_look(style: LineStyle, width: float, size: float = 5) -> dict[str, Any]:
-    """Return matplotlib's words for a line of a style, with markers of ``size``."""
+    """Return matplotlib's arguments for a line of a style, with markers of ``size``."""
     return {
         "color": style.colour.light, "marker": style.marker, "markersize": size, "markeredgewidth": 0,
         "linewidth": width,
@@ -223,7 +223,7 @@ def area_entry(text: str, colour: Colour, alpha: float) -> LegendEntry:
 
 
 class Sheet:
-    """A matplotlib figure with texts, legends and axes placed in px."""
+    """Matplotlib figure with texts, legends and axes placed in px."""
 
     def __init__(self, form: Format, height_px: float, width_px: float | None = None) -> None:
         self.form = form
@@ -232,7 +232,7 @@ class Sheet:
         self.figure = new_figure(self.width_px, height_px)
 
     def axes(self, left_px: float, top_px: float, width_px: float, height_px: float) -> Axes:
-        """Add axes whose upper left corner is at (``left_px``, ``top_px``)."""
+        """Add axes with their upper left corner at (``left_px``, ``top_px``)."""
         bottom_px = self.height_px - top_px - height_px
         return self.figure.add_axes(
             (
@@ -253,11 +253,11 @@ class Sheet:
         bold: bool = False,
         colour: Colour = INK,
         size_px: float | None = None,
-        room_px: float | None = None,
+        max_px: float | None = None,
     ) -> None:
-        """Write ``text`` with its base line at ``y_px``; cut in the middle to fit into ``room_px``."""
+        """Write ``text`` with its base line at ``y_px``, cut in its middle to fit into ``max_px``."""
         size = size_px or self.form.text_px
-        text = fitting(text, room_px, size) if room_px is not None else printable(text)
+        text = fitting(text, max_px, size) if max_px is not None else printable(text)
         self.figure.text(
             x_px,
             y_px,
@@ -271,7 +271,7 @@ class Sheet:
         )
 
     def legend(self, entries: Sequence[LegendEntry], left_px: float, top_px: float, right_px: float) -> None:
-        """Set ``entries`` in lines from ``left_px`` to ``right_px``."""
+        """Write ``entries`` in lines from ``left_px`` to ``right_px``."""
         size = self.form.text_px - 1
         x_px, y_px = left_px, top_px
         for entry in entries:
@@ -281,7 +281,7 @@ class Sheet:
             self._swatch(entry.handle, x_px, y_px + _LEGEND_LINE_PX / 2)
             room = right_px - x_px - _SWATCH_PX
             base = y_px + _LEGEND_LINE_PX / 2 + 0.36 * size
-            self.text(x_px + _SWATCH_PX, base, entry.text, colour=MUTED, size_px=size, room_px=room)
+            self.text(x_px + _SWATCH_PX, base, entry.text, colour=MUTED, size_px=size, max_px=room)
             x_px += width
 
     def _swatch(self, handle: Line2D | Patch, x_px: float, y_px: float) -> None:
@@ -306,8 +306,8 @@ class Sheet:
         return to_inches + self.figure.dpi_scale_trans
 
 
-_LONGEST = 200
-"""Characters that a line is cut to before it is measured."""
+_MAX_MEASURED = 200
+"""Maximum number of characters of a line before it is measured."""
 _SWATCH_PX = 29
 _LEGEND_LINE_PX = 20
 _LEGEND_GAP_PX = 18
@@ -315,7 +315,7 @@ _LEGEND_BELOW_PX = 6
 
 
 def legend_px(entries: Sequence[LegendEntry], form: Format, left_px: float, right_px: float) -> float:
-    """Return the height of a legend set from ``left_px`` to ``right_px`` is."""
+    """Return the height of a legend set from ``left_px`` to ``right_px``."""
     x_px, lines = left_px, 1
     for entry in entries:
         width = _entry_px(entry, form.text_px - 1)
@@ -329,29 +329,29 @@ def _entry_px(entry: LegendEntry, size_px: float) -> float:
     return _SWATCH_PX + width_em(printable(entry.text)) * size_px + _LEGEND_GAP_PX
 
 
-def wrapped(text: str, room_px: float, size_px: float, lines: int) -> list[str]:
-    """Return ``text`` in at most ``lines`` lines that take about ``room_px``, broken at spaces.
+def wrapped(text: str, max_px: float, size_px: float, lines: int) -> list[str]:
+    """Return ``text`` in at most ``lines`` lines of about ``max_px``, broken at spaces.
 
-    What does not fit into them is cut from the middle of the last one.
+    The last line is cut in its middle if the text is too long.
     """
-    words = printable(shortened(text, lines * _LONGEST)).split(" ")
+    words = printable(shortened(text, lines * _MAX_MEASURED)).split(" ")
     made = [""]
     for word in words:
         longer = f"{made[-1]} {word}".strip()
-        if made[-1] and len(made) < lines and width_em(longer) * size_px > room_px:
+        if made[-1] and len(made) < lines and width_em(longer) * size_px > max_px:
             made.append(word)
         else:
             made[-1] = longer
-    return [fitting(line, room_px, size_px) for line in made]
+    return [fitting(line, max_px, size_px) for line in made]
 
 
-def fitting(text: str, room_px: float, size_px: float) -> str:
-    """Return ``text`` cut in its middle so that it takes about ``room_px`` at most."""
-    text = shortened(text, _LONGEST)
-    most = len(text)
-    while most > 1 and width_em(shortened(text, most)) * size_px > room_px:
-        most -= 1
-    return shortened(text, most)
+def fitting(text: str, max_px: float, size_px: float) -> str:
+    """Return ``text`` cut in its middle to a width of about ``max_px``."""
+    text = shortened(text, _MAX_MEASURED)
+    length = len(text)
+    while length > 1 and width_em(shortened(text, length)) * size_px > max_px:
+        length -= 1
+    return shortened(text, length)
 
 
 _XML_NAMESPACE = re.compile(r"\{[^}]*\}")
@@ -367,8 +367,8 @@ _VARIABLES = {colour.light: f"var({colour.variable})" for colour in COLOURS}
 def page_svg(svg: bytes, *, name: str, description: str, css_class: str) -> str:
     """Return ``svg`` as an element for an HTML page.
 
-    Its colours become the page's variables, its ids start with ``name`` so that those of several pictures
-    stay apart, and ``description`` is what a screen reader says instead of it.
+    Its colours become the page's variables, its ids start with ``name`` to be unique on the page, and
+    ``description`` is its text for screen readers.
     """
     root = _tidied(svg, prefix=f"{name}-", colours=_VARIABLES, typeface=False)
     root.attrib = {
@@ -381,7 +381,7 @@ def page_svg(svg: bytes, *, name: str, description: str, css_class: str) -> str:
 
 
 def standalone_svg(svg: bytes, *, title: str) -> bytes:
-    """Return ``svg`` as a file of its own, named ``title``, on a ground of its own."""
+    """Return ``svg`` as a file with the title ``title`` and its own background."""
     root = _tidied(svg, prefix="", colours={}, typeface=True)
     view = root.attrib["viewBox"]
     _, _, width, height = view.split()
@@ -428,7 +428,7 @@ def _drop(root: Element, tag: str) -> None:
 
 
 def _referenced(root: Element) -> list[str]:
-    """Return the ids that something refers to, in the order of the first reference."""
+    """Return the referenced ids, in the order of their first reference."""
     names: dict[str, None] = {}
     for element in root.iter():
         for key, value in element.attrib.items():
@@ -479,7 +479,7 @@ def _rounded(text: str, decimals: int) -> str:
 
 
 def _flatten(element: Element) -> None:
-    """Replace groups that say nothing by what is in them, and drop those that hold nothing."""
+    """Replace groups without attributes by their children, and remove empty groups."""
     children: list[Element] = []
     for child in list(element):
         _flatten(child)

@@ -1,4 +1,4 @@
-"""Heat maps of sweeps: a grid for each figure, a cell for each combination of two keys' values."""
+"""Heat maps of sweeps: a grid for each figure, with a cell for each combination of two keys' values."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MARGIN_PX, _TITLE_PX, _LABEL_PX, _CELL_PX, _LEFT_PX, _BETWEEN_PX = 24.0, 52.0, 26.0, 34.0, 150.0, 30.0
-_MOST_COLUMNS = 24
-_LEAST_ALPHA, _MOST_ALPHA = 0.08, 0.6
+_MAX_COLUMNS = 24
+_MIN_ALPHA, _MAX_ALPHA = 0.08, 0.6
 
 
 def heat_maps(
     title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str], path: str
 ) -> bytes:
-    """Return a heat map for each figure, its median over seeds in each cell, in the form ``path`` names.
+    """Return a heat map for each figure, with the median over seeds in each cell, as PNG or SVG by ``path``.
 
-    The first key goes down, the second one, if there is any, across.  ParameterError for more of them, and
-    for more values than have room across; OutputError for a name that is neither .png nor .svg.
+    The first key goes down, the second, if any, across. Raises ParameterError for more than two keys, and for
+    too many values across; OutputError for a name that ends in neither .png nor .svg.
     """
     if not 1 <= len(axes) <= 2:
         raise ParameterError(name="figure", needed="a sweep of one or two keys", got=str(len(axes)))
-    if len(axes[-1].values) > _MOST_COLUMNS and len(axes) == 2:
+    if len(axes[-1].values) > _MAX_COLUMNS and len(axes) == 2:
         got = f"{len(axes[-1].values)} of {axes[-1].path}"
-        raise ParameterError(name="figure", needed=f"at most {_MOST_COLUMNS} values across", got=got)
+        raise ParameterError(name="figure", needed=f"at most {_MAX_COLUMNS} values across", got=got)
 
     def draw() -> Figure:
         return _drawn(title, rows, axes, figures)
@@ -50,10 +50,10 @@ def _drawn(title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Seque
     down = axes[0].values
     map_px = _TITLE_PX + _LABEL_PX + _CELL_PX * len(down) + _BETWEEN_PX
     sheet = Sheet(WIDE, _TITLE_PX + map_px * len(figures) + _MARGIN_PX)
-    room_px = sheet.width_px - 2 * _MARGIN_PX
-    sheet.text(_MARGIN_PX, 34, title, bold=True, size_px=19, room_px=room_px)
-    for place, figure in enumerate(figures):
-        _map(sheet, _TITLE_PX + map_px * place, rows, axes, figure)
+    max_px = sheet.width_px - 2 * _MARGIN_PX
+    sheet.text(_MARGIN_PX, 34, title, bold=True, size_px=19, max_px=max_px)
+    for index, figure in enumerate(figures):
+        _map(sheet, _TITLE_PX + map_px * index, rows, axes, figure)
     return sheet.figure
 
 
@@ -62,10 +62,10 @@ def _map(sheet: Sheet, top_px: float, rows: Sequence[Row], axes: Sequence[Axis],
     from matplotlib.patches import Rectangle
 
     down, across = axes[0], axes[1] if len(axes) > 1 else Axis(path="", values=("",))
-    found = cells(rows, axes, figure)
-    medians = {key: _median(values) for key, values in found.items()}
+    by_key = cells(rows, axes, figure)
+    medians = {key: _median(values) for key, values in by_key.items()}
     known = [value for value in medians.values() if math.isfinite(value)]
-    least, most = min(known, default=0.0), max(known, default=0.0)
+    low, high = min(known, default=0.0), max(known, default=0.0)
     show = parse_figure(figure).show
     sheet.text(_MARGIN_PX, top_px + 24, figure, bold=True)
     keys = f"{down.path} down" + (f", {across.path} across" if across.path else "")
@@ -79,20 +79,20 @@ def _map(sheet: Sheet, top_px: float, rows: Sequence[Row], axes: Sequence[Axis],
     grid.set_ylim(len(down.values), 0)
     for column, value in enumerate(across.values):
         middle_px = _LEFT_PX + width_px * (column + 0.5)
-        sheet.text(middle_px, top_px + 16, value, align="center", colour=MUTED, room_px=width_px - 6)
+        sheet.text(middle_px, top_px + 16, value, align="center", colour=MUTED, max_px=width_px - 6)
     for line, value in enumerate(down.values):
         base_px = top_px + _LABEL_PX + _CELL_PX * (line + 0.5) + 5
-        sheet.text(_LEFT_PX - 10, base_px, value, align="right", colour=MUTED, room_px=_LEFT_PX - _MARGIN_PX)
+        sheet.text(_LEFT_PX - 10, base_px, value, align="right", colour=MUTED, max_px=_LEFT_PX - _MARGIN_PX)
         for column, other in enumerate(across.values):
             median = medians.get((value, other) if across.path else (value,), math.nan)
-            part = (median - least) / (most - least) if most > least and math.isfinite(median) else 0.0
-            alpha = _LEAST_ALPHA + (_MOST_ALPHA - _LEAST_ALPHA) * part
+            part = (median - low) / (high - low) if high > low and math.isfinite(median) else 0.0
+            alpha = _MIN_ALPHA + (_MAX_ALPHA - _MIN_ALPHA) * part
             corner = (column + 0.01, line + 0.03)
             cell = Rectangle(corner, 0.98, 0.94, linewidth=0, facecolor=QUEUE.light, alpha=alpha)
             grid.add_patch(cell)
             middle_px = _LEFT_PX + width_px * (column + 0.5)
             text = show(median)
-            sheet.text(middle_px, base_px, text, align="center", colour=INK, room_px=width_px - 6)
+            sheet.text(middle_px, base_px, text, align="center", colour=INK, max_px=width_px - 6)
 
 
 def _median(values: Sequence[float]) -> float:

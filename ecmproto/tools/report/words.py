@@ -1,4 +1,4 @@
-"""Words of reports of replays and experiments: mechanisms, captions, a glossary, opening sentences."""
+"""Texts of reports of replays and experiments: mechanisms, captions, a glossary, opening sentences."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ MECHANISMS: Mapping[str, str] = {
         "frames are lost. The others are compared with this."
     ),
 }
-"""Each mechanism in a sentence, for readers who do not know it."""
+"""One sentence on each mechanism, for readers without knowledge of it."""
 GLOSSARY: Sequence[tuple[str, str]] = (
     ("Congestion point", "the queue at a switch's output port where frames wait for the line"),
     ("Reaction point", "the part of a sender that limits the rate of a flow when feedback asks for it"),
@@ -74,11 +74,11 @@ GLOSSARY: Sequence[tuple[str, str]] = (
     ),
     ("kB, Gb/s", "1,000 octets, and 1,000,000,000 bits a second"),
 )
-"""Words of a report and their meanings."""
+"""Terms of a report and their meanings."""
 
 
 def summary(report: Report) -> list[str]:
-    """Return the sentences that open the report: the replay, and its results."""
+    """Return the opening sentences of the report: the replay, and its results."""
     runs = report.runs
     if not runs:
         return [f"Nothing was replayed from {report.capture}."]
@@ -120,9 +120,9 @@ def _several(runs: Sequence[Run]) -> list[str]:
     lossless = [name for name, _, dropped in losses if dropped == 0]
     lossy = [(name, run, dropped) for name, run, dropped in losses if dropped]
     if lossy:
-        kept = f"No frame was lost with {listed(lossless)}; " if lossless else ""
+        prefix = f"No frame was lost with {listed(lossless)}; " if lossless else ""
         parts = [f"with {name} {_lost(run, dropped)}" for name, run, dropped in lossy]
-        sentences.append(f"{kept}{listed(parts)}." if kept else f"{_capital(listed(parts))}.")
+        sentences.append(f"{prefix}{listed(parts)}." if prefix else f"{_capital(listed(parts))}.")
     elif lossless:
         sentences.append("No frame was lost with any of them." if len(lossless) == len(runs) else "")
     sentences.append(_queues(names, runs))
@@ -135,12 +135,12 @@ def _queues(names: Sequence[str], runs: Sequence[Run]) -> str:
     means = [(mean, name) for name, run in zip(names, runs, strict=True) if (mean := _mean(run)) is not None]
     if len(means) < 2:
         return ""
-    (least, shortest), (most, longest) = min(means), max(means)
-    if least == most:
-        return f"The mean queue was {format_octets(most)} with each of them."
+    (minimum, shortest), (maximum, longest) = min(means), max(means)
+    if minimum == maximum:
+        return f"The mean queue was {format_octets(maximum)} with each of them."
     return (
-        f"On average the queue was shortest with {shortest} ({format_octets(least)}) and longest with "
-        f"{longest} ({format_octets(most)})."
+        f"On average the queue was shortest with {shortest} ({format_octets(minimum)}) and longest with "
+        f"{longest} ({format_octets(maximum)})."
     )
 
 

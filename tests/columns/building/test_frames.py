@@ -361,12 +361,12 @@ LISTS = pa.array([[1], [2, 3], [4]])
         ({"cnm.msdu": Stretches(buffer=BUFFER, start=np.array([0, 0, -1]), octets=np.zeros(3, int))},
          "got 0 from -1 on in row 2"),
         ({"cnm.msdu": Stretches(buffer=BUFFER, start=FLOATS, octets=np.zeros(3, int))},
-         "needed places of octets, one a frame, got float64 values"),
+         "needed offsets or lengths in octets, one a frame, got float64 values"),
         ({"cnm.qntz_fb": Stretches(buffer=BUFFER, start=np.zeros(3, int), octets=np.zeros(3, int))},
          "cnm.qntz_fb: needed an integer in 0..63, got octets"),
         ({"cnm.qntz_fb": Texts(codes=np.array([0, 1, 1], np.int32), words=("1", "64"))}, "got 64 in row 1"),
         ({"cnm.qntz_fb": Texts(codes=np.array([0, 3, 1], np.int32), words=("1", "2"))},
-         "cnm.qntz_fb: needed codes of 2 words, got 0..3"),
+         "cnm.qntz_fb: needed codes below 2, got 0..3"),
         ({"cnm.qntz_fb": pa.array([1, None, 2])}, "cnm.qntz_fb: needed a value, got none in row 1"),
         ({"cnm.qntz_fb": pa.array([1.0, 2.0, float("nan")])}, "got nan in row 2"),
         ({"cnm.qntz_fb": pa.array(["1", "2", "x"])}, "got 'x' in row 2"),
@@ -404,7 +404,7 @@ def test_flags_and_their_field_are_the_same() -> None:
     for names in (["macc.cbfc.enbv", "macc.cbfc.enbv.c0"], ["macc.cbfc.enbv.c0", "macc.cbfc.enbv"]):
         with pytest.raises(SpecError, match="needed each field once"):
             octets(build("pfc"), 1, dict.fromkeys(names, 1))
-    with pytest.raises(SpecError, match="needed a frame with a message that shows another"):
+    with pytest.raises(SpecError, match="needed a frame with a message that quotes another"):
         octets(build("pfc"), 1, {"encapsulated.ip.src": "1.2.3.4"})
 
 

@@ -17,7 +17,7 @@ from ecmproto.errors import ColumnError, SpecError
 from ecmproto.frames.capture import Batch, open_capture
 from ecmproto.frames.columns import every_name, extract
 from ecmproto.frames.columns.arrow import record_batch_of, schema_of
-from ecmproto.frames.columns.building.rebuilding import NO_VALUE, batch_from, told_apart
+from ecmproto.frames.columns.building.rebuilding import NO_VALUE, batch_from, tlv_formats
 from ecmproto.frames.columns.files import read_table, write_columns
 from ecmproto.tools.craft import build
 from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, layers_of, mutated, octets_of, truncated
@@ -153,7 +153,7 @@ def without(*names: str, octets: Sequence[bytes] = MIXED) -> pa.Table:
     ("names", "told"),
     [
         (["frame.protocols"],
-         "columns: needed 'frame.protocols', which says what layers a frame has, got none of that name"),
+         "columns: needed 'frame.protocols', the layers of each frame, got none of that name"),
         (["vlan.dei"],
          "columns: needed 'vlan.dei' for frames of eth:vlan:cntag:cnm, got none of that name"),
         (["eth.type", "eth.len"], "columns: needed 'eth.type' or 'eth.len' for frames of eth:"),
@@ -164,7 +164,7 @@ def without(*names: str, octets: Sequence[bytes] = MIXED) -> pa.Table:
         (["data.data", "frame.cap_len"],
          "columns: needed 'data.data' for frames of eth:ip:udp:data, got none"),
         (["eth.fcs", "frame.cap_len"],
-         "columns: needed 'eth.fcs', or 'frame.cap_len' to know that no frame has it, got none of that name"),
+         "columns: needed 'eth.fcs', or 'frame.cap_len' to show that no frame has it, got none of that name"),
         (["lldp.tlv.value", "frame.cap_len"],
          "columns: needed 'lldp.tlv.value' for frames of eth:lldp:lldpcn:lldp, got none"),
         (["macc.opcode"], "columns: needed 'macc.opcode' for frames of eth:pause, got none of that name"),
@@ -235,7 +235,7 @@ SIX = list(range(6))
          "frame.protocols: needed names of formats, got 'nothing' in row 3"),
         ("frame.protocols", [*(["eth:vlan:cntag:cnm"] * 3), None, "eth:ip:udp:data", "eth:lldp"],
          "frame.protocols: needed one value, got 0 values in row 3"),
-        ("frame.protocols", SIX, "frame.protocols: needed text, got something else"),
+        ("frame.protocols", SIX, "frame.protocols: needed text, got numbers or octets"),
         ("eth.src", [b"123456"] * 5 + [b"12345"], "eth.src: needed 6 octets, got 5 octets in row 5"),
         ("frame.cap_len", [110, 110, 110, 60, 60, 61],
          "frame.cap_len: needed 60, the octets of the columns, got 61 in row 5"),
@@ -243,7 +243,7 @@ SIX = list(range(6))
         ("frame.time_epoch", [-1] * 6, "frame.time_epoch: needed ns since 1970, got -1 in row 0"),
         ("frame.interface_id", ["a"] * 6, "frame.interface_id: needed integers, got text or octets"),
         ("lldp.tlv.len", [None] * 5 + [[1, 2, 3, 4, 5]],
-         "tell apart as eth:lldp:lldpcn:lldp, got [1, 2, 3, 127, 0] in row 5"),
+         "match eth:lldp:lldpcn:lldp, got [1, 2, 3, 127, 0] in row 5"),
         ("eth.padding", [[b"1"]] * 6,
          "frame.cap_len: needed 111, the octets of the columns, got 110 in row 0"),
     ],
@@ -280,7 +280,7 @@ def test_tlvs_are_told_apart_or_said_to_be_unclear(tlvs: list[TLV | CongestionNo
         if tlv.prefix != "lldp" or names[-1:] != ["lldp"]:
             names.append(tlv.prefix)
     values = [len(tlv.value) for tlv in tlvs if isinstance(tlv, TLV) and tlv.value]
-    apart = told_apart(names, [tlv.type for tlv in tlvs], [tlv.length for tlv in tlvs], values)
+    apart = tlv_formats(names, [tlv.type for tlv in tlvs], [tlv.length for tlv in tlvs], values)
     others = [tlv for tlv in tlvs if isinstance(tlv, TLV) and tlv.type == 127]
     if apart is None:
         assert others
@@ -295,8 +295,8 @@ def test_tlvs_are_told_apart_or_said_to_be_unclear(tlvs: list[TLV | CongestionNo
 
 def test_tlvs_that_could_be_either_are_unclear() -> None:
     # which of the two is the Congestion Notification TLV, and which has the six octets?
-    assert told_apart(["lldp", "lldpcn", "lldp"], [1, 127, 127, 127], [1, 6, 6, 6], [1, 6, 6]) is None
-    assert told_apart(["lldpcn", "lldp"], [127, 127], [6, 6], [6]) is not None
+    assert tlv_formats(["lldp", "lldpcn", "lldp"], [1, 127, 127, 127], [1, 6, 6, 6], [1, 6, 6]) is None
+    assert tlv_formats(["lldpcn", "lldp"], [127, 127], [6, 6], [6]) is not None
 
 
 def test_data_alone_is_a_path() -> None:

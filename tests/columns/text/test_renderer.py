@@ -239,21 +239,21 @@ def test_words_are_asked_for_once() -> None:
 
 
 def test_words_are_forgotten_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vocabulary, "_MOST_WORDS", 100)
+    monkeypatch.setattr(vocabulary, "_MAX_WORDS", 100)
     monkeypatch.setattr(renderer, "SHARE_FRAMES", 64)
     bodies = [index.to_bytes(2, "big") for index in range(1000)]
     assert lines(bodies, [Word(hex, (Bits(1, 0, 2, 0, 16),))]) == [hex(index) for index in range(1000)]
 
 
 def test_a_word_depends_on_few_numbers_only() -> None:
-    with pytest.raises(ValueError, match="8 numbers at most, not on 9"):
+    with pytest.raises(ValueError, match="expected at most 8 numbers for a word, got 9"):
         lines([bytes(60)], [Word(repr, (Stretch(1, 0, 1, 54),))])
     with pytest.raises(ValueError, match="fixed size"):
         lines([bytes(60)], [Word(repr, (Stretch(1, 0, 2, 0),))])
 
 
 def test_text_without_end_gets_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renderer, "_ROOM_OCTETS", 100)
+    monkeypatch.setattr(renderer, "_INITIAL_OCTETS", 100)
     bodies = [bytes([index]) * (index * 40) for index in range(1, 60)]
     assert lines(bodies, ["x" * 300, Hex(Stretch(1, 0, 2, 0))]) == ["x" * 300 + body.hex() for body in bodies]
 
@@ -293,7 +293,7 @@ def test_more_layers_than_are_told_apart() -> None:
 
 
 def test_more_paths_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renderer, "_MOST_PATHS", 2)
+    monkeypatch.setattr(renderer, "_MAX_PATHS", 2)
     batch = Batch.from_frames([FRAMES["arp"], FRAMES["data"], FRAMES["pfc"], FRAMES["arp"], FRAMES["pause"]])
     assert text(batch, lambda path: ["told\n"]) == "told\ntold\nalone 2\ntold\nalone 4\n"
 

@@ -1,5 +1,5 @@
-"""Columns as frames: `frames`, many of one template; `rebuilding`, captures from their columns.
+"""Columns as frames: `frames`, many frames of one template; `rebuilding`, captures from their columns.
 
-Both write a block of frames at a time with array operations, no object a frame, and need no compiler; what
-they write is what the one-frame encoder would.
+Both write a block of frames at a time with array operations, without an object a frame or a compiler. The
+result equals the output of the one-frame encoder.
 """

@@ -1,4 +1,4 @@
-"""Arrow's arrays as numpy's: numbers, rows of octets, octet strings, words."""
+"""Arrow arrays as numpy arrays: numbers, rows of octets, octet strings, dictionaries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from ecmproto.frames.columns.building.values import Coded, Strings, Target, octets_target
 
 _NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
-"""Text that is a number as it stands; other ways of writing one are for `ecmproto.wire.formats.text`."""
+"""Decimal integers; `ecmproto.wire.formats.text` reads all other notations."""
 
 
 def plain_array(target: Target, given: Any) -> Any:
-    """Return an Arrow column, one value a frame; ColumnError for a frame without one and for other types."""
+    """Return an Arrow column, one value a frame; ColumnError for a missing value or another type."""
     array = whole(given)
     if array.null_count:
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
@@ -32,17 +32,17 @@ def plain_array(target: Target, given: Any) -> Any:
 
 
 def whole(given: Any) -> Any:
-    """Return an array in one piece."""
+    """Return an array as a single chunk."""
     if isinstance(given, pa.ChunkedArray):
         return given.chunk(0) if given.num_chunks == 1 else given.combine_chunks()
     return given
 
 
 def unpacked(target: Target, array: Any) -> Any:
-    """Return an Arrow array without nulls as numpy's."""
+    """Return an Arrow array without nulls as a numpy array."""
     kind = array.type
-    if isinstance(array, pa.ChunkedArray):  # combining too many octets for one array leaves several
-        raise target.error("octets that one Arrow array holds", f"{array.nbytes} octets")
+    if isinstance(array, pa.ChunkedArray):  # too many octets for one array leave several chunks
+        raise target.error("octets that fit in one Arrow array", f"{array.nbytes} octets")
     if pa.types.is_dictionary(kind):
         return Coded(np.asarray(array.indices), array.dictionary.to_pylist())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -70,13 +70,13 @@ def unpacked(target: Target, array: Any) -> Any:
 def _strings(array: Any, offset_type: Any) -> Strings:
     _, offsets, octets = array.buffers()
     bounds: NDArray[Any] = np.frombuffer(offsets or bytes(8), offset_type)[array.offset :][: len(array) + 1]
-    places = bounds.astype(np.int64)
-    return Strings(np.frombuffer(octets or b"", np.uint8), places[:-1], np.diff(places))
+    starts = bounds.astype(np.int64)
+    return Strings(np.frombuffer(octets or b"", np.uint8), starts[:-1], np.diff(starts))
 
 
 def listed(columns: Any, names: list[str]) -> Iterator[tuple[str, Any, NDArray[np.int64]]]:
-    """Yield the columns of a table or record batch: name, values, and where each frame's start."""
-    # most columns have no values, or one for each frame: their bounds are the same
+    """Yield each column of a table or record batch: name, values, and offsets of the frames' first values."""
+    # Most columns have no values or one for each frame: they share their offsets.
     none, every = np.zeros(columns.num_rows + 1, np.int64), np.arange(columns.num_rows + 1)
     for name in names:
         array = whole(columns.column(name))
@@ -91,7 +91,7 @@ def listed(columns: Any, names: list[str]) -> Iterator[tuple[str, Any, NDArray[n
 
 
 def _bounds(counts: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where each frame's values start, then where the last one's end."""
+    """Return the offset of each frame's first value, and the end of the last."""
     bounds = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=bounds[1:])
     return bounds

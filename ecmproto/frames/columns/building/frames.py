@@ -1,7 +1,7 @@
-"""Many frames of one template, their fields from columns.
+"""Many frames of one template, with fields from columns.
 
-Frames that are equally long are cast together, from one `FrameTemplate`.  `pack` is the same for one format,
-the other direction of its layout, a row a frame:
+Frames of equal length are cast together from one `FrameTemplate`. `pack` does so for one format, the reverse
+of its layout, a row a frame:
 
 >>> pack(CMTag, 3, cpid=cpids, timestamp=ticks, etype=0x0800)      # 3 × 16 octets
 """
@@ -58,21 +58,20 @@ def frames_from(
     transport_checksums: bool = False,
     keep: Collection[str] = (),
 ) -> Batch:
-    """Return ``count`` frames like ``template`` whose fields ``columns`` sets.
+    """Return ``count`` frames like ``template`` with the fields set by ``columns``.
 
-    ``template`` is a `Frame`, or octets to decode.  Names are those of filters and ``ecmproto fields``:
+    ``template`` is a `Frame`, or octets to decode. Names are filter fields as listed by ``ecmproto fields``:
     ``cnm.qntz_fb``, ``vlan.id`` (the outermost), ``vlan.id[1]`` (the second), ``eth.padding``,
-    ``encapsulated.ip.src`` (in the frame that a message shows).  A column is one value for all frames or
-    one each; see `columns.building.values`.  Octets of variable length may have another one in each
-    frame.
+    ``encapsulated.ip.src`` (in the frame quoted by a message). A column is one value for all frames or one
+    each; see `columns.building.values`. Octets of variable length may differ in length between frames.
 
-    ``fix`` computes types, lengths, IPv4 header checksums and padding as ``encode(frame, fix=True)`` does
-    for each frame, also those that columns set, unless their names are in ``keep``; nothing is computed in
-    the frame that a message shows.  ``transport_checksums`` also computes TCP's and UDP's; over IPv4 a
-    UDP checksum of 0, none, stays.  ``time_ns`` is one time or one each, in ns since 1970.
+    ``fix`` computes types, lengths, IPv4 header checksums and padding as ``encode(frame, fix=True)`` does for
+    each frame, also those set by columns, unless their names are in ``keep``. Nothing is computed in a quoted
+    frame. ``transport_checksums`` also computes TCP's and UDP's; a UDP checksum of 0 (none) over IPv4 is
+    unchanged. ``time_ns`` is one time or one each, in ns since 1970.
 
-    DecodeError for a template that is none, SpecError for a name that is no field of it, with the nearest,
-    ColumnError for values that a field cannot hold, with the row, counted from 0.
+    Raises DecodeError for an invalid template, SpecError for a name that is no field of it, with the nearest
+    name, and ColumnError for values that a field cannot hold, with the row, counted from 0.
     """
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
         raise ParameterError(name="count", needed="a number of frames from 0", got=shown(count))
@@ -90,10 +89,10 @@ def frames_from(
 
 
 def pack(kind: type[Layer], count: int, **columns: Given) -> NDArray[np.uint8]:
-    """Return ``count`` rows of octets of the format ``kind``, its fields' values from ``columns``.
+    """Return ``count`` rows of octets of the format ``kind``, with field values from ``columns``.
 
-    Fields without a column have their defaults.  EncodeError for a value that its field cannot hold, with
-    the row; for an array of another length than ``count``; for a name that is no fixed field's.
+    Fields without a column have their defaults. Raises EncodeError for a value that its field cannot hold,
+    with the row; for an array of another length than ``count``; for a name that is no fixed field's.
     """
     fields = [field.key for field in kind.layout if field.bits is not None and not field.behind]
     for key in columns:
@@ -101,7 +100,7 @@ def pack(kind: type[Layer], count: int, **columns: Given) -> NDArray[np.uint8]:
             raise EncodeError(layer=kind.prefix, field=key, needed=f"one of {', '.join(fields)}", got="it")
     named = {f"{kind.prefix}.{key}": column for key, column in columns.items()}
     frames = frames_from(Frame(layers=(kind(),)), count, named, fix=False)
-    # Of a variable last field that is not empty by itself, as an IPv6 extension header's, nothing is wanted.
+    # A variable last field with a non-empty default (an IPv6 extension header's) is cut off.
     whole = frames.buffer.reshape(count, len(frames.buffer) // max(count, 1))
     return (
         np.ascontiguousarray(whole[:, : kind.fixed_octets]) if count else whole.reshape(0, kind.fixed_octets)
@@ -111,8 +110,8 @@ def pack(kind: type[Layer], count: int, **columns: Given) -> NDArray[np.uint8]:
 Given: TypeAlias = "int | np.integer | bytes | NDArray[np.integer]"
 """One value for all rows, or an array of one each.
 
-Numbers: integers of any width; CPIDs that records hold signed come as ``cpids.view(np.uint64)``.  Addresses:
-octets, a row each.
+Numbers are integers of any width; signed CPIDs are passed as ``cpids.view(np.uint64)``. Addresses are rows of
+octets.
 """
 
 
@@ -124,15 +123,15 @@ def tagged_batch(
     ethertypes: EtherTypes = DEFAULT,
     **columns: Given,
 ) -> Batch:
-    """Return ``batch`` with a tag of the format ``kind`` in every frame, or in those that ``only`` says.
+    """Return ``batch`` with a tag of the format ``kind`` in every frame, or in those selected by ``only``.
 
-    ``columns`` are the tag's fields: an array of one value a frame, or one for all.  Tags of that kind that
-    frames carry are replaced; a CN-TAG goes behind the VLAN tags, any other behind the CN-TAG.  A frame
-    whose header was cut off gets none.  EncodeError as `pack`; ParameterError for a format that is no tag.
+    ``columns`` are the tag's fields: an array of one value a frame, or one for all. Existing tags of the kind
+    are replaced. A CN-TAG is inserted after the VLAN tags, any other after the CN-TAG. A frame with a
+    truncated header gets none. EncodeError as `pack`; ParameterError for a format that is no tag.
     """
     if not is_tag(kind) or kind.announced_by in _VLANS:
         raise ParameterError(name="kind", needed="a tag of congestion management", got=kind.__name__)
-    # whoever builds frames needs no compiler
+    # Building frames alone needs no compiler.
     from ecmproto.frames.batch.tags import spliced_batch, tag_splice
 
     telling = {name: _one_value(name, columns[name]) for name in telling_fields(kind) if name in columns}
@@ -145,7 +144,7 @@ _VLANS = ("c_tag", "s_tag")
 
 
 def _one_value(name: str, given: Given) -> int:
-    """Return the value of a field that tells kinds of tags apart; ParameterError where it differs."""
+    """Return the common value of a field that distinguishes tag formats; ParameterError where it differs."""
     values = np.unique(np.asarray(given))
     if len(values) != 1:
         raise ParameterError(name=name, needed="the same of all tags", got=f"{len(values)} of them")
@@ -181,7 +180,7 @@ def values_for(frame: Frame, target: Target, given: Any, count: int) -> Values:
 
 
 def _check_inner(frame: Frame, target: Target, values: Strings) -> None:
-    """Octets of a frame that a message shows stay as many: nothing in it is computed."""
+    """Refuse octets of a quoted frame that differ in length from the template: its lengths stay."""
     inner = encapsulated(frame)
     assert inner is not None
     assert target.layer is not None
@@ -219,7 +218,7 @@ def times_of(given: ArrayLike, count: int) -> Int64:
 
 
 def batch_of(cast: Cast, time_ns: Int64, **record: Any) -> Batch:
-    """Return cast frames as a batch; ``record`` holds the other data of their records."""
+    """Return cast frames as a batch; ``record`` contains the other data of their records."""
     whole = {"original": cast.octets, "interface": np.zeros(len(time_ns), np.int64)} | record
     return Batch(
         buffer=cast.buffer,
@@ -237,14 +236,14 @@ TargetValues: TypeAlias = "tuple[Target, Values]"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cast:
-    """Frames in one buffer, in no order there: where each one starts, and its octets."""
+    """Frames in one buffer in any order, with offset and length in octets of each."""
 
     buffer: Octets
     offset: Int64
     octets: Int64
 
     def matrix(self) -> Octets | None:
-        """Return the frames as the rows of a matrix where they are equally long and in order there."""
+        """Return the frames as rows of a matrix if they are of equal length and in order."""
         if not len(self.octets) or not (self.octets == self.octets[0]).all():
             return None
         rows = self.buffer.reshape(len(self.octets), -1)
@@ -252,10 +251,7 @@ class Cast:
 
 
 def cast(frame: Frame, columns: Sequence[TargetValues], count: int, finish: Finish) -> Cast:
-    """Return ``count`` frames like ``frame`` with the values of ``columns``, finished.
-
-    ColumnError for what a format cannot hold, with the first row it is of.
-    """
+    """Return ``count`` finished frames like ``frame`` with values of ``columns``; ColumnError with row."""
     templates = []
     octets = np.zeros(count, np.int64)
     for rows, lengths in _equally_long(columns, count):
@@ -286,16 +282,16 @@ def cast(frame: Frame, columns: Sequence[TargetValues], count: int, finish: Fini
 
 
 def _equally_long(columns: Sequence[TargetValues], count: int) -> Iterator[tuple[Any, dict[int, int]]]:
-    """Yield groups of frames whose octet strings are equally long, with the length of each column's."""
+    """Yield groups of frames with octet strings of equal length, with the length for each column."""
     ragged = {index: values for index, (_, values) in enumerate(columns) if isinstance(values, Strings)}
     if not count:
         return
     codes = np.zeros(count, np.int64)
     for values in ragged.values():
-        lengths, places = np.unique(values.octets, return_inverse=True)
+        lengths, inverse = np.unique(values.octets, return_inverse=True)
         if len(lengths) > 1:
-            # numbered anew each time: the codes stay small however many columns there are
-            codes = np.unique(codes * len(lengths) + places.reshape(-1), return_inverse=True)[1].reshape(-1)
+            # Renumbered for each column, so that the codes stay small.
+            codes = np.unique(codes * len(lengths) + inverse.reshape(-1), return_inverse=True)[1].reshape(-1)
     if not codes.any():
         yield slice(None), {index: int(values.octets[0]) for index, values in ragged.items()}
         return
@@ -308,18 +304,18 @@ def _equally_long(columns: Sequence[TargetValues], count: int) -> Iterator[tuple
 def _template(
     frame: Frame, columns: Sequence[TargetValues], lengths: Mapping[int, int], finish: Finish
 ) -> tuple[FrameTemplate, list[Source]]:
-    """Return the frame template for octet strings of these lengths, and what fills it."""
+    """Return the frame template for octet strings of these lengths, and the sources of its fields."""
     frame = finished(_resized(frame, columns, lengths), finish)
     computing = Computing(frame, finish)
     starts = frame.boundaries()
-    places, sources = [], []
+    ranges, sources = [], []
     for index, (target, values) in enumerate(columns):
         source = _source(target, values, lengths.get(index), frame, computing)
         if source is not None:
-            places.append(_place(target, lengths.get(index), frame, starts))
+            ranges.append(_bit_range(target, lengths.get(index), frame, starts))
             sources.append(source)
     template = frame_template(
-        frame, places, finish.given(frame), checksums=finish.fix, transport=finish.transport
+        frame, ranges, finish.given(frame), checksums=finish.fix, transport=finish.transport
     )
     return template, sources
 
@@ -327,9 +323,9 @@ def _template(
 def _source(
     target: Target, values: Values, octets: int | None, frame: Frame, computing: Computing
 ) -> Source | None:
-    """Return the source of values for some frames; None where computed values take their place."""
+    """Return the source of values for some frames; None for a field that is computed instead."""
     if target.layer is None:
-        # padding that is too short is not what the frame gets
+        # Padding that is too short is replaced.
         return None if len(getattr(frame, target.field.key)) != octets else _strings(values, octets)
     if not target.inner:
         layer, key = frame.layers[target.layer], target.field.key
@@ -349,19 +345,19 @@ def _strings(values: Values, octets: int | None) -> Source:
 
 
 def _resized(frame: Frame, columns: Sequence[TargetValues], lengths: Mapping[int, int]) -> Frame:
-    """Return the frame with as many octets, of whatever value, as the strings have."""
+    """Return the frame with variable fields as long as the strings; their octets are 0."""
     layers = list(frame.layers)
-    behind: dict[str, bytes] = {}
+    tails: dict[str, bytes] = {}
     for index, octets in lengths.items():
         target = columns[index][0]
         if target.layer is None:
-            behind[target.field.key] = bytes(octets)
+            tails[target.field.key] = bytes(octets)
         elif not target.inner:
             layers[target.layer] = layers[target.layer].replace(**{target.field.key: bytes(octets)})
-    return dataclasses.replace(frame, layers=tuple(layers), **behind)  # type: ignore[arg-type]
+    return dataclasses.replace(frame, layers=tuple(layers), **tails)  # type: ignore[arg-type]
 
 
-def _place(target: Target, octets: int | None, frame: Frame, starts: Sequence[int]) -> BitRange:
+def _bit_range(target: Target, octets: int | None, frame: Frame, starts: Sequence[int]) -> BitRange:
     """Return the position of a target in a frame whose layers start at ``starts``."""
     bits = target.bits if octets is None else 8 * octets
     assert bits is not None

@@ -1,10 +1,10 @@
 """Captures rebuilt from their columns: the reverse of `extract` and `read_table`.
 
-``frame.protocols`` says which layers a frame has; frames of the same layers are cast together.  Nothing is
-filled in: a column that a layer's fields need is there, or the error names it.
+``frame.protocols`` lists the layers of a frame; frames with the same layers are cast together. Nothing is
+filled in: a missing column that a layer's fields need is an error with its name.
 
-A path names a run of plain LLDP TLVs once, and an empty information has no value.  The types, the lengths and
-how many octets the values have tell the TLVs apart, but for odd cases; those are refused.
+A protocol path names a run of plain LLDP TLVs once, and an empty TLV has no value. Types, lengths and sizes
+of the values distinguish the TLVs; ambiguous frames are refused.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ from ecmproto.wire.formats.schema import Field
 Int64 = NDArray[np.int64]
 
 _CAP_LEN = "frame.cap_len"
-_NO_PLACE = 1 << 62
-"""The place of a value that no frame has."""
+_NO_INDEX = 1 << 62
+"""Index of a value that no frame has."""
 _TAIL_NAMES = tuple(f"eth.{key}" for key in TAILS)
 
 
 def batch_from(columns: Any, *, ethertypes: EtherTypes = DEFAULT, fix: bool = False) -> Batch:
-    """Return the frames that ``columns`` were taken from: `Columns`, an Arrow table or record batch.
+    """Return the frames from which ``columns`` were extracted: `Columns`, an Arrow table or record batch.
 
-    ``frame.protocols`` and a column for every field of every layer are needed.  Octets of variable length
-    that have no column are empty where the other columns say so: ``frame.cap_len``, or what counts them.
-    Times, lengths on the wire, interfaces and numbers are those of ``frame.time_epoch``, ``frame.len``,
-    ``frame.interface_id`` and ``frame.number`` where these are there.  ``fix`` computes types, lengths, IPv4
-    header checksums and padding anew, as ``encode(frame, fix=True)`` does; columns for these may be left out.
+    ``frame.protocols`` and a column for every field of every layer are needed. Octets of variable length
+    without a column are empty if ``frame.cap_len`` or a length field confirms it. Times, lengths on the wire,
+    interfaces and numbers come from ``frame.time_epoch``, ``frame.len``, ``frame.interface_id`` and
+    ``frame.number`` where present. ``fix`` recomputes types, lengths, IPv4 header checksums and padding as
+    ``encode(frame, fix=True)`` does; columns for these may be missing.
 
-    SpecError where columns do not suffice or do not go together, ColumnError for values that a field cannot
-    hold; rows count from 0.
+    SpecError for insufficient or inconsistent columns, ColumnError for values that a field cannot hold; rows
+    count from 0.
     """
     sheet = sheet_of(columns)
     paths = list(groups_of(sheet))
@@ -78,7 +78,7 @@ def batch_from(columns: Any, *, ethertypes: EtherTypes = DEFAULT, fix: bool = Fa
 
 
 class _Rebuilding:
-    """The frames of one path in the making."""
+    """The frames of one protocol path under construction."""
 
     def __init__(self, sheet: ColumnSheet, path: FrameGroup, ethertypes: EtherTypes, finish: Finish) -> None:
         self._sheet = sheet
@@ -87,7 +87,7 @@ class _Rebuilding:
         self._frame = Frame(layers=tuple(cls() for cls in path.layers), ethertypes=ethertypes)
 
     def cast(self) -> Cast:
-        """Return the cast columns; errors name the sheet's rows."""
+        """Return the cast columns; errors contain the rows of the sheet."""
         columns: list[TargetValues] = []
         for index, cls in enumerate(self._path.layers):
             for field in cls.layout:
@@ -99,7 +99,7 @@ class _Rebuilding:
             if name in self._sheet.columns:
                 columns.append((tail_target(name), self._strings(name, 0)))
             elif not self._finish.fix and _CAP_LEN not in self._sheet.columns:
-                raise missing(name, f", or {_CAP_LEN!r} to know that no frame has it")
+                raise missing(name, f", or {_CAP_LEN!r} to show that no frame has it")
         self._check_rest()
         try:
             return cast(self._frame, columns, len(self._path.rows), self._finish)
@@ -117,52 +117,54 @@ class _Rebuilding:
         return ColumnError(layer=error.layer, field=error.field, needed=error.needed, got=error.got, row=row)
 
     def _strings(self, name: str, number: int | Int64) -> Strings:
-        """Return value ``number``, the same or one each, of each frame, empty where there are not so many."""
+        """Return value ``number`` (one for all or one each) of each frame; empty beyond its last."""
         listed, rows = self._sheet.columns[name], self._path.rows
         strings = self._sheet.strings(name)
         has = listed.counts(rows) > number
         if not len(strings.start):
             return Strings(strings.buffer, np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64))
-        places = np.where(has, listed.bounds[rows] + number, 0)
+        indices = np.where(has, listed.bounds[rows] + number, 0)
         return Strings(
-            strings.buffer, np.where(has, strings.start[places], 0), np.where(has, strings.octets[places], 0)
+            strings.buffer,
+            np.where(has, strings.start[indices], 0),
+            np.where(has, strings.octets[indices], 0),
         )
 
     def _octets(self, index: int, field: Field) -> Strings | None:
         """Return a layer's octets of variable length; None where no frame has any."""
-        known = self._path.values.get(index)
-        if known == NO_VALUE:
+        number = self._path.values.get(index)
+        if number == NO_VALUE:
             return None
         if field.name in self._sheet.columns:
-            return self._strings(field.name, self._places(index, field) if known is None else known)
+            return self._strings(field.name, self._value_index(index, field) if number is None else number)
         is_needed = self._finish.fix or _CAP_LEN not in self._sheet.columns
         if is_needed and self._counted(index, field).any():
             raise missing(field.name, f" for frames of {self._path.name}")
         return None
 
-    def _places(self, index: int, field: Field) -> int | Int64:
-        """Return which of the values of ``field`` is that of layer ``index`` in each frame.
+    def _value_index(self, index: int, field: Field) -> int | Int64:
+        """Return the index in each frame of the value that layer ``index`` has for ``field``.
 
-        A frame may have several headers of a kind.  One without octets, as an AH without a check value, has
-        none of the values.
+        A frame may have several headers of a kind. One without octets (an AH without a check value) has no
+        value.
         """
-        having = [
+        holders = [
             (at, other)
             for at, cls in enumerate(self._path.layers)
             for other in cls.layout
             if other.name == field.name
         ]
-        if len(having) == 1:
+        if len(holders) == 1:
             return 0
-        counted = {at: self._counted(at, other, is_sure=True) for at, other in having}
-        before = sum((counted[at].astype(np.int64) for at, _ in having if at < index), start=np.int64(0))
-        return np.where(counted[index], before, _NO_PLACE)
+        counted = {at: self._counted(at, other, is_sure=True) for at, other in holders}
+        before = sum((counted[at].astype(np.int64) for at, _ in holders if at < index), start=np.int64(0))
+        return np.where(counted[index], before, _NO_INDEX)
 
     def _counted(self, index: int, field: Field, *, is_sure: bool = False) -> NDArray[np.bool_]:
-        """Return which frames have octets for ``field``, as far as other fields say.
+        """Return a mask of the frames that have octets for ``field``, judged by other fields.
 
-        Where the column that says how many is left out, all do; with ``is_sure`` it is needed unless there
-        is always one.
+        Without the length column, all do; with ``is_sure`` that column is needed unless there is always a
+        value.
         """
         count = field.count
         assert count is not None
@@ -202,21 +204,21 @@ class _Rebuilding:
         return self._either(columns, counts, number)
 
     def _either(self, columns: list[ListColumn], counts: list[Int64], number: int) -> NDArray[Any]:
-        """Return EtherTypes or lengths: of a frame's layers, only the last can have a length."""
+        """Return EtherTypes or lengths: only the last layer of a frame can have a length."""
         rows = self._path.rows
         values = np.zeros(len(rows), np.int64)
         is_type = counts[0] > number
         for column, before, mask in ((columns[0], 0, is_type), (columns[1], counts[0], ~is_type)):
-            places = (column.bounds[rows] + number - before)[mask]
-            taken = column.take(places)
-            values[mask] = taken if isinstance(taken, np.ndarray) else self._wrong(column)
+            indices = (column.bounds[rows] + number - before)[mask]
+            values_ = column.take(indices)
+            values[mask] = values_ if isinstance(values_, np.ndarray) else self._wrong(column)
         return values
 
     def _wrong(self, column: ListColumn) -> int:
         raise column_error(column.name, "integers", "text or octets")
 
     def _is_computed(self, index: int, field: Field) -> bool:
-        """Whether ``fix`` computes a field whatever it was."""
+        """Return whether ``fix`` computes a field whatever its value."""
         layers = self._frame.layers
         following = layers[index + 1] if index + 1 < len(layers) else None
         formats = dispatch(self._frame.ethertypes)
@@ -238,12 +240,12 @@ class _Rebuilding:
 
 @functools.cache
 def _formats() -> Mapping[str, tuple[str, ...]]:
-    """Return which formats have the columns of each name."""
+    """Return the formats that have a column of each name."""
     return {entry.name: entry.formats for entry in catalogue()}
 
 
 def _check_lengths(sheet: ColumnSheet, octets: Int64) -> None:
-    """Refuse frames whose length is not that of their records: with other octets, or without some."""
+    """Refuse frames whose length differs from the captured length of their records."""
     captured = sheet.numbers(_CAP_LEN)
     if captured is None or (captured == octets).all():
         return
@@ -271,21 +273,21 @@ def _record(sheet: ColumnSheet, octets: Int64) -> dict[str, Int64]:
     record = {}
     original, captured = sheet.numbers("frame.len"), sheet.numbers(_CAP_LEN)
     if original is not None:
-        # what a snap length cut off stays cut off, also of frames that are not as long as they were
+        # Octets removed by a snap length stay removed, also from frames whose length changed.
         record["original"] = original if captured is None else original - captured + octets
     interface = sheet.numbers("frame.interface_id")
     return record if interface is None else record | {"interface": interface}
 
 
 def _numbers(sheet: ColumnSheet) -> dict[str, Any]:
-    """Return the frames' numbers, and which have a time."""
-    said: dict[str, Any] = {}
+    """Return the frames' numbers, and the mask of those with a time."""
+    record: dict[str, Any] = {}
     numbers = sheet.numbers("frame.number")
     if numbers is not None and len(numbers):
-        said |= {"first": int(numbers[0]) - 1, "picked": numbers - numbers[0]}
+        record |= {"first": int(numbers[0]) - 1, "picked": numbers - numbers[0]}
     column = sheet.columns.get("frame.time_epoch")
     timed = np.ones(0) if column is None else np.diff(column.bounds)
-    return said | ({} if timed.all() else {"timed": timed > 0})
+    return record | ({} if timed.all() else {"timed": timed > 0})
 
 
 ListedValues: TypeAlias = "NDArray[Any] | Strings | Coded"
@@ -293,21 +295,21 @@ ListedValues: TypeAlias = "NDArray[Any] | Strings | Coded"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ListColumn:
-    """A column: ``values`` one behind the other, those of frame i from ``bounds[i]`` to ``bounds[i + 1]``."""
+    """A column of concatenated ``values``; frame i has ``bounds[i]`` to ``bounds[i + 1]``."""
 
     name: str
     values: ListedValues
     bounds: Int64
 
     def counts(self, rows: Int64) -> Int64:
-        """Return how many values frames have."""
+        """Return the number of values in each of some frames."""
         return self.bounds[rows + 1] - self.bounds[rows]
 
-    def take(self, places: Int64) -> ListedValues:
-        """Return the values at places."""
+    def take(self, indices: Int64) -> ListedValues:
+        """Return the values at indices."""
         if isinstance(self.values, Coded):
-            return Coded(self.values.codes[places], self.values.words)
-        return self.values[places] if isinstance(self.values, np.ndarray) else self.values.select(places)
+            return Coded(self.values.codes[indices], self.values.words)
+        return self.values[indices] if isinstance(self.values, np.ndarray) else self.values.select(indices)
 
     def strings(self) -> Strings:
         """Return the values as octet strings; ColumnError for an invalid one."""
@@ -320,13 +322,13 @@ class ListColumn:
         assert isinstance(strings, Strings)
         return strings
 
-    def row_of(self, place: int) -> int:
-        """Return which frame the value at ``place`` is of."""
-        return int(np.searchsorted(self.bounds, place, side="right")) - 1
+    def row_of(self, index: int) -> int:
+        """Return the frame of the value at ``index``."""
+        return int(np.searchsorted(self.bounds, index, side="right")) - 1
 
 
 class ColumnSheet:
-    """Columns by name, and how many frames they are of."""
+    """Columns by name, and their number of frames."""
 
     def __init__(self, frames: int, columns: Mapping[str, ListColumn]) -> None:
         self.frames = frames
@@ -340,7 +342,7 @@ class ColumnSheet:
         return self._strings[name]
 
     def once(self, name: str) -> ListedValues | None:
-        """Return a column with a value for each frame; None when there is none of that name."""
+        """Return a column with a value for each frame; None without a column of that name."""
         column = self.columns.get(name)
         if column is None:
             return None
@@ -351,7 +353,7 @@ class ColumnSheet:
         return column.values
 
     def numbers(self, name: str) -> Int64 | None:
-        """Return a column with a number for each frame; None when there is none of that name."""
+        """Return a column with a number for each frame; None without a column of that name."""
         numbers = self.once(name)
         if numbers is None:
             return None
@@ -367,7 +369,7 @@ class ColumnSheet:
 def sheet_of(columns: Any) -> ColumnSheet:
     """Return the columns of an extraction (`Columns`), or of an Arrow table or record batch.
 
-    SpecError, with the nearest name, for a column that no extraction gives.
+    SpecError, with the nearest name, for a column that no extraction yields.
     """
     is_arrow = type(columns).__module__.partition(".")[0] == "pyarrow"
     names = list(columns.schema.names if is_arrow else columns)
@@ -379,14 +381,14 @@ def sheet_of(columns: Any) -> ColumnSheet:
         if names.count(name) > 1:
             raise SpecError(where="columns", needed="each column once", got=f"{name!r} twice")
     if not is_arrow:
-        # most columns have no values, or one for each frame: their bounds are the same
+        # Most columns have no values or one for each frame: they share their offsets.
         none, every = np.zeros(columns.frames + 1, np.int64), np.arange(columns.frames + 1)
-        found = {}
+        sheet = {}
         for name, column in columns.items():
             bounds = none if not len(column) else every if column.is_whole else column.bounds
             values = plain(octets_target(name), column.values)
-            found[name] = ListColumn(name=name, values=values, bounds=bounds)
-        return ColumnSheet(columns.frames, found)
+            sheet[name] = ListColumn(name=name, values=values, bounds=bounds)
+        return ColumnSheet(columns.frames, sheet)
     from ecmproto.frames.columns.building.arrow import listed
 
     whole = listed(columns, names)
@@ -401,7 +403,7 @@ def _names() -> frozenset[str]:
 
 
 def missing(name: str, rest: str) -> SpecError:
-    """Return the error for a column that is needed; ``rest`` says what for."""
+    """Return the error for a missing column; ``rest`` gives its purpose."""
     return SpecError(
         where="columns",
         needed=f"{name!r}{rest}",
@@ -411,9 +413,9 @@ def missing(name: str, rest: str) -> SpecError:
 
 
 NO_VALUE = -1
-MOST_TLVS = 512
+MAX_TLVS = 512
 
-Told = tuple[tuple[type[Layer], ...], tuple[int, ...]]
+TLVFormats = tuple[tuple[type[Layer], ...], tuple[int, ...]]
 
 
 def _is_lldp(prefix: str) -> bool:
@@ -421,42 +423,44 @@ def _is_lldp(prefix: str) -> bool:
 
 
 def _tlvs_of(names: Sequence[str]) -> list[tuple[type[Layer], ...]]:
-    """Return the format of each TLV that a path names, and of what stands inside it."""
-    found: list[tuple[type[Layer], ...]] = []
+    """Return the format of each TLV in a path, followed by the formats inside it."""
+    tlvs: list[tuple[type[Layer], ...]] = []
     for cls in map(BY_PREFIX.__getitem__, names):
         if issubclass(cls, AnyTLV):
-            found.append((cls,))
+            tlvs.append((cls,))
         else:
-            found[-1] += (cls,)
-    return found
+            tlvs[-1] += (cls,)
+    return tlvs
 
 
-def told_apart(
+def tlv_formats(
     names: Sequence[str], types: Sequence[int], lengths: Sequence[int], values: Sequence[int]
-) -> Told | None:
-    """Return the format of each layer and the number of its value, NO_VALUE without one; None if unclear.
+) -> TLVFormats | None:
+    """Return the format of each layer and its value's index (NO_VALUE without one); None if ambiguous.
 
-    ``names`` are the path's names of TLVs and of what stands inside some of them, ``values`` the octets of
-    each value that there is.
+    ``names`` are the TLVs of the protocol path and the layers inside them, ``values`` the lengths in octets
+    of the values present.
     """
     tlvs = _tlvs_of(names)
-    if len(types) != len(lengths) or len(types) > MOST_TLVS:
+    if len(types) != len(lengths) or len(types) > MAX_TLVS:
         return None
-    # for each TLV reached, the ways to get there: the format of each TLV so far, and the values used
-    ways: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {-1: [((), ())]}
+    # By index of the TLV reached: candidates, each the TLVs so far and the values used.
+    candidates: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {-1: [((), ())]}
     for index, (type_, length) in enumerate(zip(types, lengths, strict=True)):
         is_last = index == len(types) - 1
         following: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
-        for at, found in ways.items():
+        for at, reached in candidates.items():
             stays = [at] if at >= 0 and tlvs[at] == (TLV,) else []
             for other in [*stays, *([at + 1] if at + 1 < len(tlvs) else [])]:
-                for chosen, used in found:
+                for chosen, used in reached:
                     value = _value(tlvs[other][0], type_, length, values, used, is_last)
                     if value is not None:
                         following.setdefault(other, []).append(((*chosen, other), (*used, value)))
-        # two ways are as unclear as a hundred
-        ways = {at: found[:2] for at, found in following.items()}
-    ends = [way for way in ways.get(len(tlvs) - 1, []) if max(way[1], default=-1) == len(values) - 1]
+        # Two candidates are as ambiguous as a hundred.
+        candidates = {at: reached[:2] for at, reached in following.items()}
+    ends = [
+        each for each in candidates.get(len(tlvs) - 1, []) if max(each[1], default=-1) == len(values) - 1
+    ]
     if len(ends) != 1:
         return None
     layers = [(cls, value) for at, value in zip(*ends[0], strict=True) for cls in tlvs[at]]
@@ -466,9 +470,9 @@ def told_apart(
 def _value(
     cls: type[Layer], type_: int, length: int, values: Sequence[int], used: Sequence[int], is_last: bool
 ) -> int | None:
-    """Return the number of the value that a TLV of that format would have; None if it can have none."""
+    """Return the index of the value of a TLV of that format, NO_VALUE without one; None if impossible."""
     if cls is not TLV:
-        # one of another length is malformed, and nothing after it is read as TLVs
+        # A TLV of another length is malformed, and nothing after it is read as TLVs.
         fits = all(each.low <= length <= each.high for each in cls.limits)
         return NO_VALUE if type_ == ORGANIZATIONALLY_SPECIFIC and (fits or is_last) else None
     if not length:
@@ -485,16 +489,16 @@ _TYPE, _LENGTH, _VALUE = "lldp.tlv.type", "lldp.tlv.len", "lldp.tlv.value"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameGroup:
-    """Frames of the same layers: ``rows`` are their numbers, ``name`` is what ``frame.protocols`` says."""
+    """Frames with the same layers: ``rows`` are their indices, ``name`` is their ``frame.protocols``."""
 
     name: str
     rows: Int64
     layers: tuple[type[Layer], ...]
     values: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    """For a layer whose octets are one of several values of a frame, which one; NO_VALUE for none."""
+    """Index of the value of each layer whose octets are one of several values; NO_VALUE for none."""
 
     def number(self, index: int, field: Field) -> tuple[int, int]:
-        """Return the number, from 0, of layer ``index`` among those with ``field``, and their count."""
+        """Return the index of layer ``index`` among those with ``field``, and their number."""
         having = [
             at for at, cls in enumerate(self.layers) if any(each.name == field.name for each in cls.layout)
         ]
@@ -502,14 +506,14 @@ class FrameGroup:
 
 
 def groups_of(sheet: ColumnSheet) -> Iterator[FrameGroup]:
-    """Yield the frames of each path; SpecError for one that cannot be."""
+    """Yield the frames of each protocol path; SpecError for an impossible one."""
     if sheet.frames and _PROTOCOLS not in sheet.columns:
-        raise missing(_PROTOCOLS, ", which says what layers a frame has")
+        raise missing(_PROTOCOLS, ", the layers of each frame")
     names = sheet.once(_PROTOCOLS) if sheet.frames else None
     if names is None:
         return
     if not isinstance(names, Coded):
-        raise column_error(_PROTOCOLS, "text", "something else")
+        raise column_error(_PROTOCOLS, "text", "numbers or octets")
     order = np.argsort(names.codes, kind="stable")
     codes, firsts = np.unique(names.codes[order], return_index=True)
     for code, rows in zip(codes.tolist(), np.split(order, firsts[1:]), strict=True):
@@ -530,25 +534,25 @@ def _with_tlvs(
     """Yield the frames of each sequence of TLVs."""
     first = next(index for index, prefix in enumerate(prefixes) if _is_lldp(prefix))
     last = next((i for i in range(first, len(prefixes)) if not _is_lldp(prefixes[i])), len(prefixes))
-    before, behind = ([BY_PREFIX[each] for each in part] for part in (prefixes[:first], prefixes[last:]))
+    before, after = ([BY_PREFIX[each] for each in part] for part in (prefixes[:first], prefixes[last:]))
     groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for row in rows.tolist():
         groups.setdefault(
             tuple(_listed(sheet, column, row) for column in (_TYPE, _LENGTH, _VALUE)), []
         ).append(row)
-    for told, members in groups.items():
-        apart = told_apart(prefixes[first:last], *told)
-        if apart is None:
+    for listed, members in groups.items():
+        formats = tlv_formats(prefixes[first:last], *listed)
+        if formats is None:
             absent = [column for column in (_TYPE, _LENGTH, _VALUE) if column not in sheet.columns]
             if absent:
                 raise missing(absent[0], f" for frames of {name}")
-            needed = f"TLVs that types, lengths and values tell apart as {name}"
-            raise column_error(_TYPE, needed, shown(list(told[0])), members[0])
-        layers, numbers = apart
+            needed = f"TLVs whose types, lengths and values match {name}"
+            raise column_error(_TYPE, needed, shown(list(listed[0])), members[0])
+        layers, numbers = formats
         yield FrameGroup(
             name=name,
             rows=np.array(members, np.int64),
-            layers=(*before, *layers, *behind),
+            layers=(*before, *layers, *after),
             values={
                 first + index: number
                 for index, number in enumerate(numbers)
@@ -558,12 +562,12 @@ def _with_tlvs(
 
 
 def _listed(sheet: ColumnSheet, name: str, row: int) -> tuple[int, ...]:
-    """Return a frame's numbers, or how many octets its values have."""
+    """Return a frame's numbers, or the lengths in octets of its values."""
     column = sheet.columns.get(name)
     if column is None:
         return ()
-    places = slice(int(column.bounds[row]), int(column.bounds[row + 1]))
+    own = slice(int(column.bounds[row]), int(column.bounds[row + 1]))
     if name == _VALUE:
-        return tuple(sheet.strings(name).octets[places].tolist())
+        return tuple(sheet.strings(name).octets[own].tolist())
     assert isinstance(column.values, np.ndarray)
-    return tuple(column.values[places].tolist())
+    return tuple(column.values[own].tolist())

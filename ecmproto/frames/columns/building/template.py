@@ -1,10 +1,10 @@
-"""Frame templates: an encoded frame, into each copy of which values and then checksums are written.
+"""Frame templates: an encoded frame; values and then checksums are written into each copy.
 
-The encoder says what it computes (`Layer.computed`), from the template.  A computed field is the same for all
-frames of a template, whatever its column says, but for two: a checksum, which is computed of each frame, and
-the EtherType or length of what follows, which depends on what it was.  The encoder computes the checksum of
-an IPv4 header alone; here are those that also cover a pseudo header (TCP's and UDP's, but for UDP over IPv4
-that has 0, none), and all of them over many frames (RFC 1071).
+The encoder lists the fields that it computes (`Layer.computed`), from the template. A computed field is the
+same for all frames of a template, with two exceptions: a checksum, computed for each frame, and the EtherType
+or length of the next layer, which depends on its former value. The encoder computes the checksum of an IPv4
+header alone. This module adds those with a pseudo header (TCP's and UDP's, except a UDP checksum of 0 over
+IPv4), all of them over many frames (RFC 1071).
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ Octets = NDArray[np.uint8]
 _WORDS = (8, 16, 32, 64)
 
 _BLOCK_OCTETS = 1 << 18
-"""How much of a matrix is filled at a time: it stays in the cache for all columns."""
+"""Bytes of a matrix filled at a time: small enough to stay in the cache for all columns."""
 
 Source: TypeAlias = Callable[[Any], NDArray[Any]]
-"""Returns the values of some frames, numbers or rows of octets: it is given a slice or positions."""
+"""Function from a slice or indices to the values of those frames, numbers or rows of octets."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameTemplate:
-    """The octets of a frame, the places that are written over in each copy, and the checksums over them."""
+    """The octets of a frame, the bit ranges overwritten in each copy, and the checksums over them."""
 
     octets: Octets
     places: tuple[BitRange, ...] = ()
     checksums: tuple[Checksum | Covering, ...] = ()
 
     def fill(self, out: Octets, rows: Any, sources: Sequence[Source]) -> None:
-        """Make ``out`` (n × length) frames: a copy a row, with the values that the sources have for ``rows``.
+        """Fill ``out`` (n × length) with frames: a copy a row, with the sources' values for ``rows``.
 
-        ``rows`` is the number of the first of n frames that follow each other, or an array of n numbers;
-        there is a source for each place.
+        ``rows`` is the index of the first of n consecutive frames, or an array of n indices; there is one
+        source for each bit range.
         """
         step = max(1, _BLOCK_OCTETS // max(1, len(self.octets)))
         for low in range(0, len(out), step):
             block = out[low : low + step]
-            picks = (
+            chosen = (
                 rows[low : low + step]
                 if isinstance(rows, np.ndarray)
                 else slice(rows + low, rows + low + len(block))
             )
             block[:] = self.octets
             for place, source in zip(self.places, sources, strict=True):
-                place.put(block, source(picks))
+                place.put(block, source(chosen))
             for checksum in self.checksums:
                 checksum.write(block)
 
@@ -79,10 +79,10 @@ def frame_template(
     checksums: bool = True,
     transport: bool = True,
 ) -> FrameTemplate:
-    """Return the template of ``frame``, which is put right already but for what its places will hold.
+    """Return the template of ``frame``, which is finished except for the contents of ``places``.
 
-    Of the checksums of ``frame`` but those ``given``, the template has those that cover a place, or a
-    checksum that does; with ``checksums`` False none.
+    It has the checksums of ``frame``, except those ``given``, that cover a place or a covered checksum; with
+    ``checksums`` False none.
     """
     places = tuple(places)
     written = [place.octets for place in places]
@@ -97,10 +97,10 @@ def frame_template(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """How frames are finished.
+    """The completion of frames.
 
-    ``fix`` computes what ``encode(frame, fix=True)`` does, with ``transport`` TCP's and UDP's checksums too.
-    ``keep`` are the keys of each layer's fields that stay as they are.
+    ``fix`` computes the same fields as ``encode(frame, fix=True)``, ``transport`` also TCP's and UDP's
+    checksums. ``keep`` contains for each layer the keys of the fields left unchanged.
     """
 
     fix: bool = True
@@ -113,12 +113,12 @@ class Finish:
 
 
 def finished(frame: Frame, finish: Finish) -> Frame:
-    """Return ``frame`` as ``finish`` wants it."""
+    """Return ``frame`` completed according to ``finish``."""
     if not finish.fix:
         return frame
     given = finish.given(frame)
     frame = fixed(frame, given)
-    # a header checksum that the encoder computed is over what is there, unless something given is wrong
+    # A computed header checksum is right already unless a given field is wrong.
     is_summed = not finish.transport and not any(given)
     return frame if is_summed else summed(frame, given, transport=finish.transport)
 
@@ -138,7 +138,7 @@ def summed(frame: Frame, given: Sequence[Collection[str]], *, transport: bool) -
 
 
 class Computing:
-    """The fields that are computed of a finished frame's layers."""
+    """The computed fields of a finished frame's layers."""
 
     def __init__(self, frame: Frame, finish: Finish) -> None:
         self._layers = frame.layers
@@ -149,7 +149,7 @@ class Computing:
         self._is_fixed = finish.fix
 
     def of(self, index: int, layer: Layer | None = None) -> dict[str, int]:
-        """Return the computed fields of layer ``index``, or of another layer in its place."""
+        """Return the computed fields of layer ``index``, or of ``layer`` in its stead."""
         if not self._is_fixed:
             return {}
         layer = self._layers[index] if layer is None else layer
@@ -158,28 +158,28 @@ class Computing:
         return {key: value for key, value in computed.items() if key not in self._given[index]}
 
     def announcing(self, index: int, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Return the EtherTypes or lengths behind layer ``index`` as they will be written."""
+        """Return the final EtherTypes or lengths after layer ``index``."""
         layer = self._layers[index]
         key = layer.next_key
         if not self._is_fixed or key in self._given[index]:
             return numbers
-        used, places = np.unique(numbers, return_inverse=True)
+        used, inverse = np.unique(numbers, return_inverse=True)
         becomes = [
             self.of(index, layer.replace(**{key: number})).get(key, number) for number in used.tolist()
         ]
-        return np.array(becomes, np.uint16)[places.reshape(-1)]
+        return np.array(becomes, np.uint16)[inverse.reshape(-1)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BitRange:
-    """``bits`` bits from bit ``bit`` of the frame on, the most significant first."""
+    """``bits`` bits of the frame from bit ``bit`` on, the most significant first."""
 
     bit: int
     bits: int
 
     @property
     def octets(self) -> range:
-        """The octets of the frame that hold any of the bits."""
+        """The octets of the frame that contain any of the bits."""
         return range(self.bit // 8, -(-(self.bit + self.bits) // 8))
 
     def put(self, frames: Octets, values: NDArray[np.integer]) -> None:
@@ -205,13 +205,13 @@ class BitRange:
         target[:, 0] = np.ascontiguousarray(rows).view(whole)[:, 0]
 
     def _put_bits(self, frames: Octets, values: NDArray[np.integer]) -> None:
-        """Write a field's bits, keeping those of other fields in the same octets."""
+        """Write a field's bits and keep other fields' bits in the same octets."""
         span = self.octets
         shift = 8 * span.stop - self.bit - self.bits
         mask = ((1 << self.bits) - 1) << shift
         numbers = values.astype(np.uint64, casting="unsafe", copy=False)
         for octet in span:
-            # this octet's lowest bit is so far above the number's
+            # number of bits by which this octet's lowest bit is above the number's
             above = 8 * (span.stop - 1 - octet) - shift
             part = (numbers >> np.uint64(above) if above >= 0 else numbers << np.uint64(-above)).astype(
                 np.uint8
@@ -225,23 +225,23 @@ class BitRange:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Checksum:
-    """One checksum: the octet it stands at, the octet ranges it covers and what else it counts."""
+    """One checksum: its offset, the octet ranges that it covers, and the constant part of its sum."""
 
     layer: int
     at: int
     ranges: tuple[tuple[int, int], ...]
     constant: int = 0
     never_zero: bool = False
-    """UDP writes a sum of 0 as 0xFFFF, since 0 says that there is none (RFC 768)."""
+    """Whether a sum of 0 is written as 0xFFFF, as in UDP, where 0 means no checksum (RFC 768)."""
     key: ClassVar[str] = "checksum"
     octets: ClassVar[int] = 2
 
     def covers(self, written: Iterable[range]) -> bool:
-        """Return whether any of the octets ``written`` goes into it."""
+        """Return whether any of the octets ``written`` is covered."""
         return any(start < part.stop and part.start < stop for part in written for start, stop in self.ranges)
 
     def write(self, frames: Octets) -> None:
-        """Compute it for each row of ``frames`` (n × length) and write it there."""
+        """Compute and write the checksum of each row of ``frames`` (n × length)."""
         frames[:, self.at : self.at + 2] = 0
         total = np.full(len(frames), self.constant, dtype=np.uint64)
         for start, stop in self.ranges:
@@ -260,7 +260,7 @@ class Checksum:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Covering:
-    """A field that its format computes of the octets in front of it (`Layer.covering`)."""
+    """A field that its format computes from all preceding octets (`Layer.covering`)."""
 
     layer: int
     at: int
@@ -269,11 +269,11 @@ class Covering:
     compute: Callable[[bytes], int]
 
     def covers(self, written: Iterable[range]) -> bool:
-        """Return whether any of the octets ``written`` may go into it."""
+        """Return whether any of the octets ``written`` may be covered."""
         return any(part.start < self.at for part in written)
 
     def write(self, frames: Octets) -> None:
-        """Compute it for each row of ``frames`` (n × length) and write it there."""
+        """Compute and write the field of each row of ``frames`` (n × length)."""
         for row in frames:
             value = self.compute(row.tobytes())
             row[self.at : self.at + self.octets] = np.frombuffer(value.to_bytes(self.octets, "big"), np.uint8)
@@ -282,24 +282,21 @@ class Covering:
 def checksums_of(
     frame: Frame, given: Sequence[Collection[str]], *, transport: bool = True
 ) -> tuple[Checksum | Covering, ...]:
-    """Return the checksums to compute, innermost first: those whose field was not given.
-
-    Without ``transport`` neither TCP's nor UDP's, but what the encoder computes.
-    """
+    """Return the checksums to compute, innermost first; TCP's and UDP's only with ``transport``."""
     starts = frame.boundaries()
-    found: list[Checksum | Covering] = []
+    checksums: list[Checksum | Covering] = []
     for index, value in enumerate(frame.layers):
         if (value.covers or Checksum.key) in given[index]:
             continue
         start, stop = starts[index], starts[index + 1]
         if value.covers:
-            found += _covering(frame, starts, index)
+            checksums += _covering(frame, starts, index)
         if isinstance(value, IPv4):
-            found.append(Checksum(layer=index, at=start + 10, ranges=((start, stop),)))
+            checksums.append(Checksum(layer=index, at=start + 10, ranges=((start, stop),)))
         elif transport and isinstance(value, TCP | UDP) and index:
             outer = _transport(frame, starts, index)
-            found += [outer] if outer else []
-    return tuple(reversed(found))
+            checksums += [outer] if outer else []
+    return tuple(reversed(checksums))
 
 
 def _covering(frame: Frame, starts: tuple[int, ...], index: int) -> Iterator[Covering]:
@@ -316,7 +313,7 @@ def _transport(frame: Frame, starts: tuple[int, ...], index: int) -> Checksum | 
     value, start = frame.layers[index], starts[index]
     under = index - 1
     while under and isinstance(frame.layers[under], Extension):
-        # what a routing header makes of the destination, and what other fragments hold, is not known here
+        # The final destination of a routing header and the other fragments are not known here.
         if isinstance(frame.layers[under], Routing | FragmentHeader):
             return None
         under -= 1

@@ -2,7 +2,7 @@
 
 A column is one value for all frames or one each: an integer, text (addresses, CPIDs, octets in hex, names of
 code points) or octets; or an array of numbers, a matrix of octets (frames × width), a list of values,
-`Stretches`, a `Column` of an extraction that every frame has once, or an Arrow array.
+`Stretches`, a `Column` of an extraction with one value in every frame, or an Arrow array.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ecmproto.wire.formats.text import value_of
 
 INNER = "encapsulated."
 TAILS = ("padding", "trailer", "fcs")
-"""Behind a frame's layers, in order."""
+"""Fields after a frame's layers, in order."""
 
 
 def _octets_called(name: str) -> Field:
@@ -41,8 +41,8 @@ _NUMBERED = re.compile(r"(.+)\[(0|[1-9][0-9]{0,3})\]")
 class Target:
     """The field that a column sets.
 
-    ``name`` is the column's, ``layer`` the layer's index, None for what stands behind the layers; ``part``
-    are the bits of the field that are meant, None for all.  ``inner`` says that it is in the frame shown.
+    ``name`` is the column's, ``layer`` the layer's index, None for octets after the layers; ``part`` is the
+    bit range within the field, None for all. With ``inner`` the field is in the quoted frame.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Target:
 
     @property
     def bits(self) -> int | None:
-        """How many bits it has; None for octets of any number."""
+        """Width in bits; None for octets of any number."""
         return self.field.bits if self.part is None else self.part.bits
 
     @property
     def bit(self) -> int:
-        """Where it starts, counted from the layer's first bit."""
+        """Offset in bits from the layer's first bit."""
         if self.part is None:
             return self.field.bit_offset
         assert self.field.bits is not None
@@ -66,12 +66,12 @@ class Target:
 
     @property
     def minimum(self) -> int:
-        """The least number."""
+        """Smallest number."""
         return self.field.minimum if self.part is None else 0
 
     @property
     def maximum(self) -> int:
-        """The largest number."""
+        """Largest number."""
         return self.field.maximum if self.part is None else (1 << self.part.bits) - 1
 
     def error(self, needed: str, got: str, row: int | None = None) -> ColumnError:
@@ -80,12 +80,12 @@ class Target:
 
 
 def tail_target(name: str) -> Target:
-    """Return the target of octets behind the layers: ``eth.padding``, ``eth.trailer``, ``eth.fcs``."""
+    """Return the target of octets after the layers: ``eth.padding``, ``eth.trailer``, ``eth.fcs``."""
     return Target(name=name, layer=None, field=_TAIL_FIELDS[name])
 
 
 def octets_target(name: str) -> Target:
-    """Return the target that takes a column as octets of any number, whatever field it is of."""
+    """Return the target for a column as octets of any number, whatever its field."""
     return Target(name=name, layer=None, field=_octets_called(name))
 
 
@@ -96,17 +96,14 @@ def column_error(name: str, needed: str, got: str, row: int | None = None) -> Co
 
 
 def targets_of(frame: Frame, names: Iterable[str]) -> list[Target]:
-    """Return the targets in ``frame`` of columns of these names.
-
-    SpecError, with the nearest name, for one that is no field of it, and for fields meant twice.
-    """
+    """Return the targets of columns; SpecError for unknown names, with the nearest, and duplicates."""
     targets = [_target(frame, name) for name in names]
     check_once(frame, targets)
     return targets
 
 
 def names_in(layer: Layer) -> Iterator[tuple[str, Field, BitPart | None]]:
-    """Yield every name that a column may have for a field of a layer, or for some of its bits."""
+    """Yield every column name of a field of a layer, or of some of its bits."""
     for field in layer.layout:
         names = (field.name, f"{layer.prefix}.{field.key}", field.meta.length_name)
         yield from ((name, field, None) for name in dict.fromkeys(names) if name)
@@ -122,7 +119,7 @@ def _target(frame: Frame, name: str) -> Target:
     if inner is None:
         raise SpecError(
             where="columns",
-            needed="a frame with a message that shows another",
+            needed="a frame with a message that quotes another",
             got=f"{name!r} of {_kind(frame)}",
         )
     return dataclasses.replace(_find(inner, name.removeprefix(INNER), name), inner=True)
@@ -133,20 +130,22 @@ def _find(frame: Frame, name: str, column: str) -> Target:
     plain, number = (numbered[1], int(numbered[2])) if numbered else (name, 0)
     if plain in _TAIL_FIELDS and not numbered and plain == column:
         return tail_target(plain)
-    found = [
+    matches = [
         Target(name=column, layer=index, field=field, part=part)
         for index, layer in enumerate(frame.layers)
-        for known, field, part in names_in(layer)
-        if known == plain
+        for other, field, part in names_in(layer)
+        if other == plain
     ]
-    if number < len(found):
-        return found[number]
-    if found:
+    if number < len(matches):
+        return matches[number]
+    if matches:
         raise SpecError(
-            where=f"column {column}", needed=f"{number + 1} layers with {plain}", got=f"{len(found)} of them"
+            where=f"column {column}",
+            needed=f"{number + 1} layers with {plain}",
+            got=f"{len(matches)} of them",
         )
     prefix = column.removesuffix(name)
-    names = [prefix + known for layer in frame.layers for known, _, _ in names_in(layer)]
+    names = [prefix + other for layer in frame.layers for other, _, _ in names_in(layer)]
     raise SpecError(
         where="columns",
         needed=f"a field of {_kind(frame)}",
@@ -160,7 +159,7 @@ def _kind(frame: Frame) -> str:
 
 
 def check_once(frame: Frame, targets: Iterable[Target]) -> None:
-    """Refuse targets of which one is another, or holds it."""
+    """Refuse targets that are equal or overlap."""
     targets = list(targets)
     seen: dict[tuple[bool, int | None, str], dict[str, int]] = {}
     for target in targets:
@@ -181,7 +180,7 @@ _ALL_BITS = -1
 
 
 def _twice(name: str, other: str) -> SpecError:
-    return SpecError(where=f"column {name}", needed="each field once", got=f"{other} too, which holds it")
+    return SpecError(where=f"column {name}", needed="each field once", got=f"{other} too, which contains it")
 
 
 Octets = NDArray[np.uint8]
@@ -189,29 +188,29 @@ Int64 = NDArray[np.int64]
 
 
 class Strings(NamedTuple):
-    """Octet strings of any length: ``octets`` from ``start`` on in ``buffer``, one a frame."""
+    """Octet strings of any length, one a frame: ``octets`` from ``start`` on in ``buffer``."""
 
     buffer: Octets
     start: Int64
     octets: Int64
 
     def select(self, rows: Any) -> Strings:
-        """Return those of some frames."""
+        """Return the strings of some frames."""
         return Strings(self.buffer, self.start[rows], self.octets[rows])
 
     def matrix(self, rows: Any, width: int) -> Octets:
-        """Return those of some frames, which are all of ``width`` octets, as rows."""
+        """Return the strings of some frames, all of ``width`` octets, as rows."""
         starts = self.start[rows]
         if not width or not len(starts):
             return np.empty((len(starts), width), np.uint8)
-        # an item at every octet lets numpy copy whole rows
+        # An item at every octet lets numpy copy whole rows.
         items = np.ndarray((len(self.buffer) - width + 1,), f"V{width}", self.buffer, strides=(1,))
-        found: Octets = items[starts].view(np.uint8)
-        return found.reshape(-1, width)
+        octets: Octets = items[starts].view(np.uint8)
+        return octets.reshape(-1, width)
 
 
 class Coded(NamedTuple):
-    """Values out of few: for each frame the place of its value among ``words``."""
+    """Dictionary-encoded values: for each frame the index of its value in ``words``."""
 
     codes: NDArray[np.integer]
     words: Sequence[Any]
@@ -238,11 +237,11 @@ def each(target: Target, given: Any, count: int) -> Values:
     given = plain(target, given)
     _check_count(target, given, count)
     if isinstance(given, Coded):
-        return _of_words(target, given)
+        return _decoded(target, given)
     if isinstance(given, np.ndarray) and given.dtype.kind in "OU":
         given = given.tolist()
     if isinstance(given, list | range) or type(given) is tuple:
-        given = _of_items(target, given)
+        given = _from_items(target, given)
     if target.bits is not None and target.field.is_number:
         return _numbers(target, given)
     strings = _strings(target, given)
@@ -252,7 +251,7 @@ def each(target: Target, given: Any, count: int) -> Values:
 
 
 def plain(target: Target, given: Any) -> Any:
-    """Return a column's values as numpy's arrays, strings, codes or Python's values."""
+    """Return a column's values as numpy arrays, strings, codes or Python values."""
     if type(given).__module__.partition(".")[0] == "pyarrow":
         from ecmproto.frames.columns.building.arrow import plain_array
 
@@ -272,7 +271,7 @@ def plain(target: Target, given: Any) -> Any:
 
 
 def _check_count(target: Target, given: Any, count: int) -> None:
-    # both are tuples: of arrays with a value a frame
+    # Both are tuples of arrays with a value a frame.
     counted = given[0] if isinstance(given, Coded) else given[1] if isinstance(given, Strings) else given
     try:
         got = len(counted)
@@ -291,7 +290,7 @@ def _needed(target: Target) -> str:
 
 
 def _value(target: Target, given: Any, row: int | None) -> int | bytes:
-    """Return a value in any form that people write; ColumnError for none."""
+    """Return a value given in any notation; ColumnError for an unreadable one."""
     given = given.item() if isinstance(given, np.generic | np.ndarray) else given
     given = bytes(given) if isinstance(given, bytearray | memoryview) else given
     try:
@@ -311,12 +310,12 @@ def _checked(target: Target, value: int | bytes, row: int | None) -> int | bytes
     return value
 
 
-def _of_words(target: Target, given: Coded) -> Values:
-    """Return the values of codes: each word is read once."""
+def _decoded(target: Target, given: Coded) -> Values:
+    """Return the values of codes; each dictionary entry is read once."""
     codes = given.codes
     if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(given.words):
-        raise target.error(f"codes of {len(given.words)} words", f"{int(codes.min())}..{int(codes.max())}")
-    used, places = np.unique(codes, return_inverse=True)
+        raise target.error(f"codes below {len(given.words)}", f"{int(codes.min())}..{int(codes.max())}")
+    used, inverse = np.unique(codes, return_inverse=True)
     read = []
     for code in used.tolist():
         try:
@@ -324,28 +323,28 @@ def _of_words(target: Target, given: Coded) -> Values:
         except ColumnError as error:
             raise target.error(error.needed, error.got, int(np.argmax(codes == code))) from None
     values = each(target, read, len(read))
-    places = places.reshape(-1)
-    return values.select(places) if isinstance(values, Strings) else values[places]
+    inverse = inverse.reshape(-1)
+    return values.select(inverse) if isinstance(values, Strings) else values[inverse]
 
 
-def _of_items(target: Target, items: Sequence[Any]) -> Any:
-    """Return Python's values as arrays or strings."""
+def _from_items(target: Target, items: Sequence[Any]) -> Any:
+    """Return Python values as arrays or strings."""
     if target.field.is_number and set(map(type, items)) <= {int}:
         for dtype in (np.int64, np.uint64):
             try:
                 return np.array(items, dtype)
             except OverflowError:
                 continue
-    known: dict[tuple[type, Any], int | bytes] = {}
+    cache: dict[tuple[type, Any], int | bytes] = {}
     read = []
     for row, item in enumerate(items):
         try:
-            # 1, True and 1.0 are equal, but not as good
-            value = known.get((type(item), item))
+            # 1, True and 1.0 are equal, but not all valid.
+            value = cache.get((type(item), item))
         except TypeError:
             raise target.error(_needed(target), shown(item), row) from None
         if value is None:
-            value = known[type(item), item] = _checked(target, _value(target, item, row), row)
+            value = cache[type(item), item] = _checked(target, _value(target, item, row), row)
         read.append(value)
     if target.field.is_number:
         return np.array(read, np.int64 if target.minimum < 0 else np.uint64)
@@ -363,15 +362,15 @@ def _numbers(target: Target, given: Any) -> NDArray[Any]:
     if not len(given):
         return given
     # as Python's ints: numpy may compare int64 with uint64 as floats
-    least, most = int(given.min()), int(given.max())
-    if least < target.minimum or most > target.maximum:
-        row = int(given.argmin() if least < target.minimum else given.argmax())
+    lowest, highest = int(given.min()), int(given.max())
+    if lowest < target.minimum or highest > target.maximum:
+        row = int(given.argmin() if lowest < target.minimum else given.argmax())
         raise target.error(needed, shown(int(given[row])), row)
     return given
 
 
 def _odd(given: NDArray[Any]) -> tuple[str, int | None]:
-    """Return the fault of an array that holds no integers, and its row."""
+    """Return the fault of an array that contains no integers, and its row."""
     if given.ndim == 1 and given.dtype.kind == "f":
         wrong = ~(np.isfinite(given) & (given == np.floor(given)))
         if wrong.any():
@@ -381,7 +380,7 @@ def _odd(given: NDArray[Any]) -> tuple[str, int | None]:
 
 
 def _strings(target: Target, given: Any) -> Strings:
-    """Return octet strings, checked to lie within their buffer."""
+    """Return octet strings, checked to be within their buffer."""
     if isinstance(given, np.ndarray):
         if given.ndim != 2 or given.dtype != np.uint8:
             needed = f"rows of {_needed(target)}, or text" if target.bits else "rows of octets"
@@ -389,11 +388,11 @@ def _strings(target: Target, given: Any) -> Strings:
         rows, width = given.shape
         starts = np.arange(rows, dtype=np.int64) * width
         return Strings(np.ascontiguousarray(given).reshape(-1), starts, np.full(rows, width, np.int64))
-    strings = Strings(np.asarray(given.buffer), _places(target, given.start), _places(target, given.octets))
+    strings = Strings(np.asarray(given.buffer), _indices(target, given.start), _indices(target, given.octets))
     buffer, start, octets = strings
     if buffer.dtype != np.uint8 or buffer.ndim != 1 or start.shape != octets.shape:
         got = f"{buffer.dtype} values of shape {buffer.shape}"
-        raise target.error("stretches of a buffer of octets", got)
+        raise target.error("slices of a buffer of octets", got)
     wrong = (start < 0) | (octets < 0) | (octets > len(buffer) - start)
     if wrong.any():
         row = int(wrong.argmax())
@@ -402,10 +401,12 @@ def _strings(target: Target, given: Any) -> Strings:
     return strings._replace(buffer=np.ascontiguousarray(buffer))
 
 
-def _places(target: Target, given: Any) -> Int64:
+def _indices(target: Target, given: Any) -> Int64:
     array = np.asarray(given)
     if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise target.error("places of octets, one a frame", f"{array.dtype} values of shape {array.shape}")
+        raise target.error(
+            "offsets or lengths in octets, one a frame", f"{array.dtype} values of shape {array.shape}"
+        )
     return array.astype(np.int64, copy=False)
 
 

@@ -1,6 +1,6 @@
-"""Numbers and octets as digits, four at a time: each writes at a place and returns where the text ends.
+"""Numbers and octets as digits, four at a time; each function writes at an offset and returns the text's end.
 
-Up to seven octets behind the text are written to as well.
+Up to seven bytes after the text may be overwritten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DAY_S = 86_400
 @inlined
 def four_digits(number: int) -> int:
     """Return the four digits of a number < 10^4, the first in the least significant octet."""
-    # 5243 / 2^19 and 103 / 2^10 are a hundredth and a tenth, exact enough for numbers so small
+    # 5243 / 2^19 and 103 / 2^10 are a hundredth and a tenth, exact enough for such small numbers.
     hundreds = (number * 5243) >> 19
     pairs = hundreds | ((number - 100 * hundreds) << 16)
     tens = ((pairs * 103) >> 10) & 0x000F000F
@@ -76,7 +76,7 @@ def natural(out: Octets, at: int, number: int) -> int:
 
 @inlined
 def digits_of(number: int) -> int:
-    """Return how many digits a number ≥ 0 has."""
+    """Return the number of digits of a number ≥ 0."""
     digits = 1
     while number >= 10_000:
         number //= 10_000
@@ -98,7 +98,7 @@ def _lead(out: Octets, at: int, spaces: int, number: int, plus: bool) -> int:
 
 @inlined
 def decimal(out: Octets, at: int, number: int, width: int, plus: bool) -> int:
-    """Write a number, at least ``width`` wide; ``plus`` gives it a sign in any case."""
+    """Write a number, at least ``width`` wide; with ``plus`` always with a sign."""
     magnitude = -number if number < 0 else number
     spaces = width - digits_of(magnitude) - int(number < 0 or plus) if width > 0 else 0
     return natural(out, _lead(out, at, spaces, number, plus), magnitude)
@@ -106,7 +106,7 @@ def decimal(out: Octets, at: int, number: int, width: int, plus: bool) -> int:
 
 @inlined
 def seconds(out: Octets, at: int, number: int, width: int) -> int:
-    """Write a number of ns in seconds with nine places, at least ``width`` wide."""
+    """Write a number of ns in seconds with nine decimals, at least ``width`` wide."""
     magnitude = -number if number < 0 else number
     whole = magnitude // 1_000_000_000
     spaces = width - digits_of(whole) - 1 - _NS_PLACES - int(number < 0) if width > 0 else 0
@@ -128,10 +128,10 @@ def _pair(out: Octets, at: int, mark: int, number: int) -> int:
 
 @inlined
 def moment(out: Octets, at: int, number: int) -> int:
-    """Write a number of ns since 1970, of a year with four digits, as UTC with nine places."""
+    """Write a number of ns since 1970, of a year with four digits, as UTC with nine decimals."""
     second = number // 1_000_000_000
     day = second // _DAY_S
-    # days and years that begin in March 0000, so that a leap day is the last of its year
+    # Days and years begin in March 0000, so that a leap day is the last of its year.
     days = day + 719_468
     era = days // 146_097
     of_era = days - 146_097 * era
@@ -156,10 +156,7 @@ def moment(out: Octets, at: int, number: int) -> int:
 
 @inlined
 def binary(out: Octets, at: int, number: int, bits: int, offset: int) -> int:
-    """Write the last ``bits`` bits of a number, a space behind the fourth of a group.
-
-    ``offset`` of the first group are written already.
-    """
+    """Write the last ``bits`` bits in groups of four, the first of which already has ``offset`` bits."""
     for bit in range(bits):
         if bit > 0 and (offset + bit) % 4 == 0:
             out[at] = _SPACE
@@ -186,25 +183,25 @@ def _two_digits(octet: int) -> int:
 def hex_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int) -> int:
     """Write octets in hex."""
     whole = stop - (stop - start) % 4
-    for place in range(start, whole, 4):
-        # the octets two by two, then one by one, apart; then the halves of each
-        apart = load_4(buffer, place)
-        apart = (apart | (apart << 16)) & 0x0000FFFF0000FFFF
-        apart = (apart | (apart << 8)) & 0x00FF00FF00FF00FF
-        nibbles = ((apart >> 4) & 0x000F000F000F000F) | ((apart & 0x000F000F000F000F) << 8)
+    for i in range(start, whole, 4):
+        # Spread the octets by pairs, then singly; then split each into halves.
+        spread = load_4(buffer, i)
+        spread = (spread | (spread << 16)) & 0x0000FFFF0000FFFF
+        spread = (spread | (spread << 8)) & 0x00FF00FF00FF00FF
+        nibbles = ((spread >> 4) & 0x000F000F000F000F) | ((spread & 0x000F000F000F000F) << 8)
         store_8(out, at, _hex_digits(nibbles))
         at += 8
-    for place in range(whole, stop):
-        store_4(out, at, _two_digits(signed(buffer[place])))
+    for i in range(whole, stop):
+        store_4(out, at, _two_digits(signed(buffer[i])))
         at += 2
     return at
 
 
 @inlined
 def separated_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int, separator: int) -> int:
-    """Write octets in hex with an octet between them."""
-    for place in range(start, stop):
-        store_4(out, at, _two_digits(signed(buffer[place])) | (separator << 16))
+    """Write octets in hex with a separator between them."""
+    for i in range(start, stop):
+        store_4(out, at, _two_digits(signed(buffer[i])) | (separator << 16))
         at += 3
     return at - int(stop > start)
 
@@ -212,9 +209,9 @@ def separated_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int
 @inlined
 def hex_number(out: Octets, at: int, number: int, digits: int) -> int:
     """Write the last ``digits`` hex digits of a number ≥ 0."""
-    for place in range(digits):
-        nibble = (number >> (4 * (digits - 1 - place))) & 15
-        out[at + place] = _hex_digits(nibble) & 255
+    for i in range(digits):
+        nibble = (number >> (4 * (digits - 1 - i))) & 15
+        out[at + i] = _hex_digits(nibble) & 255
     return at + digits
 
 
@@ -233,7 +230,7 @@ def dotted(out: Octets, at: int, buffer: Octets, start: int) -> int:
 
 @inlined
 def grouped(out: Octets, at: int, buffer: Octets, start: int) -> int:
-    """Write an IPv6 address: ``::`` for the first of the longest runs of zeros, from two on."""
+    """Write an IPv6 address: ``::`` for the first of the longest runs of at least two zeros."""
     begin, length, run = 0, 1, 0
     for group in range(_GROUPS):
         run = run + 1 if two_octets(buffer, start + 2 * group) == 0 else 0
@@ -241,7 +238,7 @@ def grouped(out: Octets, at: int, buffer: Octets, start: int) -> int:
             begin, length = group + 1 - run, run
     if length == 1:
         begin = _GROUPS
-    holds_ipv4 = begin == 0 and (length == 6 or (length == 5 and two_octets(buffer, start + 10) == 0xFFFF))
+    has_ipv4 = begin == 0 and (length == 6 or (length == 5 and two_octets(buffer, start + 10) == 0xFFFF))
     group = 0
     while group < _GROUPS:
         if group > 0 or begin == 0:
@@ -252,7 +249,7 @@ def grouped(out: Octets, at: int, buffer: Octets, start: int) -> int:
             if group == _GROUPS:
                 out[at] = _COLON
                 at += 1
-        elif group == 6 and holds_ipv4:
+        elif group == 6 and has_ipv4:
             return dotted(out, at, buffer, start + 12)
         else:
             number = two_octets(buffer, start + 2 * group)
@@ -276,13 +273,13 @@ def _power(exponent: int) -> int:
 
 @inlined
 def _rounded(number: int, unit: int, divisor: int) -> int:
-    """Return how many ``unit`` the number has, rounded as its quotient by ``divisor`` is."""
+    """Return the number of ``unit`` in ``number``, rounded like its quotient by ``divisor``."""
     above = number // unit
     twice = 2 * (number - above * unit)
     if twice != unit:
         return above + int(twice > unit)
-    # Half-way: Python rounds the quotient as a double, which is a little more or less than that.  How much,
-    # in units too small for either, needs no more than the last 64 bits of the products.
+    # Half-way: Python rounds the quotient as a double, which is slightly more or less. The last 64 bits of
+    # the products suffice for that difference.
     quotient = float(number) / float(divisor)
     bits = 52 if quotient < _LARGE else 42
     error = int(quotient * float(1 << bits)) * divisor - (int(number) << bits)
@@ -291,7 +288,7 @@ def _rounded(number: int, unit: int, divisor: int) -> int:
 
 @inlined
 def significant(out: Octets, at: int, number: int, exponent: int) -> int:
-    """Write ``number`` / 10^``exponent``; up to seven octets behind the text are written to as well.
+    """Write ``number`` / 10^``exponent``; up to seven bytes after the text may be overwritten.
 
     10^exponent ≤ number < 10^(exponent + 4) − 10^exponent / 2, and the number is below 2^53; with exponent 0
     it may be 0.

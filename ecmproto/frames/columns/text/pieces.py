@@ -1,12 +1,12 @@
-"""Pieces of a line of text: words as they are, and values of the frame, written in one of few ways.
+"""Pieces of a line of text: literal text, and values of the frame in one of few notations.
 
-A form of output makes, for each sequence of layers that frames have (`Path`), a list of pieces.  It is the
-same for all frames with that path, so whatever differs between them is a `Number` or a `Stretch` of octets:
+An output form makes a list of pieces for each sequence of layers (`Path`). The list is the same for all
+frames with that path, so values that differ between frames are `Number`s or `Stretch`es of octets:
 
 >>> def line(path: Path) -> list[Piece] | None:
 ...     return [Decimal(RecordNumber.NUMBER, width=5), " ", Hex(path.stretch(0, "src"), separator=":"), "\\n"]
 
-The classes have no slots: with them they would take six times as long to make, for which each start waits.
+The classes have no slots, which would make their definition, and so each start, six times slower.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from ecmproto.wire.formats.schema import bit_field
 
 
 class RecordNumber(enum.IntEnum):
-    """A number that the record of a frame has, whatever its layers."""
+    """A number in the record of a frame, whatever its layers."""
 
     NUMBER = 0
-    """From 1."""
+    """Frame number, from 1."""
     TIME_NS = 1
-    """Since 1970; 0 where the record has no time."""
+    """Time in ns since 1970; 0 without one."""
     TIMED = 2
-    """Whether it has one: 0 or 1."""
+    """Whether the record has a time: 0 or 1."""
     SINCE_NS = 3
-    """From the origin that the renderer is given; 0 where the record has no time."""
+    """Time in ns since the renderer's origin; 0 where the record has no time."""
     ORIGINAL = 4
     CAPTURED = 5
     CUT = 6
-    """Octets that the snap length cut off."""
+    """Number of octets removed by the snap length."""
     INTERFACE = 7
     INTERFACE_ID = 8
     LINKTYPE = 9
     ERROR = 10
-    """Which text says what is malformed, from 1; 0 where nothing is, or where no program is to tell."""
+    """Index of the error text, from 1; 0 without an error, or where no program writes it."""
     FLAWED = 11
-    """Whether the frame is cut off or malformed: 0 or 1."""
+    """Whether the frame is truncated or malformed: 0 or 1."""
     SINCE_FIRST_NS = 12
     SINCE_PREVIOUS_NS = 13
     SINCE_DISPLAYED_NS = 14
-    """Times since the capture's first frame, the frame before, and the one displayed before it."""
+    """Times in ns since the capture's first frame, the previous frame, and the previously displayed one."""
 
 
 @dataclass(frozen=True)
 class Bits:
-    """A number, big-endian, that stands ``at`` octets behind a boundary."""
+    """A big-endian number, ``at`` octets after a boundary."""
 
     boundary: int
     at: int
@@ -63,7 +63,7 @@ class Bits:
 
 @dataclass(frozen=True)
 class Stretch:
-    """The octets from ``begin_at`` behind boundary ``begin`` to ``end_at`` behind boundary ``end``."""
+    """The octets from ``begin_at`` after boundary ``begin`` to ``end_at`` after boundary ``end``."""
 
     begin: int
     begin_at: int
@@ -72,25 +72,22 @@ class Stretch:
 
     @property
     def octets(self) -> int | None:
-        """How many they are; None where that differs from frame to frame."""
+        """Number of octets; None where it differs between frames."""
         return self.end_at - self.begin_at if self.begin == self.end else None
 
     def as_number(self) -> Bits:
-        """Return the octets as a number: there are at most seven of them, however long the frame is."""
-        assert self.octets is not None, "as many octets in all frames"
+        """Return the octets, at most seven and a fixed number, as a number."""
+        assert self.octets is not None, "a number of octets that differs between frames"
         return Bits(self.begin, self.begin_at, self.octets, 0, 8 * self.octets)
 
     def part(self, first: int, last: int) -> Stretch:
-        """Return the octets from ``first`` to ``last`` (exclusive) of it."""
+        """Return the octets from ``first`` to ``last`` (exclusive)."""
         return Stretch(self.begin, self.begin_at + first, self.begin, self.begin_at + last)
 
 
 @dataclass(frozen=True)
 class OfLayer:
-    """An attribute of the layer at a boundary, or octets ``first`` to ``last`` of it: octets or a number.
-
-    It stands for a field without a fixed place.  No program has it: such frames are written one by one.
-    """
+    """An attribute of a layer without a fixed offset, whole or in part; programs do not support it."""
 
     boundary: int
     key: str
@@ -104,7 +101,7 @@ class OfLayer:
         return self
 
     def part(self, first: int, last: int) -> OfLayer:
-        """Return the octets from ``first`` to ``last`` (exclusive) of it."""
+        """Return the octets from ``first`` to ``last`` (exclusive)."""
         return OfLayer(self.boundary, self.key, first, last)
 
 
@@ -113,14 +110,14 @@ Octets: TypeAlias = "Stretch | OfLayer"
 
 @dataclass(frozen=True)
 class Size:
-    """How many octets a stretch has."""
+    """The number of octets of a stretch."""
 
     stretch: Octets
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A number, ``times`` another one, and ``more``; no program has a sum of sums."""
+    """A number: ``times`` another one, plus ``more``; programs do not support sums of sums."""
 
     first: Term | Sum
     second: Term | None = None
@@ -130,7 +127,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Power:
-    """``times`` a number, times 2^``exponent``."""
+    """The product of ``times``, a number and 2^``exponent``."""
 
     first: Term
     exponent: Term
@@ -143,7 +140,7 @@ Number: TypeAlias = "Term | Sum | Power"
 
 @dataclass(frozen=True)
 class Decimal:
-    """``times`` the number in decimal, at least ``width`` wide with spaces in front; ``plus``: as ``:+d``."""
+    """``times`` the number in decimal, padded with leading spaces to ``width``; ``plus``: as ``:+d``."""
 
     number: Number
     width: int = 0
@@ -185,7 +182,7 @@ class Grouped:
 class Significant:
     """``times`` the number, divided by 10^``exponent``, with four significant digits: as ``:.4g``.
 
-    The quotient is from 1 (with exponent 0, from 0) up to less than 9999.5.
+    The quotient is at least 1 (with exponent 0, at least 0) and less than 9999.5.
     """
 
     number: Number
@@ -195,7 +192,7 @@ class Significant:
 
 @dataclass(frozen=True)
 class Seconds:
-    """A number of ns in seconds with nine places, at least ``width`` wide with spaces in front."""
+    """A number of ns in seconds with nine decimals, padded with leading spaces to ``width``."""
 
     number: Number
     width: int = 0
@@ -210,7 +207,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Binary:
-    """A number in ``bits`` binary digits, in groups of four; ``offset`` of the first group stand in front."""
+    """A number in ``bits`` binary digits, in groups of four; ``offset`` digits of the first precede them."""
 
     number: Number
     bits: int
@@ -219,11 +216,11 @@ class Binary:
 
 @dataclass(frozen=True)
 class Word:
-    """The word that ``function`` has for values: a Python function, called once for each combination of them.
+    """The text that ``function`` returns for values: a Python function, called once for each combination.
 
-    Numbers go to it as int, stretches (which must have a fixed size) as bytes.  The same function must say
-    the same of the same values: it is known by its identity, so it is no lambda made anew for each path.
-    It is asked about the values of every frame of the path, where a `When` around it does not hold too.
+    It is passed numbers as int, stretches (which must have a fixed size) as bytes. The function must be pure
+    and, since it is identified by identity, no lambda made anew for each path. It is called for the values of
+    every frame of the path, also where a `When` around it does not hold.
     """
 
     function: Callable[..., str]
@@ -232,7 +229,7 @@ class Word:
 
 @dataclass(frozen=True)
 class When:
-    """``then`` where the number is in ``low`` to ``high``, ``otherwise`` elsewhere."""
+    """``then`` if the number is in ``low`` to ``high``, ``otherwise`` if not."""
 
     number: Number
     low: int
@@ -243,10 +240,7 @@ class When:
 
 @dataclass(frozen=True)
 class Cell:
-    """The pieces of a table's cell; with ``quoted``, in quotation marks when a comma is in it.
-
-    ``lone``, too, when it is empty.
-    """
+    """The pieces of a table's cell; with ``quoted``, quoted if there is a comma (``lone``: or no text)."""
 
     pieces: Pieces
     quoted: bool = False
@@ -255,10 +249,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Widest:
-    """Writes nothing; sets the width of the `Padded` behind it: that of the widest of ``texts``.
-
-    It is ``least`` at least and ``most`` at most.
-    """
+    """Setting of the width of the following `Padded`: the widest of ``texts``, from ``least`` to ``most``."""
 
     texts: Sequence[Pieces]
     least: int
@@ -267,23 +258,24 @@ class Widest:
 
 @dataclass(frozen=True)
 class Padded:
-    """Pieces with spaces behind them up to the width that the last `Widest` set; ASCII, and no `Cell`."""
+    """Pieces padded with trailing spaces to the width set by the last `Widest`; ASCII, and no `Cell`."""
 
     pieces: Pieces
 
 
 @dataclass(frozen=True)
 class Stripped:
-    """Pieces without the spaces that they end with; something other than spaces stands in front of these."""
+    """Pieces without their trailing spaces; they must follow some other character."""
 
     pieces: Pieces
 
 
 @dataclass(frozen=True)
 class OfFrame:
-    """The text that a Python function makes of a record and one of its frames, given by its first boundary.
+    """The text that a Python function returns for a record and one of its frames, given by its first
+    boundary.
 
-    ``in_batches`` is the text of all frames that programs write; None if no program has it.
+    ``in_batches`` is the text of all frames that programs write; None if no program writes it.
     """
 
     function: Callable[[Any, Any], str]
@@ -292,7 +284,7 @@ class OfFrame:
 
 
 class Mark(enum.Enum):
-    """A piece that depends on the text in front of it, or on the batch."""
+    """A piece that depends on the preceding text, or on the batch."""
 
     COMMA = "comma"
     """A comma, unless the cell is empty so far."""
@@ -309,20 +301,20 @@ Pieces: TypeAlias = "Sequence[Piece]"
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """The layers of a frame from the outside in, and where they stand: boundaries.
+    """The layers of a frame from the outside in, with their boundaries.
 
-    Layer k starts at boundary ``first + k``.  Behind the last layer come three boundaries, where padding, the
-    trailer and the FCS start; then one where the frame ends.
+    Layer k starts at boundary ``first + k``. After the last layer come three boundaries, the starts of
+    padding, trailer and FCS; then the frame's end.
     """
 
     layers: tuple[type[Layer], ...]
     first: int = 0
     sampled: Path | None = None
-    """That of the frame that a CNM, ECM, BCN or E²CM message shows."""
+    """Path of the frame quoted by a CNM, ECM, BCN or E²CM message."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether the frame that a message shows is a message too, which may show one."""
+        """Whether the quoted frame is a message too, which may quote another."""
         return self.sampled is not None and self.sampled.layers[-1].shows is not None
 
     @property
@@ -332,7 +324,7 @@ class Path:
 
     @property
     def trailer(self) -> Stretch:
-        """Other octets behind the last layer."""
+        """Other octets after the last layer."""
         return self._tail(1)
 
     @property
@@ -342,17 +334,16 @@ class Path:
 
     @property
     def whole(self) -> Stretch:
-        """All octets of the frame; of a sampled one, those that are shown."""
+        """All octets of the frame; of a sampled one, the quoted octets."""
         return Stretch(self.first, 0, self.first + len(self.layers) + 3, 0)
 
-    def _tail(self, which: int) -> Stretch:
-        boundary = self.first + len(self.layers) + which
+    def _tail(self, tail: int) -> Stretch:
+        boundary = self.first + len(self.layers) + tail
         return Stretch(boundary, 0, boundary + 1, 0)
 
     def number(self, layer: int, key: str, *, drop: int = 0, bits: int | None = None) -> Bits:
-        """Return the field ``key`` of a layer as a number, or the ``bits`` behind its first ``drop``.
-
-        No program has one in more than 56 bits.
+        """Return a field as a number, or ``bits`` bits after its first ``drop``; programs take at most 56
+        bits.
         """
         field = field_of(self.layers[layer], key)
         assert field.bits is not None, f"{field.name} is no number"
@@ -371,6 +362,6 @@ class Path:
             return OfLayer(boundary, key)
         if field.bits is None:
             return Stretch(boundary, cls.fixed_octets, boundary + 1, 0)
-        place = bit_field(field)
-        assert 8 * place.octets == field.bits, f"{field.name}: no whole octets"
-        return Stretch(boundary, place.at, boundary, place.at + place.octets)
+        position = bit_field(field)
+        assert 8 * position.octets == field.bits, f"{field.name}: no whole octets"
+        return Stretch(boundary, position.at, boundary, position.at + position.octets)

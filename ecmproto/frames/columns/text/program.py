@@ -1,4 +1,4 @@
-"""Pieces as tables of numbers, which the kernel follows: the programs of all paths seen so far."""
+"""Pieces as tables of numbers, which the kernel executes: the programs of all paths."""
 
 from __future__ import annotations
 
@@ -59,57 +59,57 @@ Int64 = NDArray[np.int64]
 DECIMAL, HEX_NUMBER, SECONDS, SIGNIFICANT, MOMENT, BINARY, UNLESS = range(7)
 NATURAL, NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE, ERROR = range(7, 19)
 WIDTH, WIDEN, PAD = range(19, 22)
-"""Operations; those up to UNLESS take a number, NATURAL a decimal that is a layer's as it stands there.
+"""Operations; those up to UNLESS have a number as operand, NATURAL an unsigned number of a layer.
 
-A row of ``operations`` is one of them, where the literal that it writes first starts and its octets, and what
-else it takes.
+A row of ``operations`` is the operation, offset and length of the literal written before it, and operands.
 """
 OF_RECORD, OF_LAYER, OF_SIZE, OF_SUM, OF_POWER = range(5)
-"""Where a number comes from; a row of ``numbers`` is one of them and where it stands there.
+"""Sources of numbers; a row of ``numbers`` is the source and the position in it.
 
-In a layer: a boundary, octets from there, how many bits of eight octets are behind it, a mask, the sign bit.
+Position in a layer: boundary, octets from there, right shift of the eight octets from there, mask, sign bit.
 """
 
 KEY_NUMBERS = 8
-"""Of how many numbers what a word says may depend."""
+"""Maximum number of numbers on which a word depends."""
 _PART_OCTETS = 6
-_MOST_OCTETS = 7
-_MOST_DIGITS = 20
+_MAX_OCTETS = 7
+_MAX_DIGITS = 20
 _MOMENT_OCTETS = 29
 _WORD_BITS = 64
 _COLUMNS = 8
 _LITERAL_SPARE = 64
-"""Kernels read so far behind a literal."""
+"""Number of octets that kernels may read after a literal."""
 
 
 class Programs(NamedTuple):
     """The programs as arrays."""
 
     bounds: Int64
-    """Where each program's operations start; then where the last ends."""
+    """Index of each program's first operation, and the end of the last."""
     operations: Int64
     numbers: Int64
     literals: NDArray[np.uint8]
     word_bounds: Int64
-    """Where the words of each program start among ``words``."""
+    """Index in ``words`` of each program's first word."""
     words: Int64
-    """A row a word: its function's number, how many numbers it depends on, and which."""
-    room: Int64
-    """A row a program: octets at most of what is bounded; how many stretches, whose room is a multiple of
-    their octets; how many words."""
+    """A row a word: index of its function, number of numbers it depends on, and their indices."""
+    capacity: Int64
+    """A row a program: maximum size in octets of its bounded output; number of variable stretches, whose size
+    is a multiple of their octets; number of words.
+    """
 
 
-class UnsaidError(Exception):
+class UnsupportedPieceError(Exception):
     """A text that no program can write."""
 
 
 class Assembler:
-    """Makes programs of pieces; a program's number is its place."""
+    """Compiler of pieces into programs; a program's number is its index."""
 
     def __init__(self) -> None:
         self.functions: list[Callable[..., str]] = []
         self.argument_octets: list[tuple[int, ...]] = []
-        """For each function the octets of its values, 0 for a number."""
+        """Octets of each function's arguments, 0 for a number."""
         self._function_of: dict[tuple[Callable[..., str], tuple[int, ...]], int] = {}
         self._operations: list[tuple[int, ...]] = []
         self._numbers: dict[tuple[int, ...], int] = {}
@@ -118,33 +118,33 @@ class Assembler:
         self._words: list[tuple[int, ...]] = []
         self._bounds, self._word_bounds = [0], [0]
         self._pending = b""
-        self._room: list[tuple[int, int, int]] = []
+        self._capacity: list[tuple[int, int, int]] = []
 
     def __len__(self) -> int:
-        return len(self._room)
+        return len(self._capacity)
 
     @property
     def record_numbers(self) -> set[int]:
-        """Which numbers of records the programs ask for: rows of `RecordNumber`."""
+        """Rows of `RecordNumber` that the programs use."""
         return {row[1] for row in self._numbers if row[0] == OF_RECORD} | {_CAPTURED, _ERROR}
 
     def add(self, pieces: Pieces) -> int:
-        """Add a program and return its number; UnsaidError, and none, for pieces that only Python writes."""
-        self._bounded = self._stretches = self._errors = self._most = 0
+        """Add a program and return its number; UnsupportedPieceError, without adding it, for other pieces."""
+        self._bounded = self._stretches = self._errors = self._max_width = 0
         try:
             self._block(pieces)
-        except UnsaidError:
+        except UnsupportedPieceError:
             self._pending = b""
             del self._operations[self._bounds[-1] :], self._words[self._word_bounds[-1] :]
             raise
         words = len(self._words) - self._word_bounds[-1]
-        self._room.append((self._bounded, self._stretches, words + self._errors))
+        self._capacity.append((self._bounded, self._stretches, words + self._errors))
         self._bounds.append(len(self._operations))
         self._word_bounds.append(len(self._words))
-        return len(self._room) - 1
+        return len(self._capacity) - 1
 
     def programs(self) -> Programs:
-        """Return all of them."""
+        """Return all programs."""
         return Programs(
             bounds=_table(self._bounds),
             operations=_table(self._operations, _COLUMNS),
@@ -152,11 +152,11 @@ class Assembler:
             literals=fixed(np.frombuffer(bytes(self._literals) + bytes(_LITERAL_SPARE), np.uint8)),
             word_bounds=_table(self._word_bounds),
             words=_table(self._words, 2 + KEY_NUMBERS),
-            room=_table(self._room, 3),
+            capacity=_table(self._capacity, 3),
         )
 
     def _block(self, pieces: Pieces) -> None:
-        """Add pieces from where an operation starts to where one ends."""
+        """Add a complete sequence of pieces."""
         for piece in pieces:
             self._piece(piece)
         if self._pending:
@@ -168,49 +168,49 @@ class Assembler:
                 self._pending += piece.encode("utf-8", errors="replace")
             case Decimal(Bits(signed=False) as bits, width=0, plus=False, times=1):
                 _, boundary, at, shift, mask, _ = _row_of(bits)
-                self._add(NATURAL, boundary, at, shift, mask, room=_MOST_DIGITS)
+                self._add(NATURAL, boundary, at, shift, mask, capacity=_MAX_DIGITS)
             case Decimal():
                 number = self._number(piece.number)
-                room = max(_MOST_DIGITS, piece.width)
-                self._add(DECIMAL, number, piece.width, int(piece.plus), piece.times, room=room)
+                capacity = max(_MAX_DIGITS, piece.width)
+                self._add(DECIMAL, number, piece.width, int(piece.plus), piece.times, capacity=capacity)
             case HexNumber():
-                self._add(HEX_NUMBER, self._number(piece.number), piece.digits, room=piece.digits)
+                self._add(HEX_NUMBER, self._number(piece.number), piece.digits, capacity=piece.digits)
             case Hex():
                 separator = ord(piece.separator) if piece.separator else 0
-                octets_there = piece.stretch.octets
-                room = 0 if octets_there is None else 3 * octets_there
-                self._stretches += octets_there is None
-                self._add(HEX, *_ends(piece.stretch), separator, room=room)
+                octets = piece.stretch.octets
+                capacity = 0 if octets is None else 3 * octets
+                self._stretches += octets is None
+                self._add(HEX, *_ends(piece.stretch), separator, capacity=capacity)
             case Dotted():
-                self._add(DOTTED, *_ends(piece.stretch)[:2], room=15)
+                self._add(DOTTED, *_ends(piece.stretch)[:2], capacity=15)
             case Grouped():
-                self._add(GROUPED, *_ends(piece.stretch)[:2], room=45)
+                self._add(GROUPED, *_ends(piece.stretch)[:2], capacity=45)
             case Significant():
-                self._add(SIGNIFICANT, self._number(piece.number), piece.exponent, 0, piece.times, room=5)
+                self._add(SIGNIFICANT, self._number(piece.number), piece.exponent, 0, piece.times, capacity=5)
             case Seconds():
-                room = max(_MOST_DIGITS + 2, piece.width)
-                self._add(SECONDS, self._number(piece.number), piece.width, room=room)
+                capacity = max(_MAX_DIGITS + 2, piece.width)
+                self._add(SECONDS, self._number(piece.number), piece.width, capacity=capacity)
             case Moment():
-                self._add(MOMENT, self._number(piece.number), room=_MOMENT_OCTETS)
+                self._add(MOMENT, self._number(piece.number), capacity=_MOMENT_OCTETS)
             case Binary():
-                room = piece.bits + piece.bits // 4 + 1
-                self._add(BINARY, self._number(piece.number), piece.bits, piece.offset, room=room)
+                capacity = piece.bits + piece.bits // 4 + 1
+                self._add(BINARY, self._number(piece.number), piece.bits, piece.offset, capacity=capacity)
             case Word():
                 self._word(piece)
             case When():
                 self._when(piece)
             case OfFrame():
                 if piece.in_batches is None:
-                    raise UnsaidError
+                    raise UnsupportedPieceError
                 self._pending += piece.in_batches.encode()
             case Cell():
                 self._add(CELL)
                 for inner in piece.pieces:
                     self._piece(inner)
                 if piece.quoted:
-                    self._add(QUOTE, int(piece.lone), room=2)
+                    self._add(QUOTE, int(piece.lone), capacity=2)
             case Widest():
-                self._most = piece.most
+                self._max_width = piece.most
                 self._add(WIDTH, piece.least)
                 for text in piece.texts:
                     self._add(CELL)
@@ -219,17 +219,17 @@ class Assembler:
             case Padded():
                 self._add(CELL)
                 self._block(piece.pieces)
-                self._add(PAD, room=self._most)
+                self._add(PAD, capacity=self._max_width)
             case Stripped():
                 self._block(piece.pieces)
                 self._add(STRIP)
             case Mark.COMMA:
-                self._add(COMMA, room=1)
+                self._add(COMMA, capacity=1)
             case Mark.ERROR:
                 self._add(ERROR)
                 self._errors += 1
 
-    def _add(self, kind: int, *arguments: int, room: int = 0) -> None:
+    def _add(self, kind: int, *arguments: int, capacity: int = 0) -> None:
         octets, self._pending = self._pending, b""
         at = self._literal_at.get(octets)
         if at is None:
@@ -237,7 +237,7 @@ class Assembler:
             self._literals += octets
         row = (kind, at, len(octets), *arguments)
         self._operations.append(row + (0,) * (_COLUMNS - len(row)))
-        self._bounded += room + len(octets)
+        self._bounded += capacity + len(octets)
 
     def _when(self, piece: When) -> None:
         number = self._number(piece.number)
@@ -246,17 +246,17 @@ class Assembler:
         self._block(piece.then)
         if piece.otherwise:
             self._add(JUMP)
-        self._lead(branch, 3)
+        self._jump(branch, 3)
         if piece.otherwise:
             jump = len(self._operations)
             self._block(piece.otherwise)
-            self._lead(jump, 0)
+            self._jump(jump, 0)
 
-    def _lead(self, behind: int, argument: int) -> None:
-        """Make the operation before ``behind`` jump from there to the next operation."""
-        row = list(self._operations[behind - 1])
-        row[3 + argument] = len(self._operations) - behind
-        self._operations[behind - 1] = tuple(row)
+    def _jump(self, after: int, argument: int) -> None:
+        """Make the operation before ``after`` jump from there to the next operation."""
+        row = list(self._operations[after - 1])
+        row[3 + argument] = len(self._operations) - after
+        self._operations[after - 1] = tuple(row)
 
     def _word(self, piece: Word) -> None:
         numbers: list[int] = []
@@ -269,7 +269,7 @@ class Assembler:
                 numbers.append(self._number(value))
                 sizes.append(0)
         if len(numbers) > KEY_NUMBERS:
-            raise ValueError(f"a word depends on {KEY_NUMBERS} numbers at most, not on {len(numbers)}")
+            raise ValueError(f"expected at most {KEY_NUMBERS} numbers for a word, got {len(numbers)}")
         key = piece.function, tuple(sizes)
         function = self._function_of.setdefault(key, len(self.functions))
         if function == len(self.functions):
@@ -280,10 +280,10 @@ class Assembler:
         self._words.append(row + (0,) * (2 + KEY_NUMBERS - len(row)))
 
     def _parts(self, stretch: Stretch) -> list[int]:
-        """Return the numbers that octets of a fixed size are, a few octets each."""
+        """Return octets of a fixed size as numbers of a few octets each."""
         octets = stretch.octets
         if not octets:
-            raise ValueError("a word depends on stretches of a fixed size only")
+            raise ValueError("expected octets of a fixed size for a word, got a variable or zero size")
         return [
             self._number(Bits(stretch.begin, stretch.begin_at + at, size, 0, 8 * size))
             for at, size in parts_of(octets)
@@ -298,10 +298,10 @@ class Assembler:
             case Size():
                 row = (OF_SIZE, *_ends(number.stretch), 0)
             case OfLayer() | Sum(first=Sum()):
-                raise UnsaidError
+                raise UnsupportedPieceError
             case Sum():
                 first = self._number(number.first)
-                # 0 times itself where there is no second one
+                # 0 times itself without a second one
                 second, times = (
                     (first, 0) if number.second is None else (self._number(number.second), number.times)
                 )
@@ -319,14 +319,13 @@ class Assembler:
 
 
 def parts_of(octets: int) -> list[tuple[int, int]]:
-    """Return how octets are taken as numbers: where each part starts, and its octets."""
+    """Return the division of octets into numbers: the start and length of each part."""
     return [(at, min(_PART_OCTETS, octets - at)) for at in range(0, octets, _PART_OCTETS)]
 
 
 def _row_of(bits: Bits) -> tuple[int, int, int, int, int, int]:
-    """Return the row of a number in a layer."""
-    if bits.octets > _MOST_OCTETS:
-        raise UnsaidError
+    if bits.octets > _MAX_OCTETS:
+        raise UnsupportedPieceError
     shift = _WORD_BITS - 8 * bits.octets + bits.shift
     sign = 1 << (bits.bits - 1) if bits.signed else 0
     return OF_LAYER, bits.boundary, bits.at, shift, (1 << bits.bits) - 1, sign
@@ -334,7 +333,7 @@ def _row_of(bits: Bits) -> tuple[int, int, int, int, int, int]:
 
 def _ends(stretch: Stretch | OfLayer) -> tuple[int, int, int, int]:
     if isinstance(stretch, OfLayer):
-        raise UnsaidError
+        raise UnsupportedPieceError
     return stretch.begin, stretch.begin_at, stretch.end, stretch.end_at
 
 
@@ -347,11 +346,11 @@ Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
 
 SPARE_OCTETS = 64
-"""Kernels write so many octets beyond a text at most, and read so many beyond a word."""
+"""Maximum number of octets written after a text, or read after a word, by kernels."""
 _SPACE, _COMMA, _QUOTE = 32, 44, 34
 _CAPTURED, _ERROR = 5, 10  # the rows of RecordNumber.CAPTURED and of RecordNumber.ERROR
 _HEX_OCTETS = 3
-"""The most octets of text that one octet becomes."""
+"""Maximum octets of text for one octet."""
 
 
 @inlined
@@ -364,7 +363,7 @@ def _term_at(
     first, second, third = numbers[here, 1], numbers[here, 2], numbers[here, 3]
     if kind == OF_LAYER:
         number = load_number(buffer, boundaries[np.uint64(base + first)] + second, third) & numbers[here, 4]
-        # a sign bit counts for less than nothing
+        # A sign bit counts negative.
         return int(number - 2 * (number & numbers[here, 5]))
     if kind == OF_RECORD:
         return int(record[first, row])
@@ -391,13 +390,13 @@ def number_at(
 @inlined
 def _quote(out: Octets, cell: int, at: int, lone: bool) -> int:
     """Put the text from ``cell`` on in quotation marks if it has a comma, or is ``lone`` and empty."""
-    wanted = lone and at == cell
-    for place in range(cell, at):
-        wanted = wanted or signed(out[place]) == _COMMA
-    if not wanted:
+    needed = lone and at == cell
+    for i in range(cell, at):
+        needed = needed or signed(out[i]) == _COMMA
+    if not needed:
         return at
-    for behind in range(at, cell, -1):
-        out[behind] = out[behind - 1]
+    for j in range(at, cell, -1):
+        out[j] = out[j - 1]
     out[cell] = _QUOTE
     out[at + 1] = _QUOTE
     return at + 2
@@ -412,7 +411,7 @@ def render(
     operations: Int64,
     numbers: Int64,
     literals: Octets,
-    room: Int64,
+    capacity: Int64,
     codes: Int32,
     words: Octets,
     word_bounds: Int64,
@@ -426,11 +425,11 @@ def render(
     out: Octets,
     used: Int64,
 ) -> int:
-    """Write the text of rows ``begin`` to ``end`` and return the first for which there was no room.
+    """Write the text of rows ``begin`` to ``end``; return the first row without capacity.
 
-    Row i follows the program ``program[i]``; −1 − k is the text k of ``singles``, where those of errors
-    are too.  ``used`` is given the octets written, then those that the row without room needs.  ``codes`` has
-    a row for each of these rows; no word and no error has more octets than ``longest``.
+    Row i follows the program ``program[i]``; −1 − k means text k of ``singles``, which also contain the texts
+    of errors. ``used`` is set to the octets written and the octets needed by the row without capacity.
+    ``codes`` has a row for each of these rows; no word and no error is longer than ``longest``.
     """
     at = 0
     for row in range(begin, end):
@@ -443,21 +442,21 @@ def render(
                 return row
             at = copy(out, at, singles, start, octets)
             continue
-        # Room for all that the row may take is made sure of here, so that no operation looks for it.
-        needed = room[which, 0] + _HEX_OCTETS * room[which, 1] * record[_CAPTURED, row]
-        needed += room[which, 2] * longest + SPARE_OCTETS
+        # The capacity for the whole row is checked here, so that no operation has to.
+        needed = capacity[which, 0] + _HEX_OCTETS * capacity[which, 1] * record[_CAPTURED, row]
+        needed += capacity[which, 2] * longest + SPARE_OCTETS
         if at + needed > len(out):
             used[0], used[1] = at, needed
             return row
-        # In out, the row begins at line, the cell being written at cell, and what is written ends at at; wide
-        # is the width of a group's widest cell so far. UNLESS and JUMP move step forward only: each row ends.
+        # In out, the row begins at line and the current cell at cell; the text so far ends at at. wide is the
+        # width of a group's widest cell so far. UNLESS and JUMP move step forward only: each row ends.
         base = boundaries_at[row]
         line = cell = at
         wide = 0
         step = bounds[which]
         stop = bounds[which + 1]
         while step < stop:
-            # an index that cannot be negative is not looked at for that
+            # An unsigned index is not tested for negative values.
             here = np.uint64(step)
             kind = operations[here, 0]
             at = copy(out, at, literals, operations[here, 1], operations[here, 2])
@@ -487,12 +486,12 @@ def render(
                 continue
             elif kind == HEX:
                 start = boundaries[np.uint64(base + first)] + second
-                behind = boundaries[np.uint64(base + third)] + fourth
+                until = boundaries[np.uint64(base + third)] + fourth
                 separator = operations[here, 7]
                 if separator == 0:
-                    at = hex_octets(out, at, buffer, start, behind)
+                    at = hex_octets(out, at, buffer, start, until)
                 else:
-                    at = separated_octets(out, at, buffer, start, behind, separator)
+                    at = separated_octets(out, at, buffer, start, until, separator)
             elif kind == DOTTED:
                 at = dotted(out, at, buffer, boundaries[np.uint64(base + first)] + second)
             elif kind == GROUPED:

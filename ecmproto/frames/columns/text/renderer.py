@@ -1,4 +1,4 @@
-"""Batches as text: which program each frame follows, and the work shared by threads."""
+"""Batches as text: the program of each frame, and the work shared by threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, f
 from ecmproto.frames.columns.layout_cache import FCS_AT, FIRST_LAYER, FROM_END, LAYERS, TAIL, ZEROS
 from ecmproto.frames.columns.parse_tables import NUMBER_OF, parse_tables
 from ecmproto.frames.columns.text.pieces import Path, Pieces, RecordNumber
-from ecmproto.frames.columns.text.program import SPARE_OCTETS, Assembler, Programs, UnsaidError, render
+from ecmproto.frames.columns.text.program import (
+    SPARE_OCTETS,
+    Assembler,
+    Programs,
+    UnsupportedPieceError,
+    render,
+)
 from ecmproto.frames.columns.text.vocabulary import Vocabulary
 from ecmproto.frames.columns.threads import some_ahead
 from ecmproto.frames.columns.walk import decoded_frame
@@ -35,26 +41,23 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 TAILS = 4
-"""Marks behind the layers: padding, trailer, FCS, end."""
+"""Boundaries after the layers: padding, trailer, FCS, end."""
 _FORMATS = MOST_FORMATS
-_MOST_LAYERS = 9
+_MAX_LAYERS = 9
 _BITS = 7
 _MANY_LAYERS = -1
-_MOST_PATHS = 2048
-_SLOTS = 4 * _MOST_PATHS
+_MAX_PATHS = 2048
+_SLOTS = 4 * _MAX_PATHS
 _DENSE_PAIRS = 1 << 16
-UNTOLD = -1
-"""Instead of the number of a path: that of a frame with more layers, or of one more path, than are told."""
+NO_PATH = -1
+"""Number in place of a path's for a frame with too many layers, or with one path too many."""
 
-assert MOST_FORMATS < 1 << _BITS, "more formats than a path's key can tell apart"
+assert MOST_FORMATS < 1 << _BITS, "more formats than a path's key can distinguish"
 
 
 @over_batches
 def _layout_keys(layout: Int64, layer: Int64, boundaries: Int64, stops: Int64, keys: Int64) -> None:
-    """Give each layout its boundaries, places as `columns.layout_cache` has them, and its key.
-
-    ``stops`` is given where the boundaries of each end; the key says which layers it has.
-    """
+    """Compute each layout's boundaries (see `columns.layout_cache`), their end, and a key of its layers."""
     at = 0
     for row in range(len(layout)):
         first = layout[row, FIRST_LAYER]
@@ -71,7 +74,7 @@ def _layout_keys(layout: Int64, layer: Int64, boundaries: Int64, stops: Int64, k
         boundaries[at + 3] = -FROM_END
         at += TAILS
         stops[row] = at
-        keys[row] = key if layers <= _MOST_LAYERS else _MANY_LAYERS
+        keys[row] = key if layers <= _MAX_LAYERS else _MANY_LAYERS
 
 
 @over_batches
@@ -86,9 +89,9 @@ def _join(
     boundaries: Int64,
     stops: Int64,
 ) -> None:
-    """Give each pair of layouts its boundaries: those of the outer one, then those of the one that it shows.
+    """Compute the boundaries of each pair of layouts: of the outer one, then of the one quoted in it.
 
-    What is shown starts ``shown_at`` octets behind the last layer's start, and ends with it.
+    The quoted frame starts ``shown_at`` octets after the last layer's start, and ends with that layer.
     """
     at = 0
     for pair in range(len(outer)):
@@ -109,7 +112,7 @@ def _join(
 
 
 @over_batches
-def _place(
+def _locate(
     layout_of: Int32,
     layout_boundaries: Int64,
     stops: Int64,
@@ -118,27 +121,27 @@ def _place(
     boundaries: Int64,
     boundaries_at: Int64,
 ) -> None:
-    """Write where the boundaries of each frame's layout are in the buffer."""
+    """Write the buffer offsets of each frame's boundaries."""
     at = 0
     for row in range(len(layout_of)):
         which = signed(layout_of[row])
         first = stops[which - 1] if which > 0 else 0
         start = offset[row]
-        behind = start + captured[row] + FROM_END
+        beyond = start + captured[row] + FROM_END
         boundaries_at[row] = at
         for index in range(first, stops[which]):
             boundary = layout_boundaries[index]
-            boundaries[at] = boundary + (start if boundary >= 0 else behind)
+            boundaries[at] = boundary + (start if boundary >= 0 else beyond)
             at += 1
 
 
 @over_batches
 def _identify(keys: Int64, inner: Int64, known: Int64, slots: Int32, used: int, paths: Int32) -> int:
-    """Number the paths; returns how many are known then."""
+    """Number the paths; return the number of paths known afterwards."""
     mask = len(slots) - 1
     for row in range(len(keys)):
         outside, inside = keys[row], inner[row]
-        paths[row] = UNTOLD
+        paths[row] = NO_PATH
         if outside == _MANY_LAYERS or inside == _MANY_LAYERS:
             continue
         mixed = (outside ^ (inside >> 7)) & 0x3FFFFFFFFFFFFFF
@@ -166,35 +169,34 @@ class FrameBoundaries:
 
     found: LayersFound
     paths: Int32
-    """The number of each frame's path, or UNTOLD."""
+    """Number of each frame's path, or NO_PATH."""
     boundaries_at: Int64
-    """Where each frame's boundaries start."""
+    """Index of each frame's first boundary."""
     boundaries: Int64
-    """Places in the buffer, see `Path`."""
+    """Offsets in the buffer, see `Path`."""
     malformed: NDArray[np.bool_]
-    """Whether there is an error in a frame."""
+    """Whether each frame has an error."""
     shows_malformed: NDArray[np.bool_]
-    """Whether there is one in the frame that it shows."""
+    """Whether the quoted frame has an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _LayoutBoundaries:
-    """The layouts of frames: boundaries, one layout's behind the other's, and where those of each end."""
+    """The layouts of frames: concatenated boundaries of each, and their ends."""
 
     boundaries: Int64
     stops: Int64
     outer: Int64
-    """The keys that say which layers each has, and which the frame that it shows has (0: none)."""
+    """Keys of each layout's layers, and of the quoted frame's (0: none)."""
     inner: Int64
     of: Int32
-    """The layout of each frame."""
 
 
 class PathBook:
-    """The paths that frames have had, by number."""
+    """The paths of frames so far, by number."""
 
     def __init__(self) -> None:
-        self._keys = np.zeros((_MOST_PATHS, 2), np.int64)
+        self._keys = np.zeros((_MAX_PATHS, 2), np.int64)
         self._slots = np.zeros(_SLOTS, np.int32)
         self._used = 0
 
@@ -209,8 +211,8 @@ class PathBook:
     def locate(self, found: LayersFound, ethertypes: EtherTypes, *, sampled: bool) -> FrameBoundaries:
         """Return the paths and boundaries of frames.
 
-        ``sampled`` tells the frames that messages show, too: the layers that show them must be among the
-        entries found.
+        With ``sampled``, quoted frames are included; the quoting layers must then be among the entries of
+        ``found``.
         """
         frames = found.frames
         malformed = np.zeros(len(frames.offset), np.bool_)
@@ -227,7 +229,7 @@ class PathBook:
         sizes = np.diff(layouts.stops, prepend=0)
         boundaries = np.empty(int(sizes[layouts.of].sum()), np.int64)
         boundaries_at = np.empty(len(layouts.of), np.int64)
-        _place(
+        _locate(
             layouts.of,
             layouts.boundaries,
             layouts.stops,
@@ -252,18 +254,18 @@ _NO_ROWS = np.empty(0, np.int32)
 
 
 def _layout_boundaries(found: LayersFound) -> _LayoutBoundaries:
-    """Return the layouts of frames as layouts."""
+    """Return the layouts of frames with their boundaries."""
     counts = [len(part.layouts) for part in found.parts]
     of = np.empty(len(found.frames.offset), np.int32)
     boundaries, stops, keys = [], [], []
     first = 0
     for part, add in zip(found.parts, itertools.accumulate(counts, initial=0), strict=False):
         np.add(part.layout_of, add, out=of[part.begin : part.end])
-        here = np.empty(len(part.layer) + TAILS * len(part.layouts), np.int64)
+        ends_ = np.empty(len(part.layer) + TAILS * len(part.layouts), np.int64)
         ends, names = np.empty(len(part.layouts), np.int64), np.empty(len(part.layouts), np.int64)
-        _layout_keys(part.layouts, part.layer, here, ends, names)
+        _layout_keys(part.layouts, part.layer, ends_, ends, names)
         used = int(ends[-1]) if len(ends) else 0
-        boundaries.append(here[:used])
+        boundaries.append(ends_[:used])
         stops.append(ends + first)
         keys.append(names)
         first += used
@@ -280,19 +282,19 @@ def _layout_boundaries(found: LayersFound) -> _LayoutBoundaries:
 def _paired(
     outer: _LayoutBoundaries, inner: _LayoutBoundaries, rows: Int32, ethertypes: EtherTypes
 ) -> _LayoutBoundaries:
-    """Return the layouts of frames, of which ``rows`` show frames of others."""
-    many = len(inner.stops)
-    pairs = outer.of[rows] * np.int64(many) + inner.of
-    if len(outer.stops) * many <= _DENSE_PAIRS:
-        there = np.flatnonzero(np.bincount(pairs))
-        place = np.zeros(len(outer.stops) * many, np.int64)
-        place[there] = np.arange(len(there))
-        places = place[pairs]
+    """Return the layouts of frames, of which ``rows`` quote frames of the layouts ``inner``."""
+    count = len(inner.stops)
+    pairs = outer.of[rows] * np.int64(count) + inner.of
+    if len(outer.stops) * count <= _DENSE_PAIRS:
+        pairs_used = np.flatnonzero(np.bincount(pairs))
+        index_of = np.zeros(len(outer.stops) * count, np.int64)
+        index_of[pairs_used] = np.arange(len(pairs_used))
+        inverse = index_of[pairs]
     else:
-        there, places = np.unique(pairs, return_inverse=True)
-    first, second = there // many, there % many
+        pairs_used, inverse = np.unique(pairs, return_inverse=True)
+    first, second = pairs_used // count, pairs_used % count
     sizes = np.diff(outer.stops, prepend=0)[first] + np.diff(inner.stops, prepend=0)[second]
-    boundaries, stops = np.empty(int(sizes.sum()), np.int64), np.empty(len(there), np.int64)
+    boundaries, stops = np.empty(int(sizes.sum()), np.int64), np.empty(len(pairs_used), np.int64)
     key = outer.outer[first]
     last = np.where(key == _MANY_LAYERS, 0, (key & (1 << _BITS) - 1) - 1)
     shown_at = parse_tables(ethertypes).fixed[last]
@@ -308,7 +310,7 @@ def _paired(
         stops,
     )
     of = outer.of.copy()
-    of[rows] = len(outer.stops) + places
+    of[rows] = len(outer.stops) + inverse
     return _LayoutBoundaries(
         boundaries=np.concatenate([outer.boundaries, boundaries]),
         stops=np.concatenate([outer.stops, stops + len(outer.boundaries)]),
@@ -328,9 +330,9 @@ def _formats_of(key: int) -> tuple[type[Layer], ...]:
 
 Octets = NDArray[np.uint8]
 
-_ROOM_OCTETS = 4 << 20
-_MOST_OCTETS = 16 << 20
-"""No more room than that is held, unless a single frame needs more."""
+_INITIAL_OCTETS = 4 << 20
+_MAX_OCTETS = 16 << 20
+"""Capacities of the text buffer, exceeded only for a single larger frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -339,27 +341,27 @@ class Job:
 
     located: FrameBoundaries
     program: Int32
-    """Of each frame; −1 − k stands for text k of ``singles``."""
+    """Program of each frame; −1 − k means text k of ``singles``."""
     record: Int64
-    """A row for each `RecordNumber`, in it the number of each frame."""
+    """A row for each `RecordNumber`, with a number for each frame."""
     singles: Octets
     single_bounds: Int64
     longest_error: int
-    """Octets of the longest of ``singles`` that says what is malformed."""
+    """Octets of the longest error text among ``singles``."""
     programs: Programs
     functions: Sequence[Callable[..., str]]
     argument_octets: Sequence[tuple[int, ...]]
 
 
 class RenderBuffers:
-    """Room for the text of a share; given to one thread at a time."""
+    """Buffer for the text of a share; used by one thread at a time."""
 
     def __init__(self) -> None:
-        self._out = np.empty(_ROOM_OCTETS, np.uint8)
+        self._out = np.empty(_INITIAL_OCTETS, np.uint8)
         self._vocabulary = Vocabulary()
 
     def texts(self, job: Job, begin: int, end: int) -> list[memoryview]:
-        """Return the text of rows ``begin`` to ``end`` in pieces, valid until this is called again."""
+        """Return the text of rows ``begin`` to ``end`` in parts, valid until the next call."""
         programs, located, words = job.programs, job.located, self._vocabulary
         frames = located.found.frames
         codes = words.codes(
@@ -373,44 +375,45 @@ class RenderBuffers:
             before = at
             at = render(
                 at, end, job.program, programs.bounds, programs.operations, programs.numbers,
-                programs.literals, programs.room, codes[at - begin :], words.octets, words.bounds,
+                programs.literals, programs.capacity, codes[at - begin :], words.octets, words.bounds,
                 max(words.longest, job.longest_error), job.record, frames.buffer, located.boundaries,
                 located.boundaries_at, job.singles, job.single_bounds, self._out, used,
             )  # fmt: skip
             if at > before:
                 texts.append(self._out[: used[0]].data)
             if at < end:
-                # the old buffer stays with the text in it
-                self._out = np.empty(max(min(2 * len(self._out), _MOST_OCTETS), int(used[1])), np.uint8)
+                # The old buffer stays alive with its text.
+                self._out = np.empty(max(min(2 * len(self._out), _MAX_OCTETS), int(used[1])), np.uint8)
         return texts
 
 
 SHARE_FRAMES = 1 << 13
 SHARE_OCTETS = 2 << 20
-"""A thread's share at a time: so many frames, or fewer of so many octets."""
+"""Maximum frames and octets of a thread's share at a time."""
 WORTH_FRAMES = 16
-"""Of a path that fewer frames of a batch have, and none had before, no program is made."""
+"""Minimum number of frames of a batch with a new path for which a program is made."""
 _AHEAD = 3
 AHEAD_OCTETS = 32 << 20
-"""With threads, so much text of a batch, that of most as a whole, is made at once by whoever asks for it: a
-share that passes from thread to thread makes each of them wait for the interpreter."""
-_NONE, _UNASKED = -1, -2
+"""Octets of text made at once by the calling thread, enough for most whole batches: shares passed between
+threads make each of them wait for the interpreter.
+"""
+_NONE, _UNDECIDED = -1, -2
 _NEAR_NS = 1 << 60
 _FAR_NS = 2.0**62
-"""Times whose sums and differences would not fit are told one by one."""
+"""Limits of times; frames with times whose sums or differences could overflow are written one by one."""
 
 Single = Callable[[Batch], Iterable[str]]
-"""Gives the text of each frame of a batch, one by one."""
+"""Function that returns the text of each frame of a batch, one by one."""
 
 
 class Renderer:
-    """Turns batches into text.
+    """Renderer of batches as text.
 
-    ``write`` gives the pieces of a frame's text for a path, or None where it has no program: such frames are
-    told one by one.  ``sampled`` says that it asks for the frames that messages show (`Path.sampled`; None
-    always otherwise), ``malformed`` that its pieces tell malformed frames too (`Mark.ERROR`); they are told
-    one by one otherwise.  ``wrong`` gives what stands for `Mark.ERROR`; frames that show malformed ones are
-    told one by one then, too.  ``worth_frames`` 1 makes programs for all paths.
+    ``write`` returns the pieces of a frame's text for a path, or None without a program: such frames are
+    written one by one. With ``sampled``, ``write`` uses the frames quoted by messages (`Path.sampled`; None
+    always otherwise). With ``malformed``, its pieces cover malformed frames (`Mark.ERROR`), which are
+    otherwise written one by one. ``wrong`` returns the text of `Mark.ERROR`; frames that quote malformed ones
+    are then written one by one, too. ``worth_frames`` 1 makes programs for all paths.
     """
 
     def __init__(
@@ -445,12 +448,12 @@ class Renderer:
         origin_ns: int = 0,
         pool: ThreadPoolExecutor | None = None,
     ) -> Iterator[memoryview]:
-        """Return the text of the frames of a batch in pieces, each of which is valid until the next.
+        """Return the text of the frames of a batch in parts, each of which is valid until the next.
 
-        ``single`` gives the text of frames that no program tells: of those, in order, that ``odd`` says too,
-        and of RoCE packets whose invariant CRC is bad.
-        ``origin_ns`` is what `RecordNumber.SINCE_NS` counts from.  ``pool`` makes it ahead of who
-        takes it, and about AHEAD_OCTETS of it are made now.  Several threads may ask, for one batch each.
+        ``single`` returns the text of frames without a program, of those selected by ``odd``, and of RoCE
+        packets with a bad invariant CRC, in order. ``origin_ns`` is the origin of `RecordNumber.SINCE_NS`.
+        ``pool`` renders ahead of the caller, and about AHEAD_OCTETS are rendered in the call. Several threads
+        may call this, with one batch each.
         """
         if not len(batch):
             return iter(())
@@ -503,11 +506,11 @@ class Renderer:
         )
 
     def _errors(self, found: LayersFound, ethertypes: EtherTypes) -> Sequence[str]:
-        """Return the text for each way of being malformed."""
+        """Return the text of each distinct error."""
         words = found.errors.words
         if self._wrong is None or not words:
             return words
-        # one frame for each, decoded; the last of several in an array is the one that stays
+        # Decode one frame for each; of several in the array assignment the last remains.
         rows = np.zeros(len(words), np.int64)
         rows[found.errors.codes] = found.error_rows
         errors = (decoded_frame(found.frames, ethertypes, row).error for row in rows.tolist())
@@ -516,35 +519,35 @@ class Renderer:
     def _chosen(self, located: FrameBoundaries, alone: NDArray[np.bool_]) -> Int32:
         """Return the number of each frame's program, −1 for frames written one by one."""
         more = len(self._paths) - len(self._program_of)
-        self._program_of = np.concatenate([self._program_of, np.full(more, _UNASKED, np.int32)])
-        told = (located.paths != UNTOLD) & ~alone
-        counts = np.bincount(located.paths[told], minlength=len(self._paths))
-        for number in np.flatnonzero((counts >= self._worth_frames) & (self._program_of == _UNASKED)):
+        self._program_of = np.concatenate([self._program_of, np.full(more, _UNDECIDED, np.int32)])
+        usable = (located.paths != NO_PATH) & ~alone
+        counts = np.bincount(located.paths[usable], minlength=len(self._paths))
+        for number in np.flatnonzero((counts >= self._worth_frames) & (self._program_of == _UNDECIDED)):
             self._program_of[number] = self._program(self._paths[int(number)])
         if len(self._assembler) >= len(self._programs.bounds):
             self._programs = self._assembler.programs()
         program = np.full(len(located.paths), _NONE, np.int32)
-        program[told] = self._program_of[located.paths[told]]
+        program[usable] = self._program_of[located.paths[usable]]
         return program
 
     def _program(self, path: Path) -> int:
         pieces = self._write(path)
         try:
             return _NONE if pieces is None else self._assembler.add(pieces)
-        except UnsaidError:
+        except UnsupportedPieceError:
             return _NONE
 
     def _shares(self, job: Job, captured: Int64, pool: ThreadPoolExecutor | None) -> Iterator[memoryview]:
-        """Return the text of the rows, share by share: some made now, then by threads some shares ahead."""
+        """Return the text of the rows, share by share: some now, the rest by threads some shares ahead."""
         works = [partial(self._share, job, *share) for share in _shared(captured)]
         made: list[tuple[RenderBuffers, list[memoryview]]] = []
         left = 0 if pool is None else AHEAD_OCTETS
         while left > 0 and len(made) < len(works):
             made.append(works[len(made)]())
             left -= sum(len(text) for text in made[-1][1])
-        return self._taken(itertools.chain(made, some_ahead(works[len(made) :], pool, _AHEAD)))
+        return self._texts(itertools.chain(made, some_ahead(works[len(made) :], pool, _AHEAD)))
 
-    def _taken(self, shares: Iterable[tuple[RenderBuffers, list[memoryview]]]) -> Iterator[memoryview]:
+    def _texts(self, shares: Iterable[tuple[RenderBuffers, list[memoryview]]]) -> Iterator[memoryview]:
         for buffers, texts in shares:
             yield from texts
             self._buffers.append(buffers)
@@ -558,7 +561,7 @@ class Renderer:
 
 
 def _shared(captured: Int64) -> Iterator[tuple[int, int]]:
-    """Yield where shares of frames begin and end."""
+    """Yield the bounds of shares of frames."""
     stops = np.cumsum(captured)
     begin = octets = 0
     while begin < len(stops):
@@ -569,7 +572,7 @@ def _shared(captured: Int64) -> Iterator[tuple[int, int]]:
 
 
 def _far(batch: Batch, origin_ns: int) -> NDArray[np.bool_]:
-    """Return which frames have times too large to be written by programs."""
+    """Return a mask of the frames with times too large for programs."""
     if max(abs(origin_ns), batch.farthest_ns()) < _NEAR_NS:
         return np.zeros(len(batch), np.bool_)
     near = batch.time_ns.astype(np.float64)
@@ -586,7 +589,7 @@ def _record(
     wanted: Collection[int],
     far: NDArray[np.bool_],
 ) -> Int64:
-    """Return the numbers of the frames' records, a row each: those ``wanted``, the others are anything."""
+    """Return the numbers of the frames' records, a row each; rows not in ``wanted`` are undefined."""
     links, used = batch.links(interfaces)
     if not links:
         links, used = [Interface(index=0, linktype=ETHERNET)], np.zeros(len(batch), np.int64)
@@ -596,7 +599,7 @@ def _record(
             return batch.time_ns - origin_ns
         since_ns = np.zeros(len(batch), np.int64)
         near = ~far if batch.timed is None else batch.timed & ~far
-        if near.any():  # else the origin may be more than 64 bits hold
+        if near.any():  # otherwise the origin may exceed 64 bits
             since_ns[near] = batch.time_ns[near] - origin_ns
         return since_ns
 
@@ -629,7 +632,7 @@ def _record(
 
 
 def _packed(texts: Iterable[str]) -> tuple[Octets, Int64]:
-    """Return texts as octets one behind the other, and where each starts; then where the last ends."""
+    """Return texts as concatenated octets, and their offsets with the end of the last."""
     encoded = [text.encode("utf-8", errors="replace") for text in texts]
     bounds = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum([len(octets) for octets in encoded], out=bounds[1:])

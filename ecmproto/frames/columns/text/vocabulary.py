@@ -1,4 +1,4 @@
-"""Words that Python functions make of values, computed once for each combination of values."""
+"""Words computed by Python functions, once for each combination of values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-_MOST_WORDS = 1 << 17
-"""From so many words on all are forgotten, so that memory does not grow with the capture."""
+_MAX_WORDS = 1 << 17
+"""Number of words above which all are dropped, so that memory does not grow with the capture."""
 _KEY = 1 + KEY_NUMBERS
 _THIRTY_BITS = (1 << 30) - 1
 _MULTIPLIER = 0x9E3779B1
@@ -58,10 +58,7 @@ def look_up(
     known: int,
     codes: Int32,
 ) -> int:
-    """Find the word of each row's word pieces; returns how many are known then, new ones last in ``keys``.
-
-    There must be room for as many as there are pieces.
-    """
+    """Find each row's words; return their number, new ones last in ``keys``, which must have the capacity."""
     mask = len(slots) - 1
     for row in range(begin, end):
         which = signed(program[row])
@@ -69,7 +66,7 @@ def look_up(
             continue
         base = boundaries_at[row]
         for word in range(bounds[which], bounds[which + 1]):
-            # the key stands where it goes if it is new
+            # The key is written to the next free entry, where it stays if it is new.
             keys[known, 0] = words[word, 0]
             count = words[word, 1]
             for part in range(count):
@@ -98,14 +95,14 @@ def _enter(keys: Int64, known: int, slots: Int32) -> None:
 
 
 class Vocabulary:
-    """The words known, and the octets of each."""
+    """The words so far, with the octets of each."""
 
     def __init__(self) -> None:
         self.octets = np.empty(1 << 12, np.uint8)
         self.longest = 0
-        self._forget()
+        self._clear()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._known = 0
         self._keys = np.empty((1 << 8, _KEY), np.int64)
         self._slots = np.zeros(1 << 10, np.int32)
@@ -113,7 +110,7 @@ class Vocabulary:
 
     @property
     def bounds(self) -> Int64:
-        """Where each word starts in ``octets``, then where the last ends."""
+        """Offset in ``octets`` of each word, and the end of the last."""
         return self._bounds
 
     def codes(
@@ -129,14 +126,14 @@ class Vocabulary:
         boundaries: Int64,
         boundaries_at: Int64,
     ) -> Int32:
-        """Return for rows ``begin`` to ``end`` the places of their words, a column a word piece."""
-        most = int(np.diff(programs.word_bounds).max(initial=0))
-        codes = np.empty((end - begin, most), np.int32)
-        if not most:
+        """Return the indices of the words of rows ``begin`` to ``end``, a column a word piece."""
+        columns = int(np.diff(programs.word_bounds).max(initial=0))
+        codes = np.empty((end - begin, columns), np.int32)
+        if not columns:
             return codes
-        if self._known > _MOST_WORDS:
-            self._forget()
-        self._make_room((end - begin) * most)
+        if self._known > _MAX_WORDS:
+            self._clear()
+        self._reserve((end - begin) * columns)
         before = self._known
         self._known = look_up(
             begin, end, program, programs.word_bounds, programs.words, programs.numbers, record, buffer,
@@ -148,16 +145,16 @@ class Vocabulary:
             self._append(entry, word.encode("utf-8", errors="replace"))
         return codes
 
-    def _make_room(self, more: int) -> None:
-        room = self._known + more + 1
-        if room <= len(self._keys):
+    def _reserve(self, more: int) -> None:
+        capacity = self._known + more + 1
+        if capacity <= len(self._keys):
             return
-        room = 1 << room.bit_length()
-        keys, bounds = np.empty((room, _KEY), np.int64), np.zeros(room + 1, np.int64)
+        capacity = 1 << capacity.bit_length()
+        keys, bounds = np.empty((capacity, _KEY), np.int64), np.zeros(capacity + 1, np.int64)
         keys[: self._known] = self._keys[: self._known]
         bounds[: self._known + 1] = self._bounds[: self._known + 1]
         self._keys, self._bounds = keys, bounds
-        self._slots = np.zeros(2 * room, np.int32)
+        self._slots = np.zeros(2 * capacity, np.int32)
         _enter(self._keys, self._known, self._slots)
 
     def _append(self, entry: int, word: bytes) -> None:
@@ -173,7 +170,7 @@ class Vocabulary:
 
 
 def _values(sizes: tuple[int, ...], numbers: list[int]) -> list[int | bytes]:
-    """Return a function's arguments: numbers as they are, octets put together of theirs."""
+    """Return a function's arguments: numbers unchanged, octets joined from their parts."""
     values: list[int | bytes] = []
     left = iter(numbers)
     for octets in sizes:
