@@ -1,4 +1,4 @@
-"""The outcome of an experiment over seeds: figures beside published ones, bands, and what never happened."""
+"""The outcome of an experiment over seeds: figures and published ones, bands, and missing events."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ STANDARD = (
     "utilisation", "jain(rate(*))", "drops", "pause.count", "pause.time", "control.frames", "control.lost",
     "control.octets", "control.overhead",
 )  # fmt: skip
-"""Figures that every experiment shows; those of flows and transactions come on top."""
+"""Figures displayed for every experiment; figures of flows and transactions are added."""
 
 PASSING = 0.9
-"""The share of seeds on which a band must hold."""
+"""The minimum share of seeds on which a band holds."""
 
 _FLOWS_SHOWN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureRow:
-    """A figure on all seeds, with what is published of it and the band that it must lie in."""
+    """A figure on all seeds, with its published values and its band."""
 
     figure: Figure
     values: tuple[tuple[float, ...], ...]
-    """For each seed its values: one, or of several flows one each."""
+    """The values for each seed: one, or one per flow."""
     published: tuple[Published, ...] = ()
     band: Band | None = None
 
     @property
     def medians(self) -> tuple[float, ...]:
-        """Return the median over seeds of each value; what never happened counts as infinite."""
+        """Return the median over seeds of each value; a value of an event that never happened is infinite."""
         return tuple(_median(column) for column in zip(*self.values, strict=True))
 
     @property
     def ranges(self) -> tuple[tuple[float, float], ...]:
-        """Return the least and the greatest over seeds of each value, those without one left out."""
+        """Return the minimum and maximum over seeds of each value, without missing values."""
         return tuple(_range(column) for column in zip(*self.values, strict=True))
 
     @property
     def inside(self) -> tuple[bool, ...]:
-        """Return for each seed, or each median over as many as the band says, whether it is in the band."""
+        """Return whether each seed's value, or each median of the band's number of seeds, is in the band."""
         return tuple(all(self.outside_by(value) == 0.0 for value in each) for each in self._compared)
 
     @property
     def _compared(self) -> tuple[tuple[float, ...], ...]:
-        """What is held against the band: values of seeds, or medians over whole groups of them."""
+        """The values to compare with the band: values of seeds, or medians over complete groups of them."""
         size = self.band.median_of if self.band else 1
         if size == 1 or len(self.values) < size:
             return self.values
@@ -67,16 +67,16 @@ class FigureRow:
 
     @property
     def judged(self) -> bool:
-        """Return whether there is a band, and as many seeds as its median is of."""
+        """Return whether there is a band, and enough seeds for its median."""
         return self.band is not None and len(self.values) >= self.band.median_of
 
     @property
     def holds(self) -> bool:
-        """Return whether the band holds on enough seeds; True where nothing can be judged."""
+        """Return whether the band holds on enough seeds; True without a judgement."""
         return not self.judged or sum(self.inside) >= PASSING * len(self.inside)
 
     def outside_by(self, value: float) -> float:
-        """Return how far a value is above the band (or below: negative), as a part of the limit."""
+        """Return the distance of a value above the band (or below: negative), as a fraction of the limit."""
         band = self.band
         if band is None:
             return 0.0
@@ -89,11 +89,11 @@ class FigureRow:
         return 0.0
 
     def ours_text(self) -> str:
-        """Return the medians for a person."""
+        """Return the medians as text."""
         return self._texts(self.medians)
 
     def range_text(self) -> str:
-        """Return least and greatest for a person; nothing where all seeds gave the same."""
+        """Return minimum and maximum as text; empty if all seeds agree."""
         if len(self.values) < 2:
             return ""
         show = self.figure.show
@@ -105,15 +105,15 @@ class FigureRow:
         return "" if show(low) == show(high) else f"{show(low)} … {show(high)}"
 
     def band_text(self) -> str:
-        """Return the band for a person; nothing without one."""
+        """Return the band as text; empty without one."""
         return band_text(self.band) if self.band is not None else ""
 
     def published_text(self) -> str:
-        """Return the published values, with commas between."""
+        """Return the published values, separated by commas."""
         return ", ".join(each.value for each in self.published)
 
     def verdict_text(self) -> str:
-        """Return whether the band holds, on how many seeds, and how far the worst one is outside."""
+        """Return whether the band holds, on how many seeds, and the deviation of the worst one."""
         if self.band is None:
             return ""
         if not self.judged:
@@ -140,7 +140,7 @@ class FigureRow:
         return ", ".join(texts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the row for JSON: no value is null, and so is what never happened."""
+        """Return the row for JSON; a missing or infinite value is null."""
         row: dict[str, Any] = {
             "figure": self.figure.text,
             "unit": unit_of(self.figure),
@@ -162,7 +162,7 @@ def _percent(part: float) -> str:
 
 
 def band_text(band: Band) -> str:
-    """Return a band for a person to read: ``20 kB … 30 kB``, ``≥ 0.95``."""
+    """Return a band as text: ``20 kB … 30 kB``, ``≥ 0.95``."""
     show = parse_figure(band.figure).show
     if band.low is None:
         text = f"≤ {show(band.high)}" if band.high is not None else ""
@@ -172,7 +172,7 @@ def band_text(band: Band) -> str:
 
 
 def unit_of(figure: Figure) -> str:
-    """Return the unit of a figure's values in JSON and CSV; nothing for numbers."""
+    """Return the unit of a figure's values in JSON and CSV; empty for numbers."""
     octets, rate, time = figure.dimension
     named = {(1, 0, 0): "octets", (0, 1, 0): "bit/s", (0, 0, 1): "ns", (0, 0, 0): ""}
     parts = (("octets", octets), ("bit/s", rate), ("ns", time))
@@ -208,7 +208,7 @@ def _most(values: Iterable[float]) -> float:
 def figure_rows(
     measure: Measure, values: Mapping[str, tuple[tuple[float, ...], ...]], more: Iterable[str]
 ) -> tuple[FigureRow, ...]:
-    """Return the rows of an experiment: its bands, then what is published without one, then ``more``.
+    """Return the rows of an experiment: its bands, then published figures without one, then ``more``.
 
     ``values`` has the values of each figure on each seed.
     """
@@ -228,7 +228,7 @@ def figure_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Whether an expectation held on each seed, and in words with which values."""
+    """The result of an expectation on each seed, with its values as text."""
 
     text: str
     held: tuple[bool, ...]
@@ -240,7 +240,7 @@ class Check:
         return all(self.held)
 
     def sentence(self) -> str:
-        """Return it for a person, with the values of the first seed that is against it."""
+        """Return the result as a sentence, with the values of the first seed that contradicts it."""
         if self.holds:
             return f"holds: {self.text} ({self.shown[0]})"
         first = self.held.index(False)
@@ -251,7 +251,7 @@ class Check:
 class Outcome:
     """The runs of one experiment on several seeds; ``others`` are runs that its figures name by ``@``.
 
-    These have as many seeds, the same ones.  ``figures`` are shown besides the experiment's own.
+    These have the same seeds. ``figures`` are displayed in addition to the experiment's own.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class Outcome:
         self.experiment = experiment
         self.variant = variant
         self.label = label
-        """What it is called beside other outcomes; empty for its mechanism."""
+        """The name among other outcomes; empty for the mechanism's."""
         self.runs = list(runs)
         self._others = others or {}
         self._figures = figures
@@ -284,7 +284,7 @@ class Outcome:
 
     @cached_property
     def rows(self) -> tuple[FigureRow, ...]:
-        """All figures: the experiment's own in the order that it names them, then the standard ones."""
+        """All figures: the experiment's own in order, then the standard ones."""
         measure = self.experiment.measure
         own = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published)]
         texts = dict.fromkeys((*own, *self._figures, *self._standard()))
@@ -297,12 +297,12 @@ class Outcome:
         values = []
         for place, run in enumerate(self.runs):
             others = self._others_of(place)
-            known = figure.runs <= set(others)  # what was stopped leaves some out
+            known = figure.runs <= set(others)  # a stopped run omits some
             values.append(figure.evaluate(run, others) if known else (math.nan,))
         return tuple(values)
 
     def row(self, text: str) -> FigureRow:
-        """Return a figure on all seeds, without what is said of it."""
+        """Return a figure on all seeds, without published values and band."""
         return FigureRow(figure=parse_figure(text), values=self.values(text))
 
     def _others_of(self, place: int) -> dict[str, RunFigures]:
@@ -328,7 +328,7 @@ class Outcome:
         return Check(text=expectation.text, held=tuple(held), shown=tuple(shown))
 
     def _standard(self) -> Iterator[str]:
-        """Yield the figures that are shown of every experiment, as far as they make sense here."""
+        """Yield the standard figures that apply to this experiment."""
         first = self.runs[0]
         messages = any(run.result.messages for run in self.runs)
         stopped = any(len(run.result.flow_control.time_ns) for run in self.runs)
@@ -365,7 +365,7 @@ class Outcome:
         return all(row.holds for row in self.rows)
 
     def table(self, paint: Paint = plain) -> str:
-        """Return the outcome for a person: figures beside published ones, then what never happened."""
+        """Return the outcome as text: figures and published ones, then missing events."""
         experiment = self.experiment
         seeds = ", ".join(map(str, self.seeds))
         facts = [
@@ -416,7 +416,7 @@ class Outcome:
 
 
 def control_text(experiment: Experiment) -> str:
-    """Return the mechanism with its parameters, flow control beneath it, and how messages travel."""
+    """Return the mechanism with its parameters, its flow control, and the transport of messages."""
     control = experiment.control
     text = " ".join((control.mechanism, *control.parameters))
     if control.flow_control:
@@ -430,7 +430,7 @@ _HEADINGS = ("figure", "ours", "range", "published", "band", "verdict")
 
 
 def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
-    """Return figures in lines; columns that nothing stands in are left out."""
+    """Return figures in lines, without empty columns."""
     cells = [
         (
             row.figure.text, row.ours_text(), row.range_text(), row.published_text(), row.band_text(),
@@ -459,7 +459,7 @@ _WIDTH = 80
 class Comparison:
     """Outcomes of one scenario side by side: its own mechanism, others, and the baselines.
 
-    Queue figures of all are about the same port: the first's.
+    Queue figures of all use the same port: the first's.
     """
 
     def __init__(self, outcomes: Mapping[str, Outcome]) -> None:
@@ -471,12 +471,12 @@ class Comparison:
 
     @property
     def figures(self) -> list[str]:
-        """The figures that any of them shows, in the order of the first."""
+        """The figures of all outcomes, in the order of the first."""
         texts = [row.figure.text for outcome in self.outcomes.values() for row in outcome.rows]
         return [text for text in dict.fromkeys(texts) if not parse_figure(text).runs]
 
     def table(self, paint: Paint = plain) -> str:
-        """Return a line for each figure, a column for each outcome, and what is published."""
+        """Return a line per figure, with a column per outcome, and the published values."""
         first = next(iter(self.outcomes.values()))
         published = {row.figure.text: row.published_text() for row in first.rows}
         names = list(self.outcomes)
@@ -499,7 +499,7 @@ class Comparison:
         return "\n\n".join([*parts, "\n".join(said)] if said else parts)
 
     def _curves(self, paint: Paint) -> str:
-        """Return the queue of each over all of the time, the first seed's, on one scale."""
+        """Return the queue of each over the whole time, for the first seed, on one scale."""
         ports = {name: outcome.runs[0].port("") for name, outcome in self.outcomes.items()}
         top = max(int(port.peak_octets.max(initial=0)) for port in ports.values())
         width = max(map(len, ports))
@@ -516,11 +516,11 @@ class Comparison:
         return {"schema": "ecmproto/lab-comparison/1", "runs": runs}
 
 
-# What is wrong, and what never happened -------------------------------------------------------------------
+# Problems and missing events -------------------------------------------------------------------------------
 
 
 def problems(runs: Sequence[RunFigures]) -> Iterator[str]:
-    """Yield sentences about runs that cannot be trusted, were stopped, or came to a standstill."""
+    """Yield sentences about runs that are invalid, were stopped, or came to a standstill."""
     distrust = "its figures are not to be trusted"
     for run in runs:
         result = run.result
@@ -541,7 +541,7 @@ def problems(runs: Sequence[RunFigures]) -> Iterator[str]:
 
 
 def explanations(runs: Sequence[RunFigures]) -> Iterator[str]:
-    """Yield a sentence for each thing that one may have waited for and that no run saw, saying why."""
+    """Yield a sentence with the reason for each expected event that no run had."""
     if not runs:
         return
     yield from _no_flow_control(runs)

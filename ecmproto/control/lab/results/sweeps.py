@@ -1,6 +1,6 @@
-"""Sweeps: many points of an experiment's parameters, with seeds, that go on where they ended.
+"""Sweeps: many points of an experiment's parameters, with seeds, which resume after an interruption.
 
-A point is settings (``path=value``) and a seed.  Its row, of figures, is a line of the result file, under a
+A point is settings (``path=value``) and a seed. Its row of figures is a line of the result file, under a
 digest of the scenario, the figures, the point, the seed and the code (`ecmproto.executors.running`).
 """
 
@@ -32,14 +32,14 @@ MOST_POINTS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A parameter and the values that it takes, as they are written."""
+    """A parameter and its values, as text."""
 
     path: str
     values: tuple[str, ...]
 
 
 def parse_axis(text: str) -> Axis:
-    """Return the axis that ``path=a,b,c`` is; a range of whole numbers may be written ``path=1..4``."""
+    """Return the axis for ``path=a,b,c``; a range of whole numbers may be written ``path=1..4``."""
     path, equals, listed = text.partition("=")
     values = tuple(value.strip() for value in listed.split(",") if value.strip())
     if not equals or not path.strip() or not values:
@@ -62,20 +62,20 @@ def _whole_numbers(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One run: what is set, and the seed."""
+    """One run: its settings and its seed."""
 
     settings: tuple[tuple[str, str], ...]
     seed: int
 
     @property
     def text(self) -> str:
-        """The settings for a person."""
+        """The settings as text."""
         return ", ".join(f"{path}={value}" for path, value in self.settings)
 
 
 @dataclass(frozen=True, slots=True)
 class _Combinations(Sequence[Point]):
-    """Points that are made when they are asked for: of the combinations of values, those of ``numbers``."""
+    """A lazy sequence of points: the combinations of values with the indices ``numbers``."""
 
     axes: Sequence[Axis]
     seeds: Sequence[int]
@@ -102,7 +102,7 @@ class _Combinations(Sequence[Point]):
 
 
 def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> Sequence[Point]:
-    """Return every combination of the axes' values, each with every seed; the last axis runs fastest."""
+    """Return every combination of the axes' values, each with every seed; the last axis varies fastest."""
     combinations = math.prod(len(axis.values) for axis in axes) * len(seeds)
     if combinations > MOST_POINTS:
         raise ParameterError(name="sweep", needed=f"at most {MOST_POINTS:,} points", got=f"{combinations:,}")
@@ -115,7 +115,7 @@ def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> Sequence[Point
 def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
     """Return a point for each line of ``path=value path=value``, each with every seed; # begins a comment.
 
-    A line that stands there twice is one point.
+    A repeated line is one point.
     """
     points = []
     for number, line in enumerate(lines, 1):
@@ -131,9 +131,9 @@ def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
 
 
 def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
-    """Return seeds that nobody chose: the words of 32 bits of SHA-256(``name`` + ``commit``), from the front.
+    """Return deterministic seeds: the 32-bit words of SHA-256(``name`` + ``commit``), from the start.
 
-    Past the eighth they come from the digest of that text with 1, 2, … behind it.
+    After the eighth, they come from the digest of that text followed by 1, 2, …
     """
     words: list[int] = []
     for block in itertools.count():
@@ -148,7 +148,7 @@ def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
 
 
 def sweep_call(scenario: Scenario, figures: Sequence[str]) -> Call:
-    """Return what is done with each point of a sweep: `run_point`."""
+    """Return the call for each point of a sweep: `run_point`."""
     document = scenario.document
     place = {"folder": os.path.abspath(document.folder), "outside": document.outside}
     options = {"scenario": scenario.toml(), "figures": list(figures), **place}
@@ -167,7 +167,7 @@ class PointRow(TypedDict):
 
 
 def run_point(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Run a point of a scenario and return its figures, those that have no finite value as None."""
+    """Run a point of a scenario and return its figures; a figure without a finite value is None."""
     from ecmproto.control.lab.results.measurements import RunFigures
     from ecmproto.control.lab.simulation.simulate import simulate
 
@@ -193,7 +193,7 @@ def _scenario(toml: str, folder: str, outside: bool) -> Scenario:
 
 @functools.lru_cache(maxsize=4)
 def _experiment(toml: str, folder: str, outside: bool, settings: tuple[tuple[str, str], ...]) -> Experiment:
-    """Return the experiment of a point, once for all of its seeds."""
+    """Return the experiment of a point, cached for all of its seeds."""
     return with_settings(_scenario(toml, folder, outside), settings).experiment()
 
 
@@ -205,20 +205,20 @@ def _figure(text: str) -> Figure:
 
 
 def with_settings(scenario: Scenario, settings: Iterable[Sequence[str]]) -> Scenario:
-    """Return a scenario at a point of the sweep; SpecError for a key or a value that it cannot have."""
+    """Return a scenario at a point of the sweep; SpecError for an invalid key or value."""
     for path, value in settings:
         scenario = scenario.with_value(path, value)
     return scenario
 
 
 def point_task(point: Point, call: Call) -> Task:
-    """Return the task that a point is."""
+    """Return the task of a point."""
     data = {"settings": [list(each) for each in point.settings], "seed": point.seed}
     return Task(key=task_key(call, data), data=data, name=f"{point.text}, seed {point.seed}")
 
 
 def row_of(result: TaskResult) -> Row:
-    """Return the row of a point; where it has no figures, its settings, its seed and ``failure``."""
+    """Return the row of a point; without figures, its settings, its seed and ``failure``."""
     failure = result.failure
     data = result.task.data
     point = {"digest": result.task.key, "settings": dict(data["settings"]), "seed": data["seed"]}
@@ -238,7 +238,7 @@ def in_order(rows: Iterable[Row], points: Iterable[Point]) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class _PointTasks(Collection[Task]):
-    """The tasks that points are, made when it is their turn."""
+    """The tasks of points, created lazily."""
 
     points: Sequence[Point]
     call: Call
@@ -262,9 +262,9 @@ def run_sweep(
     tally: Tally | None = None,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Iterator[Row]:
-    """Yield the row of each point, as it is done: those first that the store has; `row_of`, `run_tasks`.
+    """Yield the row of each finished point, first those in the store; see `row_of`, `run_tasks`.
 
-    Points, each there once, are made into tasks when it is their turn.
+    Points are distinct; each becomes a task when it is due.
     """
     told = tally if tally is not None else Tally()
     told.total = len(points)
@@ -277,7 +277,7 @@ def run_sweep(
 
 
 def value_of(row: Row, figure: str) -> float:
-    """Return the mean of a figure's values in a row; NaN where it has none."""
+    """Return the mean of a figure's values in a row; NaN without values."""
     values = [value for value in row["figures"].get(figure, ()) if value is not None]
     return statistics.fmean(values) if values else math.nan
 
@@ -294,20 +294,20 @@ def cells(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> dict[tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a factor, or several together, do to a figure: half the change from low to high."""
+    """The effect of a factor, or of several together, on a figure: half the change from low to high."""
 
     factors: tuple[str, ...]
-    """None for the mean."""
+    """The factors; None for the mean."""
     effect: float
     explained: float
-    """The share of the figure's variation that is due to it; NaN for the mean."""
+    """The share of the figure's variation explained by the effect; NaN for the mean."""
 
 
 def effects(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> list[Effect]:
-    """Return the effects of a 2ᵏ design (S004 has k = 2): the mean, each factor, and what they do together.
+    """Return the effects of a 2ᵏ design (S004 has k = 2): the mean, each factor, and their interactions.
 
-    The second value of each axis is the high one.  What remains, of the seeds, is the last: without factors,
-    its effect NaN.  ParameterError unless every axis has two values and every combination a number.
+    The second value of each axis is the high one. The residual of the seeds is the last, without factors and
+    with the effect NaN. ParameterError unless every axis has two values and every combination a number.
     """
     for axis in axes:
         if len(axis.values) != 2:
