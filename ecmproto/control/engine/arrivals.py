@@ -283,12 +283,12 @@ class Intake:
         """Return the mask of the messages over IP; None if there can be none."""
         if self.machine.udp_messages is None:
             return None
-        found = np.zeros(len(batch), np.bool_)
+        mask = np.zeros(len(batch), np.bool_)
         find_udp_messages(
             fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original),
-            self._roles, *self.machine.udp_messages, found,
+            self._roles, *self.machine.udp_messages, mask,
         )  # fmt: skip
-        return found
+        return mask
 
     def _fcs_octets(self) -> NDArray[np.int64]:
         octets = [interface.fcs_octets for interface in self._interfaces]

@@ -23,13 +23,13 @@ LARGEST_BUFFER_OCTETS = 10**9
 """The maximum buffer, which keeps octets · 8·10⁹ within 63 bits at any rate."""
 FRAME_OCTETS = 1518
 """Octets per frame in a buffer given in frames: a full-size frame with a VLAN tag."""
-_MOST_FRAMES = LARGEST_BUFFER_OCTETS // FRAME_OCTETS
+_MAX_FRAMES = LARGEST_BUFFER_OCTETS // FRAME_OCTETS
 _FRAMES = re.compile(r"([0-9]{1,12})\s*frames?")
 _LARGEST_OVERHEAD_OCTETS = 1_000
 _LARGEST_DELAY_NS = 10**12
 _LARGEST_CHANGE_NS = 10**17
 """Three years, in ns."""
-_MOST_HOPS = 255
+_MAX_HOPS = 255
 
 
 class Buffer(NamedTuple):
@@ -41,12 +41,12 @@ class Buffer(NamedTuple):
 
 def parse_buffer(text: str) -> Buffer:
     """Return the buffer that ``500kB`` or ``100frames`` names; ParameterError for other text."""
-    found = _FRAMES.fullmatch(text.strip())
-    if found is None:
+    match = _FRAMES.fullmatch(text.strip())
+    if match is None:
         return Buffer(parse_octets(text), 0)
-    frames = int(found[1])
-    if not 1 <= frames <= _MOST_FRAMES:
-        raise ParameterError(name="buffer", needed=f"1 to {_MOST_FRAMES} frames", got=text)
+    frames = int(match[1])
+    if not 1 <= frames <= _MAX_FRAMES:
+        raise ParameterError(name="buffer", needed=f"1 to {_MAX_FRAMES} frames", got=text)
     return Buffer(frames * FRAME_OCTETS, frames)
 
 
@@ -113,7 +113,7 @@ class PortConfig:
         _check("rate", self.rate_bps, *_RATES_BPS, "bit/s")
         check_changes(self.rate_changes)
         _check("buffer", self.buffer_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
-        _check("buffer", self.buffer_frames, 0, _MOST_FRAMES, "frames")
+        _check("buffer", self.buffer_frames, 0, _MAX_FRAMES, "frames")
         _check("overhead", self.overhead_octets, 0, _LARGEST_OVERHEAD_OCTETS, "octets")
         if len(self.cp_mac) != 6 or self.cp_mac[0] & 1:
             raise ParameterError(
@@ -148,7 +148,7 @@ class LoopConfig:
         _check("link_rate", self.link_rate_bps, *_RATES_BPS, "bit/s")
         _check("feedback_delay", self.feedback_delay_ns, 0, _LARGEST_DELAY_NS, "ns")
         _check("propagation", self.propagation_ns, 0, _LARGEST_DELAY_NS, "ns")
-        _check("hops", self.hops, 1, _MOST_HOPS, "congestion points")
+        _check("hops", self.hops, 1, _MAX_HOPS, "congestion points")
         _check("rp_queue", self.queue_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
 
 
@@ -173,6 +173,6 @@ def check_seed(seed: int) -> None:
         raise ParameterError(name="seed", needed="a whole number from 0 on", got=str(seed))
 
 
-def _check(name: str, value: int, least: int, most: int, unit: str) -> None:
-    if not least <= value <= most:
-        raise ParameterError(name=name, needed=f"{least} to {most} {unit}", got=str(value))
+def _check(name: str, value: int, minimum: int, maximum: int, unit: str) -> None:
+    if not minimum <= value <= maximum:
+        raise ParameterError(name=name, needed=f"{minimum} to {maximum} {unit}", got=str(value))

@@ -25,7 +25,7 @@ from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.mechanisms.api.machine import AboutFlow, Machine, PortContext
 from ecmproto.control.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, Message, messages_of
 from ecmproto.control.mechanisms.pause.messages import PauseDiscards
-from ecmproto.control.mechanisms.pause.messages import parse_flow_control as heard_flow_control
+from ecmproto.control.mechanisms.pause.messages import parse_flow_control as flow_control_fields
 from ecmproto.frames.batch.flows import NO_NUMBER, FlowTable
 from ecmproto.frames.batch.headers import ADDRESS_OCTETS, CNM, MAC_CONTROL, MESSAGE, roles_of
 from ecmproto.kernels.record import new_record, new_records
@@ -94,16 +94,16 @@ def read_feedback(
         return no_feedback(len(taken.batch))
     reader = _FeedbackReader(taken, machine, place, flows, counters)
     message, until = (np.full(len(taken.batch), _NONE, np.int32) for _ in range(2))
-    found: list[Mapping[str, int]] = []
+    messages: list[Mapping[str, int]] = []
     for position in positions.tolist():
-        said = reader.at(position)
-        if said:
-            message[position] = len(found)
-            found += said
-            until[position] = len(found)
+        fields = reader.at(position)
+        if fields:
+            message[position] = len(messages)
+            messages += fields
+            until[position] = len(messages)
     counters.counts.feedback_frames += len(positions)
-    counters.counts.heard_messages += len(found)
-    return CapturedFeedback(message, until, messages_of(found, machine.payloads))
+    counters.counts.heard_messages += len(messages)
+    return CapturedFeedback(message, until, messages_of(messages, machine.payloads))
 
 
 def no_feedback(frames: int) -> CapturedFeedback:
@@ -150,11 +150,11 @@ class _FeedbackReader:
         octets, length_octets = self._frame(position)
         at = int(self._taken.classes.msdu_offset[position])
         if int.from_bytes(octets[at : at + _TYPE_OCTETS]) == self._place.ethertypes.mac_control:
-            said = self._flow_control(octets, position)
+            messages = self._flow_control(octets, position)
         else:
-            said = self._message(octets, length_octets, position)
+            messages = self._message(octets, length_octets, position)
         time_ns = int(self._taken.arrivals.time_ns[position])
-        return [{"sent": 1, "time_ns": time_ns, "cause": NO_CAUSE, **fields} for fields in said]
+        return [{"sent": 1, "time_ns": time_ns, "cause": NO_CAUSE, **fields} for fields in messages]
 
     def _frame(self, position: int) -> tuple[bytes, int]:
         """Return a frame's captured octets and its length, both without FCS."""
@@ -163,7 +163,7 @@ class _FeedbackReader:
 
     def _message(self, octets: bytes, length_octets: int, position: int) -> list[dict[str, int]]:
         mac = octets[:ADDRESS_OCTETS]
-        station, _ = self._come(self._flows.find(mac), position)
+        station, _ = self._known(self._flows.find(mac), position)
         station_mac = _FOR_NO_STATION if station == NO_NUMBER else mac
         parsed = self._machine.parse_feedback(
             octets, station_mac, self._place, self._counters.mechanism, length_octets=length_octets
@@ -176,16 +176,16 @@ class _FeedbackReader:
     def _flow(self, mac: bytes, about: AboutFlow, position: int) -> int:
         """Return the number of a flow of the station ``mac``; NO_NUMBER if it has none."""
         if about.queue_pair is not None:
-            return self._come(self._flows.find_queue_pair(mac, about.queue_pair), position)[1]
+            return self._known(self._flows.find_queue_pair(mac, about.queue_pair), position)[1]
         if about.cn_flow is not None:
             numbers = self._flows.find(mac, priority=about.priority, cn_flow=about.cn_flow)
-            _, flow = self._come(numbers, position)
+            _, flow = self._known(numbers, position)
             if flow != NO_NUMBER:
                 return flow
         numbers = self._flows.find(
             mac, destination=about.destination, vlan=about.vlan, priority=about.priority
         )
-        _, flow = self._come(numbers, position)
+        _, flow = self._known(numbers, position)
         if flow == NO_NUMBER and about.among is not None:
             flow = self._queued_flow(mac, about, about.among, position)
         return flow if about.given in (None, flow) else NO_NUMBER
@@ -194,19 +194,19 @@ class _FeedbackReader:
         """Return the number, in ``among``, of a flow of the station ``mac`` to the message's source."""
         for priority in range(PRIORITIES) if about.priority is None else ():
             numbers = self._flows.find(mac, destination=about.destination, vlan=about.vlan, priority=priority)
-            _, flow = self._come(numbers, position)
+            _, flow = self._known(numbers, position)
             if flow in among:
                 return flow
         return NO_NUMBER
 
     def _flow_control(self, octets: bytes, position: int) -> list[dict[str, int]]:
-        if self._come(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]), position)[0] >= 0:
+        if self._known(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]), position)[0] >= 0:
             self._counters.counts.own_pauses += 1
             return []
-        said = heard_flow_control(octets, self._counters.flow_control, ethertypes=self._place.ethertypes)
-        return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in said]
+        messages = flow_control_fields(octets, self._counters.flow_control, ethertypes=self._place.ethertypes)
+        return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in messages]
 
-    def _come(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
+    def _known(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
         """Return ``numbers`` if frames before ``position`` have them, whatever the batch boundaries."""
         station, flow = numbers
         if station == NO_NUMBER or not self._flows.is_fresh(station, flow):
@@ -226,5 +226,5 @@ class _FeedbackReader:
 
 def _firsts(numbers: NDArray[Any]) -> dict[int, int]:
     """Return the first index of each number."""
-    found, first = np.unique(numbers, return_index=True)
-    return dict(zip(found.tolist(), first.tolist(), strict=True))
+    values, first = np.unique(numbers, return_index=True)
+    return dict(zip(values.tolist(), first.tolist(), strict=True))

@@ -146,7 +146,7 @@ def run(
             _arrive(network, senders, arrivals, feedback, position, serial + position, now_ns)
             position += 1
         if network.note_count.noted > 0:
-            _tell_sources(network, senders, sources, now_ns)
+            _notify_sources(network, senders, sources, now_ns)
         loop.events += 1
         if loop.is_logging == 0:
             network.outbox.posted.count = 0
@@ -190,8 +190,8 @@ def _spare_flights(network: NetworkState) -> int:
     in_flight = network.loop.sent - network.loop.received
     # A message to every station is one message per station if the delays differ.
     copies = 0 if network.loop.same_delays == 1 else EVENT_MESSAGES * len(network.links)
-    room = len(network.in_flight) - in_flight - len(network.outbox.messages)
-    return max(0, room // (EVENT_MESSAGES + copies))
+    spare = len(network.in_flight) - in_flight - len(network.outbox.messages)
+    return max(0, spare // (EVENT_MESSAGES + copies))
 
 
 def make_room(network: NetworkState) -> None:
@@ -235,7 +235,7 @@ def _on_port(
     frame = network.pool.frames[index]
     if way.ends == 1 and frame.carries == 0:
         posted = network.outbox.posted.count
-        _tell_receivers(network, receivers, frame, now_ns)
+        _notify_receivers(network, receivers, frame, now_ns)
         _send_of_station(network, senders, posted, frame.destination, now_ns)
     pass_to_port(network, index, way.next_switch, way.input, now_ns, 0.0, NO_AVERAGE)
 
@@ -354,7 +354,7 @@ def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
 
 
 @compiled
-def _tell_sources(network: NetworkState, senders: Senders, sources: Sources, now_ns: int) -> None:
+def _notify_sources(network: NetworkState, senders: Senders, sources: Sources, now_ns: int) -> None:
     """Report to sources the frames that left their hosts or were refused there, and receive their offers."""
     # Receiving offers adds at most notes of refused frames, and sources offer nothing for those.
     while network.note_count.noted > 0:
@@ -429,7 +429,7 @@ def _depart(
             set_due(network.port_events, len(network.ports) + number, frame.comes_ns)
         return
     if len(network.routes) == 0:
-        _tell_receivers(network, receivers, frame, now_ns)
+        _notify_receivers(network, receivers, frame, now_ns)
         _deliver(network, sources, index, now_ns)
         send_of_port(network, posted, number, now_ns)
         return
@@ -456,7 +456,7 @@ def _end(
         return
     if network.ways[number].is_adapter == 0:
         posted, station = network.outbox.posted.count, frame.destination
-        _tell_receivers(network, receivers, frame, now_ns)
+        _notify_receivers(network, receivers, frame, now_ns)
         _send_of_station(network, senders, posted, station, now_ns)
     _deliver(network, sources, index, now_ns)
     if network.offers.count.posted > 0:
@@ -483,7 +483,7 @@ def _end_all_quietly(network: NetworkState, sources: Sources, until_ns: int) -> 
 
 
 @inlined
-def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, now_ns: int) -> None:
+def _notify_receivers(network: NetworkState, receivers: Receivers, frame: Frame, now_ns: int) -> None:
     """Pass a frame to the receivers; it is the cause of the messages that they post."""
     network.outbox.posted.cause = frame.serial
     if frame.station >= 0 and frame.flow >= 0:

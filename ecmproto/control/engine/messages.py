@@ -66,9 +66,9 @@ def message_frame(network: NetworkState, message: Message, station: int, sender:
 @compiled
 def trace_frame(network: NetworkState, index: int, sender: int, time_ns: int) -> None:
     """Trace a frame whose last bit ``sender`` puts on its link at ``time_ns``."""
-    frame, place = network.pool.frames[index], network.log.traced
+    frame, traced_index = network.pool.frames[index], network.log.traced
     network.log.traced += 1
-    row = network.traced[place]
+    row = network.traced[traced_index]
     row.time_ns = time_ns
     row.what = DATA_FRAME
     row.sender = sender
@@ -86,15 +86,15 @@ def trace_frame(network: NetworkState, index: int, sender: int, time_ns: int) ->
     row.number = frame.number
     if frame.carries == 1:
         row.what = MESSAGE_FRAME
-        network.traced_messages[place] = network.carried[index]
+        network.traced_messages[traced_index] = network.carried[index]
 
 
 @compiled
 def _trace_message(network: NetworkState, message: Message, what: int, sender: int, time_ns: int) -> None:
     """Trace a message that is no frame of the network: one out of band, or PAUSE or PFC."""
-    place = network.log.traced
+    index = network.log.traced
     network.log.traced += 1
-    row = network.traced[place]
+    row = network.traced[index]
     row.time_ns = time_ns
     row.what = what
     row.sender = sender
@@ -106,7 +106,7 @@ def _trace_message(network: NetworkState, message: Message, what: int, sender: i
     row.octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
     row.probe = row.tagged = row.tag = row.mark = 0
     row.source = row.number = NOWHERE
-    network.traced_messages[place] = message
+    network.traced_messages[index] = message
 
 
 @compiled
@@ -132,15 +132,15 @@ def send_out_of_band(network: NetworkState, message: Message, sender: int) -> No
 def put_in_flight(network: NetworkState, message: Message, station: int, due_ns: int) -> None:
     """Send ``message`` to ``station``, after all messages in flight that are due by ``due_ns``."""
     loop, mask = network.loop, len(network.in_flight) - 1
-    place = loop.sent
+    index = loop.sent
     if loop.same_delays == 0:
-        while place > loop.received and network.due_ns[(place - 1) & mask] > due_ns:
-            network.in_flight[place & mask] = network.in_flight[(place - 1) & mask]
-            network.due_ns[place & mask] = network.due_ns[(place - 1) & mask]
-            place -= 1
-    network.in_flight[place & mask] = message
-    network.in_flight[place & mask].station = station
-    network.due_ns[place & mask] = due_ns
+        while index > loop.received and network.due_ns[(index - 1) & mask] > due_ns:
+            network.in_flight[index & mask] = network.in_flight[(index - 1) & mask]
+            network.due_ns[index & mask] = network.due_ns[(index - 1) & mask]
+            index -= 1
+    network.in_flight[index & mask] = message
+    network.in_flight[index & mask].station = station
+    network.due_ns[index & mask] = due_ns
     loop.sent += 1
 
 

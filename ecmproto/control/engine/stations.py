@@ -100,12 +100,12 @@ def wake_station(network: NetworkState, senders: Senders, now_ns: int) -> None:
         _review(network, senders, station, now_ns)
         return
     if part == ON_LINK:
-        _come(network, station, entry, now_ns)
+        _arrive(network, station, entry, now_ns)
         return
     link = network.links[station]
     is_shared = link.shared_ns > 0 and link.free_ns <= now_ns <= link.shared_ns
     if is_shared and is_next_due(network.events, now_ns):
-        entry = _came_first(network, station * each, link.parts, entry, now_ns)
+        entry = _oldest_head(network, station * each, link.parts, entry, now_ns)
         part = entry % each
     limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
     leaves_ns = _leaves_ns(network, senders, station, limiter, entry, now_ns)
@@ -120,14 +120,14 @@ def wake_station(network: NetworkState, senders: Senders, now_ns: int) -> None:
 
 
 @inlined
-def _came_first(network: NetworkState, base: int, parts: int, entry: int, now_ns: int) -> int:
+def _oldest_head(network: NetworkState, base: int, parts: int, entry: int, now_ns: int) -> int:
     """Return the due queue with the oldest head, of the station with ``parts`` entries from ``base`` on."""
     serial = network.pool.frames[network.queues[entry].head].serial
     for other in range(base + OWN_QUEUES, base + parts):
         if entry_due_ns(network.events, other) <= now_ns and network.queues[other].length > 0:
-            came = network.pool.frames[network.queues[other].head].serial
-            if came < serial:
-                entry, serial = other, came
+            first_serial = network.pool.frames[network.queues[other].head].serial
+            if first_serial < serial:
+                entry, serial = other, first_serial
     return entry
 
 
@@ -230,7 +230,7 @@ def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: floa
 
 
 @compiled
-def _come(network: NetworkState, station: int, entry: int, now_ns: int) -> None:
+def _arrive(network: NetworkState, station: int, entry: int, now_ns: int) -> None:
     """Move the first frame on a station's link to its switch."""
     queue, link = network.on_link[station], network.links[station]
     index = take_first(network.pool, queue)

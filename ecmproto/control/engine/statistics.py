@@ -103,12 +103,12 @@ class PortCounts:
         self._machine = machine
         self._no_samples = [PAUSE_KIND, PFC_KIND, PROBE_KIND, *machine.answers]
 
-    def add_frames(self, frames: Timed, came: NDArray[np.bool_], dropped: NDArray[np.bool_]) -> None:
-        """Count the frames in ``came`` as arrived, and those in ``dropped`` as dropped."""
+    def add_frames(self, frames: Timed, arrived: NDArray[np.bool_], dropped: NDArray[np.bool_]) -> None:
+        """Count the frames in ``arrived`` as arrived, and those in ``dropped`` as dropped."""
         lost_ns = frames.time_ns[dropped]
         self.drops.add(np.zeros(len(lost_ns), np.int64), lost_ns, np.ones(len(lost_ns)))
-        self.frames += int(np.count_nonzero(came))
-        self.octets += int(frames.octets.sum(where=came))
+        self.frames += int(np.count_nonzero(arrived))
+        self.octets += int(frames.octets.sum(where=arrived))
         self.dropped_frames += len(lost_ns)
         self.dropped_octets += int(frames.octets[dropped].sum())
 
@@ -182,10 +182,10 @@ class Fairness:
 
 _OFFERED, _SENT, _PASSED, _LIMIT_SUM, _LIMITED, _RTT_SUM, _TIMED = range(7)
 _KINDS = 7
-_PASSED_OCTETS, _CAME, _GONE = range(3)
+_PASSED_OCTETS, _ARRIVED, _ENDED = range(3)
 """Columns of every flow: octets that passed, frames that came, and frames that went on or were lost."""
 _EACH = 3
-_NOBODY = 0
+_NO_FLOW = 0
 """The row of frames of no flow, or of one beyond ``FLOWS_COUNTED``; the flows follow in order of arrival."""
 _FIRST_FLOWS = 64
 
@@ -210,7 +210,7 @@ class FlowSeries:
         row = _shown(own)
         self._add(row, _OFFERED, time_ns, octets)
         self._total(row, 0, octets)
-        self._all.add(own * _EACH + _CAME, time_ns, np.ones(len(own)))
+        self._all.add(own * _EACH + _ARRIVED, time_ns, np.ones(len(own)))
 
     def passed(
         self,
@@ -231,8 +231,8 @@ class FlowSeries:
             chosen = disposition == what
             self._total(row[chosen], column, octets[chosen])
         sent, through = (disposition == ENQUEUED) | (disposition == DROPPED), disposition == ENQUEUED
-        gone = sent | (disposition == HELD_OUT)
-        self._all.add(own[gone] * _EACH + _GONE, time_ns[gone], np.ones(int(gone.sum())))
+        ended = sent | (disposition == HELD_OUT)
+        self._all.add(own[ended] * _EACH + _ENDED, time_ns[ended], np.ones(int(ended.sum())))
         self._all.add(own[through] * _EACH + _PASSED_OCTETS, time_ns[through], octets[through] * 1.0)
         self._add(row[sent], _SENT, time_ns[sent], octets[sent])
         self._add(row[through], _PASSED, time_ns[through], octets[through])
@@ -248,10 +248,10 @@ class FlowSeries:
 
     def _rows(self, flow: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of each flow among all flows."""
-        found, came, inverse = np.unique(flow, return_index=True, return_inverse=True)
-        rows = np.full(len(found), _NOBODY)
-        for index in np.argsort(came).tolist():
-            number = int(found[index])
+        flows, first, inverse = np.unique(flow, return_index=True, return_inverse=True)
+        rows = np.full(len(flows), _NO_FLOW)
+        for index in np.argsort(first).tolist():
+            number = int(flows[index])
             if number >= 0 and (number in self._row_of or len(self._row_of) < FLOWS_COUNTED):
                 rows[index] = self._row_of.setdefault(number, 1 + len(self._row_of))
         self._all.grow((1 + len(self._row_of)) * _EACH)
@@ -274,7 +274,7 @@ class FlowSeries:
         named = {_OTHERS_NUMBER: OTHERS_LABEL, **labels}
         bins = max(1, min(MOST_BINS, -(-duration_ns // self.bin_ns)))
         passed = self._second_half(duration_ns)[:, _PASSED_OCTETS]
-        own, others = passed[1 : 1 + len(shown)], passed[_NOBODY] + passed[1 + len(shown) :].sum()
+        own, others = passed[1 : 1 + len(shown)], passed[_NO_FLOW] + passed[1 + len(shown) :].sum()
         second_half_bps = np.append(own, others) * (8.0 * NS_PER_S)
         second_half_bps /= max(1, duration_ns - second_half_ns(duration_ns))
         return tuple(
@@ -286,7 +286,7 @@ class FlowSeries:
     def fairness(self, duration_ns: int) -> Fairness:
         """Return the fairness between the flows that offered traffic in the second half."""
         late, early = self._second_half(duration_ns)[1:], self._first_half(duration_ns)[1:]
-        asks = (late[:, _CAME] > 0) | (early[:, _CAME] > early[:, _GONE])
+        asks = (late[:, _ARRIVED] > 0) | (early[:, _ARRIVED] > early[:, _ENDED])
         return Fairness(index=jain_index(late[asks, _PASSED_OCTETS]), flows=int(asks.sum()))
 
     def _first_half(self, duration_ns: int) -> NDArray[np.float64]:
@@ -323,5 +323,5 @@ class FlowSeries:
 
 def _shown(own: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the rows of rates over time for rows among all flows."""
-    shown: NDArray[np.int64] = np.where((own > _NOBODY) & (own <= FLOWS_SHOWN), own - 1, OTHERS)
+    shown: NDArray[np.int64] = np.where((own > _NO_FLOW) & (own <= FLOWS_SHOWN), own - 1, OTHERS)
     return shown

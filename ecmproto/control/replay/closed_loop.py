@@ -255,8 +255,8 @@ class ClosedLoopReplay:
         self._held_out_frames += int(held_out.sum())
         self._held_out_octets += int(passages["octets"][held_out].sum())
         self._probes += int(passages["probe"].sum())
-        came = (disposition == ENQUEUED) | (disposition == DROPPED)
-        self._counts.add_frames(passages.view(np.recarray), came, disposition == DROPPED)
+        arrived = (disposition == ENQUEUED) | (disposition == DROPPED)
+        self._counts.add_frames(passages.view(np.recarray), arrived, disposition == DROPPED)
         self._counts.add_messages(piece.messages)
         number = self.flows.numbers(passages["station"], passages["flow"])
         if self._end is None:

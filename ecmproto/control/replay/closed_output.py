@@ -49,12 +49,12 @@ class FramesInFlight:
         """
         firsts = np.array([stored.first for stored in self._batches], np.int64)
         which = np.searchsorted(firsts, serial, side="right") - 1
-        found = []
+        result = []
         for index in np.unique(which).tolist():
             chosen = np.flatnonzero(which == index)
             stored = self._batches[index]
-            found.append((stored.taken, chosen, serial[chosen] - stored.first))
-        return found
+            result.append((stored.taken, chosen, serial[chosen] - stored.first))
+        return result
 
     def passed(self, serial: NDArray[np.int64]) -> None:
         """Count the passed frames, and drop batches that are not needed any more."""
@@ -145,14 +145,14 @@ class ClosedLoopOutput:
     ) -> Iterator[GeneratedFrame]:
         chosen: Any = messages[(messages["sent"] == 1) & (messages["kind"] != PROBE_KIND)].view(np.recarray)
         by_serial = np.argsort(passages["serial"], kind="stable")
-        places = np.searchsorted(passages["serial"], chosen["cause"], sorter=by_serial)
-        for message, place in zip(chosen, places.tolist(), strict=True):
+        indices = np.searchsorted(passages["serial"], chosen["cause"], sorter=by_serial)
+        for message, index in zip(chosen, indices.tolist(), strict=True):
             about = self._example(message, replay)
             cause = int(message.cause)
             # The cause of a destination's message may have passed the port long before: use its flow.
-            sampled = int(message.kind) not in replay.machine.answers and place < len(by_serial)
-            if sampled and passages["serial"][by_serial[place]] == cause:
-                about = _sampled(frames, int(by_serial[place]), replay.place.ethertypes)
+            sampled = int(message.kind) not in replay.machine.answers and index < len(by_serial)
+            if sampled and passages["serial"][by_serial[index]] == cause:
+                about = _sampled(frames, int(by_serial[index]), replay.place.ethertypes)
             yield GeneratedFrame(
                 octets=octets_of(replay.machine, message, about, replay.place),
                 time_ns=replay.first_time_ns + int(message.time_ns),
@@ -231,5 +231,5 @@ def _sampled(frames: Batch, index: int, ethertypes: EtherTypes) -> SampledFrame:
 
 def _first_of_each(pairs: NDArray[np.int64]) -> tuple[list[tuple[int, int]], list[int]]:
     """Return the distinct columns of ``pairs``, and the first index of each."""
-    found, first = np.unique(pairs, axis=1, return_index=True)
-    return [(station, flow) for station, flow in found.T.tolist()], first.tolist()
+    distinct, first = np.unique(pairs, axis=1, return_index=True)
+    return [(station, flow) for station, flow in distinct.T.tolist()], first.tolist()

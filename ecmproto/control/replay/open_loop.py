@@ -274,12 +274,12 @@ class ReplayedBatch:
         messages: Any = self.messages[chosen].view(np.recarray)
         cause = messages["cause"]
         before = np.searchsorted(self.taken.arrivals.time_ns, messages["time_ns"]) - 1
-        behind = np.where(cause >= 0, cause, before)
-        for index in np.argsort(behind, kind="stable").tolist():
-            place = self.places[int(self.port[chosen[index]])]
-            yield int(behind[index]), self._frame(messages[index], int(behind[index]), place)
+        follows = np.where(cause >= 0, cause, before)
+        for index in np.argsort(follows, kind="stable").tolist():
+            context = self.places[int(self.port[chosen[index]])]
+            yield int(follows[index]), self._frame(messages[index], int(follows[index]), context)
 
-    def _frame(self, message: Any, behind: int, place: PortContext) -> GeneratedFrame:
+    def _frame(self, message: Any, follows: int, place: PortContext) -> GeneratedFrame:
         position = int(message.cause)
         cause, time_ns = NO_CAUSE, self.first_time_ns + int(message.time_ns)
         if position != NO_CAUSE:
@@ -287,7 +287,7 @@ class ReplayedBatch:
         return GeneratedFrame(
             octets=octets_of(self.machine, message, self._about(position), place),
             time_ns=time_ns,
-            interface=int(self.batch.interface[max(0, behind)]),
+            interface=int(self.batch.interface[max(0, follows)]),
             cause=cause,
             comment=comment_of(self.machine, message, cause),
         )
@@ -312,10 +312,10 @@ def merged(replay: Iterable[ReplayedBatch]) -> Iterator[Batch | GeneratedFrame]:
     for replayed in replay:
         batch = replayed.forwarded()
         done = 0
-        for behind, frame in replayed.generated():
-            if behind >= done:
-                yield batch.select(np.arange(done, behind + 1))
-                done = behind + 1
+        for follows, frame in replayed.generated():
+            if follows >= done:
+                yield batch.select(np.arange(done, follows + 1))
+                done = follows + 1
             yield frame
         if done < len(batch):
             yield batch.select(np.arange(done, len(batch))) if done else batch
@@ -493,8 +493,8 @@ class OpenLoopReplay:
             outcomes.tag[chosen] = part.tag
             caused = messages["cause"] >= 0
             messages["cause"][caused] = chosen[messages["cause"][caused]]
-        came = own & (outcomes.disposition != PASSED_BY)
-        self._port(number).counts.add_frames(arrivals, came, came & (outcomes.disposition == DROPPED))
+        arrived = own & (outcomes.disposition != PASSED_BY)
+        self._port(number).counts.add_frames(arrivals, arrived, arrived & (outcomes.disposition == DROPPED))
         return messages
 
     def _port(self, number: int) -> _RunningPort:
@@ -505,7 +505,7 @@ class OpenLoopReplay:
     def _new_port(self, number: int) -> _RunningPort:
         # Each port of a switch has its own address.
         mac = (int.from_bytes(self._config.cp_mac) + number) % (1 << 48)
-        place = PortContext(
+        context = PortContext(
             rate_bps=self._config.rate_bps,
             link_rate_bps=self._config.rate_bps,
             cp_mac=mac.to_bytes(6),
@@ -513,7 +513,9 @@ class OpenLoopReplay:
             flows=1,
             ethertypes=self._ethertypes,
         )
-        return _RunningPort(self._chooser.name(number), number, self.machine, self._config, place, self._seed)
+        return _RunningPort(
+            self._chooser.name(number), number, self.machine, self._config, context, self._seed
+        )
 
     def _count(self, taken: Taken, outcomes: Outcomes) -> None:
         arrivals = taken.arrivals

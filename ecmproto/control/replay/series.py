@@ -53,9 +53,9 @@ def sample_rows(messages: NDArray[Any], port: NDArray[Any] | int, flow: NDArray[
     rows = np.zeros(len(messages), SAMPLE)
     for name in SAME_NAMES:
         rows[name] = messages[name]
-    asked = np.isin(messages["kind"], (PAUSE_KIND, PFC_KIND))
-    payloads = payload_columns(messages[asked], FlowControlPayload)
-    rows["quanta"][asked], rows["enable_vector"][asked] = payloads["quanta"], payloads["enable_vector"]
+    is_pause = np.isin(messages["kind"], (PAUSE_KIND, PFC_KIND))
+    payloads = payload_columns(messages[is_pause], FlowControlPayload)
+    rows["quanta"][is_pause], rows["enable_vector"][is_pause] = payloads["quanta"], payloads["enable_vector"]
     rows["port"], rows["flow"] = port, flow
     return rows
 

@@ -145,13 +145,13 @@ def replay(
         raise ParameterError(name="replay", needed="at least one capture and one mechanism", got="none")
     if len(names) > 1 and output is not None:
         raise ParameterError(name="output", needed="one mechanism", got=", ".join(names))
-    room = parse_buffer(str(buffer))
+    capacity = parse_buffer(str(buffer))
     served = parse_port_rate(str(rate))
     port = PortConfig(
         rate_bps=served.rate_bps,
         rate_changes=served.changes,
-        buffer_octets=room.octets,
-        buffer_frames=room.frames,
+        buffer_octets=capacity.octets,
+        buffer_frames=capacity.frames,
     )
     delay_ns = parse_time(feedback_delay) if isinstance(feedback_delay, str) else feedback_delay
     loop = LoopConfig(link_rate_bps=served.rate_bps, feedback_delay_ns=delay_ns) if closed else None

@@ -61,12 +61,12 @@ class RunFigures:
 
     def port(self, name: str) -> PortSeries:
         """Return a port by its name, the main one for an empty text; SpecError for an unknown one."""
-        wanted = name or self.main_port
-        if wanted not in self._ports:
+        port_name = name or self.main_port
+        if port_name not in self._ports:
             raise SpecError(
-                where="figure", needed="a port of the network", got=wanted or "a network without ports"
+                where="figure", needed="a port of the network", got=port_name or "a network without ports"
             )
-        return self._ports[wanted]
+        return self._ports[port_name]
 
     def measure(
         self, name: str, subject: str, limits: tuple[float, ...], from_ns: int | None, until_ns: int | None
@@ -189,8 +189,8 @@ class RunFigures:
         if detail == "settling":
             means, length = self.averages(octets, span, _average_ns(limits))
             return settling_ns(8 * NS_PER_S * means, length, limits)
-        level, *behind = limits
-        means, length = self.averages(octets, span, behind[0] if behind else AVERAGE_NS)
+        level, *rest = limits
+        means, length = self.averages(octets, span, rest[0] if rest else AVERAGE_NS)
         reached = np.flatnonzero(8 * NS_PER_S * means >= level)
         return float(reached[0] * length) if len(reached) else math.inf
 
@@ -330,8 +330,8 @@ def _is_share(limits: tuple[float, ...]) -> bool:
 
 def _average_ns(limits: tuple[float, ...]) -> float:
     """Return the averaging time: the last limit if present, else 1 ms."""
-    behind = limits[1:] if _is_share(limits) else limits[2:]
-    return behind[0] if behind else AVERAGE_NS
+    rest = limits[1:] if _is_share(limits) else limits[2:]
+    return rest[0] if rest else AVERAGE_NS
 
 
 def _mean(total: float, count: float) -> float:

@@ -98,8 +98,8 @@ class FigureRow:
             return ""
         show = self.figure.show
         if len(self.medians) > 1:
-            low = _least(low for low, _ in self.ranges)
-            high = _most(high for _, high in self.ranges)
+            low = _minimum(low for low, _ in self.ranges)
+            high = _maximum(high for _, high in self.ranges)
         else:
             low, high = self.ranges[0] if self.ranges else (math.nan, math.nan)
         return "" if show(low) == show(high) else f"{show(low)} … {show(high)}"
@@ -194,14 +194,14 @@ def _plain_median(values: Sequence[float]) -> float:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    return _least(values), _most(values)
+    return _minimum(values), _maximum(values)
 
 
-def _least(values: Iterable[float]) -> float:
+def _minimum(values: Iterable[float]) -> float:
     return min((value for value in values if not math.isnan(value)), default=math.nan)
 
 
-def _most(values: Iterable[float]) -> float:
+def _maximum(values: Iterable[float]) -> float:
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
@@ -217,8 +217,8 @@ def figure_rows(
         published.setdefault(each.figure, []).append(each)
 
     def row(text: str, band: Band | None = None) -> FigureRow:
-        said = tuple(published.get(text, ()))
-        return FigureRow(figure=parse_figure(text), values=values[text], band=band, published=said)
+        texts = tuple(published.get(text, ()))
+        return FigureRow(figure=parse_figure(text), values=values[text], band=band, published=texts)
 
     rows = [row(band.figure, band) for band in measure.bands]
     shown = {band.figure for band in measure.bands}
@@ -295,8 +295,8 @@ class Outcome:
         """Return the values of a figure on each seed."""
         figure = parse_figure(text)
         values = []
-        for place, run in enumerate(self.runs):
-            others = self._others_of(place)
+        for index, run in enumerate(self.runs):
+            others = self._others_of(index)
             known = figure.runs <= set(others)  # a stopped run omits some
             values.append(figure.evaluate(run, others) if known else (math.nan,))
         return tuple(values)
@@ -305,14 +305,14 @@ class Outcome:
         """Return a figure on all seeds, without published values and band."""
         return FigureRow(figure=parse_figure(text), values=self.values(text))
 
-    def _others_of(self, place: int) -> dict[str, RunFigures]:
-        return {name: each[place] for name, each in self._others.items() if place < len(each)}
+    def _others_of(self, index: int) -> dict[str, RunFigures]:
+        return {name: each[index] for name, each in self._others.items() if index < len(each)}
 
     def check(self, expectation: Expectation) -> Check:
         """Return whether an expectation holds on each seed."""
         held, shown = [], []
-        for place, run in enumerate(self.runs):
-            others = self._others_of(place)
+        for index, run in enumerate(self.runs):
+            others = self._others_of(index)
             if not expectation.runs <= set(others):
                 held.append(False)
                 shown.append("another run is missing")
@@ -438,16 +438,16 @@ def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
         )
         for row in rows
     ]  # fmt: skip
-    used = [place for place in range(len(_HEADINGS)) if place < 2 or any(row[place] for row in cells)]
-    widths = {place: max(len(row[place]) for row in (_HEADINGS, *cells)) for place in used}
+    used = [column for column in range(len(_HEADINGS)) if column < 2 or any(row[column] for row in cells)]
+    widths = {column: max(len(row[column]) for row in (_HEADINGS, *cells)) for column in used}
     lines = []
     for number, row in enumerate((_HEADINGS, *cells)):
         style = "title" if not number else ""
         held = number == 0 or rows[number - 1].holds
         texts = []
-        for place in used:
-            text = row[place].rjust(widths[place]) if place == 1 else row[place].ljust(widths[place])
-            name = style or ("name" if place == 0 else "error" if place == 5 and not held else "")
+        for column in used:
+            text = row[column].rjust(widths[column]) if column == 1 else row[column].ljust(widths[column])
+            name = style or ("name" if column == 0 else "error" if column == 5 and not held else "")
             texts.append(paint(text, name) if name and text.strip() else text)
         lines.append(f"  {'  '.join(texts)}".rstrip())
     return "\n".join(lines)
@@ -491,12 +491,12 @@ class Comparison:
         facts = [("queue of", first.runs[0].main_port), ("seeds" if len(first.seeds) > 1 else "seed", seeds)]
         table = "\n".join(line.rstrip() for line in columns_of(lines, paint=paint).splitlines())
         parts = [f"{title}\n{pairs(facts, paint=paint)}", table, self._curves(paint)]
-        said = [
+        remarks = [
             f"{name}: {line}"
             for name, outcome in self.outcomes.items()
             for line in (*problems(outcome.runs), *explanations(outcome.runs))
         ]
-        return "\n\n".join([*parts, "\n".join(said)] if said else parts)
+        return "\n\n".join([*parts, "\n".join(remarks)] if remarks else parts)
 
     def _curves(self, paint: Paint) -> str:
         """Return the queue of each over the whole time, for the first seed, on one scale."""
@@ -604,8 +604,8 @@ def _no_drops(runs: Sequence[RunFigures]) -> Iterator[str]:
 
 def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[str]:
     first = runs[0].result
-    for place, flow in enumerate(first.experiment.flows[: len(first.flows)]):
-        series = [run.result.flows[place] for run in runs]
+    for index, flow in enumerate(first.experiment.flows[: len(first.flows)]):
+        series = [run.result.flows[index] for run in runs]
         if any(each.delivered_frames.any() for each in series):
             continue
         if flow.start_ns >= first.duration_ns:

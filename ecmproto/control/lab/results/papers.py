@@ -73,12 +73,12 @@ def entries_of(document: str) -> Iterator[Scenario]:
 
 def tasks_of(scenario: Scenario, commit: str, seeds: int) -> list[Task]:
     """Return the tasks of a scenario's entry; its seeds follow from its name and the commit."""
-    found = []
+    tasks = []
     for seed in seeds_of(scenario.name, commit, seeds):
         data = {"scenario": scenario.name, "seed": seed}
         key = task_key(CALL, scenario.toml(), data)
-        found.append(Task(key=key, data=data, name=f"{scenario.name}, seed {seed}"))
-    return found
+        tasks.append(Task(key=key, data=data, name=f"{scenario.name}, seed {seed}"))
+    return tasks
 
 
 class EntryRow(TypedDict):
@@ -107,7 +107,7 @@ def run_entry(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     figures = {}
     for text in texts_of(experiment):
         values = parse_figure(text).evaluate(run, others)
-        figures[text] = [_kept(value) for value in values]
+        figures[text] = [_stored(value) for value in values]
     return {
         "scenario": scenario.name,
         "seed": seed,
@@ -134,15 +134,15 @@ def named_run(scenario: Scenario, name: str) -> Scenario:
 _NEVER, _NONE = "never", None
 
 
-def _kept(value: float) -> float | str | None:
+def _stored(value: float) -> float | str | None:
     """Return a value for JSON; infinity as a word, NaN as null."""
     if math.isnan(value):
         return _NONE
     return value if math.isfinite(value) else _NEVER
 
 
-def _value(kept: float | str | None) -> float:
-    return math.nan if kept is None else math.inf if isinstance(kept, str) else kept
+def _value(stored: float | str | None) -> float:
+    return math.nan if stored is None else math.inf if isinstance(stored, str) else stored
 
 
 STANDARD = (
@@ -171,22 +171,22 @@ def entry_of(scenario: Scenario, rows: Sequence[Row]) -> Entry:
         text: tuple(tuple(map(_value, row["figures"].get(text, (None,)))) for row in rows)
         for text in texts_of(experiment)
     }
-    said = [line for row in rows for line in row["problems"]]
-    said += _common([row["explanations"] for row in rows])
+    sentences = [line for row in rows for line in row["problems"]]
+    sentences += _common([row["explanations"] for row in rows])
     return Entry(
         name=scenario.name,
         title=scenario.variants.get(scenario.variant) or experiment.title,
         experiment=experiment,
         seeds=tuple(row["seed"] for row in rows),
         rows=figure_rows(experiment.measure, values, STANDARD),
-        lines=tuple(said),
+        lines=tuple(sentences),
     )
 
 
 def _common(lines: Sequence[Sequence[str]]) -> list[str]:
     """Return the first seed's sentences for which every seed has one with the same start."""
-    beginnings = [{line.partition(":")[0] for line in each} for each in lines]
-    return [line for line in lines[0] if all(line.partition(":")[0] in each for each in beginnings)]
+    starts = [{line.partition(":")[0] for line in each} for each in lines]
+    return [line for line in lines[0] if all(line.partition(":")[0] in each for each in starts)]
 
 
 # Pages ----------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def commit_of_code() -> str:
         return __version__
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return __version__
-    return found.stdout.strip()
+    return result.stdout.strip()

@@ -85,15 +85,15 @@ class _Combinations(Sequence[Point]):
         return len(self.numbers)
 
     @overload
-    def __getitem__(self, place: int) -> Point: ...
+    def __getitem__(self, index: int) -> Point: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Point]: ...
+    def __getitem__(self, index: slice) -> Sequence[Point]: ...
 
-    def __getitem__(self, place: int | slice) -> Point | Sequence[Point]:
-        if isinstance(place, slice):
-            return replace(self, numbers=self.numbers[place])
-        number, seed = divmod(self.numbers[place], len(self.seeds))
+    def __getitem__(self, index: int | slice) -> Point | Sequence[Point]:
+        if isinstance(index, slice):
+            return replace(self, numbers=self.numbers[index])
+        number, seed = divmod(self.numbers[index], len(self.seeds))
         settings = []
         for axis in reversed(self.axes):
             number, value = divmod(number, len(axis.values))
@@ -150,9 +150,9 @@ def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
 def sweep_call(scenario: Scenario, figures: Sequence[str]) -> Call:
     """Return the call for each point of a sweep: `run_point`."""
     document = scenario.document
-    place = {"folder": os.path.abspath(document.folder), "outside": document.outside}
-    options = {"scenario": scenario.toml(), "figures": list(figures), **place}
-    return Call(f"{__name__}:{run_point.__name__}", options, outside=tuple(place))
+    location = {"folder": os.path.abspath(document.folder), "outside": document.outside}
+    options = {"scenario": scenario.toml(), "figures": list(figures), **location}
+    return Call(f"{__name__}:{run_point.__name__}", options, outside=tuple(location))
 
 
 class PointRow(TypedDict):
@@ -232,8 +232,8 @@ def row_of(result: TaskResult) -> Row:
 
 def in_order(rows: Iterable[Row], points: Iterable[Point]) -> list[Row]:
     """Return rows in the order of their points."""
-    places = {(tuple(dict(point.settings).items()), point.seed): place for place, point in enumerate(points)}
-    return sorted(rows, key=lambda row: places[tuple(row["settings"].items()), row["seed"]])
+    indices = {(tuple(dict(point.settings).items()), point.seed): index for index, point in enumerate(points)}
+    return sorted(rows, key=lambda row: indices[tuple(row["settings"].items()), row["seed"]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +266,10 @@ def run_sweep(
 
     Points are distinct; each becomes a task when it is due.
     """
-    told = tally if tally is not None else Tally()
-    told.total = len(points)
+    counts = tally if tally is not None else Tally()
+    counts.total = len(points)
     tasks = _PointTasks(points, call)
-    for result in run_tasks(tasks, call, executor=executor, store=store, tally=told, progress=progress):
+    for result in run_tasks(tasks, call, executor=executor, store=store, tally=counts, progress=progress):
         yield row_of(result)
 
 
@@ -284,12 +284,12 @@ def value_of(row: Row, figure: str) -> float:
 
 def cells(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> dict[tuple[str, ...], list[float]]:
     """Return the values of a figure on all seeds for each combination of the axes' values."""
-    found: dict[tuple[str, ...], list[float]] = {}
+    result: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         settings: Mapping[str, str] = row["settings"]
         key = tuple(settings.get(axis.path, "") for axis in axes)
-        found.setdefault(key, []).append(value_of(row, figure))
-    return found
+        result.setdefault(key, []).append(value_of(row, figure))
+    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,23 +318,23 @@ def effects(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> list[Effe
     if any(not values.get(corner) or any(map(math.isnan, values[corner])) for corner in corners):
         raise ParameterError(name="effects", needed=f"a value of {figure} everywhere", got="some without")
     means = {corner: statistics.fmean(values[corner]) for corner in corners}
-    found = []
+    result = []
     for size in range(len(axes) + 1):
         for factors in itertools.combinations(range(len(axes)), size):
             signs = [_sign(corner, axes, factors) for corner in corners]
             contrast = math.fsum(sign * means[corner] for sign, corner in zip(signs, corners, strict=True))
-            found.append((factors, contrast / len(corners)))
+            result.append((factors, contrast / len(corners)))
     repeats = min(len(values[corner]) for corner in corners)
     errors = math.fsum((value - means[corner]) ** 2 for corner in corners for value in values[corner])
-    shares = [len(corners) * repeats * effect**2 for factors, effect in found if factors]
+    shares = [len(corners) * repeats * effect**2 for factors, effect in result if factors]
     total = math.fsum([*shares, errors])
     named = [
         Effect(
-            factors=tuple(axes[place].path for place in factors),
+            factors=tuple(axes[index].path for index in factors),
             effect=effect,
             explained=len(corners) * repeats * effect**2 / total if factors and total else math.nan,
         )
-        for factors, effect in found
+        for factors, effect in result
     ]
     if repeats > 1:
         named.append(Effect(factors=(), effect=math.nan, explained=errors / total if total else math.nan))
@@ -342,4 +342,4 @@ def effects(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> list[Effe
 
 
 def _sign(corner: Sequence[str], axes: Sequence[Axis], factors: Sequence[int]) -> int:
-    return math.prod(1 if corner[place] == axes[place].values[1] else -1 for place in factors)
+    return math.prod(1 if corner[index] == axes[index].values[1] else -1 for index in factors)

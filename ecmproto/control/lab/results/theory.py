@@ -140,22 +140,22 @@ def bcn_fluid(
     fed_back: deque[float] = deque([0.0] * max(1, round(link.feedback_delay_ns / step_ns) + 1))
     step_s = step_ns / NS_PER_S
     queue = 0.0
-    most = link.buffer_octets / gains.packet_octets
+    capacity = link.buffer_octets / gains.packet_octets
     rate = initial_bps
     queues, rates = [], []
     for _ in range(max(1, round(duration_ns / step_ns))):
         slope = (sources * rate - link.capacity_bps) / packet_bits
-        if (queue <= 0.0 and slope < 0.0) or (queue >= most and slope > 0.0):
+        if (queue <= 0.0 and slope < 0.0) or (queue >= capacity and slope > 0.0):
             slope = 0.0
         error = set_point - queue - gains.w * slope * packet_bits / (link.capacity_bps * gains.pm)
         fed_back.append(max(-5 * set_point, min(5 * set_point, error)))
-        heard = fed_back.popleft()
-        change = gains.gi * gains.ru_bps * heard if heard > 0 else gains.gd * heard * rate
+        feedback = fed_back.popleft()
+        change = gains.gi * gains.ru_bps * feedback if feedback > 0 else gains.gd * feedback * rate
         queues.append(queue * gains.packet_octets)
         rates.append(rate)
         rate += step_s * (rate * gains.pm / packet_bits) * change
         rate = min(link.capacity_bps, max(1e6, rate))
-        queue = min(most, max(0.0, queue + step_s * slope))
+        queue = min(capacity, max(0.0, queue + step_s * slope))
     return _curve(queues, rates, step_ns, sources)
 
 
@@ -208,15 +208,15 @@ def qcn_fluid(
             slope = 0.0
         level = min(_LARGEST_QNTZ_FB, max(0.0, _feedback(queue, slope, link, gains) / largest * 63))
         fed_back.append(level)
-        heard = fed_back.popleft()
-        chance = _chance(heard, gains)
+        feedback = fed_back.popleft()
+        chance = _chance(feedback, gains)
         packets = rate / packet_bits
         messages = packets * chance
         cycles = _cycles(packets, chance, cycle)
         increases = cycles * (1 - chance) ** (gains.threshold * cycle)
         queues.append(queue)
         rates.append(rate)
-        decrease = min(0.5, gains.gd * heard) * rate
+        decrease = min(0.5, gains.gd * feedback) * rate
         new_rate = rate + step_s * (cycles * (target - rate) / 2 - messages * decrease)
         target += step_s * (increases * gains.rai_bps - messages * (target - rate))
         target = min(link.capacity_bps, max(gains.min_rate_bps, target))

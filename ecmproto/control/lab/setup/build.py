@@ -150,12 +150,12 @@ def _nodes(patterns: Sequence[str], known: Mapping[str, Any], where: str) -> lis
     names: dict[str, None] = {}
     for pattern in patterns:
         if "*" in pattern or "?" in pattern:
-            found = [name for name in known if fnmatchcase(name, pattern)]
-            if not found:
+            matches = [name for name in known if fnmatchcase(name, pattern)]
+            if not matches:
                 raise SpecError(where=where, needed="a pattern that matches nodes", got=shown(pattern))
         else:
-            found = _range(pattern, where)
-        names.update(dict.fromkeys(found))
+            matches = _range(pattern, where)
+        names.update(dict.fromkeys(matches))
     for name in names:
         if not NAME.fullmatch(name):
             raise SpecError(where=where, needed=WORD.needed, got=shown(name))
@@ -237,12 +237,12 @@ def _add_links(
         for b in b_names:
             if a == b:
                 raise SpecError(where=f"{where}.b", needed="another node than a", got=shown(b))
-            place = (b, a) if (b, a) in links else (a, b)
-            link = links.get(place) or Link(a=a, b=b)
-            if place == (b, a):
+            ends = (b, a) if (b, a) in links else (a, b)
+            link = links.get(ends) or Link(a=a, b=b)
+            if ends == (b, a):
                 link = _turned(link)
             link = _changed(link, table, values, where)
-            links[place] = _turned(link) if place == (b, a) else link
+            links[ends] = _turned(link) if ends == (b, a) else link
 
 
 def _ends(patterns: Sequence[str], nodes: Mapping[str, Host | Switch], where: str) -> list[str]:
@@ -273,9 +273,9 @@ def _turned(link: Link) -> Link:
 
 
 def _check_rate(rate_bps: int, where: str) -> None:
-    least, most = RATES_BPS
-    if not least <= rate_bps <= most:
-        needed = f"{RATE.show(least)} to {RATE.show(most)}"
+    minimum, maximum = RATES_BPS
+    if not minimum <= rate_bps <= maximum:
+        needed = f"{RATE.show(minimum)} to {RATE.show(maximum)}"
         raise SpecError(where=where, needed=needed, got=RATE.show(rate_bps))
 
 
@@ -302,24 +302,24 @@ def _flows(document: Document, network: Network) -> tuple[Flow, ...]:
         raise SpecError(where="flow", needed="at least one table [[flow]]", got="none")
     hosts = [host.name for host in network.hosts]
     pieces = _pieces(network)
-    found: dict[str, Flow] = {}
+    result: dict[str, Flow] = {}
     for number, table in enumerate(document.flow):
         where = f"flow[{number}]"
         for flow in _flows_of(table, where, hosts, document):
-            if flow.name in found:
+            if flow.name in result:
                 raise SpecError(
                     where=f"{where}.name", needed="a name that no other flow has", got=shown(flow.name)
                 )
             if pieces[flow.source] != pieces[flow.destination]:
                 got = f"no path from {flow.source} to {flow.destination}"
                 raise SpecError(where=f"{where}.to", needed="reachable hosts", got=got)
-            if len(found) >= MOST_FLOWS:
+            if len(result) >= MOST_FLOWS:
                 raise SpecError(where=where, needed=f"at most {MOST_FLOWS:,} flows", got="more")
-            found[flow.name] = flow
-    groups = {flow.group for flow in found.values() if flow.group}
-    if clash := groups & found.keys() - {name for name, flow in found.items() if flow.group == name}:
+            result[flow.name] = flow
+    groups = {flow.group for flow in result.values() if flow.group}
+    if clash := groups & result.keys() - {name for name, flow in result.items() if flow.group == name}:
         raise SpecError(where="flow", needed="group names that no flow has", got=shown(min(clash)))
-    return tuple(found.values())
+    return tuple(result.values())
 
 
 def _pieces(network: Network) -> dict[str, str]:
@@ -479,8 +479,8 @@ def size_distributions() -> list[str]:
     return sorted(each.name.removesuffix(".csv") for each in folder.iterdir() if each.name.endswith(".csv"))
 
 
-_MOST_SIZES = 10_000
-_MOST_SIZES_CHARACTERS = 1 << 20
+_MAX_SIZES = 10_000
+_MAX_SIZES_CHARACTERS = 1 << 20
 
 
 def _file(name: str, where: str, document: Document) -> str:
@@ -500,11 +500,11 @@ def _sizes_file(path: str, where: str) -> str:
     """Return the text of a file of sizes and shares."""
     try:
         with open(path, encoding="utf-8") as file:
-            content = file.read(_MOST_SIZES_CHARACTERS + 1)
+            content = file.read(_MAX_SIZES_CHARACTERS + 1)
     except (OSError, ValueError) as error:
         raise SpecError(where=where, needed="a readable file", got=str(error)) from None
-    if len(content) > _MOST_SIZES_CHARACTERS:
-        needed = f"a file of at most {_MOST_SIZES_CHARACTERS:,} characters"
+    if len(content) > _MAX_SIZES_CHARACTERS:
+        needed = f"a file of at most {_MAX_SIZES_CHARACTERS:,} characters"
         raise SpecError(where=where, needed=needed, got="a longer file")
     return content
 
@@ -523,7 +523,7 @@ def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float]
     pairs: list[tuple[int, float]] = []
     lines = (line for line in content.splitlines() if line.strip() and not line.startswith(("#", "octets")))
     for row in csv.reader(lines):
-        if len(row) != 2 or len(pairs) >= _MOST_SIZES:
+        if len(row) != 2 or len(pairs) >= _MAX_SIZES:
             raise SpecError(
                 where=where, needed="lines of a size and a share, as 10kB,0.5", got=shown(",".join(row)[:60])
             )
@@ -602,7 +602,7 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
     """Return assignments, ``rp.ru=4Mb/s``, of a table of parameters; SpecError for wrong ones."""
     known = described(mechanism)
     attributes = {f"{path.partition('.')[0]}.{each.attribute}": path for path, each in known.items()}
-    found = []
+    assignments = []
     for key, value in table.items():
         path = attributes.get(key, key)
         if path not in known:
@@ -617,17 +617,17 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
         text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
         if known[path].unit == "octets":
             text = _in_octets(text, f"{where}.{key}")
-        found.append(f"{path}={text}")
-    set_paths = [each.partition("=")[0] for each in found]
+        assignments.append(f"{path}={text}")
+    set_paths = [each.partition("=")[0] for each in assignments]
     try:
-        parsed = mechanism.parse(found)
+        parsed = mechanism.parse(assignments)
     except ParameterError as error:
         paths = [path for path in (*set_paths, *known) if path.partition(".")[2] == error.name]
         path = paths[0] if paths else error.name
         raise SpecError(where=f"{where}.{path}", needed=error.needed, got=error.got) from None
     if "cp.w" in set_paths:
         _refuse_idle_weight(parsed, where)
-    return tuple(found)
+    return tuple(assignments)
 
 
 def _refuse_idle_weight(parsed: Mapping[Role, Parameters], where: str) -> None:
@@ -724,9 +724,9 @@ def bands_of(
     """Return the bands of tables; SpecError for figures that this experiment does not have."""
     bands = []
     for number, table in enumerate(tables):
-        place = f"{where}[{number}]"
-        values = values_of(table, "band", place)
-        dimension = _checked_figure(values["figure"], f"{place}.figure", experiment, runs)
+        path = f"{where}[{number}]"
+        values = values_of(table, "band", path)
+        dimension = _checked_figure(values["figure"], f"{path}.figure", experiment, runs)
         limits: dict[str, float] = {}
         for name in ("low", "high"):
             if name in table:
@@ -734,11 +734,11 @@ def bands_of(
                     limits[name] = parse_value(values[name], dimension)
                 except ParameterError as error:
                     got = shown(table[name])
-                    raise SpecError(where=f"{place}.{name}", needed=error.needed, got=got) from None
+                    raise SpecError(where=f"{path}.{name}", needed=error.needed, got=got) from None
         if not limits:
-            raise SpecError(where=place, needed="low, high, or both", got="neither")
+            raise SpecError(where=path, needed="low, high, or both", got="neither")
         if limits.get("low", 0) > limits.get("high", limits.get("low", 0)):
-            raise SpecError(where=f"{place}.high", needed="at least low", got=shown(table["high"]))
+            raise SpecError(where=f"{path}.high", needed="at least low", got=shown(table["high"]))
         bands.append(
             Band(
                 figure=values["figure"],
@@ -756,12 +756,12 @@ def published_of(
     tables: Sequence[Table], where: str, experiment: Experiment, runs: Iterable[str]
 ) -> tuple[Published, ...]:
     """Return the published figures of tables; SpecError as for `bands_of`."""
-    found = []
+    result = []
     for number, table in enumerate(tables):
-        place = f"{where}[{number}]"
-        values = values_of(table, "published", place)
-        _checked_figure(values["figure"], f"{place}.figure", experiment, runs)
-        found.append(
+        path = f"{where}[{number}]"
+        values = values_of(table, "published", path)
+        _checked_figure(values["figure"], f"{path}.figure", experiment, runs)
+        result.append(
             Published(
                 figure=values["figure"],
                 value=values["value"],
@@ -769,7 +769,7 @@ def published_of(
                 note=values["note"],
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _checked_figure(text: str, where: str, experiment: Experiment, runs: Iterable[str]) -> Dimension:
@@ -786,8 +786,8 @@ def _checked_figure(text: str, where: str, experiment: Experiment, runs: Iterabl
             elif subjects:
                 expand_ports(subjects, ports)
     except SpecError as error:
-        place = "" if error.where == "figure" else f" ({error.where})"
-        raise SpecError(where=where + place, needed=error.needed, got=error.got, hint=error.hint) from None
+        suffix = "" if error.where == "figure" else f" ({error.where})"
+        raise SpecError(where=where + suffix, needed=error.needed, got=error.got, hint=error.hint) from None
     for run in figure.runs:
         if run not in runs:
             hint = did_you_mean(run, runs)

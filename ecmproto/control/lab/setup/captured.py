@@ -32,7 +32,7 @@ MOST_FRAMES = 1 << 24
 """The maximum number of frames of a capture, at 40 bytes of memory each."""
 MOST_FLOWS = 256
 """The maximum number of flows that a host distinguishes."""
-_LEAST_OCTETS, _MOST_OCTETS = 60, 0xFFFF
+_MIN_OCTETS, _MAX_OCTETS = 60, 0xFFFF
 _CP_MAC = bytes([2, 0, 0, 0, 0xCC, 1])
 _NAMES = re.compile(r".+\.(pcap|pcapng|cap|ntar)(\.gz|\.zst)?", re.IGNORECASE)
 
@@ -71,16 +71,16 @@ def captured_frames(flows: Sequence[Flow], machine: Machine | None = None) -> di
     """
     from ecmproto.wire.formats.text import mac_of
 
-    found: dict[int, CapturedFrames] = {}
+    result: dict[int, CapturedFrames] = {}
     read: dict[str, _Columns] = {}
-    for place, flow in enumerate(flows):
+    for index, flow in enumerate(flows):
         if flow.pattern is not Pattern.CAPTURE:
             continue
         source = int.from_bytes(mac_of(flow.capture_source)) if flow.capture_source else None
         if flow.capture not in read:
             read[flow.capture] = _columns(flow.capture, _machine(machine), [])
-        found[place] = _frames_of(read[flow.capture], source)
-    return found
+        result[index] = _frames_of(read[flow.capture], source)
+    return result
 
 
 def _machine(machine: Machine | None) -> Machine:
@@ -128,7 +128,7 @@ def _columns(path: str, machine: Machine, problems: list[CaptureError]) -> _Colu
         parts.append(
             _Columns(
                 time_ns=arrivals.time_ns[chosen],
-                octets=np.clip(arrivals.octets[chosen], _LEAST_OCTETS, _MOST_OCTETS),
+                octets=np.clip(arrivals.octets[chosen], _MIN_OCTETS, _MAX_OCTETS),
                 priority=arrivals.priority[chosen].astype(np.int64),
                 flow=table.numbers(arrivals.station[chosen], arrivals.flow[chosen]),
                 source=batch.buffer[at].astype(np.int64) @ weights,
@@ -182,14 +182,14 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB") -> 
     duration_ns = min(max(1_000, int(columns.time_ns[-1]) + 1), LONGEST_NS)
     sink = f"h{len(sources) + 1}"
     link_rate = exact_rate(served.rate_bps).replace(" ", "")
-    room = buffer.replace(" ", "")
+    capacity = buffer.replace(" ", "")
     document = Document(
         scenario={
             "name": _name(path),
             "title": title,
             "duration": exact_time(duration_ns),
             "overhead": "24B",
-            "topology": f"star hosts={len(sources) + 1} rate={link_rate} propagation=0ns buffer={room}",
+            "topology": f"star hosts={len(sources) + 1} rate={link_rate} propagation=0ns buffer={capacity}",
         },
         flow=list(_flows(path, sources, sink)),
         control={"mechanism": "none", "message_delay": "10us", "points": f"core>{sink}"},

@@ -173,8 +173,8 @@ _PERCENTILE = re.compile(r"(.*\.)p[0-9]{1,2}(?:\.[0-9]{1,4})?")
 
 def find_measurement(name: str) -> Measurement | None:
     """Return the measurement called ``name``, including percentiles of any number; None for none."""
-    found = _PERCENTILE.fullmatch(name)
-    return MEASUREMENTS.get(f"{found[1]}p99" if found else name)
+    match = _PERCENTILE.fullmatch(name)
+    return MEASUREMENTS.get(f"{match[1]}p99" if match else name)
 
 
 def _over(function: Callable[[Sequence[float]], float]) -> Callable[[Sequence[float]], float]:
@@ -430,36 +430,34 @@ def expand_flows(patterns: Sequence[str], flows: Mapping[str, str]) -> list[str]
     chosen: dict[str, None] = {}
     for pattern in patterns or ("*",):
         names = expand_range(pattern)
-        found = [flow for flow in flows if any(fnmatchcase(flow, name) for name in names)]
-        found = found or [flow for flow, group in flows.items() if group and fnmatchcase(group, pattern)]
-        if not found:
+        matches = [flow for flow in flows if any(fnmatchcase(flow, name) for name in names)]
+        matches = matches or [flow for flow, group in flows.items() if group and fnmatchcase(group, pattern)]
+        if not matches:
             known = sorted({*flows, *filter(None, flows.values())})
             raise SpecError(
                 where="figure", needed="a flow or a group", got=pattern, hint=_near(pattern, known)
             )
-        chosen.update(dict.fromkeys(found))
+        chosen.update(dict.fromkeys(matches))
     return list(chosen)
 
 
 _RANGE = re.compile(r"(.*?)([0-9]{1,6})\.\.(.*?)([0-9]{1,6})")
 _LONG_RANGE = re.compile(r"[^.]*?[0-9]+\.\.[^.]*?[0-9]{7,}")
-_MOST_NAMES = 100_000
+_MAX_NAMES = 100_000
 
 
 def expand_range(text: str) -> list[str]:
     """Return the names in ``h1..h4``, or the text itself; SpecError for too many, or none."""
-    found = _RANGE.fullmatch(text)
-    if not found or found[3] not in ("", found[1]):
+    match = _RANGE.fullmatch(text)
+    if not match or match[3] not in ("", match[1]):
         if _LONG_RANGE.fullmatch(text):
-            raise SpecError(
-                where="names", needed=f"a range of at most {_MOST_NAMES:,} names", got=shown(text)
-            )
+            raise SpecError(where="names", needed=f"a range of at most {_MAX_NAMES:,} names", got=shown(text))
         return [text]
-    first, last = int(found[2]), int(found[4])
-    if not 0 <= last - first < _MOST_NAMES:
+    first, last = int(match[2]), int(match[4])
+    if not 0 <= last - first < _MAX_NAMES:
         raise SpecError(where="names", needed="a rising range such as h1..h4", got=shown(text))
-    width = len(found[2]) if found[2].startswith("0") else 0
-    return [f"{found[1]}{number:0{width}d}" for number in range(first, last + 1)]
+    width = len(match[2]) if match[2].startswith("0") else 0
+    return [f"{match[1]}{number:0{width}d}" for number in range(first, last + 1)]
 
 
 def expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
@@ -467,10 +465,10 @@ def expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
     chosen: dict[str, None] = {}
     for pattern in patterns:
         whole = pattern if ">" in pattern else f"*>{pattern}"
-        found = [port for port in ports if fnmatchcase(port, whole)]
-        if not found:
+        matches = [port for port in ports if fnmatchcase(port, whole)]
+        if not matches:
             raise SpecError(where="figure", needed="a port", got=pattern, hint=_near(pattern, list(ports)))
-        chosen.update(dict.fromkeys(found))
+        chosen.update(dict.fromkeys(matches))
     return list(chosen)
 
 
@@ -522,9 +520,9 @@ _FLOWS = re.compile(r"[A-Za-z_][A-Za-z0-9_.*?>-]*(?=\s*[,)\[])")
 _WORDS = re.compile(r"\s*\(([^()\[\]]*)(\)?)")
 _TIMES = re.compile(r"\s*\[([^\]]*)(\]?)")
 _RUN = re.compile(r"\s*@\s*([A-Za-z0-9_][A-Za-z0-9_.+-]*)?")
-_DEEPEST = 50
-_LONGEST = 2000
-_MOST_OPERATORS = 200
+_MAX_DEPTH = 50
+_MAX_LENGTH = 2000
+_MAX_OPERATORS = 200
 """The limit that keeps expressions within Python's recursion depth."""
 _FIGURE = "a figure, such as queue.mean, or a number"
 _END = "the end, or one of + - * /"
@@ -543,8 +541,8 @@ class _Reader:
     """
 
     def __init__(self, text: str) -> None:
-        if len(text) > _LONGEST:
-            raise SpecError(where="figure", needed=f"at most {_LONGEST} characters", got=str(len(text)))
+        if len(text) > _MAX_LENGTH:
+            raise SpecError(where="figure", needed=f"at most {_MAX_LENGTH} characters", got=str(len(text)))
         self.text = text
         self.at = 0
         self.comparisons: list[re.Match[str]] = []
@@ -585,12 +583,12 @@ class _Reader:
         text = sign[0].strip()
         if text == ")" and not self._depth():
             self.fail(_END)
-        if text == "(" and self._depth() == _DEEPEST:
-            self.fail(f"at most {_DEEPEST} nested brackets", "more")
+        if text == "(" and self._depth() == _MAX_DEPTH:
+            self.fail(f"at most {_MAX_DEPTH} nested brackets", "more")
         if text in _SIGNS:
             self.comparisons.append(sign)
-        if sum(map(self._python.count, "+-*/")) > _MOST_OPERATORS:
-            self.fail(f"at most {_MOST_OPERATORS} operators", "more")
+        if sum(map(self._python.count, "+-*/")) > _MAX_OPERATORS:
+            self.fail(f"at most {_MAX_OPERATORS} operators", "more")
         self.at = sign.end()
         return text
 
@@ -608,11 +606,11 @@ class _Reader:
         return "x" * (self.at - start)
 
     def _quantity(self, match: re.Match[str]) -> tuple[Dimension, _Node]:
-        found = _value(match[1], match[2] or "")
-        if found is None:
+        value = _value(match[1], match[2] or "")
+        if value is None:
             self.fail("a number with a unit (kB, G, ms, %, frames) or none", shown(match[0]))
         self.at = match.end()
-        return found[0], _Constant(found[1])
+        return value[0], _Constant(value[1])
 
     def _measured(self, name: re.Match[str] | None) -> tuple[Dimension, _Node]:
         """Return a measurement, or the rates of flows that an argument names."""
@@ -634,13 +632,13 @@ class _Reader:
         limits: list[tuple[Dimension, float]] = []
         words = self._enclosed(_WORDS, shown(")"))
         for word in map(str.strip, words.split(",") if words is not None else ()):
-            found = _limit(word)
+            limit = _limit(word)
             if len(word.split()) != 1:
                 self.fail("a name, or a limit", shown(word), name.end())
-            if found is None and limits:
+            if limit is None and limits:
                 self.fail("limits after the names", shown(word), name.end())
-            limits += found or []
-            subjects += [word] if found is None else []
+            limits += limit or []
+            subjects += [word] if limit is None else []
         self._check_limits(name, measurement, tuple(each for each, _ in limits))
         if subjects and measurement.of == "network":
             needed = f"{name[0]} without names, since it covers the whole network"
@@ -743,10 +741,10 @@ def _limit(text: str) -> list[tuple[Dimension, float]] | None:
     values = []
     for part in (first, last) if dots else (first,):
         match = _QUANTITY.fullmatch(part)
-        found = _value(match[1], match[2] or "") if match else None
-        if found is None:
+        value = _value(match[1], match[2] or "") if match else None
+        if value is None:
             return None
-        values.append(found)
+        values.append(value)
     return values
 
 

@@ -432,27 +432,27 @@ def _tables(content: Any, section: str, where: str = "") -> list[Table]:
 
 
 def _variant(content: Any, where: str) -> Variant:
-    found: dict[str, Any] = {"title": ""}
+    fields: dict[str, Any] = {"title": ""}
     if not NAME.fullmatch(f"v{where.partition('.')[2]}"):
         raise SpecError(where=where, needed="a name of letters, digits, - and _", got=shown(where))
     for key, value in _table(content, where).items():
         path = f"{where}.{key}"
         if key == "title":
-            found[key] = read_value(TEXT, value, path)
+            fields[key] = read_value(TEXT, value, path)
         elif key == "set":
-            found[key] = dict(_table(value, path))
+            fields[key] = dict(_table(value, path))
         elif key in ("band", "published"):
-            found[key] = _tables(value, key, path)
+            fields[key] = _tables(value, key, path)
         else:
             hint = did_you_mean(key, ("title", "set", "band", "published"))
             raise SpecError(where=path, needed="a key of a variant", got=shown(key), hint=hint)
-    return Variant(**found)
+    return Variant(**fields)
 
 
 def _flat(content: Any, section: str, where: str) -> Table:
     """Return a table with the keys of its inner tables joined by dots; SpecError for unknown ones."""
     keys = SECTIONS.get(section, {})
-    found: Table = {}
+    result: Table = {}
 
     def add(table: Mapping[str, Any], prefix: str, depth: int) -> None:
         for name, value in table.items():
@@ -463,10 +463,10 @@ def _flat(content: Any, section: str, where: str) -> Table:
                 check_key(section, key, where)
                 if isinstance(value, list) and keys.get(key, _PLAIN).kind is NAMES:
                     value = ", ".join(_text_of(each, f"{where}.{key}") for each in value)
-                found[key] = value
+                result[key] = value
 
     add(_table(content, where), "", 0)
-    return found
+    return result
 
 
 _PLAIN = Key(kind=TEXT, doc="")

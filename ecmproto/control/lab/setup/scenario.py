@@ -390,9 +390,9 @@ class _Edit:
                 raise SpecError(where=path, needed=f"a number below {len(tables)}", got=which)
             return [tables[int(which)]]
         labels = dict(_labelled(section, tables))
-        found = labels.get(f"{section}[{which}]")
-        if found is not None:
-            return [found]
+        table = labels.get(f"{section}[{which}]")
+        if table is not None:
+            return [table]
         if section == "flow":
             named = [label[5:-1] for label in labels if not label[5:-1].isdecimal()]
             numbered = f"flow[0] to flow[{len(tables) - 1}], in their order"
@@ -430,12 +430,12 @@ def _spellings(path: str, parameter: Parameter) -> tuple[str, str, str, str]:
 
 def _labelled(section: str, tables: Sequence[Table]) -> Iterator[tuple[str, Table]]:
     """Yield tables with their labels in paths: ``flow[bulk]``, ``link[a>b]``, else by number."""
-    taken = set()
+    labels = set()
     for number, table in enumerate(tables):
         label = f"{table.get('a')}>{table.get('b')}" if section == "link" else str(table.get("name", number))
-        if label in taken or not label or len(label) > 80 or "]" in label:
+        if label in labels or not label or len(label) > 80 or "]" in label:
             label = str(number)
-        taken.add(label)
+        labels.add(label)
         yield f"{section}[{label}]", table
 
 
@@ -515,7 +515,7 @@ def _of_inputs(scenario: Scenario) -> Iterator[Row]:
     inputs = default_thresholds(experiment).items()
     for switch in experiment.network.switches:
         if switch.pause is None:
-            rows = _threshold_rows([found for (_, end), found in inputs if end == switch.name])
+            rows = _threshold_rows([entry for (_, end), entry in inputs if end == switch.name])
             alike.setdefault(rows, []).append(switch.name)
     for rows, names in alike.items():
         label = ", ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]}, … {names[-1]}"
@@ -525,20 +525,20 @@ def _of_inputs(scenario: Scenario) -> Iterator[Row]:
 
 def _threshold_rows(inputs: Sequence[Input]) -> tuple[tuple[str, str, str], ...]:
     """Return keys, values and reasons for the thresholds of a switch's inputs."""
-    room = _from_to([each.room_octets for each in inputs])
+    capacity = _from_to([each.room_octets for each in inputs])
     needed = _from_to([each.headroom_octets for each in inputs])
     high = _from_to([each.thresholds.high_octets for each in inputs])
     low = _from_to([each.thresholds.low_octets for each in inputs])
     return (
-        ("pause.high", high, f"capacity {room} minus headroom {needed}"),
+        ("pause.high", high, f"capacity {capacity} minus headroom {needed}"),
         ("pause.low", low, "half of high"),
         ("pause.on", "input", ""),
     )
 
 
 def _from_to(octets: Sequence[int]) -> str:
-    least, most = OCTETS.show(min(octets)), OCTETS.show(max(octets))
-    return least if least == most else f"{least} to {most}"
+    minimum, maximum = OCTETS.show(min(octets)), OCTETS.show(max(octets))
+    return minimum if minimum == maximum else f"{minimum} to {maximum}"
 
 
 def _of_control(scenario: Scenario) -> Iterator[Row]:

@@ -50,19 +50,19 @@ def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
     for line in lines.values():
         if line.end in feeds:
             feeds[line.end] += 1
-    found = {}
+    result = {}
     for ends, line in lines.items():
         if line.end in switches:
             switch = switches[line.end]
-            room = _room_octets(switch, feeds[line.end]) // _classes(experiment)
+            capacity = _capacity_octets(switch, feeds[line.end]) // _classes(experiment)
             needed = _headroom_octets(experiment, line, lines[line.end, line.origin], switch.delay_ns)
-            high, low = input_thresholds(room, needed)
+            high, low = input_thresholds(capacity, needed)
             thresholds = Thresholds(high_octets=high, low_octets=low)
-            found[ends] = Input(room_octets=room, headroom_octets=needed, thresholds=thresholds)
-    return found
+            result[ends] = Input(room_octets=capacity, headroom_octets=needed, thresholds=thresholds)
+    return result
 
 
-def _room_octets(switch: Switch, feeds: int) -> int:
+def _capacity_octets(switch: Switch, feeds: int) -> int:
     rooms = [switch.buffer.octets // max(1, feeds - 1)]
     if switch.memory is not None:
         rooms.append(switch.memory.octets // feeds)

@@ -26,7 +26,7 @@ from ecmproto.errors import SpecError, counted, shown
 
 MOST_HOSTS = 20_000
 DEFAULT_BUFFER = Buffer(500_000, 0)
-_MOST = 10**4
+_MAX = 10**4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ class Option:
     within: tuple[float, float] | None = None
 
 
-def _count(default: int, doc: str, least: int = 1) -> Option:
-    return Option(kind=COUNT, default=default, doc=doc, within=(least, _MOST))
+def _count(default: int, doc: str, minimum: int = 1) -> Option:
+    return Option(kind=COUNT, default=default, doc=doc, within=(minimum, _MAX))
 
 
 _RATES = (1_000, 10**13)
@@ -104,8 +104,8 @@ class Topology:
 
     def with_option(self, name: str, value: object, where: str = "topology") -> Topology:
         """Return a copy with another value of one option; SpecError as for `parse_topology`."""
-        found = _read(self.shape, name, value, where)
-        return replace(self, values={**self.values, name: found}, given=self.given | {name})
+        value_read = _read(self.shape, name, value, where)
+        return replace(self, values={**self.values, name: value_read}, given=self.given | {name})
 
 
 def _written(option: Option, value: Any) -> str:
@@ -137,12 +137,12 @@ def _read(shape: str, name: str, value: object, where: str) -> Any:
         hint = did_you_mean(name, options)
         raise SpecError(where=f"{where}.{name}", needed=f"an option of {shape}", got=shown(name), hint=hint)
     option = options[name]
-    found = read_value(
+    result = read_value(
         option.kind, value, f"{where}.{name}", None if option.kind is COUNTS else option.within
     )
-    if option.kind is COUNTS and not all(0 <= each <= _MOST for each in found):
-        raise SpecError(where=f"{where}.{name}", needed=f"numbers of 0 to {_MOST}", got=shown(value))
-    return found
+    if option.kind is COUNTS and not all(0 <= each <= _MAX for each in result):
+        raise SpecError(where=f"{where}.{name}", needed=f"numbers of 0 to {_MAX}", got=shown(value))
+    return result
 
 
 class _Builder:
@@ -222,12 +222,12 @@ def _dumbbell(network: _Builder, options: Mapping[str, Any]) -> None:
 
 def _trunk(network: _Builder, options: Mapping[str, Any]) -> None:
     network.switch("core")
-    places = []
+    switches = []
     for edge, hosts in enumerate(options["hosts"], 1):
         network.link(network.switch(f"e{edge}"), "core", options["uplink"])
-        places += [f"e{edge}"] * hosts
-    for number, place in enumerate([*places, *["core"] * options["core"]], 1):
-        network.host(f"h{number}", place)
+        switches += [f"e{edge}"] * hosts
+    for number, switch in enumerate([*switches, *["core"] * options["core"]], 1):
+        network.host(f"h{number}", switch)
 
 
 def _parking_lot(network: _Builder, options: Mapping[str, Any]) -> None:
@@ -236,9 +236,9 @@ def _parking_lot(network: _Builder, options: Mapping[str, Any]) -> None:
         network.switch(f"sw{number}")
     for number in range(1, hops + 1):
         network.link(f"sw{number}", f"sw{number + 1}", options["bottleneck"])
-    places = [1] * long + [hop for hop in range(1, hops + 1) for _ in range(options["cross"])]
-    for number, place in enumerate(places, 1):
-        network.link(network.switch(f"e{number}"), f"sw{place}", options["uplink"])
+    hops_of_sources = [1] * long + [hop for hop in range(1, hops + 1) for _ in range(options["cross"])]
+    for number, hop_number in enumerate(hops_of_sources, 1):
+        network.link(network.switch(f"e{number}"), f"sw{hop_number}", options["uplink"])
         network.host(f"s{number}", f"e{number}")
     network.host("d0", f"sw{hops + 1}")
     for number in range(1, hops + 1):
@@ -263,8 +263,8 @@ def _fat_tree(network: _Builder, options: Mapping[str, Any]) -> None:
     for pod in range(2 * half):
         numbers = range(pod * half + 1, (pod + 1) * half + 1)
         upper = [network.switch(f"a{number}") for number in numbers]
-        for place, name in enumerate(upper):
-            for core in cores[place * half : (place + 1) * half]:
+        for index, name in enumerate(upper):
+            for core in cores[index * half : (index + 1) * half]:
                 network.link(name, core)
         for number in numbers:
             edge = network.switch(f"e{number}")
@@ -291,7 +291,7 @@ SHAPES: Mapping[str, Shape] = {
             "sources": _count(4, "sources"),
             "destinations": _count(1, "destinations"),
             "edges": Option(
-                kind=COUNT, default=None, within=(0, _MOST),
+                kind=COUNT, default=None, within=(0, _MAX),
                 doc="edge switches, over which sources are distributed in order; default, one for each",
             ),
             "bottleneck": _of("rate of the link between left and right"),

@@ -41,7 +41,7 @@ def read_value(kind: Kind, value: object, where: str, within: tuple[float, float
 
     SpecError with ``where`` for an invalid value.
     """
-    given = shown(value) if isinstance(value, str) else _told(value)
+    given = shown(value) if isinstance(value, str) else _shown_value(value)
     fits = isinstance(value, str) or (
         isinstance(value, kind.plain) and isinstance(value, bool) == (kind.plain == (bool,))
     )
@@ -50,20 +50,20 @@ def read_value(kind: Kind, value: object, where: str, within: tuple[float, float
     if not fits:
         raise SpecError(where=where, needed=kind.needed, got=given)
     try:
-        found = kind.read(value if isinstance(value, str) else _text(value))
+        result = kind.read(value if isinstance(value, str) else _text(value))
     except ParameterError as error:
         # the kind describes a missing unit, the parser any other error
         needed = kind.needed if error.name in ("rate", "octets", "time") else error.needed
         raise SpecError(where=where, needed=needed, got=given) from None
     except (ValueError, KeyError, OverflowError):
         raise SpecError(where=where, needed=kind.needed, got=given) from None
-    if within is not None and not within[0] <= found <= within[1]:
-        least, most = (kind.show(each) for each in within)
-        raise SpecError(where=where, needed=f"{least} to {most}", got=given)
-    return found
+    if within is not None and not within[0] <= result <= within[1]:
+        minimum, maximum = (kind.show(each) for each in within)
+        raise SpecError(where=where, needed=f"{minimum} to {maximum}", got=given)
+    return result
 
 
-def _told(value: object) -> str:
+def _shown_value(value: object) -> str:
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else shown(value)
 
 
@@ -72,16 +72,16 @@ def _text(value: object) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
-_MOST_TOLD = 24
+_MAX_SHOWN = 24
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the nearest of the known names as a hint, or all, or the first of many."""
-    found = list(known)
-    close = difflib.get_close_matches(name, sorted(found), n=1, cutoff=0.5)
+    names = list(known)
+    close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"there are {shown_list(found) if len(found) > _MOST_TOLD else ', '.join(sorted(found))}"
+    return f"there are {shown_list(names) if len(names) > _MAX_SHOWN else ', '.join(sorted(names))}"
 
 
 def _flag(text: str) -> bool:
@@ -134,10 +134,10 @@ def _port_rate_text(rate: PortRate) -> str:
 
 
 def _buffer(text: str) -> Buffer:
-    found = parse_buffer(text)
-    if not found.octets:
+    result = parse_buffer(text)
+    if not result.octets:
         raise ParameterError(name="buffer", needed="a buffer that is not 0", got=text)
-    return found
+    return result
 
 
 def _counts(text: str) -> tuple[int, ...]:

@@ -285,16 +285,16 @@ class Simulation:
         table = flow_table(self.machine, stations=stations, flows=_LARGEST_FLOWS)
         batch = Batch.from_frames(frames)
         numbers = table.number(batch.buffer, batch.offset, batch.captured, chosen=own_frames)
-        behind = np.zeros(stations, np.int64)
+        offset = np.zeros(stations, np.int64)
         for (station, destination, _), there, here in zip(
             ends, numbers.flow, numbers.flow[len(ends) :], strict=False
         ):
-            behind[station] = max(behind[station], there + 1)
-            behind[destination] = max(behind[destination], here + 1)
+            offset[station] = max(offset[station], there + 1)
+            offset[destination] = max(offset[destination], here + 1)
         for index, captured in self._captured.items():
-            captured.flow[:] += behind[ends[index][0]]
-            behind[ends[index][0]] = 1 + captured.flow.max(initial=behind[ends[index][0]] - 1)
-        self._most_flows = max(1, int(behind.max(initial=1)))
+            captured.flow[:] += offset[ends[index][0]]
+            offset[ends[index][0]] = 1 + captured.flow.max(initial=offset[ends[index][0]] - 1)
+        self._most_flows = max(1, int(offset.max(initial=1)))
         own, back = numbers.flow[: len(ends)], numbers.flow[len(ends) :]
         connections: Counter[str] = Counter()
         endpoints = []
@@ -613,22 +613,22 @@ class Simulation:
             self._trace.drain(self.network)
         counts = self.network.offers.count
         if counts.completed:
-            found = columns(self.network.offers.completions)[: counts.completed].copy()
+            completions = columns(self.network.offers.completions)[: counts.completed].copy()
             counts.completed = 0
-            kept = found[: max(0, MOST_EVENTS - self._completed)]
-            self._completions.append(kept)
-            self._completed += len(kept)
-            self._not_kept += len(found) - len(kept)
-            flows = np.searchsorted(self._first_source, found["source"], side="right") - 1
-            self._windows.complete(flows, found["latency_ns"])
+            recorded = completions[: max(0, MOST_EVENTS - self._completed)]
+            self._completions.append(recorded)
+            self._completed += len(recorded)
+            self._not_kept += len(completions) - len(recorded)
+            flows = np.searchsorted(self._first_source, completions["source"], side="right") - 1
+            self._windows.complete(flows, completions["latency_ns"])
         stops = self.network.stop_count
         if stops.logged:
             events = columns(self.network.stop_events)[: stops.logged].copy()
             stops.logged = 0
-            kept = events[: max(0, MOST_EVENTS - self._stopped)]
-            self._stops.append(kept)
-            self._stopped += len(kept)
-            self._stops_not_kept += len(events) - len(kept)
+            recorded = events[: max(0, MOST_EVENTS - self._stopped)]
+            self._stops.append(recorded)
+            self._stopped += len(recorded)
+            self._stops_not_kept += len(events) - len(recorded)
 
     def _change_rates(self, now_ns: int) -> None:
         ports = len(self.wiring.ports)
@@ -675,9 +675,9 @@ class Simulation:
             messages=messages,
         )
         columns(network.flow_counts)["longest_ns"] = 0
-        found = self._windows.deadlock(self.wiring)
-        if found and (not self._deadlocks or self._deadlocks[-1].ports != found):
-            self._deadlocks.append(Deadlock(time_ns=now_ns, ports=found))
+        cycle = self._windows.deadlock(self.wiring)
+        if cycle and (not self._deadlocks or self._deadlocks[-1].ports != cycle):
+            self._deadlocks.append(Deadlock(time_ns=now_ns, ports=cycle))
 
     def _result(self, now_ns: int, elapsed_s: float) -> RunResult:
         windows = self._windows
@@ -830,13 +830,13 @@ class Simulation:
     def _completion_rows(self) -> Completions:
         if not self._completions:
             return Completions()
-        found = np.concatenate(self._completions)
-        flows = np.searchsorted(self._first_source, found["source"], side="right") - 1
+        rows = np.concatenate(self._completions)
+        flows = np.searchsorted(self._first_source, rows["source"], side="right") - 1
         return Completions(
             flow=flows,
-            start_ns=found["time_ns"] - found["latency_ns"],
-            end_ns=found["time_ns"].copy(),
-            octets=found["octets"].copy(),
+            start_ns=rows["time_ns"] - rows["latency_ns"],
+            end_ns=rows["time_ns"].copy(),
+            octets=rows["octets"].copy(),
             not_kept=self._not_kept,
         )
 
@@ -902,12 +902,12 @@ def _dense(held: dict[int, int], steps: int) -> NDArray[np.int64]:
 def _in_port(port: Any) -> NDArray[np.int64]:
     """Return the pool indices of the frames that wait in a port or are on its line."""
     line = port.line
-    found = [int(line.in_service_token)] if line.in_service_octets > 0 else []
+    indices = [int(line.in_service_token)] if line.in_service_octets > 0 else []
     for ring in port.rings:
         numbers = np.arange(ring.taken_frames, ring.put_frames)
         slots = ring.first_slot + (numbers & ring.slot_mask)
-        found += (port.slots[slots] >> 32).tolist()
-    return np.array(found, np.int64)
+        indices += (port.slots[slots] >> 32).tolist()
+    return np.array(indices, np.int64)
 
 
 def _by_flow(

@@ -187,8 +187,8 @@ class Trace:
         by_serial = self._by_serial() if not _is_data(chosen).all() else self._rows[:0]
         first = 0
         while first < len(order):
-            begun = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(np.searchsorted(ends, begun + _BATCH_OCTETS)))
+            written = int(ends[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, written + _BATCH_OCTETS)))
             part = order[first:last]
             batch = self._batch(chosen[part], messages[part], by_serial)
             self._writer.write_batch(dataclasses.replace(batch, interface=interface[part]))
@@ -212,11 +212,11 @@ class Trace:
         is_data = _is_data(rows)
         data = self._data(rows[is_data])
         others = Batch.from_frames(self._made_frames(rows[~is_data], messages[~is_data], by_serial))
-        place = np.empty(len(rows), np.int64)
-        place[is_data] = np.arange(len(data))
-        place[~is_data] = len(data) + np.arange(len(others))
-        offset = np.concatenate([data.offset, others.offset + len(data.buffer)])[place]
-        captured = np.concatenate([data.captured, others.captured])[place]
+        position = np.empty(len(rows), np.int64)
+        position[is_data] = np.arange(len(data))
+        position[~is_data] = len(data) + np.arange(len(others))
+        offset = np.concatenate([data.offset, others.offset + len(data.buffer)])[position]
+        captured = np.concatenate([data.captured, others.captured])[position]
         return Batch(
             buffer=np.concatenate([data.buffer, others.buffer]),
             offset=offset,
@@ -297,26 +297,26 @@ class Trace:
         length = octets - _PAYLOAD_AT
         header = pack(UDP, len(rows), srcport=near, dstport=far, length=length)
         serial = rows["serial"].astype(">u8").view(np.uint8).reshape(len(rows), 8)
-        found = np.concatenate([self._ip(rows, octets, PROTO_UDP), header, serial], axis=1)
-        _UDP_SUM.write(found)
-        return found
+        headers = np.concatenate([self._ip(rows, octets, PROTO_UDP), header, serial], axis=1)
+        _UDP_SUM.write(headers)
+        return headers
 
     def _tcp(self, rows: NDArray[Any], octets: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the headers of segments, without a frame's padding."""
         known, source, number = self._conversations, rows["source"], rows["number"]
         kind, value = kinds_and_values(number)
-        each, asked = np.maximum(1, known.segments[source]), known.request_octets[source]
+        each, request_octets = np.maximum(1, known.segments[source]), known.request_octets[source]
         ends = known.segments[source] > 0
         near, far = self._ports(rows)
         has_data = (kind == DATA) | (kind == REQUEST)
         # The number of transfers begun up to the segment of the frame
-        begun = np.select([kind == DATA, kind == ACK], [value // each + 1, -(-value // each)], value)
-        begun = np.where(ends, begun, 1)
+        transfers = np.select([kind == DATA, kind == ACK], [value // each + 1, -(-value // each)], value)
+        transfers = np.where(ends, transfers, 1)
         # The data sent before it
-        segment = np.where((kind == DATA) | (kind == ACK), value, np.where(ends, (begun - 1) * each, 0))
-        data, requests = known.position(source, segment), asked * begun
+        segment = np.where((kind == DATA) | (kind == ACK), value, np.where(ends, (transfers - 1) * each, 0))
+        data, requests = known.position(source, segment), request_octets * transfers
         opening = (kind == SYN) | (kind == SYN_ACK) | (kind == REQUEST)
-        requests = np.where(opening, requests - asked, requests)
+        requests = np.where(opening, requests - request_octets, requests)
         forth = self._is_forth(rows)
         own, other = np.where(forth, data, requests), np.where(forth, requests, data)
         syn = (kind == SYN) | (kind == SYN_ACK)
@@ -332,9 +332,9 @@ class Trace:
             window_size_value=_WINDOW,
         )
         length = _PAYLOAD_AT + _TCP_OCTETS + payload
-        found = np.concatenate([self._ip(rows, length, PROTO_TCP), header], axis=1)
-        _TCP_SUM.write(found)
-        return found
+        headers = np.concatenate([self._ip(rows, length, PROTO_TCP), header], axis=1)
+        _TCP_SUM.write(headers)
+        return headers
 
     # Messages -----------------------------------------------------------------------------------------------
 
@@ -382,8 +382,8 @@ class Trace:
         about = np.zeros(len(messages), by_serial.dtype)
         for index, (first, end) in enumerate(zip(firsts, ends, strict=True)):
             message = messages[index]
-            seen = int(np.searchsorted(time_ns[first:end], message.time_ns, side="right"))
-            about[index] = by_serial[first + seen - 1] if seen else self._of_flow(message)
+            before = int(np.searchsorted(time_ns[first:end], message.time_ns, side="right"))
+            about[index] = by_serial[first + before - 1] if before else self._of_flow(message)
         return about
 
     def _of_flow(self, message: Any) -> Any:
@@ -401,8 +401,8 @@ class Trace:
 
 
 def _is_data(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (rows["what"] == DATA_FRAME) & (rows["probe"] == 0)
-    return found
+    result: NDArray[np.bool_] = (rows["what"] == DATA_FRAME) & (rows["probe"] == 0)
+    return result
 
 
 def _set_probe(message: Any, row: Any) -> None:
@@ -430,10 +430,10 @@ def _put(buffer: NDArray[np.uint8], at: NDArray[np.int64], rows: NDArray[np.uint
 
 def _macs(station: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return the Ethernet addresses of hosts."""
-    found = np.empty((len(station), 6), np.uint8)
-    found[:, :2] = list(host_mac(0)[:2])
-    found[:, 2:] = station.astype(">u4").view(np.uint8).reshape(len(station), 4)
-    return found
+    macs = np.empty((len(station), 6), np.uint8)
+    macs[:, :2] = list(host_mac(0)[:2])
+    macs[:, 2:] = station.astype(">u4").view(np.uint8).reshape(len(station), 4)
+    return macs
 
 
 def _addresses(station: NDArray[np.int64]) -> NDArray[np.uint8]:

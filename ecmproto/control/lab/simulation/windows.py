@@ -17,8 +17,8 @@ from ecmproto.control.lab.simulation.series import MOST_WINDOWS
 from ecmproto.control.lab.simulation.wiring import Wiring
 
 _FIRST_WINDOWS = 64
-_MOST_CELLS = 2_000_000
-_LEAST_WINDOWS = 64
+_MAX_CELLS = 2_000_000
+_MIN_WINDOWS = 64
 _MOMENTS = frozenset({"level_octets", "queue_octets", "limit_bps"})
 """Counters measured at the window's end."""
 _PEAKS = frozenset({"peak_octets", "delay_max_ns"})
@@ -63,8 +63,8 @@ class Windows:
         self.count = 0
         ports = len(rates_bps)
         cells = max(1, ports, hosts, flows)
-        most = min(MOST_WINDOWS, max(_LEAST_WINDOWS, _MOST_CELLS // cells))
-        self._most = most - most % 2
+        maximum = min(MOST_WINDOWS, max(_MIN_WINDOWS, _MAX_CELLS // cells))
+        self._most = maximum - maximum % 2
         self._sizes = {"port": ports, "host": hosts, "flow": flows}
         self._tables: dict[tuple[str, str], Table] = {}
         self._messages: list[NDArray[np.int64]] = []
@@ -101,9 +101,9 @@ class Windows:
         """End a window at ``now_ns`` with the current counters."""
         window = self.count
         self.count += 1
-        for room, values in (("port", ports), ("host", hosts)):
+        for group, values in (("port", ports), ("host", hosts)):
             for name in values.dtype.names or ():
-                self._put(room, name, window, values[name])
+                self._put(group, name, window, values[name])
         for name, column in flows.items():
             self._put("flow", name, window, column)
         self._put("flow", "completed", window, self._completed)
@@ -116,10 +116,10 @@ class Windows:
             # At once, since this window's end is also the end of one of twice the length.
             self._fold()
 
-    def _put(self, room: str, name: str, window: int, values: NDArray[Any]) -> None:
-        table = self._tables.get((room, name))
+    def _put(self, group: str, name: str, window: int, values: NDArray[Any]) -> None:
+        table = self._tables.get((group, name))
         if table is None:
-            table = self._tables[room, name] = Table(name, self._sizes[room], values.dtype.type)
+            table = self._tables[group, name] = Table(name, self._sizes[group], values.dtype.type)
         table.put(window, values)
 
     def _fold(self) -> None:
@@ -130,8 +130,8 @@ class Windows:
         self.count //= 2
         self.window_ns *= 2
 
-    def _series(self, room: str, name: str, column: int, dtype: Any) -> NDArray[Any]:
-        table = self._tables.get((room, name))
+    def _series(self, group: str, name: str, column: int, dtype: Any) -> NDArray[Any]:
+        table = self._tables.get((group, name))
         if table is None:
             return np.zeros(self.count, dtype)
         return table.series(column, self.count)
@@ -174,10 +174,10 @@ class Windows:
         stuck = (stopped_ns[last] - stopped_ns[before] >= length_ns) & (sent[last] == sent[before])
         if not stuck.any():
             return ()
-        return _circle(wiring, set(np.flatnonzero(stuck).tolist()))
+        return _cycle(wiring, set(np.flatnonzero(stuck).tolist()))
 
 
-def _circle(wiring: Wiring, stuck: set[int]) -> tuple[str, ...]:
+def _cycle(wiring: Wiring, stuck: set[int]) -> tuple[str, ...]:
     """Return the names of ports of ``stuck`` that form a cycle; empty without one."""
     after = {
         number: [p for p in wiring.switches[wiring.ports[number].next_switch].ports if p in stuck]
@@ -186,14 +186,14 @@ def _circle(wiring: Wiring, stuck: set[int]) -> tuple[str, ...]:
     }
     # A port that leads to no stuck port will resume: without these, only cycles and paths to them remain.
     while True:
-        dead = {number for number, ways in after.items() if not any(way in after for way in ways)}
+        dead = {number for number, targets in after.items() if not any(port in after for port in targets)}
         if not dead:
             break
-        after = {number: ways for number, ways in after.items() if number not in dead}
+        after = {number: targets for number, targets in after.items() if number not in dead}
     if not after:
         return ()
-    way, seen = min(after), []
-    while way not in seen:
-        seen.append(way)
-        way = min(each for each in after[way] if each in after)
-    return tuple(wiring.ports[number].name for number in seen[seen.index(way) :])
+    port, visited = min(after), []
+    while port not in visited:
+        visited.append(port)
+        port = min(each for each in after[port] if each in after)
+    return tuple(wiring.ports[number].name for number in visited[visited.index(port) :])

@@ -259,12 +259,12 @@ class Wiring:
                 into[port.next_switch].append(number)
         ways: list[list[int]] = [[] for _ in range(count * stations)]
         for station in range(stations):
-            self._find_ways(station, into, ways)
+            self._find_ports(station, into, ways)
         routes = np.zeros(len(ways) + 1, np.int64)
         np.cumsum([len(each) for each in ways], out=routes[1:])
         return routes, np.array([port for each in ways for port in each], np.int64)
 
-    def _find_ways(self, station: int, into: list[list[int]], ways: list[list[int]]) -> None:
+    def _find_ports(self, station: int, into: list[list[int]], ways: list[list[int]]) -> None:
         """Add to ``ways`` the ports of each switch on a shortest path to ``station``."""
         stations = len(self.hosts)
         distance = [_UNREACHED] * len(self.switches)
@@ -331,14 +331,14 @@ class Wiring:
         from_switch = np.zeros((len(self.switches), stations), np.int64)
         for station in range(stations):
             for switch in range(len(self.switches)):
-                from_switch[switch, station] = self._way_ns(switch, station)
+                from_switch[switch, station] = self._path_ns(switch, station)
         by_port = from_switch[[port.switch for port in self.ports]]
         own_ns = np.array([line.delay_ns for line in self.host_lines], np.int64)
         by_host = from_switch[[line.switch for line in self.host_lines]] + own_ns[:, None]
         delays_ns: NDArray[np.int64] = np.concatenate([by_port, by_host]) + reaction_ns
         return delays_ns
 
-    def _way_ns(self, switch: int, station: int) -> int:
+    def _path_ns(self, switch: int, station: int) -> int:
         """Return the delays of the first shortest path from ``switch`` to ``station``; 0 without one."""
         total_ns = 0
         while switch != NOWHERE:

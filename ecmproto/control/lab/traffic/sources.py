@@ -103,12 +103,12 @@ _IN_FLOWS = (_SIZES, _SCHEDULE)
 
 _IN_NIC = 2
 """The number of frames that a busy source keeps in its NIC: one in transmission, one waiting."""
-_MOST_SLOTS = 1 << 20
+_MAX_SLOTS = 1 << 20
 """The maximum number of slots in one step, so that their exact time is within 63 bits."""
 _FLIGHTS = 256
 """The maximum number of a source's flows in flight; a power of 2."""
 _NO_FLOW = -1
-_MOST_SEGMENTS = 1 << 20
+_MAX_SEGMENTS = 1 << 20
 _NO_TABLE = FlowTable(
     np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
 )
@@ -185,7 +185,7 @@ class TrafficSources(Struct):
         """Offer another frame of a source that keeps its NIC busy."""
         sender = self.records[source]
         if sender.pattern == _TCP:
-            _tell_connection(self, source, number, now_ns)
+            _notify_connection(self, source, number, now_ns)
         elif sender.in_nic > 0:
             sender.in_nic -= 1
             set_due(self.events, source, _fill_nic(self, source, now_ns, offers))
@@ -195,7 +195,7 @@ class TrafficSources(Struct):
         sender = self.records[source]
         sender.refused_frames += 1
         if sender.pattern == _TCP:
-            _tell_connection(self, source, number, now_ns)
+            _notify_connection(self, source, number, now_ns)
         elif sender.in_nic > 0:
             sender.in_nic -= 1
             set_due(self.events, source, now_ns + sender.frame_ns)
@@ -222,7 +222,7 @@ class TrafficSources(Struct):
 
 
 @inlined
-def _tell_connection(sources: TrafficSources, index: int, number: int, now_ns: int) -> None:
+def _notify_connection(sources: TrafficSources, index: int, number: int, now_ns: int) -> None:
     """Notify a connection of a frame that has left its host."""
     on_tcp_frame_left(sources.connections.records[sources.records[index].connection], number, now_ns)
     _schedule_connection(sources, index, now_ns)
@@ -259,14 +259,14 @@ def _slots_to_frame(source: TrafficSource, draws: Random) -> int:
     if source.log_stay == -math.inf:
         return 1
     empty = math.log(1.0 - draws.random()) / source.log_stay
-    return 1 + int(min(empty, float(_MOST_SLOTS) * _MOST_SLOTS))
+    return 1 + int(min(empty, float(_MAX_SLOTS) * _MAX_SLOTS))
 
 
 @compiled
 def _to_next_slot(source: TrafficSource, slots: int) -> None:
     """Advance by ``slots`` slots, or to the source's stop."""
     while slots > 0 and _due_ns(source) < source.stop_ns:
-        some = min(slots, _MOST_SLOTS)
+        some = min(slots, _MAX_SLOTS)
         _advance(source, some)
         slots -= some
 
@@ -377,16 +377,16 @@ def new_sources(
     rings = [arrived_octets(flow) if connection_count(flow) else 0 for flow in of_sources]
     flights = [_FLIGHTS if _NUMBERS[flow.pattern] in _IN_FLOWS and not connection_count(flow) else 0
                for flow in of_sources]  # fmt: skip
-    sources = _room_for(tables, rings, flights, generator)
+    sources = _new_stores(tables, rings, flights, generator)
     table_at = flight_at = ring_at = connection = 0
-    for index, (flow, place) in enumerate(zip(of_sources, endpoints, strict=True)):
+    for index, (flow, ends) in enumerate(zip(of_sources, endpoints, strict=True)):
         source = sources.records[index]
         source.table = source.table_at = table_at
         source.table_end = table_at = table_at + len(tables[index].octets)
         source.flights = flight_at
         flight_at += flights[index]
         source.connection = connection if rings[index] else -1
-        _set_up(source, flow, place, overhead_octets)
+        _set_up(source, flow, ends, overhead_octets)
         due_ns = _first_ns(sources, source, flow)
         if rings[index]:
             set_up_connection(sources.connections.records[connection], source, flow, ring_at, due_ns)
@@ -396,7 +396,7 @@ def new_sources(
     return sources
 
 
-def _room_for(
+def _new_stores(
     tables: Sequence[FlowTable],
     rings: Sequence[int],
     flights: Sequence[int],
@@ -421,23 +421,23 @@ def _room_for(
     )
 
 
-def _set_up(source: TrafficSource, flow: Flow, place: Endpoints, overhead_octets: int) -> None:
+def _set_up(source: TrafficSource, flow: Flow, ends: Endpoints, overhead_octets: int) -> None:
     """Fill in the constants and initial values of the source of ``flow``."""
-    _check(flow, place)
+    _check(flow, ends)
     source.pattern = _TCP if connection_count(flow) else _NUMBERS[flow.pattern]
-    source.station, source.destination = place.station, place.destination
-    source.flow, source.reverse_flow, source.path = place.flow, place.reverse_flow, place.path
+    source.station, source.destination = ends.station, ends.destination
+    source.flow, source.reverse_flow, source.path = ends.flow, ends.reverse_flow, ends.path
     source.priority = flow.priority
     source.frame_octets = flow.frame_octets
     link_octets = flow.frame_octets + overhead_octets
-    source.frame_ns = serialisation_ns(link_octets, place.link_rate_bps)
+    source.frame_ns = serialisation_ns(link_octets, ends.link_rate_bps)
     source.stop_ns = NEVER_NS if flow.stop_ns is None else flow.stop_ns
     source.on_ns, source.off_ns, source.pareto_shape = flow.on_ns, flow.off_ns, flow.shape
     bits, rate_bps = 8 * flow.frame_octets, flow.rate_bps
     if flow.pattern is Pattern.BERNOULLI:
-        chance = rate_bps * link_octets / (place.link_rate_bps * flow.frame_octets)
+        chance = rate_bps * link_octets / (ends.link_rate_bps * flow.frame_octets)
         source.log_stay = math.log1p(-chance) if chance < 1.0 else -math.inf
-        bits, rate_bps = 8 * link_octets, place.link_rate_bps
+        bits, rate_bps = 8 * link_octets, ends.link_rate_bps
     if flow.pattern is Pattern.SIZES:
         source.mean_ns = 8 * NS_PER_S * mean_octets(flow.sizes) * source_count(flow) / rate_bps
     elif flow.pattern in _OF_A_RATE:
@@ -506,14 +506,14 @@ def _table(flow: Flow, captured: CapturedFrames | None) -> FlowTable:
     )
 
 
-def _check(flow: Flow, place: Endpoints) -> None:
+def _check(flow: Flow, ends: Endpoints) -> None:
     """Raise ParameterError for a flow that its pattern does not allow."""
     _demand(flow, "frame_octets", LEAST_FRAME_OCTETS <= flow.frame_octets <= MOST_FRAME_OCTETS,
             f"{LEAST_FRAME_OCTETS} to {MOST_FRAME_OCTETS} octets")  # fmt: skip
     if flow.pattern in _OF_A_RATE:
         _demand(flow, "rate_bps", flow.rate_bps > 0, "more than 0 bit/s")
     if flow.pattern is Pattern.BERNOULLI:
-        _demand(flow, "rate_bps", flow.rate_bps <= place.link_rate_bps, "no more than its link's rate")
+        _demand(flow, "rate_bps", flow.rate_bps <= ends.link_rate_bps, "no more than its link's rate")
     if flow.pattern is Pattern.ON_OFF:
         _demand(flow, "on_ns", flow.on_ns > 0, "more than 0 ns")
         _demand(flow, "off_ns", flow.off_ns >= 0, "0 ns or more")
@@ -538,8 +538,8 @@ def _check(flow: Flow, place: Endpoints) -> None:
 def _check_tcp(flow: Flow) -> None:
     tcp = parameters_of(flow)
     _demand(flow, "tcp", tcp.algorithm in ALGORITHMS, f"one of {', '.join(ALGORITHMS)}")
-    _demand(flow, "tcp", 1 <= tcp.initial_window <= tcp.window <= _MOST_SEGMENTS,
-            f"an initial window of 1 or more, and a window of up to {_MOST_SEGMENTS}")  # fmt: skip
+    _demand(flow, "tcp", 1 <= tcp.initial_window <= tcp.window <= _MAX_SEGMENTS,
+            f"an initial window of 1 or more, and a window of up to {_MAX_SEGMENTS}")  # fmt: skip
     _demand(flow, "tcp", 0 < tcp.rto_min_ns <= tcp.rto_max_ns, "an RTO of more than 0 ns, min before max")
     _demand(flow, "tcp", tcp.ack_octets <= MOST_FRAME_OCTETS, f"ACKs of up to {MOST_FRAME_OCTETS} octets")
     if flow.pattern is Pattern.TRANSACTIONS:

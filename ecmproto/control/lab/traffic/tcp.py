@@ -81,12 +81,12 @@ _BUSY = 3
 
 _DUPLICATES = 3
 _LIMITED = 2
-_LEAST_SSTHRESH = 2.0
+_MIN_SSTHRESH = 2.0
 
 _CUBIC_C = 0.4
 _CUBIC_BETA = 0.7
 _CUBIC_ALPHA = 3.0 * (1.0 - _CUBIC_BETA) / (1.0 + _CUBIC_BETA)
-_CUBIC_MOST_GROWTH = 1.5
+_CUBIC_MAX_GROWTH = 1.5
 _NO_EPOCH = -1
 
 
@@ -524,7 +524,7 @@ def _reduce(tcp: Connection, flight: int) -> None:
 
 @inlined
 def _reduced(tcp: Connection, flight: int) -> float:
-    return max(flight * (_CUBIC_BETA if tcp.algorithm == _CUBIC else 0.5), _LEAST_SSTHRESH)
+    return max(flight * (_CUBIC_BETA if tcp.algorithm == _CUBIC else 0.5), _MIN_SSTHRESH)
 
 
 @compiled
@@ -592,7 +592,7 @@ def _grow_cubic(tcp: Connection, count: int, now_ns: int) -> None:
         tcp.cwnd = max(tcp.cwnd, tcp.w_est)
     else:
         target = _cubic(tcp, elapsed_s + tcp.srtt_ns / NS_PER_S)
-        target = min(max(target, tcp.cwnd), _CUBIC_MOST_GROWTH * tcp.cwnd)
+        target = min(max(target, tcp.cwnd), _CUBIC_MAX_GROWTH * tcp.cwnd)
         tcp.cwnd += (target - tcp.cwnd) / tcp.cwnd
 
 
