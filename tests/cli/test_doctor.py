@@ -26,7 +26,7 @@ def test_fixing_leaves_nothing_to_find(veth: Network, capsys: pytest.CaptureFixt
     assert run(["doctor", "-i", NEAR, "--fix"]) == 0
     assert "  fixed    MTU 1500" in capsys.readouterr().out
     assert run(["doctor", "-i", NEAR]) == 0
-    assert "  ok       MTU 1600: room for tags" in capsys.readouterr().out
+    assert "  ok       MTU 1600: large enough for tags" in capsys.readouterr().out
 
 
 def test_the_document_holds_the_same(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,8 +39,8 @@ def test_the_document_holds_the_same(veth: Network, capsys: pytest.CaptureFixtur
         "subject": NEAR,
         "name": "mtu",
         "state": "finding",
-        "told": "MTU 1500: 1500 octets behind a VLAN tag and the longest of our tags take 1520; "
-        "they go without tags",
+        "told": "MTU 1500: 1500 octets after a VLAN tag and our longest tag take 1520; "
+        "frames go without tags",
         "commands": ["ip link set dev near mtu 1600"],
         "refusal": "",
     }

@@ -178,7 +178,7 @@ def test_frames_of_another_link_type_are_refused_by_name(
         ),
         (
             "--cp qcn --rate 10G,1G@5ms,2G@5ms",
-            "rate: needed each change later than the one before, got 5 ms after 5 ms",
+            "rate: needed each change later than the previous one, got 5 ms after 5 ms",
         ),
         ("--cp qcn --rate 10G,0@1ms", "rate: needed 1000 to 10000000000000 bit/s, got 0"),
         ("--cp qcn --buffer 0", "buffer: needed 1 to 1000000000 octets, got 0"),
@@ -225,6 +225,6 @@ def test_the_parameters_are_listed_with_ranges_and_sources(capsys: pytest.Captur
     assert run(["replay", "--params", "qcn"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(
-        "cp.qeq=26 kB  queue length that the congestion point steers to (Qeq)\n    100 B to "
+        "cp.qeq=26 kB  equilibrium queue length of the congestion point (Qeq)\n    100 B to "
     )
     assert all(f"\n{name}=" in shown for name in ("cp.w", "cp.sample_base", "rp.gd", "edge.mode"))

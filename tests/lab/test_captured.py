@@ -164,7 +164,7 @@ def test_what_is_no_capture_or_has_no_frames_is_told(path: Path, tmp_path: Path)
         pass
     with pytest.raises(CaptureError):
         load_scenario(str(empty))
-    with pytest.raises(SpecError, match="needed frames that a queue holds"):
+    with pytest.raises(SpecError, match="needed frames that occupy a queue"):
         load_scenario(str(hollow))
     with pytest.raises(CaptureError):
         load_scenario(str(tmp_path / "none.pcap"))
@@ -177,7 +177,7 @@ def test_what_is_no_capture_or_has_no_frames_is_told(path: Path, tmp_path: Path)
         load_scenario(str(tmp_path / "ppp.pcap"))
     (tmp_path / "cut.pcap").write_bytes(path.read_bytes()[:-10])
     cut = load_scenario(str(tmp_path / "cut.pcap")).experiment()
-    assert "2,700 of them, behind which it breaks off" in cut.title
+    assert "2,700 of them before it is truncated" in cut.title
     with pytest.raises(SpecError, match="rate: needed"):
         capture_scenario(str(path), rate="fast")
     with pytest.raises(SpecError, match="buffer: needed"):

@@ -270,7 +270,7 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
         ("[[link]]\na='left'\nb='right'\nrate='10G,1G'", "link[0].rate: needed rates with times"),
         ("[[link]]\na='left'\nb='right'\nrate='0'", "link[0].rate: needed 1 kb/s to 10 Tb/s, got 0 b/s"),
         ("[[host]]\nname = 'x1'", "link: needed one link of host x1, got 0"),
-        ("[[host]]\nname = 'x*'", "host[0].name: needed a pattern of nodes that there are, got 'x*'"),
+        ("[[host]]\nname = 'x*'", "host[0].name: needed a pattern that matches nodes, got 'x*'"),
         ("[[host]]\nname = '1x'", "host[0].name: needed a name: a letter"),
         ("[[host]]\nname = 'd1'\nadapter.rate = '1G'", "host[0].adapter.buffer: needed a size with its unit"),
         ("[[switch]]\nname = 's1'", "switch: needed names that no host has, got 's1'"),
@@ -289,7 +289,7 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
         ),
         (
             "[[band]]\nfigure = 'drops@fast'\nhigh = 0",
-            "band[0].figure: needed a variant or a mechanism behind @",
+            "band[0].figure: needed a variant or a mechanism after @",
         ),
         ("[[band]]\nfigure = 'drops'\nlow = 3\nhigh = 2", "band[0].high: needed at least low, got 2"),
         ("[[published]]\nfigure = 'drops'", "published[0].value: needed a text in quotes"),
@@ -320,7 +320,7 @@ def test_errors_name_the_path_of_what_is_wrong(text: str, told: str) -> None:
     [
         (
             'to = "d1"\npattern = "bernoulli"',
-            "flow[0].rate: needed a rate with its unit, as 5G: that it offers",
+            "flow[0].rate: needed a rate with its unit, as 5G: offered rate",
         ),
         (
             'to = "d1"\npattern = "saturating"\nrate = "5G"',
@@ -346,11 +346,11 @@ def test_errors_name_the_path_of_what_is_wrong(text: str, told: str) -> None:
         ('to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="websearh"', "(did you mean 'websearch'?)"),
         (
             'to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="1kB:0.5"',
-            "flow[0].sizes: needed shares that rise to 1",
+            "flow[0].sizes: needed shares rising to 1",
         ),
         (
             'to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="none.csv"',
-            "flow[0].sizes: needed a file that can be",
+            "flow[0].sizes: needed a readable file",
         ),
         (
             'to = "d1"\npattern = "schedule"\nbursts=["5ms 1kB", "1ms 1kB"]',
@@ -398,7 +398,7 @@ def test_values_are_set_by_path_and_say_who_set_them() -> None:
     )
     assert rows["flow[voice].rate"].set_by == "command line"
     assert rows["flow[voice].start"] == Row(
-        path="flow[voice].start", value="0 ns", source="", set_by="default", doc="when it begins"
+        path="flow[voice].start", value="0 ns", source="", set_by="default", doc="start time"
     )
     assert rows["control.rp.gi"].source.startswith("S004")
     assert scenario.experiment().duration_ns == 200_000_000
@@ -601,9 +601,9 @@ def test_scenarios_are_found_by_name_variant_and_file(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_priorities_of_messages_are_refused_with_their_key(mechanism: str, path: str) -> None:
     scenario = load_scenario("incast-victim").with_mechanism(mechanism)
-    with pytest.raises(SpecError, match=r"of messages in band it is control\.message_priority"):
+    with pytest.raises(SpecError, match=r"messages in band use control\.message_priority"):
         scenario.with_value(path, 5)
-    with pytest.raises(SpecError, match=r"of messages in band it is control\.message_priority"):
+    with pytest.raises(SpecError, match=r"messages in band use control\.message_priority"):
         scenario.with_mechanism("none").with_mechanism(mechanism, [f"{path.removeprefix('control.')}=5"])
 
 

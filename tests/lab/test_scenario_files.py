@@ -101,7 +101,7 @@ def test_sweeps_find_files_of_the_scenario(
 
 def test_a_long_file_of_sizes_is_refused(scenario: Callable[[str], str], tmp_path: Path) -> None:
     (tmp_path / "own" / "sizes.csv").write_text("#" * (1 << 21))
-    with pytest.raises(SpecError, match="a file of at most 1,048,576 characters, got a longer one"):
+    with pytest.raises(SpecError, match="a file of at most 1,048,576 characters, got a longer file"):
         load_scenario(scenario(sizes("sizes.csv")))
 
 

@@ -82,7 +82,7 @@ def test_thresholds_by_default_are_shown_with_their_reason() -> None:
     assert rows["switch[core].pause.on"].value == "input"
     high = rows["switch[core].pause.high"]
     assert high.value == "44.36 kB"
-    assert (high.set_by, high.source) == ("default", "room 50 kB less headroom 5.64 kB")
+    assert (high.set_by, high.source) == ("default", "capacity 50 kB minus headroom 5.64 kB")
     # Its parameters' own defaults do not hold here.
     assert not {"control.cp.high", "control.cp.low"} & rows.keys()
     given = star('[[switch]]\nname = "core"\npause.high = "9kB"\npause.low = "3kB"\n')

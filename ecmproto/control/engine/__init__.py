@@ -1,1 +1,1 @@
-"""Ports, queues, links and stations, and the loop that runs them; what drives it brings the frames."""
+"""Ports, queues, links and stations, and the event loop that runs them."""

@@ -1,7 +1,4 @@
-"""Batches of frames as the engine takes them: times from the first arrival, lengths, classes and tags.
-
-One compiled pass over a batch finds all of it.
-"""
+"""Arrival columns of a batch: times from the first arrival, lengths, classes and tags."""
 
 from __future__ import annotations
 
@@ -28,10 +25,10 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 
 
 class Arrivals(NamedTuple):
-    """A batch as the port sees it: time in ns from the first arrival of all, octets without FCS, classes.
+    """A batch at the port: time in ns from the capture's first arrival, octets without FCS, classes.
 
-    Times never run backwards, within a batch or from one to the next.
-    ``tag`` and ``mark`` are those of `ecmproto.control.mechanisms.api.protocol.Arrival`.
+    Times never decrease, within a batch or between batches. ``tag`` and ``mark`` have the meaning they have
+    in `ecmproto.control.mechanisms.api.protocol.Arrival`.
     """
 
     time_ns: NDArray[np.int64]
@@ -48,7 +45,7 @@ class Arrivals(NamedTuple):
 
 
 def flow_table(machine: Machine, *, stations: int, flows: int, ethertypes: EtherTypes = DEFAULT) -> FlowTable:
-    """Return an empty table of the flows that ``machine`` tells apart."""
+    """Return an empty table of the flows that ``machine`` distinguishes."""
     return FlowTable(
         machine.flow_key, hashed=machine.flow_hash, max_stations=stations, max_flows=flows,
         ethertypes=ethertypes,
@@ -56,34 +53,34 @@ def flow_table(machine: Machine, *, stations: int, flows: int, ethertypes: Ether
 
 
 def no_arrivals() -> Arrivals:
-    """Return the columns of no frames."""
+    """Return empty columns."""
     types = (np.int64, np.int64, np.uint8, np.bool_, np.bool_, np.bool_, np.bool_, np.int64, np.int64)
     return Arrivals._make(np.zeros(0, kind) for kind in (*types, np.int32, np.int32))
 
 
 TIME_LIMIT_NS = 2**62 - 1
 _LATEST_NS = 2**61
-"""The latest time after the first: what follows an arrival is due before NEVER_NS, 2^62."""
+"""The latest time after the first, so that what follows an arrival is due before NEVER_NS, 2^62."""
 _GROUP_BIT = 1
 
 
 class Clock:
-    """The time of a capture; a record (``kernels.record``)."""
+    """The clock of a capture; a record (``kernels.record``)."""
 
     first_ns: int
-    """Of the first frame that has a time, since 1970 …"""
+    """The time of the first frame with a timestamp, since 1970."""
     begun: int
-    """… and 1 if there was one."""
+    """1 if ``first_ns`` is set."""
     now_ns: int
-    """The latest time seen, from ``first_ns`` on."""
+    """The latest time so far, counted from ``first_ns``."""
     untimed: int
-    """Frames of the batch that have no time."""
+    """The number of the batch's frames without a timestamp."""
     backwards: int
-    """Those of it stamped before an earlier one."""
+    """The number of the batch's frames stamped before an earlier frame."""
 
 
 class Frames(NamedTuple):
-    """The columns of a batch; ``timed`` is empty where all frames have a time."""
+    """The columns of a batch; ``timed`` is empty if all frames have a time."""
 
     buffer: NDArray[np.uint8]
     offset: NDArray[np.int64]
@@ -95,7 +92,7 @@ class Frames(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The columns of `batch.classes.FrameClasses`, then those of `Arrivals` besides, and more."""
+    """The columns of `batch.classes.FrameClasses` and the further ones of `Arrivals`."""
 
     priority: NDArray[np.uint8]
     occupies: NDArray[np.bool_]
@@ -110,11 +107,11 @@ class Found(NamedTuple):
     tag: NDArray[np.int64]
     mark: NDArray[np.int64]
     numbered: NDArray[np.bool_]
-    """Whether it has a station and a flow."""
+    """Whether the frame has a station and a flow."""
 
 
 def new_found(count: int) -> Found:
-    """Return columns for ``count`` frames, not filled yet."""
+    """Return uninitialised columns for ``count`` frames."""
     return Found(
         priority=np.empty(count, np.uint8),
         occupies=np.empty(count, np.bool_),
@@ -144,11 +141,11 @@ def read(
 ) -> None:
     """Fill ``found`` for ``frames``, and advance ``clock``.
 
-    ``fcs_octets`` are those of each interface's frames, empty where none has any; ``own`` is the generator's
-    address as a number, below 0 for none; ``layout`` is that of the mechanism's own tag.  A frame stamped
-    before an earlier one arrives at that one's time; one without a time, at the latest seen.
+    ``fcs_octets`` has the FCS length by interface, and is empty if no interface has one. ``own`` is the
+    generator's address as a number, below 0 for none; ``layout`` describes the mechanism's own tag. A frame
+    stamped before an earlier one arrives at that one's time; one without a time, at the latest time so far.
     """
-    # Each array by its own name: looking one up in the tuple costs as much as the walk.
+    # Each array has a local name: a lookup in the tuple costs as much as the walk.
     buffer, offset, captured, original, stamped_ns, timed, interface = frames
     priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = found[:7]
     time_ns, octets, tagged, tag, mark, numbered = found[7:]
@@ -167,14 +164,14 @@ def read(
         flow_id[i] = one.flow_id
         tagged[i], tag[i], mark[i] = False, 0, 0
         if is_cn:
-            # The walk has found it already.
+            # The walk has already computed it.
             tagged[i], tag[i] = one.cn_tagged, one.flow_id
         elif has_tag:
             tagged[i], tag[i], mark[i], _ = own_tag(buffer, start, count, roles, layout)
-        # A frame to a group has no one destination that could answer for it: it goes past reaction points.
-        # Messages do too: forged ones must not use up the numbers of stations.
+        # A frame to a group has no single destination to answer for it, so it bypasses reaction points.
+        # Messages do too: forged ones must not use up the station numbers.
         numbered[i] = one.sampled and count > 0 and signed(buffer[start]) & _GROUP_BIT == 0
-        # No record claims less than it holds.
+        # The record's original length is at least its captured length.
         length = max(original[i], count) - (0 if no_fcs else fcs_octets[interface[i]])
         octets[i] = max(length, 0)
         if all_timed or timed[i]:
@@ -186,10 +183,10 @@ def read(
 
 @inlined
 def _pass(clock: Clock, stamped_ns: int) -> None:
-    """Move the clock on to the time of a frame."""
+    """Advance the clock to the time of a frame."""
     if clock.begun == 0:
         clock.begun, clock.first_ns = 1, stamped_ns
-    # No time is more than 73 years after the first one.
+    # No time is more than 73 years after the first.
     relative_ns = min(stamped_ns - clock.first_ns, _LATEST_NS)
     clock.backwards += int(relative_ns < clock.now_ns)
     clock.now_ns = max(clock.now_ns, relative_ns)
@@ -197,24 +194,24 @@ def _pass(clock: Clock, stamped_ns: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Taken:
-    """A batch, and the columns of its frames that a loop reads."""
+    """A batch and the columns that a loop reads."""
 
     batch: Batch
     classes: FrameClasses
     arrivals: Arrivals
     messages: NDArray[np.bool_] | None = None
-    """Which frames are messages over IP (`Machine.udp_messages`); None where there can be none."""
+    """A mask of the messages over IP (`Machine.udp_messages`); None if there can be none."""
     untimed: int
-    """Frames that have no time."""
+    """The number of frames without a time."""
     backwards: int
-    """Frames stamped before an earlier one."""
+    """The number of frames stamped before an earlier one."""
 
 
 class Intake:
     """The reader of a capture's batches, in order.
 
-    With ``flows`` stations and flows are numbered, else they are all −1.  ``first_time_ns`` is when the first
-    frame with a time came, if that is known already.
+    With ``flows`` stations and flows are numbered, else all numbers are −1. ``first_time_ns`` is the time of
+    the first frame with a timestamp, if it is already known.
     """
 
     def __init__(
@@ -243,7 +240,7 @@ class Intake:
         return int(self._clock.first_ns) if self._clock.begun else None
 
     def take(self, batch: Batch, *, time_ns: NDArray[np.int64] | None = None) -> Taken:
-        """Return ``batch`` as the loops take it; its frames came at ``time_ns`` if that is given."""
+        """Return ``batch`` with its columns; ``time_ns`` replaces the frames' timestamps if given."""
         found = new_found(len(batch))
         read(
             _frames(batch, time_ns), self._fcs_octets(), self._roles, self._own, self._layout, self._clock,
@@ -283,15 +280,15 @@ class Intake:
         )
 
     def _messages(self, batch: Batch) -> NDArray[np.bool_] | None:
-        """Return which frames are messages over IP; None where there can be none."""
+        """Return the mask of the messages over IP; None if there can be none."""
         if self.machine.udp_messages is None:
             return None
-        found = np.zeros(len(batch), np.bool_)
+        mask = np.zeros(len(batch), np.bool_)
         find_udp_messages(
             fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original),
-            self._roles, *self.machine.udp_messages, found,
+            self._roles, *self.machine.udp_messages, mask,
         )  # fmt: skip
-        return found
+        return mask
 
     def _fcs_octets(self) -> NDArray[np.int64]:
         octets = [interface.fcs_octets for interface in self._interfaces]
@@ -322,7 +319,7 @@ def _frames(batch: Batch, time_ns: NDArray[np.int64] | None) -> Frames:
 
 
 def check_ethernet(batch: Batch, reader: CaptureReader) -> None:
-    """Raise CaptureError for a batch that ``reader`` has of another link type than Ethernet."""
+    """Raise CaptureError if ``batch`` contains frames of a link type other than Ethernet."""
     for interface in np.unique(batch.interface).tolist():
         described = reader.interfaces[interface]
         if described.linktype != ETHERNET:

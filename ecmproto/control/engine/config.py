@@ -1,4 +1,4 @@
-"""Configuration of a port and of the stations around it: rates, buffers, delays, and their texts."""
+"""Configuration of a port and of the stations around it: rates, buffers, delays, and their text forms."""
 
 from __future__ import annotations
 
@@ -20,58 +20,58 @@ from ecmproto.units import (
 
 _RATES_BPS = (1_000, 10**13)
 LARGEST_BUFFER_OCTETS = 10**9
-"""Keeps octets · 8·10⁹ within 63 bits, whatever the rate."""
+"""The maximum buffer, which keeps octets · 8·10⁹ within 63 bits at any rate."""
 FRAME_OCTETS = 1518
-"""Octets that a frame counts for in a buffer given in frames: a full one with a VLAN tag."""
-_MOST_FRAMES = LARGEST_BUFFER_OCTETS // FRAME_OCTETS
+"""Octets per frame in a buffer given in frames: a full-size frame with a VLAN tag."""
+_MAX_FRAMES = LARGEST_BUFFER_OCTETS // FRAME_OCTETS
 _FRAMES = re.compile(r"([0-9]{1,12})\s*frames?")
 _LARGEST_OVERHEAD_OCTETS = 1_000
 _LARGEST_DELAY_NS = 10**12
 _LARGEST_CHANGE_NS = 10**17
-"""Three years."""
-_MOST_HOPS = 255
+"""Three years, in ns."""
+_MAX_HOPS = 255
 
 
 class Buffer(NamedTuple):
-    """The buffer that a port's queues share: so many octets, or, unless that is 0, so many frames."""
+    """The buffer shared by a port's queues, in octets, or in frames if ``octets`` is 0."""
 
     octets: int
     frames: int
 
 
 def parse_buffer(text: str) -> Buffer:
-    """Return the buffer that ``500kB`` or ``100frames`` names; ParameterError for what is neither."""
-    found = _FRAMES.fullmatch(text.strip())
-    if found is None:
+    """Return the buffer that ``500kB`` or ``100frames`` names; ParameterError for other text."""
+    match = _FRAMES.fullmatch(text.strip())
+    if match is None:
         return Buffer(parse_octets(text), 0)
-    frames = int(found[1])
-    if not 1 <= frames <= _MOST_FRAMES:
-        raise ParameterError(name="buffer", needed=f"1 to {_MOST_FRAMES} frames", got=text)
+    frames = int(match[1])
+    if not 1 <= frames <= _MAX_FRAMES:
+        raise ParameterError(name="buffer", needed=f"1 to {_MAX_FRAMES} frames", got=text)
     return Buffer(frames * FRAME_OCTETS, frames)
 
 
 def buffer_text(buffer: Buffer) -> str:
-    """Return ``buffer`` as a person writes it."""
+    """Return ``buffer`` as text."""
     return counted(buffer.frames, "frame") if buffer.frames else format_octets(buffer.octets)
 
 
 @dataclass(frozen=True, slots=True)
 class RateChange:
-    """From ``time_ns`` after the first frame on, the port's rate is ``rate_bps``."""
+    """A change of the port's rate to ``rate_bps``, at ``time_ns`` after the first frame."""
 
     time_ns: int
     rate_bps: int
 
 
 class PortRate(NamedTuple):
-    """A port's rate: ``rate_bps`` from the first frame on, and its changes in the order of their times."""
+    """A port's rate: ``rate_bps`` from the first frame on, and its changes in order of time."""
 
     rate_bps: int
     changes: tuple[RateChange, ...]
 
 
 def parse_port_rate(text: str) -> PortRate:
-    """Return the rate that ``10G`` or ``10G,1G@10ms,10G@50ms`` names; ParameterError for what is neither."""
+    """Return the rate that ``10G`` or ``10G,1G@10ms,10G@50ms`` names; ParameterError for other text."""
     first, *later = text.split(",")
     changes = []
     for part in later:
@@ -86,19 +86,19 @@ def parse_port_rate(text: str) -> PortRate:
 
 
 def port_rate_text(rate: PortRate) -> str:
-    """Return ``rate`` as a person reads it."""
+    """Return ``rate`` as text."""
     later = [f"{exact_rate(each.rate_bps)} from {exact_time(each.time_ns)}" for each in rate.changes]
     return ", ".join([exact_rate(rate.rate_bps), *later])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortConfig:
-    """The port: ``rate_bps``, what its queues share, what a frame takes besides its own octets.
+    """The port: its rate, its shared buffer, the overhead of a frame on the line.
 
-    The buffer is ``buffer_octets``, or ``buffer_frames`` if that is not 0: then ``buffer_octets`` is what
-    these stand for where octets matter, in the thresholds of PAUSE.  ``rate_changes`` are in the order of
-    their times, each after 0.  ``cp_mac`` is the address that its messages come from.
-    ParameterError for what is no such address, and for a number out of its range.
+    The buffer is ``buffer_octets``, or ``buffer_frames`` if that is not 0; ``buffer_octets`` is then their
+    equivalent for the thresholds of PAUSE. ``rate_changes`` are in order of time, each after 0. ``cp_mac`` is
+    the source address of the port's messages. ParameterError for an address that is not individual, and for a
+    number out of its range.
     """
 
     rate_bps: int
@@ -109,11 +109,11 @@ class PortConfig:
     rate_changes: tuple[RateChange, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the numbers and the address."""
+        """Check the ranges and the address."""
         _check("rate", self.rate_bps, *_RATES_BPS, "bit/s")
         check_changes(self.rate_changes)
         _check("buffer", self.buffer_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
-        _check("buffer", self.buffer_frames, 0, _MOST_FRAMES, "frames")
+        _check("buffer", self.buffer_frames, 0, _MAX_FRAMES, "frames")
         _check("overhead", self.overhead_octets, 0, _LARGEST_OVERHEAD_OCTETS, "octets")
         if len(self.cp_mac) != 6 or self.cp_mac[0] & 1:
             raise ParameterError(
@@ -123,37 +123,37 @@ class PortConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """The stations of a closed loop: their links, their queues, and how long messages take to them.
+    """The stations of a closed loop: their links, their queues and the delays of messages to them.
 
-    ``pause`` and ``pfc_priorities`` say which flow control stations obey, beneath any mechanism.
+    ``pause`` and ``pfc_priorities`` are the flow control that stations obey besides any mechanism.
     ParameterError for a number out of its range.
     """
 
     link_rate_bps: int
     feedback_delay_ns: int = 10_000
-    """From the port, or a destination, back to a station."""
+    """The delay of a message from the port, or a destination, to a station."""
     propagation_ns: int = 0
-    """From a station to the port, besides the time that a frame takes on the link."""
+    """The delay from a station to the port, without the frame's time on the link."""
     queue_octets: int = 1_000_000
-    """The size of each queue of a station; a frame that finds it full is lost there."""
+    """The size of each queue of a station; a frame that exceeds it is lost."""
     captured_feedback: bool = False
-    """Whether the stations obey the feedback that the capture itself holds, and the port sends none."""
+    """Whether stations obey the feedback in the capture, and the port sends none."""
     hops: int = 1
-    """Congestion points on the path of a flow, this port among them."""
+    """The number of congestion points on the path of a flow, this port included."""
     pause: bool = True
     pfc_priorities: frozenset[int] = frozenset(range(8))
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the ranges."""
         _check("link_rate", self.link_rate_bps, *_RATES_BPS, "bit/s")
         _check("feedback_delay", self.feedback_delay_ns, 0, _LARGEST_DELAY_NS, "ns")
         _check("propagation", self.propagation_ns, 0, _LARGEST_DELAY_NS, "ns")
-        _check("hops", self.hops, 1, _MOST_HOPS, "congestion points")
+        _check("hops", self.hops, 1, _MAX_HOPS, "congestion points")
         _check("rp_queue", self.queue_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
 
 
 def check_changes(changes: Sequence[RateChange]) -> None:
-    """Raise ParameterError for a rate out of its range, or a time that is not after the one before it."""
+    """Raise ParameterError for a rate out of its range, or a time that does not increase."""
     before_ns = 0
     for change in changes:
         _check("rate", change.rate_bps, *_RATES_BPS, "bit/s")
@@ -161,7 +161,7 @@ def check_changes(changes: Sequence[RateChange]) -> None:
         if change.time_ns <= before_ns:
             raise ParameterError(
                 name="rate",
-                needed="each change later than the one before",
+                needed="each change later than the previous one",
                 got=f"{exact_time(change.time_ns)} after {exact_time(before_ns)}",
             )
         before_ns = change.time_ns
@@ -173,6 +173,6 @@ def check_seed(seed: int) -> None:
         raise ParameterError(name="seed", needed="a whole number from 0 on", got=str(seed))
 
 
-def _check(name: str, value: int, least: int, most: int, unit: str) -> None:
-    if not least <= value <= most:
-        raise ParameterError(name=name, needed=f"{least} to {most} {unit}", got=str(value))
+def _check(name: str, value: int, minimum: int, maximum: int, unit: str) -> None:
+    if not minimum <= value <= maximum:
+        raise ParameterError(name=name, needed=f"{minimum} to {maximum} {unit}", got=str(value))

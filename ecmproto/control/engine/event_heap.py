@@ -1,9 +1,9 @@
-"""Event heap: numbered entries, each with a time that may change, the earliest first.
+"""Event heap: numbered entries with changeable times, the earliest first.
 
-A heap whose leaves are all entries, in order, and whose inner nodes are the earlier of their two children
-(a tournament tree).  A time changes in as many steps as the tree has levels, none of which is guessed by the
-processor: three times as fast as a binary heap of the entries that are due.  Of entries due at one time the
-lowest number comes first, which makes a run the same however it was scheduled.
+All entries are leaves, in order, and an inner node is the earlier of its two children (a tournament tree). A
+change of a time takes one step per level, without branches that the processor can mispredict: three times as
+fast as a binary heap of the due entries. Of entries due at the same time the lowest number comes first, so
+that a run does not depend on how it was scheduled.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ecmproto.kernels.structs import Struct
 
 
 class EventHeap(Struct):
-    """Node k has the children 2k and 2k + 1; node 1 is the root, and entry e the leaf at half the length + e.
+    """Node k has the children 2k and 2k + 1; node 1 is the root; entry e is the leaf at half the length + e.
 
-    ``due_ns`` is the time of the earliest entry below each node, and ``earliest`` that entry.
+    ``due_ns`` is the time of the earliest entry below each node, and ``earliest`` the number of that entry.
     """
 
     due_ns: NDArray[np.int64]
@@ -27,7 +27,7 @@ class EventHeap(Struct):
 
 
 def new_event_heap(entries: int) -> EventHeap:
-    """Return an event heap of which no entry is due."""
+    """Return an event heap without due entries."""
     leaves = 1 << (max(1, int(entries)) - 1).bit_length()
     events = EventHeap(np.full(2 * leaves, NEVER_NS), np.zeros(2 * leaves, np.int64))
     set_all_due(events, [])
@@ -35,7 +35,7 @@ def new_event_heap(entries: int) -> EventHeap:
 
 
 def set_all_due(events: EventHeap, due_ns: ArrayLike) -> None:
-    """Set when the entries from 0 on are due; those behind are not."""
+    """Set the times of the entries from 0 on; the remaining entries are not due."""
     times_ns = np.asarray(due_ns, np.int64)
     leaves = len(events.due_ns) // 2
     events.due_ns[leaves:] = NEVER_NS
@@ -51,7 +51,7 @@ def set_all_due(events: EventHeap, due_ns: ArrayLike) -> None:
 
 
 def with_entries(events: EventHeap, entries: int) -> EventHeap:
-    """Return a heap of so many entries, not fewer than before, with the times of ``events``."""
+    """Return a heap of ``entries`` entries, at least as large as ``events``, with the times of ``events``."""
     longer = new_event_heap(entries)
     set_all_due(longer, events.due_ns[len(events.due_ns) // 2 :][:entries])
     return longer
@@ -65,19 +65,19 @@ def first(events: EventHeap) -> int:
 
 @inlined
 def first_ns(events: EventHeap) -> int:
-    """Return when the first entry is due."""
+    """Return the time of the first entry."""
     return int(events.due_ns[1])
 
 
 @inlined
 def entry_due_ns(events: EventHeap, entry: int) -> int:
-    """Return when ``entry`` is due."""
+    """Return the time of ``entry``."""
     return int(events.due_ns[(len(events.due_ns) >> 1) + entry])
 
 
 @inlined
 def is_next_due(events: EventHeap, now_ns: int) -> bool:
-    """Return whether another entry than the first is due by ``now_ns``."""
+    """Return whether a second entry is due by ``now_ns``."""
     node = (len(events.due_ns) >> 1) + events.earliest[1]
     others_ns = NEVER_NS
     while node > 1:
@@ -88,7 +88,7 @@ def is_next_due(events: EventHeap, now_ns: int) -> bool:
 
 @compiled
 def set_due(events: EventHeap, entry: int, due_ns: int) -> None:
-    """Set when ``entry`` is due; NEVER_NS: not at all."""
+    """Set the time of ``entry``; NEVER_NS for never."""
     nodes_ns, earliest = events.due_ns, events.earliest
     node = (len(nodes_ns) >> 1) + entry
     if nodes_ns[node] == due_ns:
@@ -96,8 +96,8 @@ def set_due(events: EventHeap, entry: int, due_ns: int) -> None:
     nodes_ns[node] = due_ns
     while node > 1:
         beside_ns, beside = nodes_ns[node ^ 1], earliest[node ^ 1]
-        # At one time the left child comes first, which is the sibling where this node's number is odd.
-        # A mask, as of a choice the compiler would make a branch for the processor to guess.
+        # At equal times the left child comes first; it is the sibling if this node's number is odd.
+        # A mask, since the compiler would turn a choice into a branch that the processor mispredicts.
         mask = -int(beside_ns < due_ns + (node & 1))
         due_ns ^= (due_ns ^ beside_ns) & mask
         entry ^= (entry ^ beside) & mask

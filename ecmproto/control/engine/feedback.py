@@ -1,15 +1,15 @@
 """Captured feedback: frames that carry messages, as the messages that reaction points receive.
 
-Messages of mechanisms, whatever their format, PAUSE and PFC.  Each such frame is read once, by the
-mechanism's own reader, which discards and counts what is no message:
+Messages are PAUSE, PFC and the mechanisms' own in any format. The mechanism's own reader reads each such
+frame once, and discards and counts invalid ones:
 
-- A message is for the station that its destination address is, if frames of that one came before it.  For a
+- A message is for the station of its destination address, if frames of that station came before it. For a
   flow that has not come by then, or that the station does not have, it is about flow −1: the reaction point
-  counts it, and does what its rules say of unknown flows.
-- PAUSE and PFC are for all stations, as from the port; those that a station itself sends stop others than
-  stations, and are counted alone.
+  counts it, and follows its rules for unknown flows.
+- PAUSE and PFC are for all stations, as if sent by the port; those sent by a station stop devices other than
+  stations, and are only counted.
 
-Nothing here remembers frames: a flood of messages costs the time to read them.
+Frames are not remembered: a flood of messages costs only the time to read them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.mechanisms.api.machine import AboutFlow, Machine, PortContext
 from ecmproto.control.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, Message, messages_of
 from ecmproto.control.mechanisms.pause.messages import PauseDiscards
-from ecmproto.control.mechanisms.pause.messages import parse_flow_control as heard_flow_control
+from ecmproto.control.mechanisms.pause.messages import parse_flow_control as flow_control_fields
 from ecmproto.frames.batch.flows import NO_NUMBER, FlowTable
 from ecmproto.frames.batch.headers import ADDRESS_OCTETS, CNM, MAC_CONTROL, MESSAGE, roles_of
 from ecmproto.kernels.record import new_record, new_records
@@ -38,30 +38,30 @@ _NO_MESSAGES = new_records(Message, 0)
 
 
 class CapturedFeedbackCounts:
-    """Counters of frames that are feedback; a record."""
+    """Counters of feedback frames; a record."""
 
     feedback_frames: int
     """Frames that are feedback by their EtherType."""
     heard_messages: int
-    """Messages that they were for reaction points; a PFC frame may be several."""
+    """Messages to reaction points; a PFC frame may be several."""
     own_pauses: int
     """PAUSE and PFC frames from stations."""
 
 
 class FeedbackCounters(NamedTuple):
-    """Counters of feedback frames, and of those that were discarded: records."""
+    """Counters of feedback frames and of discarded ones: records."""
 
     counts: CapturedFeedbackCounts
     mechanism: Any
-    """Of the machine's ``refusal_record``."""
+    """The machine's ``refusal_record``."""
     flow_control: PauseDiscards
 
 
 class CapturedFeedback(NamedTuple):
-    """The messages of a batch: those of frame i are ``messages[message[i]]`` up to before ``until[i]``.
+    """The messages of a batch: frame i has ``messages[message[i]]`` up to but not including ``until[i]``.
 
-    Both are −1 for a frame that is none.  ``station`` is a number or EVERY_STATION, ``flow`` −1 if it is not
-    known, ``time_ns`` the frame's, ``cause`` NO_CAUSE.
+    Both are −1 for a frame without messages. ``station`` is a number or EVERY_STATION, ``flow`` −1 if it is
+    not known, ``time_ns`` the frame's, ``cause`` NO_CAUSE.
     """
 
     message: NDArray[np.int32]
@@ -87,34 +87,33 @@ def read_feedback(
 ) -> CapturedFeedback:
     """Return the messages that the frames of ``taken`` carry.
 
-    ``flows`` has numbered the batch, and none after it.  The result does not depend on how frames are
-    batched.
+    ``flows`` has numbered this batch, and no later one. The result does not depend on the batch boundaries.
     """
     positions = _feedback(taken, place.ethertypes)
     if len(positions) == 0:
         return no_feedback(len(taken.batch))
     reader = _FeedbackReader(taken, machine, place, flows, counters)
     message, until = (np.full(len(taken.batch), _NONE, np.int32) for _ in range(2))
-    found: list[Mapping[str, int]] = []
+    messages: list[Mapping[str, int]] = []
     for position in positions.tolist():
-        said = reader.at(position)
-        if said:
-            message[position] = len(found)
-            found += said
-            until[position] = len(found)
+        fields = reader.at(position)
+        if fields:
+            message[position] = len(messages)
+            messages += fields
+            until[position] = len(messages)
     counters.counts.feedback_frames += len(positions)
-    counters.counts.heard_messages += len(found)
-    return CapturedFeedback(message, until, messages_of(found, machine.payloads))
+    counters.counts.heard_messages += len(messages)
+    return CapturedFeedback(message, until, messages_of(messages, machine.payloads))
 
 
 def no_feedback(frames: int) -> CapturedFeedback:
-    """Return the feedback of ``frames`` frames of which none is a message."""
+    """Return the feedback of ``frames`` frames without messages."""
     none = np.full(frames, _NONE, np.int32)
     return CapturedFeedback(none, none, _NO_MESSAGES)
 
 
 def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
-    """Return the positions of the frames that are feedback by their EtherType, or over IP."""
+    """Return the indices of the frames that are feedback by their EtherType, or over IP."""
     batch, classes = taken.batch, taken.classes
     # Data may be sampled, feedback may not.
     suspects = np.flatnonzero(~classes.sampled)
@@ -134,7 +133,7 @@ def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
 
 
 class _FeedbackReader:
-    """The parser of one batch's feedback frames."""
+    """The parser of a batch's feedback frames."""
 
     def __init__(
         self, taken: Taken, machine: Machine, place: PortContext, flows: FlowTable, counters: FeedbackCounters
@@ -147,15 +146,15 @@ class _FeedbackReader:
         self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
 
     def at(self, position: int) -> list[dict[str, int]]:
-        """Return the fields of the messages that a frame carries."""
+        """Return the fields of the messages in a frame."""
         octets, length_octets = self._frame(position)
         at = int(self._taken.classes.msdu_offset[position])
         if int.from_bytes(octets[at : at + _TYPE_OCTETS]) == self._place.ethertypes.mac_control:
-            said = self._flow_control(octets, position)
+            messages = self._flow_control(octets, position)
         else:
-            said = self._message(octets, length_octets, position)
+            messages = self._message(octets, length_octets, position)
         time_ns = int(self._taken.arrivals.time_ns[position])
-        return [{"sent": 1, "time_ns": time_ns, "cause": NO_CAUSE, **fields} for fields in said]
+        return [{"sent": 1, "time_ns": time_ns, "cause": NO_CAUSE, **fields} for fields in messages]
 
     def _frame(self, position: int) -> tuple[bytes, int]:
         """Return a frame's captured octets and its length, both without FCS."""
@@ -164,7 +163,7 @@ class _FeedbackReader:
 
     def _message(self, octets: bytes, length_octets: int, position: int) -> list[dict[str, int]]:
         mac = octets[:ADDRESS_OCTETS]
-        station, _ = self._come(self._flows.find(mac), position)
+        station, _ = self._known(self._flows.find(mac), position)
         station_mac = _FOR_NO_STATION if station == NO_NUMBER else mac
         parsed = self._machine.parse_feedback(
             octets, station_mac, self._place, self._counters.mechanism, length_octets=length_octets
@@ -175,40 +174,40 @@ class _FeedbackReader:
         return [{**parsed.fields, "station": station, "flow": flow}]
 
     def _flow(self, mac: bytes, about: AboutFlow, position: int) -> int:
-        """Return the number of a flow of the station ``mac``, NO_NUMBER without one."""
+        """Return the number of a flow of the station ``mac``; NO_NUMBER if it has none."""
         if about.queue_pair is not None:
-            return self._come(self._flows.find_queue_pair(mac, about.queue_pair), position)[1]
+            return self._known(self._flows.find_queue_pair(mac, about.queue_pair), position)[1]
         if about.cn_flow is not None:
             numbers = self._flows.find(mac, priority=about.priority, cn_flow=about.cn_flow)
-            _, flow = self._come(numbers, position)
+            _, flow = self._known(numbers, position)
             if flow != NO_NUMBER:
                 return flow
         numbers = self._flows.find(
             mac, destination=about.destination, vlan=about.vlan, priority=about.priority
         )
-        _, flow = self._come(numbers, position)
+        _, flow = self._known(numbers, position)
         if flow == NO_NUMBER and about.among is not None:
             flow = self._queued_flow(mac, about, about.among, position)
         return flow if about.given in (None, flow) else NO_NUMBER
 
     def _queued_flow(self, mac: bytes, about: AboutFlow, among: range, position: int) -> int:
-        """Return the number, one of ``among``, of a flow of the station ``mac`` to the message's source."""
+        """Return the number, in ``among``, of a flow of the station ``mac`` to the message's source."""
         for priority in range(PRIORITIES) if about.priority is None else ():
             numbers = self._flows.find(mac, destination=about.destination, vlan=about.vlan, priority=priority)
-            _, flow = self._come(numbers, position)
+            _, flow = self._known(numbers, position)
             if flow in among:
                 return flow
         return NO_NUMBER
 
     def _flow_control(self, octets: bytes, position: int) -> list[dict[str, int]]:
-        if self._come(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]), position)[0] >= 0:
+        if self._known(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]), position)[0] >= 0:
             self._counters.counts.own_pauses += 1
             return []
-        said = heard_flow_control(octets, self._counters.flow_control, ethertypes=self._place.ethertypes)
-        return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in said]
+        messages = flow_control_fields(octets, self._counters.flow_control, ethertypes=self._place.ethertypes)
+        return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in messages]
 
-    def _come(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
-        """Return those of ``numbers`` that frames before ``position`` have, wherever a batch begins."""
+    def _known(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
+        """Return ``numbers`` if frames before ``position`` have them, whatever the batch boundaries."""
         station, flow = numbers
         if station == NO_NUMBER or not self._flows.is_fresh(station, flow):
             return numbers
@@ -226,6 +225,6 @@ class _FeedbackReader:
 
 
 def _firsts(numbers: NDArray[Any]) -> dict[int, int]:
-    """Return the first position of each number."""
-    found, first = np.unique(numbers, return_index=True)
-    return dict(zip(found.tolist(), first.tolist(), strict=True))
+    """Return the first index of each number."""
+    values, first = np.unique(numbers, return_index=True)
+    return dict(zip(values.tolist(), first.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The frame pool: all frames in use, and queues of them, each a list through the pool."""
+"""The frame pool: all frames in use, and their queues as linked lists in the pool."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ecmproto.kernels.record import columns, new_record, new_records
 from ecmproto.kernels.structs import Struct
 
 NOWHERE = -1
-"""No frame: the end of a queue or of the free ones."""
+"""No frame: the end of a queue or of the free list."""
 
 
 class Frame:
     """A frame between its station and its destination; a record (``kernels.record``)."""
 
     serial: int
-    """Its number in the capture or among all offers, or that of the frame that a probe follows."""
+    """The frame's number in the capture or among all offers; for a probe, the followed frame's."""
     following: int
-    """The next frame of the same queue, or the next free one."""
+    """The next frame of the queue, or of the free list."""
     station: int
     flow: int
     priority: int
     octets: int
-    """Without FCS, with its tags."""
+    """The length without FCS, with tags."""
     probe: int
     sampled: int
     answerable: int
@@ -33,41 +33,41 @@ class Frame:
     tag: int
     mark: int
     comes_ns: int
-    """When it comes to the port, while it is on its station's link."""
+    """The arrival time at the port, while the frame is on its station's link."""
     limit_bps: float
-    """The rate of the limiter that it left through; 0 for none."""
+    """The rate of the limiter that the frame passed; 0 for none."""
     rtt_average_ns: float
-    """That limiter's average round-trip time; NO_AVERAGE for none."""
+    """The average round-trip time of the limiter that the frame passed; NO_AVERAGE for none."""
     destination: int
-    """The station that it is for; NOWHERE where there is but one way."""
+    """The destination station; NOWHERE if there is only one path."""
     path: int
-    """Chooses among ways of the same length."""
+    """The hash input that selects one of several paths of equal length."""
     input: int
-    """The input through which it came to the switch where it is; NOWHERE for none."""
+    """The input of the current switch through which the frame came; NOWHERE for none."""
     source: int
-    """The number of the source that offered it, NOWHERE for none …"""
+    """The number of the source that offered the frame, NOWHERE for none."""
     number: int
-    """… its number there; of one that carries a message the port, or behind these the station, it is of …"""
+    """The frame's number at its source; for a message, the number of its sender (ports, then stations)."""
     offered_ns: int
-    """… and when that was."""
+    """The time of the offer."""
     sent_ns: int
-    """When it left its station's queue."""
+    """The departure time from the station's queue."""
     carries: int
-    """Whether it carries a message."""
+    """Whether the frame carries a message."""
 
 
 class Stock:
-    """The number of frames that a pool has in use, and which are free; a record."""
+    """The number of a pool's frames in use, and its free frames; a record."""
 
     used: int
     free: int
-    """The frame that was given back last, the first of a list; NOWHERE for none."""
+    """The head of the list of freed frames, the last one freed; NOWHERE for none."""
     fresh: int
-    """The first frame that was never in use: those from there on are free, their memory untouched."""
+    """The first frame never used: all from there on are free, and their memory is untouched."""
 
 
 class Pool(Struct):
-    """All frames in use; never more than the queues hold."""
+    """All frames in use, at most the capacity of the queues."""
 
     stock: Stock
     frames: Sequence[Frame]
@@ -90,9 +90,9 @@ def new_pool(size: int) -> Pool:
 
 
 def enlarge_pool(pool: Pool) -> None:
-    """Give ``pool`` room for twice as many frames."""
+    """Double the capacity of ``pool``."""
     grown = new_records(Frame, 2 * len(pool.frames))
-    # As octets: numpy copies records field by field.
+    # As bytes: numpy copies records field by field.
     old = columns(pool.frames)[: pool.stock.fresh].view(np.uint8)
     columns(grown).view(np.uint8)[: len(old)] = old
     pool.frames = grown
@@ -107,13 +107,13 @@ def new_queues(count: int) -> Sequence[Queue]:
 
 @inlined
 def is_used_up(pool: Pool, count: int) -> bool:
-    """Return whether there are fewer than ``count`` free frames."""
+    """Return whether fewer than ``count`` frames are free."""
     return bool(pool.stock.used + count > len(pool.frames))
 
 
 @inlined
 def take(pool: Pool) -> int:
-    """Return the index of a free frame, which is in use now, of no source and without tag; there is one."""
+    """Return the index of a free frame, now in use, without source and tag; the pool is not exhausted."""
     stock = pool.stock
     index = stock.free
     if index == NOWHERE:
@@ -139,7 +139,7 @@ def give_back(pool: Pool, index: int) -> None:
 
 @compiled
 def append(pool: Pool, queue: Queue, index: int) -> None:
-    """Put a frame at the end of ``queue``."""
+    """Append a frame to ``queue``."""
     if queue.length == 0:
         queue.head = index
     else:
@@ -151,7 +151,7 @@ def append(pool: Pool, queue: Queue, index: int) -> None:
 
 @compiled
 def take_first(pool: Pool, queue: Queue) -> int:
-    """Take the first frame out of ``queue``, which is not empty, and return it."""
+    """Remove the first frame of ``queue``, which is not empty, and return it."""
     index = queue.head
     queue.head = pool.frames[index].following
     queue.length -= 1

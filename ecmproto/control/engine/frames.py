@@ -24,14 +24,14 @@ from ecmproto.wire.codec.tags import ECNField, TagFormat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedFrame:
-    """A frame that the replay made, to be written to the output in the order of time."""
+    """A frame made by the replay, to be merged into the output in order of time."""
 
     octets: bytes
-    """Without FCS."""
+    """The frame without FCS."""
     time_ns: int
     interface: int
     cause: int
-    """The 0-based number in the capture of the frame that caused it, NO_CAUSE if none did."""
+    """The 0-based number in the capture of the frame that caused it, NO_CAUSE for none."""
     comment: str
 
 
@@ -43,7 +43,7 @@ def octets_of(machine: Machine, message: Any, about: SampledFrame, place: PortCo
 
 
 def _shown(machine: Machine, message: Any) -> Iterator[tuple[str, int]]:
-    """Yield the name and value of each field of a message that a comment shows, besides its queue."""
+    """Yield the name and value of each field shown in a message's comment, except the queue's."""
     fields = fields_of(message, machine.payloads)
     yield from ((label, fields.get(name, 0)) for label, name in machine.shown_fields.items())
     yield from (("rate in kb/s", fields["rate_kbps"]), ("quanta", fields.get("quanta", 0)))
@@ -51,7 +51,7 @@ def _shown(machine: Machine, message: Any) -> Iterator[tuple[str, int]]:
 
 
 def comment_of(machine: Machine, message: Any, cause: int) -> str:
-    """Return a comment that says where a message came from; frames count from 1, as in capture tools."""
+    """Return a comment on the origin of a message; frames count from 1, as in capture tools."""
     parts = []
     if message.kind not in (PAUSE_KIND, PFC_KIND):
         parts.append(f"priority {message.priority}")
@@ -76,9 +76,9 @@ def tagged_frames(
     machine: Machine,
     ethertypes: EtherTypes,
 ) -> Batch:
-    """Return the frames of ``taken`` at ``position`` with the tags of their ``passages`` (one a frame).
+    """Return the frames of ``taken`` at the indices ``position`` with the tags of their ``passages``.
 
-    They keep their captured octets, without FCS, and their numbers; times are not theirs yet.
+    They keep their captured octets, without FCS, and their numbers; the caller sets the times.
     """
     arrivals = taken.arrivals
     batch = taken.batch.select(position)
@@ -102,6 +102,6 @@ def tagged_frames(
 
 
 def tag_rows(kind: TagFormat, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return tags of ``kind`` with the values that machines know, a row of octets each."""
+    """Return tags of the format ``kind`` with the machines' values, one row of octets each."""
     unsigned = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
     return pack(kind.format, len(tag), **kind.constants, **kind.values(*unsigned))

@@ -1,13 +1,13 @@
-"""Time-weighted statistics of queue levels, kept in bounded memory however long a replay runs.
+"""Time-weighted statistics of queue levels, in bounded memory for a replay of any length.
 
-A gauge has a queue per priority and one, its total, for the whole port.  Each knows its level (the octets in
-that queue now), the peak, the integral over time, and for how long each level stood: levels up to 1 MiB in
-steps of 64 octets, larger ones in steps of a power of two that depend on the buffer; step 0 is "empty"
-exactly.  For the total there is also a trace: integral and peak in ``TRACE_BINS`` bins of equal length, which
-double, folding neighbours together, whenever the replay outgrows them.
+A gauge has a queue per priority and a total for the port. Each has its level (the octets in the queue now),
+the peak, the integral over time, and the time spent at each level: levels up to 1 MiB in steps of 64 octets,
+larger ones in steps of a power of two that depend on the buffer; step 0 means exactly "empty". The total also
+has a trace: integral and peak in ``TRACE_BINS`` bins of equal length, which double, with neighbours merged,
+whenever the replay exceeds them.
 
-As long as only one priority's queue has ever held frames, what is counted of it and of the port is the same:
-it is counted once, and `settled` enters it for the priority too.
+While only one priority's queue has ever held frames, its counts equal the port's: they are counted once, and
+`settled` copies them to the priority.
 
 The integrals are float64: exact to 2^53 octet·ns (nine million octet-seconds), then to 16 digits.
 """
@@ -28,7 +28,7 @@ from ecmproto.kernels.structs import Struct
 PRIORITIES = 8
 
 TOTAL = PRIORITIES
-"""The row of the whole port in ``held_ns``; rows 0 to 7 are the priorities."""
+"""The row of the port in ``held_ns``; rows 0 to 7 are the priorities."""
 
 NO_PRIORITY, SEVERAL = -1, -2
 
@@ -43,10 +43,10 @@ _STEPS = 1 + _FINE_STEPS + _COARSE_STEPS
 
 
 class QueueLevel:
-    """A queue's length, and what is counted of it over time; a record."""
+    """A queue's length and its counts over time; a record."""
 
     octets: int
-    """The length, which has stood since …"""
+    """The length since ``since_ns``."""
     since_ns: int
     peak_octets: int
     octet_ns: float
@@ -54,33 +54,32 @@ class QueueLevel:
 
 
 class LevelBins:
-    """For how long queues had which lengths, and the trace of the port's; a record."""
+    """The times that queues spent at each length, and the trace of the port; a record."""
 
     coarse_shift: int
-    """log2 of the steps above 1 MiB, in octets."""
+    """The log2 of the steps above 1 MiB, in octets."""
     trace_shift: int
-    """log2 of the length of a trace bin, in ns."""
+    """The log2 of the length of a trace bin, in ns."""
     total_only: int
-    """1: priorities have a level but no statistics, and there is no trace."""
+    """1 if priorities have a level but no statistics, and there is no trace."""
     only_priority: int
-    """The only priority whose queue has ever held frames, NO_PRIORITY before that, SEVERAL after it; unless
-    ``total_only``."""
+    """The only priority with frames so far; NO_PRIORITY for none, SEVERAL for more."""
     lengths_octets: Annotated[NDArray[np.int64], PRIORITIES]
-    """What `queue_lengths` returns."""
+    """The result of `queue_lengths`."""
     held_ns: Annotated[NDArray[np.int64], (PRIORITIES + 1, _STEPS)]
-    """How long each step of the level stood, of priorities and, at `TOTAL`, of the port."""
+    """The time at each step of the level, for priorities and, at `TOTAL`, the port."""
     trace_octet_ns: Annotated[NDArray[np.float64], TRACE_BINS]
     trace_peak_octets: Annotated[NDArray[np.int64], TRACE_BINS]
 
 
 class TraceBin:
-    """The bin of the trace that time is in, and what it has; a record.
+    """The current bin of the trace; a record.
 
-    It is entered into the trace when time leaves it, and when statistics are read.
+    It is added to the trace when time passes its end, and when statistics are read.
     """
 
     end_ns: int
-    """0: there is none yet."""
+    """The end of the bin; 0 before the first."""
     octet_ns: float
     peak_octets: int
 
@@ -89,9 +88,9 @@ class Gauge(Struct):
     """The state of a gauge."""
 
     total: QueueLevel
-    """Of the whole port."""
+    """The port's level."""
     queues: Sequence[QueueLevel]
-    """Of each priority."""
+    """The level of each priority."""
     trace_bin: TraceBin
     bins: LevelBins
 
@@ -116,16 +115,16 @@ def queue_lengths(gauge: Gauge) -> NDArray[np.int64]:
 
 @inlined
 def step_of(bins: LevelBins, octets: int) -> int:
-    """Return the histogram step of a level: 0 for 0, else the step whose upper end is the first ≥ it."""
+    """Return the histogram step of a level: 0 for 0, else the first step that reaches ``octets``."""
     if octets <= _FINE_LIMIT:
         return (octets + (1 << _FINE_SHIFT) - 1) >> _FINE_SHIFT
     shift = bins.coarse_shift
-    # A buffer of so many frames, or one that a tag does not count in, may hold more octets than was thought.
+    # A buffer in frames, or one that does not count a tag, may hold more octets than the steps cover.
     return _FINE_STEPS + min(_COARSE_STEPS, (octets - _FINE_LIMIT + (1 << shift) - 1) >> shift)
 
 
 def step_end(bins: LevelBins, step: int) -> int:
-    """Return the largest level that ``step_of`` puts into ``step``; the last one has all that are larger."""
+    """Return the largest level in ``step``; the last step has all larger levels too."""
     if step <= _FINE_STEPS:
         return step << _FINE_SHIFT
     return _FINE_LIMIT + ((step - _FINE_STEPS) << int(bins.coarse_shift))
@@ -133,7 +132,7 @@ def step_end(bins: LevelBins, step: int) -> int:
 
 @inlined
 def change(gauge: Gauge, priority: int, now_ns: int, octets: int) -> None:
-    """Add ``octets`` (negative to take away) to the levels of ``priority`` and of the port at ``now_ns``."""
+    """Add ``octets`` (negative to remove) to the levels of ``priority`` and of the port at ``now_ns``."""
     bins, queue, total = gauge.bins, gauge.queues[priority], gauge.total
     only = bins.only_priority
     if only != priority and only != SEVERAL and bins.total_only == 0:
@@ -153,8 +152,8 @@ def _change_level(level: QueueLevel, octets: int) -> None:
     level.peak_octets = max(level.peak_octets, level.octets)
 
 
-# What is not inlined takes numbers, not the record of the total: a kernel that has a copy of it to itself
-# (`structs.local_copy`) could not keep that in registers otherwise.
+# Functions that are not inlined take numbers, not the record of the total: a kernel with its own copy of it
+# (`structs.local_copy`) could not keep it in registers otherwise.
 
 
 @compiled
@@ -166,7 +165,7 @@ def _add_priority(
     peak_octets: int,
     octet_ns: float,
 ) -> None:
-    """Make ``priority`` the only one with frames, or the second, from which on each is counted."""
+    """Make ``priority`` the only one with frames, or the second, after which each is counted."""
     if bins.only_priority == NO_PRIORITY:
         bins.only_priority = priority
     else:
@@ -178,7 +177,7 @@ def _add_priority(
 def _enter_only(
     bins: LevelBins, queues: Sequence[QueueLevel], since_ns: int, peak_octets: int, octet_ns: float
 ) -> None:
-    """Enter for the only priority with frames what was counted of the port; its level is the port's."""
+    """Copy the port's counts to the only priority with frames; its level is the port's."""
     row, held_ns = bins.only_priority, bins.held_ns
     queue = queues[row]
     queue.since_ns = since_ns
@@ -190,7 +189,7 @@ def _enter_only(
 
 @inlined
 def settle(gauge: Gauge, now_ns: int) -> None:
-    """Enter into the port's statistics that it has stood at its level up to ``now_ns``."""
+    """Add the time up to ``now_ns`` at the current level to the port's statistics."""
     bins, total, current = gauge.bins, gauge.total, gauge.trace_bin
     since_ns, octets = total.since_ns, total.octets
     octet_ns = _settle_level(bins, total, TOTAL, now_ns)
@@ -209,7 +208,7 @@ def settle(gauge: Gauge, now_ns: int) -> None:
 
 @inlined
 def _settle_level(bins: LevelBins, level: QueueLevel, row: int, now_ns: int) -> float:
-    """Count that a queue has stood at its level up to ``now_ns``; return the integral over that time."""
+    """Add the time up to ``now_ns`` at the current level to a queue's; return the integral over that time."""
     elapsed_ns = now_ns - level.since_ns
     octet_ns = float(elapsed_ns) * level.octets
     level.since_ns = now_ns
@@ -220,7 +219,7 @@ def _settle_level(bins: LevelBins, level: QueueLevel, row: int, now_ns: int) -> 
 
 @inlined
 def _leave_bin(bins: LevelBins, current: TraceBin) -> None:
-    """Enter what ``current`` has into the trace."""
+    """Add ``current`` to the trace."""
     if current.end_ns > 0:
         time_bin = (current.end_ns >> bins.trace_shift) - 1
         bins.trace_octet_ns[time_bin] = current.octet_ns
@@ -230,7 +229,7 @@ def _leave_bin(bins: LevelBins, current: TraceBin) -> None:
 
 @compiled
 def trace(bins: LevelBins, since_ns: int, now_ns: int, octets: int) -> None:
-    """Enter into the trace that the port stood at ``octets`` from ``since_ns`` to ``now_ns``."""
+    """Add to the trace the level ``octets`` from ``since_ns`` to ``now_ns``."""
     fit_trace(bins, now_ns)
     shift = bins.trace_shift
     start_ns = since_ns
@@ -244,7 +243,7 @@ def trace(bins: LevelBins, since_ns: int, now_ns: int, octets: int) -> None:
 
 @compiled
 def fit_trace(bins: LevelBins, now_ns: int) -> None:
-    """Double the trace's bins until they reach to ``now_ns``."""
+    """Double the trace's bins until they reach ``now_ns``."""
     while now_ns > TRACE_BINS << bins.trace_shift:
         sums, peaks = bins.trace_octet_ns, bins.trace_peak_octets
         for time_bin in range(TRACE_BINS // 2):
@@ -259,8 +258,8 @@ def fit_trace(bins: LevelBins, now_ns: int) -> None:
 class QueueStatistics:
     """A queue's length over time, in octets waiting and in service.
 
-    ``pN_octets`` is the length at or under which the queue stood N % of the time, rounded up to a step of
-    64 octets (a coarser one above 1 MiB) and never above the peak; ``mean_octets`` is over time too.
+    ``pN_octets`` is the length not exceeded in N % of the time, rounded up to a step of 64 octets (a coarser
+    one above 1 MiB) and at most the peak; ``mean_octets`` is over time too.
     """
 
     mean_octets: float
@@ -272,9 +271,9 @@ class QueueStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTrace:
-    """The port's length over time for a plot: per bin of ``span_ns``, its mean and its peak.
+    """The port's length over time for a plot: mean and peak per bin of ``span_ns``.
 
-    The first bin starts at the first arrival; the last may reach beyond the last one.
+    The first bin starts at the first arrival; the last may extend beyond the last arrival.
     """
 
     span_ns: int
@@ -284,7 +283,7 @@ class QueueTrace:
 
 @compiled
 def settled(gauge: Gauge, now_ns: int) -> None:
-    """Bring all that ``gauge`` counts up to ``now_ns``: before statistics are read, as often as one likes."""
+    """Update all counts of ``gauge`` to ``now_ns``, before statistics are read; may be repeated."""
     bins, queues, total = gauge.bins, gauge.queues, gauge.total
     for priority in range(PRIORITIES):
         _settle_level(bins, queues[priority], priority, now_ns)
@@ -296,7 +295,7 @@ def settled(gauge: Gauge, now_ns: int) -> None:
 
 
 def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
-    """Return the statistics of a priority, or `TOTAL`, up to the time it is settled; all 0 at time 0."""
+    """Return the statistics of a priority, or `TOTAL`, up to the settled time; all 0 at time 0."""
     level = gauge.total if row == TOTAL else gauge.queues[row]
     peak_octets, duration_ns = int(level.peak_octets), int(level.since_ns)
     held_ns = np.cumsum(gauge.bins.held_ns[row])
@@ -312,7 +311,7 @@ def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
 
 
 def _step_at(held_ns: NDArray[np.int64], percent: int, duration_ns: int) -> int:
-    # ⌈percent·duration/100⌉ in whole numbers: a level that held exactly half the time is p50.
+    # ⌈percent·duration/100⌉ in integers: a level held for exactly half the time is p50.
     return int(np.searchsorted(held_ns, -(-percent * duration_ns // 100))) if duration_ns else 0
 
 
@@ -330,7 +329,7 @@ def queue_trace(gauge: Gauge) -> QueueTrace:
 
 
 def utilisation(gauge: Gauge) -> float:
-    """Return the share of time in which a settled gauge's port was not empty."""
+    """Return the share of time in which the port of a settled gauge was not empty."""
     duration_ns = int(gauge.total.since_ns)
     return 1.0 - int(gauge.bins.held_ns[TOTAL, 0]) / duration_ns if duration_ns else 0.0
 
@@ -341,7 +340,7 @@ def priorities_used(gauge: Gauge) -> list[int]:
 
 
 def bin_lengths_ns(bins: int, span_ns: int, duration_ns: int) -> NDArray[np.int64]:
-    """Return the lengths of bins, of which the last is only as long as the replay reached into it."""
+    """Return the lengths of bins; the last bin ends with the replay."""
     lengths_ns = np.full(bins, span_ns, np.int64)
     lengths_ns[-1] = max(1, duration_ns - (bins - 1) * span_ns)
     return lengths_ns

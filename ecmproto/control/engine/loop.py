@@ -1,28 +1,28 @@
 """A closed loop: stations with reaction points, switches with ports, destinations, and messages between.
 
-The text of the loop, compiled once for all mechanisms.  Its rules:
+The text of the loop, compiled once for all mechanisms. Its rules:
 
-1. A frame of the capture comes to its station at its time, one of a source when the source offers it.  It
-   queues behind the limiter that it is routed to, in a finite queue, or leaves at once.  Where its priority
-   is paused, or an earlier frame waits for that, it waits in the station's own queue of the priority.  What
-   waited leaves no faster than the link.  All frames of a station share its link from when one that a limiter
-   lets through is ready for it, or a probe is on it, until it falls idle: of what is ready, what came first
-   leaves first.  Before that, what comes from the capture leaves as it was captured: it did fit on a link.
-   Frames of sources always share it.  A frame that is ready in the whole ns in which the one before it is
-   through follows that one without a gap, so that fractions of ns never add up.
-2. What leaves a station reaches the port as much later as its link delays it, with its tag; a probe follows
-   it in band.  Of several ports, a switch takes one on a shortest way to the destination.
-3. What leaves a port is at the end of its way as much later as the way delays it: at the next switch, or at
-   its destination.  Messages of ports and of destinations reach their station as much later as its link, or
-   the table of delays, says; they do not take bandwidth.  Where messages are frames, they do.
-4. A frame of the capture that is feedback to a station, where such frames are read, is received at its time
-   and takes nothing of the port.
-5. At one time, a change of a port's rate comes first, then departures (by port), frames from lines (by port),
-   timers of congestion points, messages, reports of destinations, the stations' timers and queues (by
+1. A frame of the capture comes to its station at its time, a source's frame at its offer. It waits for its
+   limiter in a finite queue, or leaves at once. If its priority is paused, or an earlier frame waits for that
+   reason, it waits in the station's own queue of the priority. Waiting frames leave no faster than the link.
+   All frames of a station share its link from the time when a frame released by a limiter is ready for it, or
+   a probe is on it, until it is idle: the frames that are ready leave in order of arrival. Before that,
+   frames of the capture leave as captured, since they did fit on a link. Frames of sources always share it. A
+   frame that is ready within the ns in which the previous one ends follows it without a gap, so that
+   fractions of ns never add up.
+2. A frame reaches the port after its link's delay, with its tag; a probe follows it in band. Of several
+   ports, a switch selects one on a shortest path to the destination.
+3. A frame that leaves a port reaches the next switch or its destination after the delay of the line. Messages
+   of ports and of destinations reach their station after the delay of its link, or of the table of delays;
+   they use no bandwidth, unless messages are frames.
+4. A frame of the capture that is feedback to a station, if such frames are read, is received at its time and
+   uses no resources of the port.
+5. At equal times, a change of a port's rate comes first, then departures (by port), frames from lines (by
+   port), timers of congestion points, messages, reports of destinations, the stations' timers and queues (by
    number), sources, and the capture's arrivals.
-6. PAUSE and PFC of a switch reach what feeds its input as much later as its link is long: a station, or a
-   port of another switch, which starts no frame that is stopped.  They take the line of the port, or of the
-   host, that sends to it: behind the frame under way, before all that waits.
+6. PAUSE and PFC of a switch reach the feed of its input after the delay of its link. The feed is a station,
+   or a port of another switch; it starts no stopped frame. PAUSE and PFC use the line of the port, or of the
+   host, towards the feed: after the current frame, before all waiting ones.
 """
 
 from __future__ import annotations
@@ -87,10 +87,11 @@ def run(
     serial: int,
     last: bool,
 ) -> int:
-    """Run the loop until ``arrivals`` from ``position`` on have come; if ``last``, till nothing is in flight.
+    """Run the loop until the frames of ``arrivals`` from index ``position`` on have come.
 
-    ``serial`` is the number of the first of them.  Returns the position of the first that has not come:
-    it stops early when something has no more room, and when it is to stop for a change.
+    ``serial`` is the number of the first of them. With ``last`` the loop runs until nothing is in flight.
+    Returns the index of the first frame that has not come: the loop stops early when a store is full, and for
+    a change of rate.
     """
     loop, count = network.loop, arrivals.time_ns.size
     timers, ports = network.timers, len(network.ports)
@@ -120,7 +121,7 @@ def run(
             _end_all_quietly(network, sources, loop.change_ns - 1)
             break
         if tick_ns < other_ns and ticked and ports == 1 and network.ports[0].line.in_service_octets == 0:
-            # At an idle port nothing changes from tick to tick: one call catches up with all.
+            # At an idle port nothing changes from tick to tick, so one call processes them all.
             tick_ns = min(other_ns, loop.change_ns - 1)
         now_ns = min(tick_ns, other_ns)
         ticked = port_ns > now_ns and tick_ns <= now_ns
@@ -145,7 +146,7 @@ def run(
             _arrive(network, senders, arrivals, feedback, position, serial + position, now_ns)
             position += 1
         if network.note_count.noted > 0:
-            _tell_sources(network, senders, sources, now_ns)
+            _notify_sources(network, senders, sources, now_ns)
         loop.events += 1
         if loop.is_logging == 0:
             network.outbox.posted.count = 0
@@ -154,9 +155,9 @@ def run(
 
 @compiled
 def spare_events(network: NetworkState) -> int:
-    """Return how many events every store has room for; 0: `make_room`, or drain what is full.
+    """Return the number of events that every store has capacity for; at 0, `make_room` or drain the full one.
 
-    A tick or a report may post as many messages as there is room for: ask anew after it.
+    A tick or a report may fill the outbox: call again after it.
     """
     loop, outbox = network.loop, network.outbox
     spare = _spare_frames(network)
@@ -169,7 +170,7 @@ def spare_events(network: NetworkState) -> int:
         passages = len(network.passages) - network.log.passages
         spare = min(spare, passages // (EVENT_MESSAGES + MOST_OFFERS))
     else:
-        # What an event posted is gone before the next one.
+        # The messages of an event are sent before the next event.
         spare = spare if messages >= EVENT_MESSAGES else 0
         spare = min(spare, len(network.stop_events) - network.stop_count.logged)
     if loop.is_tracing == 1:
@@ -179,22 +180,22 @@ def spare_events(network: NetworkState) -> int:
 
 @inlined
 def _spare_frames(network: NetworkState) -> int:
-    """Return for how many events the pool has frames."""
+    """Return the number of events for which the pool has frames."""
     return (len(network.pool.frames) - network.pool.stock.used) // (EVENT_MESSAGES + MOST_OFFERS)
 
 
 @inlined
 def _spare_flights(network: NetworkState) -> int:
-    """Return for how many events the messages have room in flight, a full outbox at the end."""
+    """Return the number of events for which ``in_flight`` has capacity, with a full outbox at the end."""
     in_flight = network.loop.sent - network.loop.received
-    # A message to every station is one for each where they come at different times.
+    # A message to every station is one message per station if the delays differ.
     copies = 0 if network.loop.same_delays == 1 else EVENT_MESSAGES * len(network.links)
-    room = len(network.in_flight) - in_flight - len(network.outbox.messages)
-    return max(0, room // (EVENT_MESSAGES + copies))
+    spare = len(network.in_flight) - in_flight - len(network.outbox.messages)
+    return max(0, spare // (EVENT_MESSAGES + copies))
 
 
 def make_room(network: NetworkState) -> None:
-    """Enlarge the stores that draining does not empty, where they are used up."""
+    """Enlarge the exhausted stores that draining does not empty."""
     lengthen_tight_ring(network)
     if _spare_frames(network) == 0:
         add_frames(network)
@@ -234,7 +235,7 @@ def _on_port(
     frame = network.pool.frames[index]
     if way.ends == 1 and frame.carries == 0:
         posted = network.outbox.posted.count
-        _tell_receivers(network, receivers, frame, now_ns)
+        _notify_receivers(network, receivers, frame, now_ns)
         _send_of_station(network, senders, posted, frame.destination, now_ns)
     pass_to_port(network, index, way.next_switch, way.input, now_ns, 0.0, NO_AVERAGE)
 
@@ -262,7 +263,7 @@ def _on_timer(network: NetworkState, entry: int, now_ns: int) -> None:
 
 @inlined
 def _switch_of(network: NetworkState, control: int) -> int:
-    """Return the switch that a flow control machine is of."""
+    """Return the switch of a flow control machine."""
     port = 0
     while network.ways[port].control != control:
         port += 1
@@ -271,7 +272,7 @@ def _switch_of(network: NetworkState, control: int) -> int:
 
 @compiled
 def _send_of_station(network: NetworkState, senders: Senders, posted: int, station: int, now_ns: int) -> None:
-    """Send the messages that a destination has posted from index ``posted`` on, from its ``station``."""
+    """Send the messages that the destination at ``station`` has posted from index ``posted`` on."""
     for number in range(posted, network.outbox.posted.count):
         _send_one(network, senders, number, station, now_ns)
 
@@ -300,7 +301,7 @@ def _arrive(
     serial: int,
     now_ns: int,
 ) -> None:
-    """Take a frame of the capture at its station (rule 1)."""
+    """Receive a frame of the capture at its station (rule 1)."""
     index = take(network.pool)
     frame = network.pool.frames[index]
     frame.serial = serial
@@ -329,7 +330,7 @@ def _arrive(
 
 @compiled
 def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
-    """Take the frames that sources have just offered at their stations (rule 1)."""
+    """Receive the newly offered frames of sources at their stations (rule 1)."""
     offers, loop = network.offers, network.loop
     for number in range(offers.count.posted):
         offer: Offer = offers.records[number]
@@ -353,9 +354,9 @@ def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
 
 
 @compiled
-def _tell_sources(network: NetworkState, senders: Senders, sources: Sources, now_ns: int) -> None:
-    """Tell sources of their frames that left their hosts or were refused there, and take what they offer."""
-    # Taking offers adds notes of refused ones at most, for which nothing is offered.
+def _notify_sources(network: NetworkState, senders: Senders, sources: Sources, now_ns: int) -> None:
+    """Report to sources the frames that left their hosts or were refused there, and receive their offers."""
+    # Receiving offers adds at most notes of refused frames, and sources offer nothing for those.
     while network.note_count.noted > 0:
         network.note_count.noted -= 1
         note = network.notes[network.note_count.noted]
@@ -377,7 +378,7 @@ def _depart(
     number: int,
     now_ns: int,
 ) -> None:
-    """Take the frame on a port's line on its way, and serve the next (rule 3)."""
+    """Move the frame on a port's line to the next hop, and serve the next frame (rule 3)."""
     port, point, way = network.ports[number], network.points[number], network.ways[number]
     outbox, memory = network.outbox, network.switches[way.switch]
     posted = outbox.posted.count
@@ -428,7 +429,7 @@ def _depart(
             set_due(network.port_events, len(network.ports) + number, frame.comes_ns)
         return
     if len(network.routes) == 0:
-        _tell_receivers(network, receivers, frame, now_ns)
+        _notify_receivers(network, receivers, frame, now_ns)
         _deliver(network, sources, index, now_ns)
         send_of_port(network, posted, number, now_ns)
         return
@@ -446,7 +447,7 @@ def _end(
     index: int,
     now_ns: int,
 ) -> None:
-    """Take a frame at the station at the end of its way, where it is data, or carries a message."""
+    """Receive a frame at the station at the end of its path, as data or as a message."""
     frame = network.pool.frames[index]
     if frame.carries == 1:
         message, station = network.carried[index], frame.destination
@@ -455,7 +456,7 @@ def _end(
         return
     if network.ways[number].is_adapter == 0:
         posted, station = network.outbox.posted.count, frame.destination
-        _tell_receivers(network, receivers, frame, now_ns)
+        _notify_receivers(network, receivers, frame, now_ns)
         _send_of_station(network, senders, posted, station, now_ns)
     _deliver(network, sources, index, now_ns)
     if network.offers.count.posted > 0:
@@ -464,7 +465,7 @@ def _end(
 
 @compiled
 def _end_quietly(network: NetworkState, sources: Sources, number: int, until_ns: int) -> None:
-    """Count what has come by ``until_ns`` to a station where nobody acts on it (`Way.counts_only`)."""
+    """Count the frames that came by ``until_ns`` to a station that only counts them (`Way.counts_only`)."""
     queue, frames = network.lines[number], network.pool.frames
     while queue.length > 0 and frames[queue.head].comes_ns <= until_ns:
         index = take_first(network.pool, queue)
@@ -475,15 +476,15 @@ def _end_quietly(network: NetworkState, sources: Sources, number: int, until_ns:
 
 @compiled
 def _end_all_quietly(network: NetworkState, sources: Sources, until_ns: int) -> None:
-    """Count what has come by ``until_ns`` to all such stations, for whoever looks at the counts."""
+    """Count the frames that came by ``until_ns`` to all stations that only count, before counts are read."""
     for number in range(len(network.ports)):
         if network.ways[number].counts_only == 1:
             _end_quietly(network, sources, number, until_ns)
 
 
 @inlined
-def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, now_ns: int) -> None:
-    """Give a frame to the receivers; what they post has it as its cause."""
+def _notify_receivers(network: NetworkState, receivers: Receivers, frame: Frame, now_ns: int) -> None:
+    """Pass a frame to the receivers; it is the cause of the messages that they post."""
     network.outbox.posted.cause = frame.serial
     if frame.station >= 0 and frame.flow >= 0:
         delivery = Delivery(
@@ -497,7 +498,7 @@ def _tell_receivers(network: NetworkState, receivers: Receivers, frame: Frame, n
 
 @inlined
 def _deliver(network: NetworkState, sources: Sources, index: int, now_ns: int) -> None:
-    """Take a frame that has come to its destination."""
+    """Receive a frame at its destination."""
     _count_delivery(network, sources, index, now_ns)
     if network.pool.frames[index].source != NOWHERE:
         network.loop.source_ns = sources.next_source_ns()
@@ -506,7 +507,7 @@ def _deliver(network: NetworkState, sources: Sources, index: int, now_ns: int) -
 
 @inlined
 def _count_delivery(network: NetworkState, sources: Sources, index: int, now_ns: int) -> None:
-    """Count a frame that has come to its destination at ``now_ns``, and give it to its source there."""
+    """Count a frame that reached its destination at ``now_ns``, and report it to its source."""
     frame = network.pool.frames[index]
     network.log.delivered_frames += 1
     network.log.delivered_octets += frame.octets
@@ -524,7 +525,7 @@ def _count_delivery(network: NetworkState, sources: Sources, index: int, now_ns:
 
 @compiled
 def _report(network: NetworkState, senders: Senders, receivers: Receivers, now_ns: int) -> None:
-    """Send the reports of destinations, which pass the ports' congestion points on their way."""
+    """Send the reports of destinations, which the ports' congestion points on their path process."""
     posted = network.outbox.posted.count
     receivers.post_reports(now_ns, network.outbox)
     network.loop.report_ns = receivers.next_report_ns()

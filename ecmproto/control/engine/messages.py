@@ -1,4 +1,4 @@
-"""Messages of ports and destinations on their way: frames that queue, or out of band, and PAUSE to feeds."""
+"""Messages of ports and destinations: frames that queue, or out of band, and PAUSE to feeds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def send_of_port(network: NetworkState, posted: int, port: int, now_ns: int) -> 
         if not message.sent or message.station == NO_STATION:
             continue
         count_message(network, message, port)
-        # What is for all has no way to queue on.
+        # A message to all stations has no path to queue on.
         if network.loop.in_band == 1 and message.station != EVERY_STATION:
             switch = network.ways[port].switch
             index = message_frame(network, message, NOWHERE, port, now_ns)
@@ -41,13 +41,13 @@ def send_of_port(network: NetworkState, posted: int, port: int, now_ns: int) -> 
 
 @inlined
 def count_message(network: NetworkState, message: Message, sender: int) -> None:
-    """Count a message by its kind and by what sends it: a port, or counted on behind these a station."""
+    """Count a message by its kind and its sender: a port, or a station, numbered after the ports."""
     network.message_counts[sender * MESSAGE_KINDS + min(message.kind, MESSAGE_KINDS - 1)] += 1
 
 
 @inlined
 def message_frame(network: NetworkState, message: Message, station: int, sender: int, now_ns: int) -> int:
-    """Return a new frame that carries a message of ``sender``; ``station`` is that, NOWHERE for a port."""
+    """Return a new frame that carries a message of ``sender``; ``station`` is NOWHERE if that is a port."""
     index = take(network.pool)
     network.carried[index] = message
     frame = network.pool.frames[index]
@@ -65,10 +65,10 @@ def message_frame(network: NetworkState, message: Message, station: int, sender:
 
 @compiled
 def trace_frame(network: NetworkState, index: int, sender: int, time_ns: int) -> None:
-    """Keep a frame whose last bit ``sender`` puts on its link at ``time_ns``."""
-    frame, place = network.pool.frames[index], network.log.traced
+    """Trace a frame whose last bit ``sender`` puts on its link at ``time_ns``."""
+    frame, traced_index = network.pool.frames[index], network.log.traced
     network.log.traced += 1
-    row = network.traced[place]
+    row = network.traced[traced_index]
     row.time_ns = time_ns
     row.what = DATA_FRAME
     row.sender = sender
@@ -86,15 +86,15 @@ def trace_frame(network: NetworkState, index: int, sender: int, time_ns: int) ->
     row.number = frame.number
     if frame.carries == 1:
         row.what = MESSAGE_FRAME
-        network.traced_messages[place] = network.carried[index]
+        network.traced_messages[traced_index] = network.carried[index]
 
 
 @compiled
 def _trace_message(network: NetworkState, message: Message, what: int, sender: int, time_ns: int) -> None:
-    """Keep a message that is no frame of the network: one out of band, or PAUSE or PFC."""
-    place = network.log.traced
+    """Trace a message that is no frame of the network: one out of band, or PAUSE or PFC."""
+    index = network.log.traced
     network.log.traced += 1
-    row = network.traced[place]
+    row = network.traced[index]
     row.time_ns = time_ns
     row.what = what
     row.sender = sender
@@ -106,12 +106,12 @@ def _trace_message(network: NetworkState, message: Message, what: int, sender: i
     row.octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
     row.probe = row.tagged = row.tag = row.mark = 0
     row.source = row.number = NOWHERE
-    network.traced_messages[place] = message
+    network.traced_messages[index] = message
 
 
 @compiled
 def send_out_of_band(network: NetworkState, message: Message, sender: int) -> None:
-    """Put a message out of band in flight; ``sender`` is a port, or counted on behind these a station."""
+    """Put a message out of band in flight; ``sender`` is a port, or a station, numbered after the ports."""
     loop, links = network.loop, network.links
     station, stations = message.station, len(links)
     if loop.is_tracing == 1:
@@ -130,23 +130,23 @@ def send_out_of_band(network: NetworkState, message: Message, sender: int) -> No
 
 @inlined
 def put_in_flight(network: NetworkState, message: Message, station: int, due_ns: int) -> None:
-    """Send ``message`` to ``station``, behind all that come there or elsewhere by ``due_ns``."""
+    """Send ``message`` to ``station``, after all messages in flight that are due by ``due_ns``."""
     loop, mask = network.loop, len(network.in_flight) - 1
-    place = loop.sent
+    index = loop.sent
     if loop.same_delays == 0:
-        while place > loop.received and network.due_ns[(place - 1) & mask] > due_ns:
-            network.in_flight[place & mask] = network.in_flight[(place - 1) & mask]
-            network.due_ns[place & mask] = network.due_ns[(place - 1) & mask]
-            place -= 1
-    network.in_flight[place & mask] = message
-    network.in_flight[place & mask].station = station
-    network.due_ns[place & mask] = due_ns
+        while index > loop.received and network.due_ns[(index - 1) & mask] > due_ns:
+            network.in_flight[index & mask] = network.in_flight[(index - 1) & mask]
+            network.due_ns[index & mask] = network.due_ns[(index - 1) & mask]
+            index -= 1
+    network.in_flight[index & mask] = message
+    network.in_flight[index & mask].station = station
+    network.due_ns[index & mask] = due_ns
     loop.sent += 1
 
 
 @compiled
 def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> None:
-    """Send PAUSE or PFC frames posted from index ``posted`` on to what feeds ``switch`` (rule 6)."""
+    """Send PAUSE or PFC frames posted from index ``posted`` on to the feeds of ``switch`` (rule 6)."""
     of = network.switches[switch]
     for number in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[number]
@@ -163,7 +163,7 @@ def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> 
 
 @inlined
 def _send_back(network: NetworkState, feed: Feed, message: Message, now_ns: int) -> int:
-    """Put a PAUSE or PFC frame on the line to ``feed``; return when its last bit is on it."""
+    """Put a PAUSE or PFC frame on the line to ``feed``; return the time of its last bit there."""
     octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
     if feed.back_port == NOWHERE:
         occupy(network, feed.back_station, octets, now_ns, True)

@@ -1,8 +1,8 @@
 """Records and stores of a network: stations and their links, switches and their ports, messages in flight.
 
-A replay is the smallest one: stations, and one port to which they all send.  What a network has besides,
-`lab` fills in: ways from switch to switch, what feeds each switch, memory that ports share, flow
-control on every link, messages that are frames, and sources instead of a capture.
+A replay is the smallest network: stations, and one port to which they all send. `lab` adds the rest: paths
+between switches, feeds of each switch, memory that ports share, flow control on every link, messages as
+frames, and sources instead of a capture.
 """
 
 from __future__ import annotations
@@ -45,34 +45,33 @@ _TRACED_AT_ONCE = 16
 _NOTES = 64
 _STOP_EVENTS = 4096
 MESSAGE_KINDS = 16
-"""Kinds of messages that are counted by what sends them; the last is all others."""
+"""The number of kinds of messages counted by sender; the last one is all other kinds."""
 LEAST_MESSAGE_OCTETS = 60
-"""Of a message that is a frame, without FCS."""
+"""The minimum length of a message frame, without FCS."""
 
 _Machines = TypeVar("_Machines")
 
 TIMER = 0
 ON_LINK = 1
 OWN_QUEUES = 2
-"""Where a station's entries in the event heap stand: its timer, the first frame on its link, its own queues,
-then its limiters'."""
+"""Indices of a station's entries in the event heap: timer, first frame on the link, own queues, limiters."""
 ENTRIES = OWN_QUEUES + PRIORITIES
 
 DATA_FRAME = 0
 MESSAGE_FRAME = 1
 MESSAGE_OUT_OF_BAND = 2
 FLOW_CONTROL_FRAME = 3
-"""What a traced frame is; a sender's probe is data."""
+"""Types of a traced frame; a sender's probe is data."""
 
 OWN_DELAYS: NDArray[np.int64] = np.zeros(0, np.int64)
-"""``NetworkState.delays_ns`` where messages take what the link of their station has."""
+"""``NetworkState.delays_ns`` for messages that have the delay of their station's link."""
 
 
 class Passage:
-    """The outcome of a frame that came to the port or never will; a record (``kernels.record``)."""
+    """The outcome of a frame at the port, or of one held out before it; a record (``kernels.record``)."""
 
     serial: int
-    """Its number in the capture; a probe's is that of the frame that it follows."""
+    """The frame's number in the capture; for a probe, the number of the frame that it follows."""
     time_ns: int
     station: int
     flow: int
@@ -85,25 +84,25 @@ class Passage:
     tag: int
     mark: int
     qlen_octets: int
-    """Of its priority's queue after it; −1 if it did not come there."""
+    """The length of the frame's queue after it; −1 if the frame did not reach the queue."""
     limit_bps: float
-    """The rate of the limiter that it came through; 0 for none."""
+    """The rate of the limiter that the frame passed; 0 for none."""
     rtt_average_ns: float
-    """That limiter's average round-trip time; NO_AVERAGE for none."""
+    """The average round-trip time of the limiter that the frame passed; NO_AVERAGE for none."""
 
 
 class TracedFrame:
     """A frame on a link, or a message out of band, which is on none; a record.
 
-    Where it is no data, its message stands beside it (`NetworkState.traced_messages`).
+    Unless it is data, its message is in `NetworkState.traced_messages`, at the same index.
     """
 
     time_ns: int
-    """Of its last bit; when a message out of band, PAUSE or PFC was posted."""
+    """The time of the last bit; for a message out of band, PAUSE or PFC, the time of posting."""
     what: int
     """DATA_FRAME, MESSAGE_FRAME, MESSAGE_OUT_OF_BAND, or FLOW_CONTROL_FRAME."""
     sender: int
-    """The port, or counted on behind these the station, that sent it; of PAUSE and PFC, the feed it stops."""
+    """The sender, a port or, numbered after the ports, a station; for PAUSE and PFC, the feed to stop."""
     serial: int
     station: int
     destination: int
@@ -116,7 +115,7 @@ class TracedFrame:
     mark: int
     source: int
     number: int
-    """Its source's; of a message that is a frame, the port, or the station behind these, that made it."""
+    """The frame's number at its source; for a message frame, its sender (ports, then stations)."""
 
 
 class Log:
@@ -124,15 +123,15 @@ class Log:
 
     passages: int
     traced: int
-    """Frames that stand in `NetworkState.traced`."""
+    """The number of frames in `NetworkState.traced`."""
     delivered_frames: int
     delivered_octets: int
     limited_frames: int
-    """Frames that waited behind a limiter."""
+    """The number of frames that waited for a limiter."""
     received_messages: int
-    """Messages that reached a station."""
+    """The number of messages that reached a station."""
     longest_wait_octets: int
-    """The most that ever stood behind one limiter."""
+    """The maximum number of octets that ever waited for one limiter."""
 
 
 class Loop:
@@ -140,36 +139,36 @@ class Loop:
 
     now_ns: int
     change_ns: int
-    """When the loop must stop for a change, such as of a port's rate; NEVER_NS if it need not any more."""
+    """The time when the loop must stop for a change, such as of a port's rate; NEVER_NS for none."""
     changes: int
-    """1 if the loop has come to that time, and waits for the change; else 0."""
+    """1 if the loop has reached ``change_ns`` and waits for the change, else 0."""
     same_delays: int
-    """1 if messages take the same time to every station: then they come in the order of sending."""
+    """1 if messages have the same delay to every station, so that they arrive in the order of sending."""
     overhead_octets: int
     entries: int
-    """How many a station has in the event heap."""
+    """The number of a station's entries in the event heap."""
     sent: int
     received: int
-    """Messages ever sent, and those of them that were received."""
+    """The number of messages received; ``sent`` is the number of messages sent."""
     is_logging: int
     """1 if each frame's outcome becomes a passage."""
     is_tracing: int
     """1 if frames on links are kept in `NetworkState.traced`."""
     in_band: int
-    """1 if messages are frames that queue on their way …"""
+    """1 if messages are frames that queue on their path."""
     message_priority: int
-    """… in this priority."""
+    """The priority of message frames."""
     tight_port: int
-    """The port that has hardly room for more frames; NOWHERE for none …"""
+    """The port whose ring is almost full; NOWHERE for none."""
     tight_priority: int
-    """… and its priority."""
+    """The priority of the ring that is almost full at ``tight_port``."""
     serial: int
-    """The number of frames that were offered."""
+    """The number of offered frames."""
     events: int
     source_ns: int
-    """When the first source is due …"""
+    """The time of the first source event."""
     report_ns: int
-    """… and when the first report of a destination is."""
+    """The time of the first report of a destination."""
 
 
 class Link:
@@ -177,72 +176,72 @@ class Link:
 
     rate_bps: int
     to_port_ns: int
-    """How long what a frame begins takes to the port."""
+    """The delay of a frame from the link to the port, from its start."""
     to_station_ns: int
-    """How long a message takes from the port, or from a destination, to the station."""
+    """The delay of a message from the port, or from a destination, to the station."""
     free_ns: int
-    """The end of the frame that it sends, rounded up to whole ns …"""
+    """The end of the current frame, rounded up to whole ns."""
     free_early: int
-    """… and how much earlier the exact one is, in ns / ``timed_bps``: the next frame follows that one."""
+    """The rounding of ``free_ns``, in ns / ``timed_bps``: the next frame starts at the exact end."""
     shared_ns: int
-    """Until when frames that come have to wait for it (rule 1)."""
+    """The end of the time in which frames that come have to wait for the link (rule 1)."""
     whole: int
-    """1 if a frame that it begins has left whole: a capture has a frame's last bit at its time."""
+    """1 if a frame's start on the link is the time of its last bit, as in a capture."""
     queue_octets: int
     """The size of each queue of the station."""
     reaction_ns: int
-    """How long a message takes from the station's link to its reaction point."""
+    """The delay of a message from the station's link to its reaction point."""
     switch: int
-    """Where it leads, and through which input."""
+    """The switch at the end of the link; ``input`` is the switch's input."""
     input: int
     timed_octets: int
     timed_bps: int
     timed_ns: int
     timed_rest: int
-    """The time of a frame of so many octets at that rate, and what is left over: that of the last one."""
+    """The remainder of the last computed frame time: ``timed_octets`` at ``timed_bps`` take ``timed_ns``."""
     parts: int
-    """Behind the last of the station's queues that ever held a frame: those from there on need no look."""
+    """The number of the station's queues to look at: none from there on has ever held a frame."""
 
 
 class Way:
-    """Where a switch's output port leads; a record."""
+    """The destination of a switch's output port; a record."""
 
     switch: int
-    """The switch that it is of."""
+    """The switch that has the port."""
     next_switch: int
-    """The one at its end, NOWHERE if a station is there."""
+    """The switch at the end of the line, NOWHERE if a station is there."""
     input: int
-    """Which input of that one it feeds."""
+    """The input of ``next_switch`` that the port feeds."""
     station: int
-    """The station at its end, NOWHERE for none."""
+    """The station at the end of the line, NOWHERE for none."""
     delay_ns: int
-    """How long a frame takes to there, from its last bit on."""
+    """The delay of a frame to the end of the line, from its last bit."""
     control: int
-    """The flow control machine that watches it, NOWHERE for none."""
+    """The flow control machine that watches the port, NOWHERE for none."""
     ends: int
-    """Whether frames count as delivered when they leave it on their way to an adapter."""
+    """Whether frames count as delivered when they leave the port on their path to an adapter."""
     is_adapter: int
-    """Whether it is a host's adapter, behind which nobody looks at frames any more."""
+    """Whether the port is a host's adapter, after which frames are not examined any more."""
     counts_only: int
-    """1 if what comes to the station at its end is only counted, which can wait until somebody looks."""
+    """1 if frames to the station are only counted, which can be postponed until counts are read."""
 
 
 class Feed:
-    """What feeds an input of a switch: a station's link or another port; a record."""
+    """A feed of a switch's input, a station's link or another port; a record."""
 
     station: int
-    """NOWHERE if it is a port."""
+    """The feeding station; NOWHERE for a port."""
     port: int
-    """NOWHERE if it is a station."""
+    """The feeding port; NOWHERE for a station."""
     back_port: int
-    """The port whose line PAUSE takes to it …"""
+    """The port whose line carries PAUSE to the feed; NOWHERE if a station's does."""
     back_station: int
-    """… or the station; of each NOWHERE if it is the other."""
+    """The station whose line carries PAUSE to the feed; NOWHERE if a port's does."""
     back_ns: int
-    """How long PAUSE takes to it from its last bit on."""
+    """The delay of PAUSE to the feed, from its last bit."""
     partition_octets: int
     partition_frames: int
-    """The most that frames of this input hold; NO_LIMIT for what is not limited."""
+    """The maximum number of this input's buffered frames, as ``partition_octets`` of octets; or NO_LIMIT."""
     held_octets: int
     held_frames: int
     peak_octets: int
@@ -255,74 +254,74 @@ class Switch:
     feeds: int
     memory_octets: int
     memory_frames: int
-    """The most that its ports hold together; NO_LIMIT for what is not limited."""
+    """The maximum number of frames in all ports, as ``memory_octets`` for octets; or NO_LIMIT."""
     held_octets: int
     held_frames: int
     hash_salt: int
-    """Its part in ECMP hashes: 32 bits."""
+    """The switch's 32-bit salt of ECMP hashes."""
 
 
 class PortCount:
-    """What a port did; a record."""
+    """The counts of a port; a record."""
 
     sent_frames: int
     sent_octets: int
     dropped_frames: int
     dropped_octets: int
     message_frames: int
-    """Messages that were frames here."""
+    """The number of message frames at this port."""
     message_octets: int
     lost_messages: int
     control_octets: int
-    """Octets of PAUSE and PFC frames on its line, overhead included."""
+    """Octets of PAUSE and PFC frames on the port's line, overhead included."""
     xoff_frames: int
-    """PAUSE and PFC frames that stopped it …"""
+    """The number of PAUSE and PFC frames that stopped the port."""
     xon_frames: int
-    """… and that let it go on."""
+    """The number of PAUSE and PFC frames that resumed the port."""
     stopped_ns: int
-    """For how long at least one priority was stopped, up to the last change …"""
+    """The time for which at least one priority was stopped, up to the last change."""
     stopped_since_ns: int
-    """… and since when it is, NEVER_NS while none is."""
+    """The time since which a priority is stopped; NEVER_NS while none is."""
 
 
 class FlowCount:
-    """What became of a source's frames; a record."""
+    """The counts of a source's frames; a record."""
 
     held_out_frames: int
     held_out_octets: int
     sent_frames: int
-    """That left their host."""
+    """Frames that left their host."""
     sent_octets: int
     dropped_frames: int
     dropped_octets: int
     delivered_frames: int
     delivered_octets: int
     delay_ns: int
-    """The sum of the times from when frames left their hosts' queues to when they were delivered."""
+    """The sum of the frames' delays from their hosts' queues to their delivery."""
     longest_ns: int
     limit_bps: float
-    """The rate of the limiter that its last frame came through, 0 for none."""
+    """The rate of the limiter that the last frame passed; 0 for none."""
 
 
 class StopEvent:
-    """A PAUSE or PFC frame that has come to what it stops or lets go on; a record."""
+    """A PAUSE or PFC frame at the station or port that it stops or resumes; a record."""
 
     time_ns: int
     station: int
-    """The station; counted on behind the stations, the port."""
+    """The station; or, numbered after the stations, the port."""
     priority: int
-    """NOWHERE for PAUSE, which is for all of them."""
+    """The priority; NOWHERE for PAUSE, which stops all."""
     stops: int
 
 
 class StopEventCount:
-    """How many such events there are; a record."""
+    """The number of stop events; a record."""
 
     logged: int
 
 
 class Note:
-    """A frame of a source that has left its host, or was refused there; a record."""
+    """A source's frame that has left its host, or was refused there; a record."""
 
     source: int
     number: int
@@ -330,7 +329,7 @@ class Note:
 
 
 class NoteCount:
-    """How many notes there are; a record."""
+    """The number of notes; a record."""
 
     noted: int
 
@@ -338,13 +337,13 @@ class NoteCount:
 class NetworkState(Struct):
     """The state of a network, without the machines of its stations and destinations.
 
-    ``in_flight`` is a ring of messages, its length a power of two, and ``due_ns`` when each comes to its
-    station, or, counted on behind the stations, to its port.  Station s has the entries from
-    s · (ENTRIES + limiters) on in ``events`` and ``queues``; ``on_link`` has the frames that have left each
-    station and not come to the port.  Of n ports, port p has the entries p (its departure) and n + p (the
-    first frame on its line) in ``port_events``; behind these, 2n + s is the first message that switch s has
-    made a frame of.  ``timers`` has the congestion point of each port, the flow control machines, and for
-    each port the end of a pause.  ``lines`` are the frames on each port's line, then those messages.
+    ``in_flight`` is a ring of messages, its length a power of two; ``due_ns`` has the arrival time of each at
+    its station or, numbered after the stations, its port. Station s has the entries from s · (ENTRIES +
+    limiters) on in ``events`` and ``queues``; ``on_link`` has the frames that have left each station and not
+    reached the port. Of n ports, port p has the entries p (its departure) and n + p (the first frame on its
+    line) in ``port_events``; after these, 2n + s is the first message that switch s has put into a frame.
+    ``timers`` has the congestion point of each port, the flow control machines, and for each port the end of
+    a pause. ``lines`` has the frames on each port's line, then those messages.
     """
 
     loop: Loop
@@ -356,12 +355,12 @@ class NetworkState(Struct):
     switches: Sequence[Switch]
     feeds: Sequence[Feed]
     routes: NDArray[np.int64]
-    """By switch and destination: where its ways begin in ``choices``, and at the end their number."""
+    """The offsets in ``choices`` by switch and destination, and at the end their number."""
     choices: NDArray[np.int64]
     delays_ns: NDArray[np.int64]
-    """How long messages take, by port and then by station that sends them, and station; or OWN_DELAYS."""
+    """Delays of messages, by sender (ports, then stations) and receiving station; or OWN_DELAYS."""
     flow_ends: NDArray[np.int64]
-    """By station and flow: the flow's destination; empty where there is but one way."""
+    """The destination by station and flow; empty if there is only one path."""
     pool: Pool
     queues: Sequence[Queue]
     events: EventHeap
@@ -375,7 +374,7 @@ class NetworkState(Struct):
     in_flight: MutableSequence[Message]
     due_ns: NDArray[np.int64]
     carried: MutableSequence[Message]
-    """By frame: the message that it carries."""
+    """The message in each frame, by frame."""
     outbox: Outbox
     offers: Offers
     notes: Sequence[Note]
@@ -383,9 +382,9 @@ class NetworkState(Struct):
     stop_events: Sequence[StopEvent]
     stop_count: StopEventCount
     message_octets: NDArray[np.int64]
-    """How long the frame of a message is, by kind up to MESSAGE_KINDS."""
+    """The length of a message's frame, by kind up to MESSAGE_KINDS."""
     message_counts: NDArray[np.int64]
-    """Messages by what sends them, a port or behind these a station, and kind, up to MESSAGE_KINDS."""
+    """The number of messages by sender (ports, then stations) and kind up to MESSAGE_KINDS."""
     port_counts: Sequence[PortCount]
     flow_counts: Sequence[FlowCount]
     passages: Sequence[Passage]
@@ -394,7 +393,7 @@ class NetworkState(Struct):
 
 
 def with_obeyed(config: LoopConfig, machine: Machine) -> LoopConfig:
-    """Return ``config`` with the priorities of PFC that the parameters of ``machine`` say stations obey."""
+    """Return ``config`` with the PFC priorities that stations obey by the parameters of ``machine``."""
     own = machine.parameters.get(Role.REACTION_POINT)
     if not isinstance(own, PFCReactionParameters):
         return config
@@ -402,7 +401,7 @@ def with_obeyed(config: LoopConfig, machine: Machine) -> LoopConfig:
 
 
 def next_change_ns(changes: Sequence[RateChange]) -> int:
-    """Return the time of the first of ``changes`` of a port's rate, NEVER_NS without one."""
+    """Return the time of the first of ``changes`` of a port's rate; NEVER_NS for none."""
     return changes[0].time_ns if changes else NEVER_NS
 
 
@@ -415,11 +414,10 @@ def new_network(
     limiters: int,
     tag_octets: int = 0,
 ) -> NetworkState:
-    """Return stores of ``stations`` stations of ``limiters`` limiters each, and of ports, everything empty.
+    """Return empty stores of ``stations`` stations of ``limiters`` limiters each, and of ports.
 
-    Each of ``ports`` has its congestion point in ``points``; all are of one switch, and frames take on every
-    line what the first one says besides their own octets.  The mechanism's own tag adds ``tag_octets`` to a
-    frame.
+    Each of ``ports`` has its congestion point in ``points``; all belong to one switch, and the first one's
+    overhead holds for every line. The mechanism's own tag adds ``tag_octets`` to a frame.
     """
     loop = new_record(Loop)
     loop.change_ns = next_change_ns(ports[0].rate_changes)
@@ -490,7 +488,7 @@ def _gates(count: int, config: LoopConfig) -> Gates:
 
 
 def new_port_counts(count: int) -> Sequence[PortCount]:
-    """Return the counts of ``count`` ports that have done nothing."""
+    """Return the counts of ``count`` ports, all 0."""
     counts = new_records(PortCount, count)
     columns(counts)["stopped_since_ns"] = NEVER_NS
     return counts
@@ -505,7 +503,7 @@ def new_ways(count: int) -> Sequence[Way]:
 
 
 def schedule_points(network: NetworkState) -> None:
-    """Set when the timers of congestion points and flow control are due first."""
+    """Set the first due times of the timers of congestion points and flow control."""
     due_ns = [machine.next_timer_ns() for machine in (*network.points, *network.controls)]
     due_ns += [NEVER_NS] * len(network.ports)
     network.timers = new_event_heap(len(due_ns))
@@ -519,9 +517,9 @@ def set_links(
     to_port_ns: int | Sequence[int],
     to_station_ns: int | Sequence[int],
 ) -> None:
-    """Give the stations' links their rates and delays, each one's own or the same for all, before a run.
+    """Set the rates and delays of the stations' links, one for all or one each, before a run.
 
-    Times that PAUSE and PFC give in quanta stay those of ``LoopConfig.link_rate_bps``.
+    Times that PAUSE and PFC give in quanta still use ``LoopConfig.link_rate_bps``.
     """
     links = columns(network.links)
     links["rate_bps"], links["to_port_ns"], links["to_station_ns"] = rate_bps, to_port_ns, to_station_ns
@@ -534,13 +532,13 @@ def _compare_delays(network: NetworkState) -> None:
 
 
 def set_delays(network: NetworkState, delays_ns: NDArray[np.int64]) -> None:
-    """Have messages take ``delays_ns``, by port and then by station that sends them, and station."""
+    """Set the delays of messages, by sender (ports, then stations) and receiving station."""
     network.delays_ns = np.ascontiguousarray(delays_ns).reshape(-1)
     _compare_delays(network)
 
 
 def add_frames(network: NetworkState) -> None:
-    """Make room for twice as many frames."""
+    """Double the capacity for frames."""
     enlarge_pool(network.pool)
     if network.loop.in_band:
         carried = _ring(len(network.pool.frames))
@@ -549,14 +547,14 @@ def add_frames(network: NetworkState) -> None:
 
 
 def carry_messages(network: NetworkState, priority: int) -> None:
-    """Have messages be frames of ``priority`` that queue on their way."""
+    """Make messages frames of ``priority`` that queue on their path."""
     network.loop.in_band, network.loop.message_priority = 1, priority
     network.carried = _ring(len(network.pool.frames))
 
 
 @inlined
 def occupy(network: NetworkState, station: int, octets: int, now_ns: int, shared: bool) -> None:
-    """Occupy a station's link with a frame; others share it from then on if it is ``shared``."""
+    """Occupy a station's link with a frame; later frames share it if it is ``shared``."""
     loop, link = network.loop, network.links[station]
     if octets != link.timed_octets or link.rate_bps != link.timed_bps:
         if link.rate_bps != link.timed_bps:
@@ -577,19 +575,19 @@ def occupy(network: NetworkState, station: int, octets: int, now_ns: int, shared
 
 @inlined
 def trace_room(network: NetworkState) -> int:
-    """Return more frames than one event puts on links: all messages of a timer, and PAUSE to all feeds."""
+    """Return a bound on the frames that one event traces: a timer's messages, and PAUSE to all feeds."""
     return len(network.outbox.messages) + _TRACED_AT_ONCE * (2 + len(network.feeds))
 
 
 def trace_frames(network: NetworkState) -> None:
-    """Keep each frame on a link from now on, for a caller that takes them whenever a run stops for room."""
+    """Trace each frame on a link from now on; the caller takes them whenever a run stops for capacity."""
     network.loop.is_tracing = 1
     rows = max(_TRACED, 2 * trace_room(network))
     network.traced, network.traced_messages = new_records(TracedFrame, rows), _ring(rows)
 
 
 def lengthen_tight_ring(network: NetworkState) -> None:
-    """Make room for more frames at the port that has hardly any."""
+    """Double the ring that is almost full."""
     loop = network.loop
     if loop.tight_port != NOWHERE:
         lengthen_ring(network.ports[loop.tight_port], loop.tight_priority)
@@ -597,7 +595,7 @@ def lengthen_tight_ring(network: NetworkState) -> None:
 
 
 def lengthen_in_flight(network: NetworkState) -> None:
-    """Make room for twice as many messages in flight."""
+    """Double the capacity for messages in flight."""
     size = len(network.in_flight)
     in_flight, due_ns = _ring(2 * size), np.zeros(2 * size, np.int64)
     numbers = np.arange(network.loop.received, network.loop.sent)
@@ -609,9 +607,10 @@ def lengthen_in_flight(network: NetworkState) -> None:
 def add_stations(
     network: NetworkState, port: PortConfig, config: LoopConfig, stations: int, limiters: int
 ) -> None:
-    """Make room for more stations, all that there were as they are.
+    """Add stations, with the present ones unchanged.
 
-    The last of these has sent nothing yet: it was stopped by what stops all stations, as are the fresh ones.
+    The last of the present ones has sent nothing yet; it was stopped only by pauses of all stations, which
+    stop the new ones too.
     """
     fresh = new_network([port], config, points=[NullCongestionPoint()], stations=stations, limiters=limiters)
     for records in ("stopped", "pause_states", "pfc_states"):
@@ -628,7 +627,7 @@ def add_stations(
 
 
 def lengthened(old: _Machines, fresh: _Machines) -> _Machines:
-    """Return ``old`` with the length of ``fresh``: the old stations, then the new ones.
+    """Return ``old`` extended to the length of ``fresh``: the old stations, then the new ones.
 
     Both are arrays, or structs of arrays and others, whose first parts are the same stations.
     """
@@ -641,7 +640,7 @@ def lengthened(old: _Machines, fresh: _Machines) -> _Machines:
     if isinstance(old, np.ndarray) and isinstance(fresh, np.ndarray) and old.ndim and len(fresh) > len(old):
         fresh[: len(old)] = old
         return fresh
-    # Plain numbers say how things are laid out now; records and generators are what they have become.
+    # Plain numbers describe the new layout; records and generators keep their state.
     return fresh if isinstance(old, bool | int | float) else old
 
 

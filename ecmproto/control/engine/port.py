@@ -1,25 +1,24 @@
 """A switch's output port: FIFO queues per priority, one finite buffer, strict priority, one line.
 
-The text of the port, compiled when it runs over batches.  Its rules (algorithms, heading):
+The text of the port, compiled when it runs over batches. Its rules (algorithms, heading):
 
-1. A frame arrives whole.  Drop-tail: it is dropped if the octets waiting and in service would exceed the
-   buffer with it, the mechanism's own tag in it not counted, so that a hole that an untagged frame fits into
-   is none that tagged ones do not; or, where the buffer is of so many frames, if so many are there.  Else it
-   joins its priority's queue.  Queues count octets without FCS, with tags; any other accounting is the
-   caller's.
-2. The line serves the highest priority that waits (7 before 0), frame by frame, never preempting.  A frame
-   takes its octets plus the overhead (FCS, preamble, gap) at the line's rate.  No frame starts of a priority
-   that is stopped (`stop`).
-3. Departures are exact: in a busy period that starts at s, departure k is at s + ⌈8·10⁹·Σoctets/rate⌉ ns.
-   The end of service is carried as whole ns and a fraction, so nothing is ever rounded twice.
-   Where the rate changes (`set_rate`), the frame on the line departs as the old one has it, and from that
-   departure on, in whole ns, the count begins anew at the new one.
-4. Qlen of a priority is its waiting octets plus its frame in service.  At one instant, departures come first.
-5. Time does not run backwards; that is the caller's to see to.
-6. A frame of flow control (`send_control`) waits for the frame in service and for those of its own before it,
-   and for nothing else: it is in no queue, and no stop holds it.
+1. A frame arrives whole. Drop-tail: it is dropped if it would bring the octets waiting and in service above
+   the buffer, without the mechanism's own tag, so that tagged and untagged frames fit into the same space. A
+   buffer in frames drops it if it has its number of frames. Otherwise the frame joins its priority's queue.
+   Queues count octets without FCS, with tags; any other accounting is up to the caller.
+2. The line serves the highest waiting priority (7 before 0), frame by frame, without preemption. A frame
+   takes its octets plus the overhead (FCS, preamble, gap) at the line's rate. No frame of a stopped priority
+   starts (`stop`).
+3. Departures are exact: in a busy period that starts at s, departure k is at s + ⌈8·10⁹·Σoctets/rate⌉ ns. The
+   end of service is carried as whole ns and a fraction, so rounding errors never add up. After a change of
+   rate (`set_rate`), the frame on the line departs at the old rate; the count at the new rate starts with
+   that departure, in whole ns.
+4. Qlen of a priority is its waiting octets plus its frame in service. At equal times, departures come first.
+5. Time does not decrease; the caller ensures that.
+6. A frame of flow control (`send_control`) waits for the frame in service and for earlier frames of flow
+   control, and for nothing else: it is in no queue, and a stop does not hold it.
 
-Times are ns from the first arrival.  A port handles what it is given in any split into batches alike.
+Times are ns from the first arrival. The result does not depend on the batch boundaries.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from ecmproto.kernels.record import new_record, new_records
 from ecmproto.kernels.structs import Struct
 from ecmproto.units import NS_PER_S
 
-# The disposition of a frame that comes to a port, or does not.
+# The disposition of a frame.
 PASSED_BY = 0
-"""It never occupies a queue, or belongs to no port."""
+"""A frame that never occupies a queue, or belongs to no port."""
 ENQUEUED = 1
 DROPPED = 2
-"""It found the port's buffer full."""
+"""A frame for which the port's buffer had no space."""
 HELD_OUT = 3
-"""It found its station's queue full; it never came to the port."""
+"""A frame for which its station's queue had no space; it never reached the port."""
 
 NO_LIMIT = 2**62
 _LAST_PRIORITY = PRIORITIES - 1
@@ -56,40 +55,44 @@ _JUMBO_OCTETS = 9216
 _TOKEN_SHIFT = 32
 _OCTETS_MASK = (1 << _TOKEN_SHIFT) - 1
 _OCTET_TIME_BITS = 33
-"""So that the product with the octets of a frame, which fits into the largest buffer, has 63."""
+"""A bound that keeps the product with a frame's octets, at most the largest buffer, within 63 bits."""
 
 
 class Line:
-    """The state of a port but for its waiting frames and its gauge; a record (``kernels.record``)."""
+    """The state of a port except its waiting frames and its gauge; a record (``kernels.record``)."""
 
     buffer_octets: int
     buffer_frames: int
-    """How many frames the buffer holds, whatever their lengths; NO_LIMIT where octets count."""
+    """The capacity of the buffer in frames of any length; NO_LIMIT if octets count."""
     held_frames: int
-    """Frames waiting and in service."""
+    """The number of frames waiting and in service."""
     tag_octets: int
     """The length that the mechanism's own tag adds to a frame."""
     overhead_octets: int
     work_per_octet: int
-    """An octet takes work_per_octet / work_per_ns ns, in lowest terms."""
+    """The numerator of an octet's time, work_per_octet / work_per_ns ns, in lowest terms."""
     work_per_ns: int
     octet_time: int
-    """The time of an octet in ns / 2^``time_shift``, rounded down: a product and a correction keep a
-    frame's departure waiting for less long than a division."""
+    """The time of an octet in ns / 2^``time_shift``, rounded down.
+
+    A product and a correction delay a frame's departure less than a division.
+    """
     time_shift: int
     served_ns: int
-    """The end of the current service, frames of flow control behind it included, in whole ns …"""
+    """The end of the current service, with the following frames of flow control, in whole ns."""
     served_rest: int
-    """… and what is left over, in work."""
+    """The fraction of ``served_ns``, in work."""
     departure_ns: int
-    """When the frame on the line is through, rounded up to whole ns."""
+    """The departure time of the frame on the line, rounded up to whole ns."""
     in_service_octets: int
-    """The frame on the line; 0 when idle."""
+    """The length of the frame on the line; 0 if idle."""
     in_service_priority: int
     in_service_token: int
     control_octets: int
-    """Frames of flow control behind the frame in service, or on the line where there is none, overhead
-    included; 0 for none.  ``served_ns`` is the end of the last of them."""
+    """Octets of frames of flow control after the frame in service, or on an idle line, with overhead.
+
+    ``served_ns`` is the end of the last of them; 0 for none.
+    """
     waiting_mask: int
     """Bit p: priority p has waiting frames."""
     stopped_mask: int
@@ -97,15 +100,15 @@ class Line:
 
 
 class FrameRing:
-    """Where a priority's waiting frames are in its port's slots; a record."""
+    """The slots of a priority's waiting frames; a record."""
 
     first_slot: int
-    """The first of its slots, of which there are …"""
+    """The index of the first slot."""
     slot_mask: int
-    """… one more than this: a power of two."""
+    """The number of slots, a power of two, minus 1."""
     taken_frames: int
     put_frames: int
-    """How many frames were ever taken and put."""
+    """The number of frames ever put; ``taken_frames`` is the number ever taken."""
 
 
 class Port(Struct):
@@ -149,7 +152,7 @@ def set_rate(line: Line, rate_bps: int) -> None:
 
 
 def lengthen_ring(port: Port, priority: int) -> None:
-    """Give ``priority`` a ring twice as long.
+    """Double the ring of ``priority``.
 
     Rings grow only when they are full, so they never exceed twice the frames that the buffer can hold.
     """
@@ -166,21 +169,21 @@ def lengthen_ring(port: Port, priority: int) -> None:
 
 @inlined
 def is_full(port: Port, priority: int) -> bool:
-    """Return whether the ring of ``priority`` is full: ask before ``arrive``, and use ``lengthen_ring``."""
+    """Return whether the ring of ``priority`` is full; call before ``arrive``, and use ``lengthen_ring``."""
     ring = port.rings[priority]
     return bool(ring.put_frames - ring.taken_frames > ring.slot_mask)
 
 
 @inlined
 def free_slots(port: Port, priority: int) -> int:
-    """Return how many more frames the ring of ``priority`` takes."""
+    """Return the number of free slots in the ring of ``priority``."""
     ring = port.rings[priority]
     return int(ring.slot_mask + 1 - ring.put_frames + ring.taken_frames)
 
 
 @inlined
 def departs(line: Line, now_ns: int) -> bool:
-    """Return whether the frame on the line is through by ``now_ns``."""
+    """Return whether the frame on the line ends by ``now_ns``."""
     return bool(line.in_service_octets > 0 and line.departure_ns <= now_ns)
 
 
@@ -211,7 +214,7 @@ def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagg
 
 @inlined
 def _slot(ring: FrameRing, number: int) -> np.uint64:
-    """Return the slot of a ring's frame ``number``; unsigned, since no kernel counts that from the end."""
+    """Return the slot of a ring's frame ``number``; unsigned, which spares the check for a negative index."""
     return np.uint64(ring.first_slot + (number & ring.slot_mask))
 
 
@@ -232,7 +235,7 @@ def _end_ns(line: Line) -> int:
 @inlined
 def _occupy(line: Line, line_octets: int) -> None:
     """Add the exact time of ``line_octets`` to the end of the current service."""
-    # Never too much, and too little by 1 ns at most unless the line is slow: the remainder tells.
+    # Never too much, and too little by 1 ns at most unless the line is slow, which the remainder shows.
     whole_ns = (line_octets * line.octet_time) >> line.time_shift
     rest = line_octets * line.work_per_octet - whole_ns * line.work_per_ns + line.served_rest
     more_ns = int(rest >= line.work_per_ns)
@@ -247,7 +250,7 @@ def _occupy(line: Line, line_octets: int) -> None:
 
 @inlined
 def send_control(port: Port, now_ns: int, octets: int) -> int:
-    """Put a frame of flow control on the line (rule 6); return when its last bit is on it, rounded up."""
+    """Put a frame of flow control on the line (rule 6); return the time of its last bit, rounded up."""
     line = port.line
     if line.in_service_octets == 0 and line.control_octets == 0:
         line.served_ns = now_ns
@@ -271,7 +274,7 @@ def depart(port: Port) -> int:
     """Take the frame off the line, put the next one on it (rule 2); return the token of the first."""
     line, gauge = port.line, port.gauge
     token = line.in_service_token
-    # It is none that counts from the end: said here, its uses need not ask.
+    # Not negative: this line spares its uses the check.
     priority = line.in_service_priority & _LAST_PRIORITY
     change(gauge, priority, line.departure_ns, -line.in_service_octets)
     line.in_service_octets = 0
@@ -285,7 +288,7 @@ def depart(port: Port) -> int:
 
 @inlined
 def stop(port: Port, mask: int, now_ns: int) -> None:
-    """Stop the priorities in ``mask``, and no others, from ``now_ns`` on; others may resume."""
+    """Stop exactly the priorities in ``mask`` from ``now_ns`` on; others may resume."""
     line = port.line
     line.stopped_mask = mask
     if line.in_service_octets == 0 and line.control_octets == 0:
@@ -296,12 +299,12 @@ def stop(port: Port, mask: int, now_ns: int) -> None:
 
 @inlined
 def _serve_next(port: Port) -> None:
-    """Put the next frame on an idle line, if there is one that may start."""
+    """Put the next frame on an idle line, if one may start."""
     line, slots = port.line, port.slots
     ready = line.waiting_mask & ~line.stopped_mask
     if ready == 0:
         return
-    # most often the highest is the last one again
+    # the highest waiting priority is usually the previous one
     priority = line.in_service_priority
     if ready >> priority != 1:
         priority = PRIORITIES - 1
@@ -316,9 +319,9 @@ def _serve_next(port: Port) -> None:
 
 
 def fitting_thresholds(buffer_octets: int) -> list[str]:
-    """Return the pause thresholds (XOFF, XON) of PAUSE and PFC for ``buffer_octets``, as assignments.
+    """Return thresholds (XOFF, XON) of PAUSE and PFC for ``buffer_octets``, as assignments.
 
-    They are on its output queue, by S003's rule of thumb (`mechanisms.lossless.output_thresholds`).
+    They apply to the output queue, by S003's rule of thumb (`mechanisms.lossless.output_thresholds`).
     """
     high_octets, low_octets = output_thresholds(buffer_octets)
     return ["cp.pause_on=output", f"cp.high={high_octets}B", f"cp.low={low_octets}B"]
@@ -327,10 +330,10 @@ def fitting_thresholds(buffer_octets: int) -> list[str]:
 def machine_on_port(
     name: str, assignments: Iterable[str], *, buffer_octets: int, flow_control: str | None = None
 ) -> Machine:
-    """Return the mechanism called ``name`` for a port of ``buffer_octets``, its parameters as assigned.
+    """Return the mechanism called ``name`` for a port of ``buffer_octets``, with parameters assigned.
 
-    Thresholds of PAUSE and PFC fit the buffer unless they are assigned.  With ``flow_control``, one of these,
-    the port sends that as well.  ParameterError for an unknown name or parameter, or a value out of range.
+    Thresholds of PAUSE and PFC fit the buffer unless they are assigned. ``flow_control`` names one of them to
+    run besides the mechanism. ParameterError for an unknown name or parameter, or a value out of range.
     """
     thresholds = fitting_thresholds(buffer_octets)
     mechanism = find_mechanism(name)

@@ -1,7 +1,8 @@
-"""The steps of a port with its congestion point; a loop holds the clock, the frames and the messages.
+"""The steps of a port with its congestion point; the loop has the clock, the frames and the messages.
 
-`replay.open_loop`, `engine.loop` and `live.switching` call them.  A frame's ``serial`` is the cause of what
-is posted when it comes; when it departs, a network alone sets one, since only its numbers outlive a batch.
+`replay.open_loop`, `engine.loop` and `live.switching` call them. A frame's ``serial`` is the cause of
+messages posted at its arrival; at its departure only a network sets one, since only a network's numbers
+outlive a batch.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ecmproto.kernels.kernel import inlined
 
 
 class PassingFrame(NamedTuple):
-    """A frame that comes to a port, as far as the port's steps read it: what a pool's frame has, too."""
+    """The fields of a frame that the port's steps read; a frame of the pool has them too."""
 
     serial: int
     station: int
@@ -40,9 +41,9 @@ def enter(
     fits: bool,
     now_ns: int,
 ) -> tuple[bool, int]:
-    """Enqueue a frame or drop it, as its congestion point sees it; return whether it is in, and its tag.
+    """Enqueue or drop a frame, with its congestion point; return whether it was enqueued, and its tag.
 
-    ``fits`` is whether all stores but the port's own buffer have room.
+    ``fits`` is whether all stores except the port's own buffer have space.
     """
     is_tagged = frame.tagged == 1
     enqueued = bool(fits and arrive(port, now_ns, frame.priority, frame.octets, token, is_tagged))
@@ -64,7 +65,7 @@ def enter(
 
 @inlined
 def leave(port: Port, point: CongestionPoint, outbox: Outbox, station: int) -> int:
-    """Take the frame of ``station`` off the line, which the congestion point counts; return its token."""
+    """Take the frame of ``station`` off the line, count it in the congestion point, and return its token."""
     line = port.line
     when_ns, priority, octets = line.departure_ns, line.in_service_priority, line.in_service_octets
     token = depart(port)

@@ -1,4 +1,4 @@
-"""Stations: their queues, limiters and links, from a frame that comes to its way to the switch.
+"""Stations: their queues, limiters and links, from a frame's arrival to the switch.
 
 Rules 1 and 2 of `ecmproto.control.engine.loop`.
 """
@@ -33,7 +33,7 @@ PROBE_OCTETS = 60
 
 @compiled
 def route_frame(network: NetworkState, senders: Senders, index: int, now_ns: int) -> None:
-    """Queue a frame at its station behind its limiter, or send it at once (rule 1)."""
+    """Queue a frame at its station for its limiter, or send it at once (rule 1)."""
     frame = network.pool.frames[index]
     station, priority = frame.station, frame.priority
     if not is_sending(network.gates, station, priority):
@@ -76,7 +76,7 @@ def route_frame(network: NetworkState, senders: Senders, index: int, now_ns: int
 def _leaves_ns(
     network: NetworkState, senders: Senders, station: int, limiter: int, entry: int, now_ns: int
 ) -> int:
-    """Return when the head of a station's queue may leave it."""
+    """Return the earliest departure time of the head of a station's queue."""
     link, leaves_ns = network.links[station], now_ns
     if limiter != NO_LIMITER:
         leaves_ns = max(now_ns, senders.next_tx_ns(station, limiter, now_ns))
@@ -100,12 +100,12 @@ def wake_station(network: NetworkState, senders: Senders, now_ns: int) -> None:
         _review(network, senders, station, now_ns)
         return
     if part == ON_LINK:
-        _come(network, station, entry, now_ns)
+        _arrive(network, station, entry, now_ns)
         return
     link = network.links[station]
     is_shared = link.shared_ns > 0 and link.free_ns <= now_ns <= link.shared_ns
     if is_shared and is_next_due(network.events, now_ns):
-        entry = _came_first(network, station * each, link.parts, entry, now_ns)
+        entry = _oldest_head(network, station * each, link.parts, entry, now_ns)
         part = entry % each
     limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
     leaves_ns = _leaves_ns(network, senders, station, limiter, entry, now_ns)
@@ -120,20 +120,20 @@ def wake_station(network: NetworkState, senders: Senders, now_ns: int) -> None:
 
 
 @inlined
-def _came_first(network: NetworkState, base: int, parts: int, entry: int, now_ns: int) -> int:
-    """Return the due queue with the oldest head, of a station whose ``parts`` entries begin at ``base``."""
+def _oldest_head(network: NetworkState, base: int, parts: int, entry: int, now_ns: int) -> int:
+    """Return the due queue with the oldest head, of the station with ``parts`` entries from ``base`` on."""
     serial = network.pool.frames[network.queues[entry].head].serial
     for other in range(base + OWN_QUEUES, base + parts):
         if entry_due_ns(network.events, other) <= now_ns and network.queues[other].length > 0:
-            came = network.pool.frames[network.queues[other].head].serial
-            if came < serial:
-                entry, serial = other, came
+            first_serial = network.pool.frames[network.queues[other].head].serial
+            if first_serial < serial:
+                entry, serial = other, first_serial
     return entry
 
 
 @compiled
 def _review(network: NetworkState, senders: Senders, station: int, now_ns: int) -> None:
-    """Update the times at which a station's queues and timer are due."""
+    """Update the due times of a station's queues and timer."""
     each = network.loop.entries
     base = station * each
     for part in range(OWN_QUEUES, network.links[station].parts):
@@ -211,7 +211,7 @@ def _probe(
 
 @inlined
 def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: float, rtt_ns: float) -> None:
-    """Send a frame to the port, where it comes at once or when its link has delayed it (rule 2)."""
+    """Send a frame to the port, at once or after the delay of its link (rule 2)."""
     frame = network.pool.frames[index]
     station = frame.station
     link = network.links[station]
@@ -230,8 +230,8 @@ def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: floa
 
 
 @compiled
-def _come(network: NetworkState, station: int, entry: int, now_ns: int) -> None:
-    """Take the first frame on a station's link to its switch."""
+def _arrive(network: NetworkState, station: int, entry: int, now_ns: int) -> None:
+    """Move the first frame on a station's link to its switch."""
     queue, link = network.on_link[station], network.links[station]
     index = take_first(network.pool, queue)
     frame = network.pool.frames[index]

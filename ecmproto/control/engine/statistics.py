@@ -1,6 +1,6 @@
 """Counts of a port and rates of flows over time, in bounded memory.
 
-Sums over time stand in equal bins that double, folding neighbours together, as time goes on.
+Sums over time are in equal bins that double, with neighbours merged, as time advances.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ecmproto.units import NS_PER_S, jain_index
 MOST_BINS = 512
 _FIRST_SHIFT = 10
 COARSE_BINS = 64
-"""Bins of what is kept for every flow; the second half begins where one of them does."""
+"""The number of bins kept for every flow; the second half starts at the start of one."""
 
 
 def second_half_ns(duration_ns: int) -> int:
-    """Return when the second half of ``duration_ns`` begins, for all figures about it.
+    """Return the start of the second half of ``duration_ns``, for all figures of it.
 
-    That is the first of the at most ``COARSE_BINS`` equal bins of the time, their length a power of two,
-    that begins in the second half: at most a thirty-second of the time after its middle.
+    That is the first start in the second half among at most ``COARSE_BINS`` equal bins of a power of two: at
+    most a thirty-second of the time after its middle.
     """
     shift = max(0, duration_ns.bit_length() - COARSE_BINS.bit_length() + 1)
     return -(-(duration_ns // 2) >> shift) << shift
@@ -54,7 +54,7 @@ class TimeBins:
         np.add.at(self.values.reshape(-1), flat, value)
 
     def reach(self, time_ns: int) -> None:
-        """Double the bins until they reach beyond ``time_ns``."""
+        """Double the bins until they extend beyond ``time_ns``."""
         bins = self.values.shape[1]
         while time_ns >> self._shift >= bins:
             self.values[:, : bins // 2] = self.values[:, ::2] + self.values[:, 1::2]
@@ -62,13 +62,13 @@ class TimeBins:
             self._shift += 1
 
     def grow(self, rows: int) -> None:
-        """Add rows of 0 until there are ``rows``."""
+        """Add rows of 0 up to ``rows``."""
         if rows > len(self.values):
             more = np.zeros((max(rows, 2 * len(self.values)) - len(self.values), self.values.shape[1]))
             self.values = np.concatenate([self.values, more])
 
     def between(self, start_ns: int, end_ns: int) -> NDArray[np.float64]:
-        """Return each row's sum over the bins that begin at or after ``start_ns`` and before ``end_ns``."""
+        """Return each row's sum over the bins that start at or after ``start_ns`` and before ``end_ns``."""
         low, high = -(-start_ns >> self._shift), -(-end_ns >> self._shift)
         total: NDArray[np.float64] = self.values[:, low:high].sum(axis=1)
         return total
@@ -83,15 +83,15 @@ class Timed(Protocol):
 
     @property
     def time_ns(self) -> NDArray[np.int64]:
-        """Return their arrival times."""
+        """Return the arrival times."""
 
     @property
     def octets(self) -> NDArray[np.int64]:
-        """Return their lengths."""
+        """Return the lengths."""
 
 
 class PortCounts:
-    """Frames and octets that came to a port and that it dropped; its samples and messages."""
+    """Counts of a port: frames and octets that arrived and that it dropped, samples and messages."""
 
     def __init__(self, machine: Machine) -> None:
         self.frames = self.octets = self.dropped_frames = self.dropped_octets = 0
@@ -103,12 +103,12 @@ class PortCounts:
         self._machine = machine
         self._no_samples = [PAUSE_KIND, PFC_KIND, PROBE_KIND, *machine.answers]
 
-    def add_frames(self, frames: Timed, came: NDArray[np.bool_], dropped: NDArray[np.bool_]) -> None:
-        """Count the frames that ``came``, and those of them that were ``dropped``."""
+    def add_frames(self, frames: Timed, arrived: NDArray[np.bool_], dropped: NDArray[np.bool_]) -> None:
+        """Count the frames in ``arrived`` as arrived, and those in ``dropped`` as dropped."""
         lost_ns = frames.time_ns[dropped]
         self.drops.add(np.zeros(len(lost_ns), np.int64), lost_ns, np.ones(len(lost_ns)))
-        self.frames += int(np.count_nonzero(came))
-        self.octets += int(frames.octets.sum(where=came))
+        self.frames += int(np.count_nonzero(arrived))
+        self.octets += int(frames.octets.sum(where=arrived))
         self.dropped_frames += len(lost_ns)
         self.dropped_octets += int(frames.octets[dropped].sum())
 
@@ -132,10 +132,10 @@ def kind_name(machine: Machine, kind: int) -> str:
 
 
 FLOWS_SHOWN = 64
-"""Flows that have rates over time of their own, the first to come; the row behind them is all others'."""
+"""The number of flows, the first to come, with rates over time of their own; one more row has the rest."""
 
 FLOWS_COUNTED = 65_536
-"""Flows that fairness is about, the first to come: a kilobyte and a half for each that there is."""
+"""The number of flows, the first to come, that fairness covers, at a kilobyte and a half each."""
 
 OTHERS = FLOWS_SHOWN
 OTHERS_LABEL = "others"
@@ -144,30 +144,30 @@ _OTHERS_NUMBER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRates:
-    """One flow: octets without FCS, and rates in bit/s over the bins of the series it is from."""
+    """The counts of a flow: octets without FCS, and rates in bit/s over the bins of its series."""
 
     number: int
-    """That samples have of the flow; −1 for all others together."""
+    """The flow's number in samples; −1 for all others together."""
     label: str
     offered_octets: int
-    """That came from the capture."""
+    """Octets of the flow in the capture."""
     passed_octets: int
-    """That the port took, with their tags."""
+    """Octets that the port accepted, with their tags."""
     dropped_octets: int
-    """That the port dropped."""
+    """Octets that the port dropped."""
     held_out_octets: int
-    """That found the station's queue full."""
+    """Octets for which the station's queue had no space."""
     second_half_bps: float
     """The rate that passed in the second half of the time (`second_half_ns`)."""
     offered_bps: NDArray[np.float64]
-    """The rate that the capture wants to send."""
+    """The rate offered by the capture."""
     sent_bps: NDArray[np.float64]
-    """The rate that came to the port."""
+    """The rate at the port's input."""
     passed_bps: NDArray[np.float64]
     limit_bps: NDArray[np.float64]
-    """Of the limiter that its frames came through, on average over them; NaN where none did."""
+    """The rate of the limiter that the frames passed, averaged over them; NaN for none."""
     rtt_average_ns: NDArray[np.float64]
-    """The limiter's average round-trip time to its congestion point, likewise; NaN where it has none."""
+    """The limiter's average round-trip time to its congestion point, averaged alike; NaN for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,23 +175,23 @@ class Fairness:
     """The fairness between the flows that offered traffic in the second half, over that half."""
 
     index: float
-    """Jain's index of what passed of each: 1 when all got the same, or where there is none."""
+    """Jain's index of the rates that passed: 1 if all are equal, or without flows."""
     flows: int
-    """How many these are: a frame of theirs came in the second half, or waited when it began."""
+    """The number of flows with a frame that came in the second half, or waited at its start."""
 
 
 _OFFERED, _SENT, _PASSED, _LIMIT_SUM, _LIMITED, _RTT_SUM, _TIMED = range(7)
 _KINDS = 7
-_PASSED_OCTETS, _CAME, _GONE = range(3)
-"""Of every flow: octets that passed, frames that came, and frames that went on or were lost."""
+_PASSED_OCTETS, _ARRIVED, _ENDED = range(3)
+"""Columns of every flow: octets that passed, frames that came, and frames that went on or were lost."""
 _EACH = 3
-_NOBODY = 0
-"""The row of frames of no flow, or of one beyond ``FLOWS_COUNTED``; behind it the flows as they came."""
+_NO_FLOW = 0
+"""The row of frames of no flow, or of one beyond ``FLOWS_COUNTED``; the flows follow in order of arrival."""
 _FIRST_FLOWS = 64
 
 
 class FlowSeries:
-    """Sums by flow; fed batch by batch."""
+    """Sums by flow, updated batch by batch."""
 
     def __init__(self) -> None:
         self._bins = TimeBins((FLOWS_SHOWN + 1) * _KINDS)
@@ -205,12 +205,12 @@ class FlowSeries:
         return self._bins.bin_ns
 
     def offered(self, flow: NDArray[np.int64], time_ns: NDArray[np.int64], octets: NDArray[np.int64]) -> None:
-        """Take frames of the capture; ``flow`` is a number that is one's own for each flow, −1 for none."""
+        """Count frames of the capture; ``flow`` is a number per flow, −1 for none."""
         own = self._rows(flow)
         row = _shown(own)
         self._add(row, _OFFERED, time_ns, octets)
         self._total(row, 0, octets)
-        self._all.add(own * _EACH + _CAME, time_ns, np.ones(len(own)))
+        self._all.add(own * _EACH + _ARRIVED, time_ns, np.ones(len(own)))
 
     def passed(
         self,
@@ -221,9 +221,9 @@ class FlowSeries:
         limit_bps: NDArray[np.float64] | None = None,
         rtt_average_ns: NDArray[np.float64] | None = None,
     ) -> None:
-        """Count frames of ``flow`` by their dispositions, and the limiters that they came through.
+        """Count frames of ``flow`` by their dispositions, and the limiters that they passed.
 
-        These have rates (0: no limiter) and average round-trip times (below 0: none known).
+        These have rates (0: no limiter) and average round-trip times (below 0: unknown).
         """
         own = self._rows(flow)
         row = _shown(own)
@@ -231,8 +231,8 @@ class FlowSeries:
             chosen = disposition == what
             self._total(row[chosen], column, octets[chosen])
         sent, through = (disposition == ENQUEUED) | (disposition == DROPPED), disposition == ENQUEUED
-        gone = sent | (disposition == HELD_OUT)
-        self._all.add(own[gone] * _EACH + _GONE, time_ns[gone], np.ones(int(gone.sum())))
+        ended = sent | (disposition == HELD_OUT)
+        self._all.add(own[ended] * _EACH + _ENDED, time_ns[ended], np.ones(int(ended.sum())))
         self._all.add(own[through] * _EACH + _PASSED_OCTETS, time_ns[through], octets[through] * 1.0)
         self._add(row[sent], _SENT, time_ns[sent], octets[sent])
         self._add(row[through], _PASSED, time_ns[through], octets[through])
@@ -247,11 +247,11 @@ class FlowSeries:
                 self._add(row[timed], _TIMED, time_ns[timed], np.ones(int(timed.sum())))
 
     def _rows(self, flow: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the row of each flow among all."""
-        found, came, inverse = np.unique(flow, return_index=True, return_inverse=True)
-        rows = np.full(len(found), _NOBODY)
-        for index in np.argsort(came).tolist():
-            number = int(found[index])
+        """Return the row of each flow among all flows."""
+        flows, first, inverse = np.unique(flow, return_index=True, return_inverse=True)
+        rows = np.full(len(flows), _NO_FLOW)
+        for index in np.argsort(first).tolist():
+            number = int(flows[index])
             if number >= 0 and (number in self._row_of or len(self._row_of) < FLOWS_COUNTED):
                 rows[index] = self._row_of.setdefault(number, 1 + len(self._row_of))
         self._all.grow((1 + len(self._row_of)) * _EACH)
@@ -268,13 +268,13 @@ class FlowSeries:
         self._totals[:, column] += counted.astype(np.int64)
 
     def rates(self, labels: dict[int, str], duration_ns: int) -> tuple[FlowRates, ...]:
-        """Return every flow that had a frame, in the order they came, then the others together."""
+        """Return every flow that had a frame, in order of arrival, then the others together."""
         shown = list(self._row_of.items())[:FLOWS_SHOWN]
         rows = [(number, own - 1) for number, own in shown] + [(_OTHERS_NUMBER, OTHERS)]
         named = {_OTHERS_NUMBER: OTHERS_LABEL, **labels}
         bins = max(1, min(MOST_BINS, -(-duration_ns // self.bin_ns)))
         passed = self._second_half(duration_ns)[:, _PASSED_OCTETS]
-        own, others = passed[1 : 1 + len(shown)], passed[_NOBODY] + passed[1 + len(shown) :].sum()
+        own, others = passed[1 : 1 + len(shown)], passed[_NO_FLOW] + passed[1 + len(shown) :].sum()
         second_half_bps = np.append(own, others) * (8.0 * NS_PER_S)
         second_half_bps /= max(1, duration_ns - second_half_ns(duration_ns))
         return tuple(
@@ -286,7 +286,7 @@ class FlowSeries:
     def fairness(self, duration_ns: int) -> Fairness:
         """Return the fairness between the flows that offered traffic in the second half."""
         late, early = self._second_half(duration_ns)[1:], self._first_half(duration_ns)[1:]
-        asks = (late[:, _CAME] > 0) | (early[:, _CAME] > early[:, _GONE])
+        asks = (late[:, _ARRIVED] > 0) | (early[:, _ARRIVED] > early[:, _ENDED])
         return Fairness(index=jain_index(late[asks, _PASSED_OCTETS]), flows=int(asks.sum()))
 
     def _first_half(self, duration_ns: int) -> NDArray[np.float64]:
@@ -300,7 +300,7 @@ class FlowSeries:
     ) -> FlowRates:
         values = self._bins.values[row * _KINDS : (row + 1) * _KINDS]
         offered, sent, passed, limits, limited, rtts, timed = values[:, :bins]
-        # The last bin is only as long as the replay reached into it.
+        # The last bin ends with the replay.
         lengths_ns = np.full(bins, float(self.bin_ns))
         lengths_ns[-1] = max(1, duration_ns - (bins - 1) * self.bin_ns)
         to_bps = 8.0 * NS_PER_S / lengths_ns
@@ -322,6 +322,6 @@ class FlowSeries:
 
 
 def _shown(own: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows of rates over time for rows among all."""
-    shown: NDArray[np.int64] = np.where((own > _NOBODY) & (own <= FLOWS_SHOWN), own - 1, OTHERS)
+    """Return the rows of rates over time for rows among all flows."""
+    shown: NDArray[np.int64] = np.where((own > _NO_FLOW) & (own <= FLOWS_SHOWN), own - 1, OTHERS)
     return shown

@@ -1,4 +1,4 @@
-"""Switches: which port a frame takes, whether there is room for it, and what PAUSE does to ports."""
+"""Switches: selection of a port, capacity for a frame, and the effect of PAUSE on ports."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ecmproto.kernels.kernel import compiled, inlined
 
 _LOW_32 = (1 << 32) - 1
 _FREE_SLOTS = 8
-"""More frames than one event brings to a port."""
+"""A bound on the frames that one event brings to a port."""
 
 
 @inlined
 def port_to(network: NetworkState, switch: int, destination: int, path: int) -> int:
-    """Return the port of ``switch`` on a shortest way to ``destination``."""
+    """Return the port of ``switch`` on a shortest path to ``destination``."""
     if len(network.routes) == 0:
         return 0
     row = switch * len(network.links) + destination
@@ -33,9 +33,9 @@ def port_to(network: NetworkState, switch: int, destination: int, path: int) -> 
 
 @inlined
 def hashed(path: int, salt: int) -> int:
-    """Return the ECMP hash (equal-cost multipath) of a flow's ``path`` at a switch.
+    """Return the 32-bit ECMP hash (equal-cost multipath) of a flow's ``path`` at a switch.
 
-    Those of two salts are independent.  All are of 32 bits, so that no product exceeds 63 bits.
+    The hashes of two salts are independent. At 32 bits no product exceeds 63 bits.
     """
     mixed = path ^ salt
     for factor in (0x45D9F3B, 0x119DE1F3):
@@ -47,7 +47,7 @@ def hashed(path: int, salt: int) -> int:
 def pass_to_port(
     network: NetworkState, index: int, switch: int, inlet: int, now_ns: int, limit_bps: float, rtt_ns: float
 ) -> None:
-    """Enqueue a frame at a port of ``switch``, or drop it, and tell the congestion point."""
+    """Enqueue a frame at a port of ``switch``, or drop it, with the port's congestion point."""
     frame, outbox = network.pool.frames[index], network.outbox
     number = port_to(network, switch, frame.destination, frame.path)
     port, point, way = network.ports[number], network.points[number], network.ways[number]
@@ -89,7 +89,7 @@ def pass_to_port(
 
 @inlined
 def _fits_partition(network: NetworkState, number: int, inlet: int, octets: int) -> bool:
-    """Return whether what a switch holds of an input may have ``octets`` more."""
+    """Return whether a switch's partition of an input has space for ``octets``."""
     if inlet == NOWHERE:
         return True
     feed = network.feeds[number]
@@ -100,7 +100,7 @@ def _fits_partition(network: NetworkState, number: int, inlet: int, octets: int)
 
 @compiled
 def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> None:
-    """Tell a port's flow control of a frame that was enqueued (rule 6)."""
+    """Pass an enqueued frame to its port's flow control (rule 6)."""
     way, outbox = network.ways[number], network.outbox
     if not is_sending(network.port_gates, number, frame.priority):
         starts_sending(network.port_gates, number, frame.priority, now_ns)
@@ -136,7 +136,7 @@ def _drop(network: NetworkState, index: int, number: int) -> None:
 def note_passage(
     network: NetworkState, frame: Frame, disposition: int, qlen_octets: int, limit_bps: float, rtt_ns: float
 ) -> None:
-    """Log the outcome of a frame as a passage, where passages are logged."""
+    """Log the outcome of a frame as a passage, if passages are logged."""
     if network.loop.is_logging == 0:
         return
     passage = network.passages[network.log.passages]
@@ -159,7 +159,7 @@ def note_passage(
 
 @inlined
 def schedule_departure(network: NetworkState, number: int) -> None:
-    """Update when the frame on a port's line departs."""
+    """Update the departure time of the frame on a port's line."""
     line = network.ports[number].line
     is_busy = line.in_service_octets > 0 or line.control_octets > 0
     set_due(network.port_events, number, line.departure_ns if is_busy else NEVER_NS)
@@ -167,7 +167,7 @@ def schedule_departure(network: NetworkState, number: int) -> None:
 
 @compiled
 def log_stop(network: NetworkState, message: Message, station: int, now_ns: int) -> None:
-    """Count a PAUSE or PFC frame at what it is for, and keep it while there is room."""
+    """Count a PAUSE or PFC frame at its receiver, and keep it if there is capacity."""
     fields, count = flow_control_payload(message), network.stop_count
     if station >= len(network.links):
         counts = network.port_counts[station - len(network.links)]
@@ -184,7 +184,7 @@ def log_stop(network: NetworkState, message: Message, station: int, now_ns: int)
 
 @compiled
 def gate_port(network: NetworkState, number: int, now_ns: int) -> None:
-    """Stop or start a port's priorities as PAUSE and PFC have it now (rule 6)."""
+    """Stop or start a port's priorities by the current state of PAUSE and PFC (rule 6)."""
     stopped, until_ns = 0, NEVER_NS
     for priority in range(PRIORITIES):
         opens = opens_ns(network.port_gates, number, priority, now_ns)

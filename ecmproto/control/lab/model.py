@@ -1,8 +1,8 @@
-"""The model of an experiment: nodes, links, flows, control, and what is measured, in whole SI units.
+"""The model of an experiment: nodes, links, flows, control and measurement, in whole SI units.
 
-`lab.setup.scenario` makes it from a file, `lab.setup.topology` from one line;
-`ecmproto.control.lab.simulation.simulate` runs it.
-Names are unique over all nodes.  Times are ns from the start, rates bit/s, lengths octets without FCS.
+`lab.setup.scenario` builds it from a file, `lab.setup.topology` from one line;
+`ecmproto.control.lab.simulation.simulate` runs it. Names are unique over all nodes. Times are ns from the
+start, rates bit/s, lengths octets without FCS.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LINK_RATE_BPS = 10**10
 PROPAGATION_NS = 500
 FRAME_OCTETS = 1500
 BASELINES = ("none", "pause", "pfc")
-"""What every mechanism is compared with: no control, and flow control alone."""
+"""The baselines of every mechanism: no control, and flow control alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +25,13 @@ class Host:
 
     name: str
     delay_ns: int = 0
-    """How long it takes a frame that has come before the host sees it."""
+    """The delay from a frame's arrival to its processing by the host."""
     reaction_delay_ns: int = 0
-    """How long it takes a message that has come before the reaction point acts on it."""
+    """The delay from a message's arrival to the reaction point's action."""
     queue_octets: int = 1_000_000
-    """The size of each queue of its NIC; a frame that finds it full is lost there."""
+    """The size of each queue of the NIC; a frame that exceeds it is lost."""
     adapter: Adapter | None = None
-    """The buffer behind its link that it serves; without one it takes frames as they come."""
+    """The receive buffer after the link; None if the host takes frames as they come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Adapter:
     rate_bps: int
     buffer: Buffer
     pause: Thresholds | None = None
-    """When it stops the switch."""
+    """The thresholds for stopping the switch; None for no PAUSE."""
     rate_changes: tuple[RateChange, ...] = ()
 
 
@@ -60,16 +60,15 @@ class Switch:
 
     name: str
     delay_ns: int = 0
-    """How long it takes a frame that has come before it is in its output queue."""
+    """The delay from a frame's arrival to its output queue."""
     buffer: Buffer
-    """The most that one output port may hold."""
+    """The capacity of one output port."""
     memory: Buffer | None = None
-    """The most that all its ports may hold together; None: as much as their buffers."""
+    """The capacity of all ports together; None for the sum of their buffers."""
     partition: Buffer | None = None
-    """The most that frames of one input may hold, whatever their outputs; None: no limit of its own."""
+    """The capacity for frames of one input, to any outputs; None for no limit."""
     pause: Thresholds | None = None
-    """Its thresholds where the experiment has flow control; None: static ones for each input by its headroom
-    (`ecmproto.control.lab.setup.thresholds`)."""
+    """The thresholds if the experiment has flow control; None for static ones by each input's headroom."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +79,11 @@ class Link:
     b: str
     rate_bps: int = LINK_RATE_BPS
     rate_back_bps: int | None = None
-    """From ``b`` to ``a``; None: as the other direction."""
+    """The rate from ``b`` to ``a``; None for the same in both directions."""
     propagation_ns: int = PROPAGATION_NS
     propagation_back_ns: int | None = None
     rate_changes: tuple[RateChange, ...] = ()
-    """Of the direction from ``a`` to ``b``."""
+    """Changes of the rate from ``a`` to ``b``."""
     rate_changes_back: tuple[RateChange, ...] = ()
 
 
@@ -123,7 +122,7 @@ def directions(link: Link) -> tuple[Line, Line]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Hosts, switches and links; frames take shortest paths, of several by a hash of flow and switch."""
+    """Hosts, switches and links; frames take shortest paths, selected by a hash of flow and switch."""
 
     hosts: tuple[Host, ...]
     switches: tuple[Switch, ...]
@@ -131,29 +130,28 @@ class Network:
 
 
 class Pattern(Enum):
-    """When a flow has frames to send."""
+    """The times at which a flow has frames to send."""
 
     SATURATING = "saturating"
-    """Always: as many as its host lets go."""
+    """Always, at the rate of its host."""
     CBR = "cbr"
-    """At equal distances, ``rate_bps``."""
+    """At equal intervals, ``rate_bps``."""
     BERNOULLI = "bernoulli"
-    """In each slot of a frame's time on the link with the same chance, ``rate_bps`` on average."""
+    """In each slot of a frame's time on the link with equal probability, ``rate_bps`` on average."""
     POISSON = "poisson"
-    """At exponentially distributed distances, ``rate_bps`` on average."""
+    """At exponentially distributed intervals, ``rate_bps`` on average."""
     ON_OFF = "on-off"
-    """At ``rate_bps`` while on, as it is first; times on and off have means ``on_ns``, ``off_ns``."""
+    """At ``rate_bps`` while on, as at first; times on and off have means ``on_ns``, ``off_ns``."""
     TCP = "tcp"
-    """A TCP connection with always something to send."""
+    """A TCP connection that always has data to send."""
     TRANSACTIONS = "transactions"
-    """TCP: a request, a response of ``response_octets``, an idle time, and again."""
+    """TCP: a request, a response of ``response_octets``, an idle time, repeated."""
     SIZES = "sizes"
-    """Flows one after another or at once, of sizes from a distribution, at Poisson times: ``rate_bps`` on
-    average."""
+    """Flows in sequence or at once, with random sizes and Poisson start times: ``rate_bps`` on average."""
     SCHEDULE = "schedule"
     """Bursts of given octets at given times."""
     CAPTURE = "capture"
-    """The frames of a capture, at their times and of their lengths."""
+    """The frames of a capture, with their times and lengths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,9 +159,9 @@ class TCP:
     """The parameters of a TCP connection; windows in segments of a frame each."""
 
     algorithm: str = "newreno"
-    """reno, newreno or cubic."""
+    """The congestion control: reno, newreno or cubic."""
     window: int = 64
-    """The most segments that are ever under way."""
+    """The maximum number of segments in flight."""
     initial_window: int = 1
     rto_min_ns: int = 1_000_000
     rto_max_ns: int = 1_000_000_000
@@ -184,112 +182,112 @@ class Flow:
     priority: int = 0
     frame_octets: int = FRAME_OCTETS
     rate_bps: int = 0
-    """What it offers, where the pattern has a rate."""
+    """The offered rate, for patterns that have one."""
     start_ns: int = 0
     stop_ns: int | None = None
-    """When it stops offering; None: never."""
+    """The end of the offer; None for never."""
     random_start: bool = False
-    """Whether the first frame comes at a random moment of its period, drawn from the seed."""
+    """Whether the first frame comes at a random time of its period, drawn from the seed."""
     on_ns: int = 0
     off_ns: int = 0
     shape: float = 0.0
-    """Of the Pareto distribution of times on and off; 0: they are exponential; below 0: they are constant."""
+    """The Pareto shape of times on and off; 0 for exponential times, below 0 for constant ones."""
     connections: int = 1
-    """TCP connections side by side."""
+    """The number of concurrent TCP connections."""
     tcp: TCP | None = None
-    """With it flows of a size distribution go over TCP too; None: as they come, or TCP's defaults."""
+    """The parameters of TCP, which flows of a size distribution use only if set; None for the defaults."""
     request_octets: int = 60
-    """What ``destination`` asks with, in one frame; 0: ``source`` sends without being asked."""
+    """The length of the request frame of ``destination``; 0 if ``source`` sends without requests."""
     response_octets: int = 10_000
-    """What ``source`` sends in each transaction."""
+    """The octets that ``source`` sends in each transaction."""
     idle_ns: int = 0
-    """Mean of the exponential idle time between transactions."""
+    """The mean of the exponential idle time between transactions."""
     sizes: tuple[tuple[int, float], ...] = ()
     """The distribution of flow sizes: (octets, share of flows up to that size), rising to 1."""
     bursts: tuple[tuple[int, int], ...] = ()
     """The schedule: (ns, octets)."""
     capture: str = ""
-    """The file of the capture whose frames it offers; time 0 is that of the first frame in it."""
+    """The file of the offered capture; time 0 is the first frame's."""
     capture_source: str = ""
-    """Only frames from this MAC address; empty: all of them."""
+    """The source MAC address of the capture's offered frames; empty for all."""
     capture_inner: bool = False
-    """Whether the innermost frames of those that mirrors and tunnels wrap are meant."""
+    """Whether the innermost frames of mirrors and tunnels are offered."""
     group: str = ""
-    """What it counts with in tables; empty: with itself."""
+    """The group in tables; empty for none."""
     hops: int = 0
-    """Congestion points on its path, where they differ between flows; 0: as `Control.hops` says."""
+    """The number of congestion points on the path, if flows differ; 0 for `Control.hops`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """The mechanism, its parameters, and how messages travel."""
+    """The mechanism, its parameters, and the transport of messages."""
 
     mechanism: str = "none"
     parameters: tuple[str, ...] = ()
     """Assignments, as ``rp.ru=4Mb/s``."""
     flow_control: str | None = None
-    """pause or pfc, beneath the mechanism; None for neither."""
+    """The flow control besides the mechanism, pause or pfc; None for neither."""
     in_band: bool = False
-    """Whether messages are frames that queue on their way; else they come at the time the links take."""
+    """Whether messages are frames that queue on their path; else they have only the delay of the links."""
     message_priority: int = 6
     message_delay_ns: int | None = None
-    """How long a message out of band takes, whatever its path; None: as long as the links and nodes of it."""
+    """The delay of a message out of band on any path; None for the delays of its links and nodes."""
     points: tuple[str, ...] = ()
-    """Switches, or ports as ``switch>peer``, that have congestion points; none named: all of them."""
+    """The switches, or ports as ``switch>peer``, with congestion points; empty for all."""
     hops: int = 1
-    """Congestion points on a flow's path, where a mechanism's settings depend on it (E²CM's fairness)."""
+    """The number of congestion points on a flow's path, for mechanisms that need it (E²CM's fairness)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """What a figure must lie in: ``low`` to ``high``, and which published sentence that is of."""
+    """The range required of a figure, ``low`` to ``high``, and the published source of the requirement."""
 
     figure: str
     """The expression (`lab.setup.figures`), as ``queue.mean`` or ``ratio(one_hop, two_hop)``."""
     low: float | None = None
-    """In octets, bit/s, ns, or a plain number, as the figure is."""
+    """The lower limit in octets, bit/s, ns, or a plain number, in the figure's unit."""
     high: float | None = None
     source: str = ""
     median_of: int = 1
-    """Of so many seeds the median must lie in it; 1: each seed's own figure."""
+    """The number of seeds whose median is checked; 1 for each seed's own figure."""
     note: str = ""
-    """What restricts it, such as that it was seen on the seeds that parameters were chosen with."""
+    """A restriction, such as that the parameters were chosen with the same seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A figure that a document prints."""
+    """A figure printed in a document."""
 
     figure: str
     value: str
     source: str = ""
     note: str = ""
-    """Why ours differs, where it does."""
+    """The reason for our difference, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What is measured, from when, and against what."""
+    """The measured time and port, and the figures to compare with."""
 
     from_ns: int = 100_000_000
     until_ns: int | None = None
     window_ns: int = 1_000_000
     port: str = ""
-    """The port that queue figures are about, as ``switch>peer``; empty: the fullest on average."""
+    """The port of queue figures, as ``switch>peer``; empty for the fullest on average."""
     bands: tuple[Band, ...] = ()
     published: tuple[Published, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """All of an experiment; what it came from is `ecmproto.control.lab.setup.scenario`'s to know."""
+    """A complete experiment, independent of its source (`ecmproto.control.lab.setup.scenario`)."""
 
     name: str
     title: str
     source: str = ""
     duration_ns: int
     overhead_octets: int = 0
-    """What a frame takes on a link besides its own octets; the papers count none."""
+    """The overhead of a frame on a link; the papers count none."""
     network: Network
     flows: tuple[Flow, ...]
     control: Control = field(default_factory=Control)

@@ -1,8 +1,8 @@
-"""A live device, the network interfaces that frames come in and leave by, and the loop between them.
+"""A live device, its network interfaces, and the loop between them.
 
-A `Device` knows neither sockets nor a clock; a `LiveInterface` survives going down, coming back and
-vanishing; `run` moves frames from the interfaces to the device and back, and sleeps between.  A device with a
-compiled loop of its own does that itself while all its interfaces are up.
+A `Device` has neither sockets nor a clock; a `LiveInterface` survives going down, coming back and vanishing;
+`run` moves frames between the interfaces and the device, and sleeps in between. A device with a compiled loop
+runs that loop itself while all its interfaces are up.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from ecmproto.kernels.structs import method_errors
 from ecmproto.units import NS_PER_S
 
 _AGAIN_NS = NS_PER_S
-"""How often a vanished interface is looked for."""
+"""The interval between searches for a vanished interface."""
 _LONGEST_SLEEP_NS = NS_PER_S
-"""Interfaces that have vanished are looked for so often; all else wakes the loop by itself."""
+"""The maximum sleep, for searches of vanished interfaces; all other events wake the loop."""
 EXAMPLE_FRAME = bytes.fromhex("020000000002020000000001810000010800").ljust(1500, b"\0")
 """A data frame with a VLAN tag, for code that is compiled before frames come."""
 _EXAMPLE_MESSAGES = (
@@ -48,19 +48,19 @@ _EXAMPLE_MESSAGES = (
 )
 EXAMPLE_FRAMES = 400
 TAKEN_AT_ONCE = 64
-"""Frames that Python hands to a reaction point or an edge at once, where their compiled loops do not run."""
+"""The maximum batch of frames from Python to a reaction point or an edge, without their compiled loops."""
 EXERCISED_NS = 10 * NS_PER_S
-"""The time at which `exercise` ends, for devices that start at 0."""
+"""The end time of `exercise`, for devices that start at 0."""
 _PR_SET_TIMERSLACK = 29
 _FINE_NS = 1
 MACHINE_COUNTS = "/proc/stat"
 _COUNTS_OCTETS = 100
 _MACHINE_COUNTS_OCTETS = 1 << 16
-"""More than the lines of all processors, which come first."""
+"""A bound on the lines of all processors, which come first."""
 _STARVED = 50
 """A fiftieth of the time: in 20 ms of a second 50 Mb/s are 125 kB, more than any set point for that rate."""
 Send = Callable[[int, NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]], None]
-"""Sends frames by an interface: its number, the frames' octets, where each begins in them, and its length.
+"""The sender of frames by an interface: its number, the frames' octets, their offsets and lengths.
 
 The octets stay valid until it returns.
 """
@@ -68,11 +68,11 @@ The octets stay valid until it returns.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Counters and state of a device at one moment.
+    """Counters and state of a device at one time.
 
-    ``counters`` only grow, as do ``messages``, which were sent, by kind, and ``mechanism``, what the
-    mechanism itself has counted.  ``gauges`` are the state of the moment; units are in the names.
-    ``warnings`` are sentences that a person should read, each from when it came true.
+    ``counters`` never decrease, nor do ``messages``, the sent ones by kind, and ``mechanism``, the
+    mechanism's own counters. ``gauges`` are the current state; units are in the names. ``warnings`` are
+    sentences for the user, each present since it became true.
     """
 
     counters: Mapping[str, int]
@@ -83,40 +83,40 @@ class Snapshot:
 
 
 class Device(Protocol):
-    """Something with interfaces, numbered from 0 on, where frames come in and leave."""
+    """A device with interfaces, numbered from 0 on, that receive and send frames."""
 
     @property
     def due_ns(self) -> int:
-        """Return when `advance` is next needed; NEVER_NS while nothing is due."""
+        """Return the next time to call `advance`; NEVER_NS for none."""
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
-        """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
+        """Process the frames received at ``interface`` by ``now_ns``; times never decrease."""
 
     def advance(self, now_ns: int) -> None:
-        """Do everything that is due by ``now_ns``."""
+        """Process all events due by ``now_ns``."""
 
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return counters and state at ``now_ns``."""
 
 
 class CompiledDevice(Device, Protocol):
-    """A device with a loop of its own in compiled code, for as long as all its interfaces are up."""
+    """A device with a compiled loop of its own, for the time when all its interfaces are up."""
 
     def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
-        """Move frames between real interfaces until ``until_ns``, or until something else wakes it.
+        """Move frames between real interfaces until ``until_ns``, or until another event wakes it.
 
-        It returns before that when ``sockets.wires.state.error`` says that receiving failed.
+        It returns earlier if ``sockets.wires.state.error`` reports a receive error.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceCounts:
-    """Counters of an interface, frames without FCS: all only grow but for ``down`` and ``gone``.
+    """Counters of an interface, frames without FCS; all but ``down`` and ``gone`` never decrease.
 
-    ``received_frames`` were handed on to the device.  ``overflow_frames`` the kernel dropped before they were
-    read, or they waited unread when that was over; ``unsent_frames`` found no room, the interface down or an
-    other end that takes no frames so long, ``refused_frames`` were too long for its own MTU.  ``lost`` counts
-    how often it vanished.
+    ``received_frames`` were passed to the device. ``overflow_frames`` were dropped by the kernel before they
+    were read, or were unread at the end; ``unsent_frames`` found full buffers, the interface down or a far
+    end that does not accept their length, ``refused_frames`` exceeded the MTU. ``lost`` counts the times that
+    the interface vanished.
     """
 
     received_frames: int
@@ -131,9 +131,9 @@ class InterfaceCounts:
 
 
 class LiveInterface:
-    """The interface called ``name``; InterfaceError if it is not there or may not be used.
+    """The interface called ``name``; InterfaceError if it is missing or not permitted.
 
-    ``frame_octets`` is the longest frame that is taken in whole; None: the MTU and some.
+    ``frame_octets`` is the maximum length received completely; None for the MTU plus headers.
     """
 
     def __init__(self, name: str, *, frame_octets: int | None = None) -> None:
@@ -142,12 +142,12 @@ class LiveInterface:
         self._before = (0, 0, 0, 0, 0)
         self._unsent = self._lost = 0
         self.opened = 0
-        """How often it was opened: anew after it had vanished."""
+        """The number of times that it was opened: again after each time it vanished."""
         self._again_ns = 0
         self._receiver: FrameReceiver | None = None
         self._sender: FrameSender | None = None
         self._wires: tuple[Wires, int] | None = None
-        # Metrics are read in a thread of their own, which must not find sockets half closed.
+        # Another thread reads metrics, and must not find sockets half closed.
         self._closing = threading.RLock()
         self._open()
 
@@ -164,28 +164,28 @@ class LiveInterface:
 
     @property
     def is_open(self) -> bool:
-        """Return whether there is an interface to wait at."""
+        """Return whether the interface can be waited for."""
         return self._receiver is not None
 
     @property
     def is_down(self) -> bool:
-        """Return whether the interface was down at the last look, by `receive` or `counts`."""
+        """Return whether the interface was down at the last `receive` or `counts`."""
         return self._receiver is not None and self._receiver.down
 
     def fileno(self) -> int:
-        """Return the descriptor to wait at."""
+        """Return the descriptor to wait for."""
         assert self._receiver is not None
         return self._receiver.fileno()
 
     def precompile(self) -> None:
-        """Load and compile the code that receives, and that looks for an interface that has vanished."""
+        """Load and compile the code that receives, and that searches for a vanished interface."""
         if self._receiver is not None:
             self._receiver.warm_up()
         with suppress(InterfaceError):
             interface_facts("")
 
     def receive(self) -> Batch | None:
-        """Return the frames that are there, which the next call overwrites; None without any."""
+        """Return the received frames, which the next call overwrites; None without any."""
         if self._receiver is None:
             return None
         try:
@@ -195,10 +195,10 @@ class LiveInterface:
             return None
 
     def send(self, octets: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]) -> None:
-        """Send frames; those that find no room, or no interface, are lost and counted.
+        """Send frames; those that find full buffers, or no interface, are lost and counted.
 
-        The kernel says of a frame that is too long for the interface at the other end of a veth pair that
-        there is no room.  The frame is left out, and those behind it have their turn.
+        The kernel reports a frame too long for the far end of a veth pair as a full buffer. Such a frame is
+        skipped, and the following ones are sent.
         """
         count, done = len(offset), 0
         while done < count and self._sender is not None:
@@ -229,12 +229,12 @@ class LiveInterface:
 
     @property
     def frame_octets(self) -> int:
-        """Return the length of the longest frame that is taken in whole."""
+        """Return the maximum frame length received completely."""
         assert self._receiver is not None
         return self._receiver.frame_octets
 
     def count_with(self, wires: Wires, number: int) -> None:
-        """Count what ``wires`` send by their interface ``number`` as this one's from now on."""
+        """Count the frames that ``wires`` send by interface ``number`` as this interface's from now on."""
         with self._closing:
             sent, octets = self._sent_by_wires()
             received, overflow, *others, refused = self._before
@@ -248,8 +248,8 @@ class LiveInterface:
         return int(wires.sent[number]), int(wires.sent_octets[number])
 
     def fail(self, number: int) -> None:
-        """Take note that receiving from this interface's descriptor failed, with this error."""
-        if self._receiver is None:  # sending has found out before that it vanished
+        """Record that receiving from this interface's descriptor failed with error ``number``."""
+        if self._receiver is None:  # sending has already detected that it vanished
             return
         try:
             self._receiver.missed(OSError(number, os.strerror(number)))
@@ -257,7 +257,7 @@ class LiveInterface:
             self._lose()
 
     def revive(self, now_ns: int) -> bool:
-        """Look for a vanished interface, now and then; return whether it is there again."""
+        """Search for a vanished interface, at intervals; return whether it is back."""
         if now_ns < self._again_ns:
             return False
         self._again_ns = now_ns + _AGAIN_NS
@@ -268,12 +268,12 @@ class LiveInterface:
         return True
 
     def counts(self, *, last: bool = False) -> InterfaceCounts:
-        """Return the counters of the interface, also of its time before it vanished.
+        """Return the counters of the interface, including the time before it vanished.
 
-        ``last``: nobody receives from now on, so that what waits unread has overflowed.
+        With ``last`` no receive follows, so that unread frames count as overflow.
         """
         with self._closing:
-            with suppress(InterfaceError):  # one that has vanished: `receive` finds out
+            with suppress(InterfaceError):  # one that has vanished, as `receive` will detect
                 if self._receiver is not None:
                     self._receiver.look()
             received, overflow, sent, octets, refused = self._totals(last=last)
@@ -305,7 +305,7 @@ class LiveInterface:
         return one, two, three, four, five
 
     def _lose(self) -> None:
-        """Close the sockets of an interface that has vanished, and keep its counters."""
+        """Close the sockets of a vanished interface, and keep its counters."""
         with self._closing:
             self._before = self._totals(last=True)
             if self._wires is not None:
@@ -326,13 +326,13 @@ class LiveInterface:
 _Result = TypeVar("_Result")
 _RINGS = 4096
 ReportAt = Callable[[int], None]
-"""Told, at its time, the time."""
+"""A callback for reports, with the time of the report."""
 
 
 class Stop:
-    """SIGINT and SIGTERM as a request to end the loop: ``number`` is the one that came, 0 for none.
+    """SIGINT and SIGTERM as requests to end the loop; ``number`` is the received signal, 0 for none.
 
-    Other threads may ask the loop to end, or to call a function between two wakes.
+    Other threads may request the end of the loop, or a call of a function between two wakes.
     """
 
     def __init__(self) -> None:
@@ -348,16 +348,16 @@ class Stop:
         self.number = number
 
     def ask(self, number: int) -> None:
-        """Ask the loop of another thread to end, as if this signal had come."""
+        """Request the end of another thread's loop, as if this signal had been received."""
         self.number = number
         self._ring()
 
     def _ring(self) -> None:
-        with suppress(BlockingIOError):  # it is full of rings already
+        with suppress(BlockingIOError):  # it is full of wake-ups already
             self._bell.send(b"\0")
 
     def call(self, function: Callable[[], _Result]) -> _Result:
-        """Have the loop call ``function`` between two wakes, and return its result.
+        """Let the loop call ``function`` between two wakes, and return its result.
 
         Without a loop it is called here.
         """
@@ -371,7 +371,7 @@ class Stop:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Be the loop's for as long as it runs."""
+        """Serve the loop for as long as it runs."""
         self._running = True
         try:
             yield
@@ -381,7 +381,7 @@ class Stop:
             self.answer()
 
     def answer(self) -> None:
-        """Call what other threads have asked for; the loop does between two wakes."""
+        """Call the functions requested by other threads; the loop does so between two wakes."""
         with suppress(BlockingIOError):
             self.waker.recv(_RINGS)
         while self._calls:
@@ -393,16 +393,16 @@ class Stop:
 
     @property
     def asked(self) -> bool:
-        """Return whether a signal came."""
+        """Return whether a signal was received."""
         return self.number != 0
 
     @contextmanager
     def held(self) -> Iterator[Stop]:
-        """Hold the signals."""
+        """Handle the signals within the context."""
         before = {
             number: signal.signal(number, self._take_signal) for number in (signal.SIGINT, signal.SIGTERM)
         }
-        # A sleeping select is woken by what arrives here: python resumes it after a signal.
+        # Data on this descriptor wakes a sleeping select: python resumes it after a signal.
         bell = signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
         try:
             yield self
@@ -413,7 +413,7 @@ class Stop:
             self.close()
 
     def close(self) -> None:
-        """Close what wakes the loop."""
+        """Close the descriptors that wake the loop."""
         self.waker.close()
         self._bell.close()
 
@@ -430,11 +430,11 @@ def run(
     coalesce_ns: int = 0,
     spin_ns: int = 0,
 ) -> None:
-    """Drive ``device``, whose interface i is ``links[i]``, until ``stop`` is asked or ``until_ns`` has come.
+    """Drive ``device``, whose interface i is ``links[i]``, until a stop is requested or ``until_ns``.
 
-    Times are those of the monotonic clock.  ``report`` is called every ``report_every_ns``.  With
-    ``coalesce_ns`` whatever wakes the loop waits so long for more, which takes less of the processor; without
-    it the compiled loop ends its sleep ``spin_ns`` early and looks at the clock from then on.
+    Times are the monotonic clock's. ``report`` is called every ``report_every_ns``. With ``coalesce_ns`` the
+    loop waits that long after a wake for further events, which saves processor time; without it the compiled
+    loop ends its sleep ``spin_ns`` early and polls the clock from then on.
     """
     report_ns = time.monotonic_ns() + report_every_ns if report is not None else NEVER_NS
     compiled = _CompiledLoop(device, links, stop, spin_ns) if hasattr(device, "serve") else None
@@ -463,7 +463,7 @@ def run(
 
 
 class _CompiledLoop:
-    """The loop of a device in compiled code, and the interfaces that it was given."""
+    """The compiled loop of a device, and its interfaces."""
 
     def __init__(self, device: Any, links: Sequence[LiveInterface], stop: Stop, spin_ns: int) -> None:
         self._device: CompiledDevice = device
@@ -474,7 +474,7 @@ class _CompiledLoop:
         self._sockets: Sockets
 
     def serve(self, until_ns: int, coalesce_ns: int) -> None:
-        """Run it until ``until_ns`` at most."""
+        """Run the loop until ``until_ns`` at the latest."""
         self._attach()
         self._device.serve(self._sockets, until_ns, coalesce_ns)
         state = self._sockets.wires.state
@@ -482,12 +482,12 @@ class _CompiledLoop:
             self._links[int(state.interface)].fail(int(state.error))
 
     def _attach(self) -> None:
-        """Use the sockets of the interfaces: one that came back has others."""
-        # An interface that came back may have the descriptors that it had before, and is another yet.
+        """Use the current sockets of the interfaces; one that came back has new ones."""
+        # An interface that came back may have equal descriptors, but is another one.
         attached = [(link.opened, link.descriptors) for link in self._links]
         if attached != self._attached:
             descriptors = [each for _, each in attached]
-            # Frames stand in the interfaces' rings.
+            # Frames are in the interfaces' rings.
             self._sockets = Sockets(len(self._links), frame_octets=0)
             self._sockets.wires.state.spin_ns = self._spin_ns
             receiving, sending = zip(*descriptors, strict=True)
@@ -498,14 +498,14 @@ class _CompiledLoop:
 
 
 def _wait_ready(links: Sequence[LiveInterface], stop: Stop, sleep_ns: int) -> set[int]:
-    """Return the descriptors where there is something, asleep for ``sleep_ns`` at most."""
+    """Return the ready descriptors, after a sleep of at most ``sleep_ns``."""
     waited: list[Any] = [link.fileno() for link in links if link.is_open]
     ready, _, _ = select.select([*waited, stop.waker], [], [], max(0, sleep_ns) / NS_PER_S)
     return {each for each in ready if isinstance(each, int)}
 
 
 def _serve(device: Device, links: Sequence[LiveInterface], ready: set[int]) -> None:
-    # One time for all of it: what taking frames has let happen need not be looked for again.
+    # One time for all: events caused by the frames need no further check.
     now_ns = time.monotonic_ns()
     for interface, link in enumerate(links):
         if link.is_open and (link.is_down or link.fileno() in ready):
@@ -517,22 +517,22 @@ def _serve(device: Device, links: Sequence[LiveInterface], ready: set[int]) -> N
 
 
 def is_starved(waited_ns: int, elapsed_ns: int) -> bool:
-    """Return whether a device was kept from the processor so much that its figures are not its mechanism's.
+    """Return whether waiting for the processor has made a device's figures unreliable.
 
-    ``waited_ns`` is for how long it was ready to run and did not, as `ProcessorWait` has it.
+    ``waited_ns`` is the time for which it was ready to run but did not, from `ProcessorWait`.
     """
     return waited_ns * _STARVED > elapsed_ns
 
 
 class ProcessorWait:
-    """The time for which the thread that made this was ready to run but did not, and its time on a processor.
+    """The time for which the creating thread was ready to run but did not, and its processor time.
 
-    Linux counts both (``/proc/thread-self/schedstat``), and in a virtual machine the time for which the
-    hypervisor ran something else on its processors (``/proc/stat``); where it does not, they are 0.
+    Linux counts both (``/proc/thread-self/schedstat``), and in a virtual machine the time that the hypervisor
+    took from its processors (``/proc/stat``); without these files, the times are 0.
     """
 
     def __init__(self) -> None:
-        # Opened once: nothing is where a device gives up root.
+        # Opened once, since a device without root cannot open them.
         self._file = _opened("/proc/thread-self/schedstat")
         self._machine_file = _opened(MACHINE_COUNTS)
         self._before = self._counts()
@@ -545,15 +545,15 @@ class ProcessorWait:
         return int(ran_ns), int(waited_ns)
 
     def ns(self) -> int:
-        """Return for how long the thread was ready and did not run since this was made."""
+        """Return the time since creation for which the thread was ready and did not run."""
         return self._counts()[1] - self._before[1]
 
     def stolen_ns(self) -> int:
-        """Return for how long the hypervisor took a processor away since then, in the mean of all."""
+        """Return the time since creation that the hypervisor took from a processor, on average."""
         return _stolen_ns(self._machine_file) - self._stolen_before_ns
 
     def ran_ns(self) -> int:
-        """Return the thread's processor time since this was made."""
+        """Return the thread's processor time since creation."""
         return self._counts()[0] - self._before[0]
 
     def __enter__(self) -> ProcessorWait:
@@ -572,11 +572,11 @@ def _opened(path: str) -> io.FileIO | None:
 
 
 def _stolen_ns(file: io.FileIO | None) -> int:
-    """Return for how long a hypervisor has taken a processor of this machine away, in the mean of all."""
+    """Return the time that a hypervisor has taken from a processor of this machine, on average."""
     if file is None:
         return 0
     with suppress(OSError, ValueError, IndexError):
-        # Of all processors together, and of each: the eighth number is the stolen time.
+        # The line of all processors, and of each: the eighth number is the stolen time.
         together, *lines = os.pread(file.fileno(), _MACHINE_COUNTS_OCTETS, 0).splitlines()
         processors = sum(line.startswith(b"cpu") for line in lines)
         return int(together.split()[8]) * (NS_PER_S // os.sysconf("SC_CLK_TCK")) // max(1, processors)
@@ -584,23 +584,23 @@ def _stolen_ns(file: io.FileIO | None) -> int:
 
 
 def sleep_precisely() -> None:
-    """Ask the kernel to wake this thread when it says, not up to 50 µs later."""
+    """Set the thread's timer slack to 1 ns; by default the kernel wakes it up to 50 µs late."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(_FINE_NS), 0, 0, 0)
 
 
 @method_errors()
 def exercise(device: Device) -> None:
-    """Pass some frames and messages through a device that is attached to nothing: its code gets compiled."""
+    """Pass some frames and messages through a device without interfaces, so that its code is compiled."""
     data = Batch.from_matrix(np.tile(np.frombuffer(EXAMPLE_FRAME, np.uint8), (EXAMPLE_FRAMES, 1)))
     messages = Batch.from_frames(_EXAMPLE_MESSAGES)
     batches = ((data, 0), (data, 1), (messages, 1), (messages, 0), (data, 0))
     for second, (batch, interface) in enumerate(batches):
         device.take(batch, interface, second * NS_PER_S)
-        _ = device.due_ns  # asks the machines when they are due
+        _ = device.due_ns  # computes the machines' due times
     device.advance(EXERCISED_NS)
     device.snapshot(EXERCISED_NS)
 
 
 def discard(*_: object) -> None:
-    """Send frames nowhere; a `Send` of devices that are attached to nothing."""
+    """Discard frames; a `Send` for devices without interfaces."""

@@ -1,7 +1,7 @@
-"""Checks of what this machine has and lacks to send and receive frames, with commands that would help.
+"""Checks of this machine's ability to send and receive frames, with commands to improve it.
 
 >>> for check in examine():
-...     print(check.subject, check.state, check.told)
+...     print(check.subject, check.state)
 """
 
 from __future__ import annotations
@@ -54,34 +54,34 @@ _CAPABILITIES = {
 }
 _PROGRAMS = {
     "ip": ("iproute2", "namespaces and links"),
-    "ethtool": ("ethtool", "the commands that are told below"),
-    "tc": ("iproute2", "queues on the way out"),
+    "ethtool": ("ethtool", "the commands shown below"),
+    "tc": ("iproute2", "queues for outgoing frames"),
     "iperf3": ("iperf3", "traffic of real stacks"),
     "lldpd": ("lldpd", "LLDP of a real station"),
 }
 _TIMEOUT_S = 10
 PAYLOAD_OCTETS = 1500
-"""The payload of the longest frames of stations without jumbo frames."""
+"""The maximum payload of stations without jumbo frames."""
 MTU_OCTETS = 1600
-"""The MTU to set where it is too small: room for every stack of tags, those of provider bridges too."""
+"""The MTU to set if it is too small, with space for every stack of tags, including provider bridges'."""
 TAG_OCTETS = VLAN.fixed_octets + max(cls.fixed_octets for cls in FORMATS if is_tag(cls))
 """The octets that a VLAN tag and the longest tag of congestion management add to a frame."""
 _MERGING = frozenset(("tso", "gso", "gro", "lro"))
 _SOFTWARE = frozenset(("veth", "virtio_net", "tun", "dummy", "bridge", "ifb"))
-"""Drivers of interfaces where nobody ever computes the checksums that the kernel left out."""
+"""Drivers of virtual interfaces, for which the checksums that the kernel omits are never computed."""
 _CONSUMED = "network cards consume PAUSE and PFC frames, so that no capture shows them"
 _SHOWN_COUNTERS = 16
 _LOOPBACK = "lo"
 CheckState = Literal["ok", "note", "finding", "fixed"]
-"""``note`` is worth knowing, a ``finding`` keeps something from working, or did until it was ``fixed``."""
+"""A ``note`` is information, a ``finding`` prevents a function, or did until it was ``fixed``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """One result: of which ``subject`` (``system`` or an interface), by which ``name``, in a sentence.
+    """One result: the ``subject`` (``system`` or an interface), the check's ``name``, and a sentence.
 
-    ``commands`` would change it.  ``mend`` does the same from here, None where it is not ours to do;
-    ``refusal`` says why that did not succeed.
+    ``commands`` would resolve it. ``mend`` does so from here, None if that is not possible; ``refusal`` is
+    the reason why it failed.
     """
 
     subject: str
@@ -96,7 +96,7 @@ class Diagnosis:
 def examine(interfaces: Sequence[str] = ()) -> Iterator[Diagnosis]:
     """Yield the results for the system, then for each interface: the given ones, or all Ethernet that is up.
 
-    InterfaceError where a given interface is not there.
+    InterfaceError for a missing interface.
     """
     facts = [interface_facts(name) for name in interfaces or interface_names()]
     yield from of_system()
@@ -106,7 +106,7 @@ def examine(interfaces: Sequence[str] = ()) -> Iterator[Diagnosis]:
 
 
 def mended(check: Diagnosis) -> Diagnosis:
-    """Return the check after mending a finding that can be mended; any other as it is."""
+    """Return the check after resolving a finding with ``mend``; any other unchanged."""
     if check.state != "finding" or check.mend is None:
         return check
     try:
@@ -202,11 +202,11 @@ def _tshark() -> Iterator[Diagnosis]:
     if lua:
         yield _system_check("tshark", "ok", f"{name}, with Lua {lua[1]} for dissectors")
     else:
-        yield _system_check("tshark", "note", f"{name} without Lua: dissectors of ours cannot be loaded")
+        yield _system_check("tshark", "note", f"{name} without Lua: it cannot load our dissectors")
 
 
 def _extras() -> Iterator[Diagnosis]:
-    """Yield for each extra of this project whether all that it brings is there."""
+    """Yield for each extra of this project whether all its packages are installed."""
     try:
         required = metadata.requires("ecmproto") or []
     except metadata.PackageNotFoundError:
@@ -276,10 +276,10 @@ def _link(facts: InterfaceFacts) -> Diagnosis:
 def _mtu(facts: InterfaceFacts) -> Diagnosis:
     needed = PAYLOAD_OCTETS + TAG_OCTETS
     if facts.mtu_octets >= needed:
-        return _interface_check(facts.name, "mtu", "ok", f"MTU {facts.mtu_octets}: room for tags")
+        return _interface_check(facts.name, "mtu", "ok", f"MTU {facts.mtu_octets}: large enough for tags")
     told = (
-        f"MTU {facts.mtu_octets}: {PAYLOAD_OCTETS} octets behind a VLAN tag and the longest of our tags "
-        f"take {needed}; they go without tags"
+        f"MTU {facts.mtu_octets}: {PAYLOAD_OCTETS} octets after a VLAN tag and our longest tag "
+        f"take {needed}; frames go without tags"
     )
     command = f"ip link set dev {facts.name} mtu {MTU_OCTETS}"
     mend = functools.partial(set_mtu, facts.name, MTU_OCTETS)
@@ -293,7 +293,7 @@ def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]
         why = f"{told}: frames longer than the MTU come through in one piece, and cannot be forwarded"
         yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
     elif offload.keyword == "tx" and software:
-        why = f"{told}: frames of this machine's own leave with checksums that nobody computes"
+        why = f"{told}: frames of this machine leave without valid checksums"
         yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
     elif offload.keyword == "rxvlan":
         why = f"{told}: captures here put the tags back, those of other tools may lack them"
@@ -301,7 +301,7 @@ def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]
 
 
 def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
-    """Yield how an interface treats PAUSE and PFC frames, and the counters of them."""
+    """Yield an interface's treatment of PAUSE and PFC frames, and its counters of them."""
     state = flow_control(name)
     counters = {
         counter: value
@@ -330,7 +330,7 @@ def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
 
 
 def _counted(counters: dict[str, int]) -> str:
-    """Return the counters that count something, or the first of those that there are."""
+    """Return the counters that are not 0, or the first ones."""
     busy = {counter: value for counter, value in counters.items() if value} or counters
     shown = [f"{counter} {value}" for counter, value in list(busy.items())[:_SHOWN_COUNTERS]]
     more = len(busy) - len(shown)

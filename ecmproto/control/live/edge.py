@@ -1,9 +1,9 @@
-"""The edge of a domain: a bridge in the wire before a receiver, driven by its caller's clock.
+"""The edge of a domain: an inline bridge before a receiver, driven by its caller's clock.
 
-What comes from the network goes to the host without the mechanism's tags, probes and tags are answered, and
-what the mechanism's domain asks of its edge is done (`mechanisms.api.machine.DomainEdge`).  Frames
-go from interface to interface in compiled code (`step`); Python makes answers, and looks at frames that are
-no data where the mechanism or its domain may want them.
+Frames from the network go to the host without the mechanism's tags; probes and tags are answered, and the
+mechanism's domain performs its edge functions (`mechanisms.api.machine.DomainEdge`). Compiled code (`step`)
+forwards frames between the interfaces; Python generates answers, and examines the non-data frames that the
+mechanism or its domain may use.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ NET, HOST = 0, 1
 """The interfaces: towards the network, and towards the receiver."""
 LARGEST_STATIONS = 256
 LARGEST_FLOWS = 16
-"""Senders, and flows of each, that are told apart and answered."""
+"""The maximum number of flows per sender, and of senders, that are distinguished and answered."""
 LARGEST_OCTETS = 2048
-"""Of a frame, unless the maker of an edge says otherwise."""
+"""The default maximum length of a frame."""
 SERVE, TAKE, GO_ON = range(3)
-"""What `step` is to do: serve real interfaces, take the frames that are in hand, or carry on with these."""
+"""Tasks of `step`: serve real interfaces, take the current frames, or continue with them."""
 _MESSAGES_AT_ONCE = 4096
 _SHOWN_OCTETS = 256
 _GROUP_BIT = 1
@@ -91,46 +91,46 @@ class EdgeCounts:
     host_frames: int
     stripped_frames: int
     probes: int
-    """Answered, not handed on."""
+    """Answered probes, which are not forwarded."""
     consumed_frames: int
     """LLDP frames, and CNMs for the backbone's edge."""
     unanswered: int
-    """Answers to flows of which no frame was kept, or none that can be answered."""
+    """Answers to flows without a stored frame, or without an address to answer."""
     refused_frames: int
-    """Longer than the device takes."""
+    """Frames longer than the device accepts."""
 
 
 class EdgeFacts:
     """The constants of an edge, and its time; a record."""
 
     own: int
-    """Its address, as a number."""
+    """The edge's address, as a number."""
     start_ns: int
     now_ns: int
-    """When the frames in hand were received, since then."""
+    """The time at which the current frames were received, since ``start_ns``."""
     delivers: int
-    """1 where there are receivers that frames are delivered to."""
+    """1 if frames are delivered to receivers."""
     asks_net: int
     asks_host: int
-    """1 where frames from there that are no data are for the caller first."""
+    """1 if the caller examines non-data frames from the host first; ``asks_net`` for the network's."""
     strips: int
-    """1 where the mechanism's tags end."""
+    """1 if the mechanism's tags end here."""
 
 
 class EdgeProgress:
-    """How far the frames that were received last are done with; a record."""
+    """The progress through the last received frames; a record."""
 
     passed: int
-    """Those before that one are sent on, whatever they are."""
+    """The index up to which frames are forwarded without examination."""
     probe: int
-    """The one that is a sender's probe, −1 for none, and its mark."""
+    """The index of a sender's probe, −1 for none; ``mark`` is its mark."""
     mark: int
     unsent: int
-    """Up to before which one they are to be sent next."""
+    """The index up to which frames are to be sent next."""
 
 
 class EdgeState(Struct):
-    """The state of an edge.  Tables are by priority."""
+    """The state of an edge. Tables are by priority."""
 
     facts: EdgeFacts
     counts: EdgeCounts
@@ -140,29 +140,29 @@ class EdgeState(Struct):
     outbox: Outbox
     strips: NDArray[np.bool_]
     received: NDArray[np.int64]
-    """The priority that a frame from the host gets."""
+    """The priority assigned to a frame from the host."""
     entered: NDArray[np.int64]
-    """Frames from the host since the domain was told of them."""
+    """Frames from the host since the last report to the domain."""
     priority: NDArray[np.uint8]
     is_data: NDArray[np.bool_]
-    """Of each frame in hand that is from the network …"""
+    """Whether each current frame from the network is data."""
     numbered: NDArray[np.bool_]
     station: NDArray[np.int32]
     flow: NDArray[np.int32]
     examples: NDArray[np.uint8]
     example_octets: NDArray[np.int64]
-    """The head of the first frame of each flow: answers are made like it."""
+    """The start of the first frame of each flow, as a template of answers."""
 
 
 @released
 def step(
     edge: EdgeState, receivers: Receivers, wires: Wires, task: int, until_ns: int, coalesce_ns: int
 ) -> int:
-    """Do ``task``, or serve until ``until_ns``, as long as the caller is not needed.
+    """Do ``task``, or serve until ``until_ns``, until the caller is needed.
 
-    Return why (`capture.linux.wires`), TIME_CAME for what is done.  The caller has to send the
+    Return the reason (`capture.linux.wires`), TIME_CAME if the task is complete. The caller has to send the
     frames from ``wires.state.position`` to ``progress.unsent`` (NOT_SENT), to send the messages in the
-    outbox, or to look at the frame at that position (FRAMES_CAME), and calls again.
+    outbox, or to examine the frame at that index (FRAMES_CAME), and calls again.
     """
     state, facts = wires.state, edge.facts
     if task == TAKE:
@@ -195,14 +195,14 @@ def step(
 
 @compiled
 def _report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
-    """Post the receivers' reports that are due by ``now_ns``, as far as there is room."""
+    """Post the receivers' reports that are due by ``now_ns``, up to the capacity."""
     while receivers.next_report_ns() <= now_ns and has_room(outbox, EVENT_MESSAGES):
         receivers.post_reports(max(receivers.next_report_ns(), 0), outbox)
 
 
 @compiled
 def _begin(edge: EdgeState, wires: Wires) -> None:
-    """Begin with the frames that were received last."""
+    """Start with the last received frames."""
     state, roles = wires.state, edge.tagging.roles
     slots = wires.rings[state.interface].octets
     edge.progress.passed = state.position = 0
@@ -212,7 +212,7 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
         edge.counts.host_frames += count
         for frame in range(count):
             edge.numbered[frame] = False
-        # Acknowledges of the host tell which queue pairs belong together.
+        # The host's acknowledgements show which queue pairs form a connection.
         learn_frames(
             edge.flows, slots, wires.offset[:count], wires.captured[:count], wires.original[:count],
             edge.numbered[:count], roles,
@@ -223,7 +223,7 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
         start, octets = wires.offset[frame], wires.captured[frame]
         found = class_of(slots, start, start + octets, roles, edge.facts.own)
         edge.priority[frame], edge.is_data[frame] = found.priority, found.sampled
-        # As in `ecmproto.control.engine.arrivals`: groups have no one destination that could answer.
+        # As in `ecmproto.control.engine.arrivals`: groups have no single destination to answer.
         edge.numbered[frame] = found.sampled and octets > 0 and signed(slots[start]) & _GROUP_BIT == 0
         edge.station[frame] = edge.flow[frame] = _NOWHERE
     if edge.facts.delivers != 0:
@@ -242,7 +242,7 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
 
 @compiled
 def _carry_on(edge: EdgeState, receivers: Receivers, wires: Wires) -> int:
-    """Send on the frames that are left of those in hand; return as `step` does."""
+    """Forward the remaining current frames; return the values of `step`."""
     state, progress = wires.state, edge.progress
     offset, captured, original = wires.offset, wires.captured, wires.original
     from_net = state.interface == NET
@@ -286,7 +286,7 @@ def _carry_on(edge: EdgeState, receivers: Receivers, wires: Wires) -> int:
 
 @inlined
 def _pass_to_host(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int) -> bool:
-    """Deliver a network's frame and make it ready for the host; return False if it is to be looked at."""
+    """Deliver a frame from the network and prepare it for the host; return False if it is to be examined."""
     facts, progress, tagging = edge.facts, edge.progress, edge.tagging
     if facts.asks_net != 0 and not edge.is_data[frame] and frame >= progress.passed:
         return False
@@ -306,7 +306,7 @@ def _pass_to_host(edge: EdgeState, receivers: Receivers, wires: Wires, frame: in
 
 @inlined
 def _pass_to_net(edge: EdgeState, wires: Wires, frame: int) -> bool:
-    """Make a frame of the host's ready for the network; return False if it is to be looked at."""
+    """Prepare a frame from the host for the network; return False if it is to be examined."""
     slots, tagging = wires.rings[HOST].octets, edge.tagging
     start, octets = wires.offset[frame], wires.captured[frame]
     if (
@@ -328,7 +328,7 @@ def _pass_to_net(edge: EdgeState, wires: Wires, frame: int) -> bool:
 
 @compiled
 def _deliver(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int, is_probe: bool) -> None:
-    """Deliver a frame to the receivers; those without station or flow are nobody's."""
+    """Deliver a frame to the receivers, unless it has no station or flow."""
     station, flow = edge.station[frame], edge.flow[frame]
     if station < 0 or flow < 0:
         return
@@ -354,12 +354,12 @@ def _deliver(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int, is
 
 
 class Edge:
-    """A device with the network at interface NET and the receiver behind interface HOST.
+    """A device with the network at interface NET and the receiver at interface HOST.
 
-    ``mac`` is the edge's own address: LLDP says it, and CNMs to it are converted (a backbone's edge).
-    ``vlan`` is the control information of a C-TAG for frames from the host that have none, taken off frames
-    to it.  With QCN and ``edge.cnpv`` set, defence modes decide about tags and priorities; else all tags end
-    here.  Frames of more than ``largest_octets`` are refused.
+    ``mac`` is the edge's own address: LLDP reports it, and CNMs to it are converted (a backbone's edge).
+    ``vlan`` is the control information of a C-TAG for untagged frames from the host, removed from frames to
+    it. With QCN and ``edge.cnpv`` set, defence modes decide about tags and priorities; otherwise all tags end
+    here. Frames of more than ``largest_octets`` are refused.
     """
 
     def __init__(
@@ -433,7 +433,7 @@ class Edge:
 
     @property
     def due_ns(self) -> int:
-        """Return when `advance` is next needed."""
+        """Return the next time to call `advance`."""
         due_ns = min(int(self.receivers.next_report_ns()), self._domain_ns())
         return NEVER_NS if due_ns >= NEVER_NS else self._start_ns + due_ns
 
@@ -441,13 +441,13 @@ class Edge:
         return NEVER_NS if self.domain is None else self.domain.due_ns
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
-        """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
+        """Process the frames received at ``interface`` by ``now_ns``; times never decrease."""
         for first in range(0, len(batch), self._sockets.room):
             self._sockets.fill(batch, interface, first)
             self._follow(self._step(self._sockets, TAKE, now_ns), self._sockets)
 
     def advance(self, now_ns: int) -> None:
-        """Do everything that is due by ``now_ns``."""
+        """Process all events due by ``now_ns``."""
         time_ns = now_ns - self._start_ns
         while self.receivers.next_report_ns() <= time_ns:
             _report(self._interface, time_ns, self._edge.outbox)
@@ -461,9 +461,9 @@ class Edge:
                 self._send_one(NET, said)
 
     def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
-        """Move frames between real interfaces until ``until_ns``, or until something else wakes it.
+        """Move frames between real interfaces until ``until_ns``, or until another event wakes it.
 
-        It returns before that when ``sockets.wires.state.error`` says that receiving failed.
+        It returns earlier if ``sockets.wires.state.error`` reports a receive error.
         """
         sockets.wires.state.error = 0
         while True:
@@ -483,7 +483,7 @@ class Edge:
         return int(step(self._edge, self._interface, sockets.wires, task, until_ns, coalesce_ns))
 
     def _follow(self, why: int, sockets: Sockets) -> None:
-        """Do what compiled code needs Python for, until all is done."""
+        """Do the tasks that compiled code leaves to Python, until all are complete."""
         state, progress = sockets.wires.state, self._edge.progress
         while why != TIME_CAME:
             if why == NOT_SENT:
@@ -498,7 +498,7 @@ class Edge:
             why = self._step(sockets, GO_ON, 0)
 
     def _look(self, sockets: Sockets) -> None:
-        """Look at a frame that is no data: it may be for the edge itself, or a probe; if not, it passes."""
+        """Examine a non-data frame: it may be for the edge itself, or a probe; otherwise it passes."""
         state, progress, domain = sockets.wires.state, self._edge.progress, self.domain
         position = int(state.position)
         octets, is_own = sockets.received().frame(position), False
@@ -519,9 +519,9 @@ class Edge:
             state.position += 1
 
     def _is_probe(self, octets: bytes, position: int) -> bool:
-        """Return whether a frame is a sender's probe, which is delivered next then.
+        """Return whether a frame is a sender's probe, to be delivered next.
 
-        One of a flow of which nothing came before is nobody's.
+        A probe of an unknown flow is not delivered.
         """
         parsed = self.machine.parse_probe(octets, self.context, self._refusals)
         if parsed is None:
@@ -537,13 +537,13 @@ class Edge:
         return True
 
     def _update_rules(self) -> None:
-        """Take over what the domain says of priorities now."""
+        """Update the rules of priorities from the domain."""
         if self.domain is not None:
             self._edge.received[:] = self.domain.received
             self._edge.strips[:] = True if self.domain.strips is None else self.domain.strips
 
     def _count_entered(self) -> None:
-        """Tell the domain of the frames from the host that have come since the last time."""
+        """Report the frames from the host since the last report to the domain."""
         entered = self._edge.entered
         for priority, frames in enumerate(entered.tolist()):
             if frames and self.domain is not None:
@@ -573,7 +573,7 @@ class Edge:
         outbox.posted.count = 0
 
     def _example(self, station: int, flow: int) -> bytes:
-        """Return the head of the first frame of a flow; nothing if there was none."""
+        """Return the start of the first frame of a flow; empty if there was none."""
         if station < 0 or flow < 0:
             return b""
         number = station * LARGEST_FLOWS + flow

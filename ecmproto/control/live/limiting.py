@@ -1,15 +1,15 @@
 """The compiled loop of a reaction point: frames from the host are limited, tagged and sent to the network.
 
-It is the loop of `ecmproto.control.engine.loop` between frames that come and frames that leave:
+It runs the loop of `ecmproto.control.engine.loop` between arriving and leaving frames:
 
-1. Frames of the host's that are for bridges alone leave at once.  Others come to the engine's loop in the
-   order in which they were received, at the device's own time, which stands still while the device is late
-   by more than 10 ms: limiters would release everything at once.
-2. What leaves the loop at once is sent from where it was received; what has to wait is copied.  A frame gets
-   the tag that its station gives it, unless that would make it too long for the network.
-3. Frames of the network's are sent to the host, without the device's VLAN tag; those that are no data are for
-   the caller first, as feedback is for the loop.
-4. Probes are made by the caller, behind the frame that they follow.
+1. Frames of the host for bridges only leave at once. Others come to the engine's loop in the order of
+   reception, at the device's own time, which stops while the device is more than 10 ms late: otherwise
+   limiters would release everything at once.
+2. Frames that leave the loop at once are sent from the receive buffer; waiting frames are copied. A frame
+   gets the tag of its station, unless that would make it too long for the network.
+3. Frames of the network are sent to the host, without the device's VLAN tag; the caller examines non-data
+   frames first, since feedback is for the loop.
+4. The caller makes probes, after the frame that they follow.
 """
 
 from __future__ import annotations
@@ -68,40 +68,39 @@ from ecmproto.kernels.structs import Struct
 HOST, NET = 0, 1
 """The interfaces: towards the sender, and towards the network."""
 SERVE, TAKE, ADVANCE, GO_ON = range(4)
-"""What `step` is to do: serve real interfaces, take the frames that are in hand, let time pass, or carry on
-with what is under way."""
+"""Tasks of `step`: serve real interfaces, take the current frames, let time pass, or continue."""
 MOST_FRAMES = 16_384
-"""Frames that wait at once, behind whatever limiters."""
+"""The maximum number of waiting frames, over all limiters."""
 _SPARE_FRAMES = 64
 _LATEST_NS = 10_000_000
-"""Delays beyond that are not caught up with."""
+"""The maximum delay that the device makes up for."""
 _NOWHERE = -1
 _GROUP_BIT = 1
 
 
 class ReactionPointCounts:
-    """Counters of frames besides those of the loop; a record (``kernels.record``)."""
+    """Counters of frames besides the loop's; a record (``kernels.record``)."""
 
     host_frames: int
     net_frames: int
     past_frames: int
-    """From the host, that no limiter may hold: link-local and MAC Control frames."""
+    """Frames from the host that no limiter may delay: link-local and MAC Control frames."""
     left_frames: int
     left_octets: int
     probes: int
     held_out_frames: int
     held_out_octets: int
-    """They found their limiter's queue full."""
+    """Octets of frames for which the limiter's queue had no space."""
     overflow_frames: int
-    """They came when no more frames could wait."""
+    """Frames that came at the maximum number of waiting frames."""
     untagged_frames: int
-    """They left without the tag that would have made them too long."""
+    """Frames sent without a tag, which would have made them too long."""
     consumed_frames: int
-    """Feedback that the host does not get to see."""
+    """Feedback that is not forwarded to the host."""
     refused_frames: int
-    """Longer than the device takes."""
+    """Frames longer than the device accepts."""
     missed_ns: int
-    """For how long it was late beyond what is caught up with."""
+    """The time for which the device was later than it makes up for."""
 
 
 class PointFacts:
@@ -110,62 +109,62 @@ class PointFacts:
     own: int
     message_port: int
     message_octet: int
-    """The UDP destination port of messages over IP, 0 for none, and the first octet behind it."""
+    """The first octet after the UDP header of messages over IP, on port ``message_port``; 0 for none."""
     longest_octets: int
-    """What the network takes, without a C-TAG."""
+    """The maximum frame length of the network, without a C-TAG."""
     largest_octets: int
-    """What the device takes."""
+    """The maximum frame length of the device."""
     slot_octets: int
-    """Room for a frame that waits, with free octets in front."""
+    """The capacity for a waiting frame, with free octets before it."""
     store_at: int
-    """Where the octets of those begin."""
+    """The address of the waiting frames' octets."""
     start_ns: int
-    """When its own time began, by the clock of whoever drives it …"""
+    """The start of the device's own time, by the caller's clock."""
     now_ns: int
-    """… and that time, which stands still while the device is too late."""
+    """The device's own time, which stops while the device is too late."""
 
 
 class PointProgress:
-    """How far the frames that came last are done with; a record.
+    """The progress through the last received frames; a record.
 
-    Of the ``rows`` arrivals, ``position`` have come to the loop, and of the passages that it logged since
-    ``drained`` are done with.
+    Of ``rows`` arrivals, the first ``position`` have entered the loop, and ``drained`` of the logged passages
+    are processed.
     """
 
     rows: int
     position: int
     first: int
-    """The number of the first of them."""
+    """The number of the first arrival."""
     serial: int
     """The number of the next frame of all."""
     are_frames: int
-    """1 if arrivals are frames of the host's, not just a moment."""
+    """1 if arrivals are frames of the host, 0 for an empty arrival."""
     drained: int
     message: int
-    """Messages before that one are done with: it is that of the last probe."""
+    """The index up to which messages are processed, the last probe's."""
     passed: int
-    """Frames of the network before that one are for the host, whatever they are."""
+    """The index up to which frames of the network are for the host without examination."""
     leaving: int
-    """Frames that are to be sent to the network next."""
+    """The number of frames to send to the network next."""
     last_at: int
     last_octets: int
-    """The frame that left last: its address and length."""
+    """The length of the frame that left last; ``last_at`` is its address."""
     unsent: int
-    """Up to before which frame of the network's they are to be sent to the host next."""
+    """The index up to which frames of the network are to be sent to the host next."""
     owes: int
-    """1 if what is due was not looked at since the last sleep."""
+    """1 if due events were not processed since the last sleep."""
     free: int
-    """The first free place for a frame that waits …"""
+    """The first free slot for a waiting frame."""
     held: int
-    """… and how many are taken."""
+    """The number of used slots."""
 
 
 class HeldFrame:
-    """A place for a frame that waits; a record."""
+    """A slot of a waiting frame; a record."""
 
     serial: int
     following: int
-    """The next one whose serial ends alike, or the next free place."""
+    """The next slot with an equal hash of the serial, or the next free slot."""
     octets: int
     tagged: int
     tag: int
@@ -173,7 +172,7 @@ class HeldFrame:
 
 
 class LeavingFrame(NamedTuple):
-    """A frame that leaves: where it lies in a buffer, and the mechanism's tag it came with."""
+    """A leaving frame: its offset in a buffer, and the mechanism's tag on its arrival."""
 
     start: int
     octets: int
@@ -183,7 +182,7 @@ class LeavingFrame(NamedTuple):
 
 
 class PointState(Struct):
-    """The state of a reaction point.  The columns of arrivals are those of `engine.arrivals`."""
+    """The state of a reaction point. Its columns of arrivals are described in `engine.arrivals`."""
 
     counts: ReactionPointCounts
     facts: PointFacts
@@ -205,22 +204,22 @@ class PointState(Struct):
     numbered: NDArray[np.bool_]
     """Whether an arrival has a station."""
     left: NDArray[np.bool_]
-    """Whether it is gone."""
+    """Whether an arrival has left."""
     message: NDArray[np.int32]
     until: NDArray[np.int32]
     messages: Sequence[Message]
-    """What a feedback frame says: `engine.feedback.CapturedFeedback` of the first arrival."""
+    """The messages in feedback: `engine.feedback.CapturedFeedback` of the first arrival."""
     held: Sequence[HeldFrame]
     firsts: NDArray[np.int64]
-    """The first place by the end of a frame's serial."""
+    """The first slot by the low bits of a frame's serial."""
     store: NDArray[np.uint8]
     leaving_at: NDArray[np.int64]
     leaving_octets: NDArray[np.int64]
-    """The frames that are to be sent next: their addresses and lengths."""
+    """The lengths of the frames to send next; ``leaving_at`` has their addresses."""
     leaving_ns: NDArray[np.int64]
-    """When those that waited were to leave; below 0 for the others …"""
+    """The scheduled departure times of frames that waited; below 0 for the others."""
     lateness: NDArray[np.int64]
-    """… and how late they left, as `ecmproto.frames.capture.linux.departures.new_counts` has it."""
+    """The delays of departures, as `ecmproto.frames.capture.linux.departures.new_counts`."""
 
 
 @released
@@ -234,10 +233,10 @@ def step(
     until_ns: int,
     coalesce_ns: int,
 ) -> int:
-    """Do ``task``, or serve until ``until_ns``, as long as the caller is not needed.
+    """Do ``task``, or serve until ``until_ns``, until the caller is needed.
 
-    Return why (`capture.linux.wires`), TIME_CAME for what is done.  The caller has to send the
-    frames that are left over (NOT_SENT), to make the probe that was posted, or to read the network's frame at
+    Return the reason (`capture.linux.wires`), TIME_CAME if the task is complete. The caller has to send the
+    remaining frames (NOT_SENT), to make the posted probe, or to read the network's frame at
     ``wires.state.position``, which may be feedback (FRAMES_CAME), and calls again.
     """
     state, progress = wires.state, point.progress
@@ -278,14 +277,14 @@ def step(
 
 @inlined
 def _due_ns(point: PointState) -> int:
-    """Return when something is next to be done; NEVER_NS while nothing waits and no timer runs."""
+    """Return the time of the next event; NEVER_NS while nothing waits and no timer runs."""
     due_ns = first_ns(point.network.events)
     return NEVER_NS if due_ns == NEVER_NS else int(point.facts.start_ns + due_ns)
 
 
 @inlined
 def _pass_until(point: PointState, now_ns: int) -> None:
-    """Advance the device's own time, which stands still while the device is too late."""
+    """Advance the device's own time, which stops while the device is too late."""
     facts = point.facts
     missed_ns = now_ns - _due_ns(point) - _LATEST_NS
     if missed_ns > 0:
@@ -296,7 +295,7 @@ def _pass_until(point: PointState, now_ns: int) -> None:
 
 @inlined
 def _begin_moment(point: PointState) -> None:
-    """Let an arrival of nothing come, which lets time pass."""
+    """Start with an empty arrival, which lets time pass."""
     progress = point.progress
     progress.rows, progress.position, progress.are_frames = 1, 0, 0
     progress.first = progress.serial
@@ -310,7 +309,7 @@ def _begin_moment(point: PointState) -> None:
 
 @compiled
 def _begin(point: PointState, wires: Wires) -> None:
-    """Begin with the frames that were received last."""
+    """Start with the last received frames."""
     state, progress = wires.state, point.progress
     if state.interface == NET:
         point.counts.net_frames += state.frames
@@ -339,23 +338,23 @@ def _begin(point: PointState, wires: Wires) -> None:
     pool = point.network.pool
     room = max(0, len(pool.frames) - pool.stock.used - _SPARE_FRAMES)
     if rows > room:
-        # The loop stands still without room: what leaves must not wait for what comes.
+        # The loop stops at full capacity: departures must not wait for arrivals.
         _drop_beyond(point, room)
 
 
 @inlined
 def _drop_beyond(point: PointState, room: int) -> None:
-    """Leave out the arrivals that the loop has no room for."""
+    """Drop the arrivals beyond the loop's capacity."""
     point.counts.overflow_frames += point.progress.rows - room
     point.progress.rows = room
 
 
 @inlined
 def _read(point: PointState, wires: Wires) -> int:
-    """Fill the columns of arrivals with the frames that were received last; return how many there are.
+    """Fill the columns of arrivals with the last received frames; return their number.
 
-    Those frames are the first ones of ``wires`` then; they have the device's VLAN tag.  What is for bridges
-    alone leaves at once.
+    These frames are then the first of ``wires``, with the device's VLAN tag. Frames for bridges only leave at
+    once.
     """
     slots, offset, captured = wires.rings[HOST].octets, wires.offset, wires.captured
     counts = point.counts
@@ -380,7 +379,7 @@ def _read(point: PointState, wires: Wires) -> int:
         point.answerable[rows] = found.answerable
         point.occupies[rows] = True
         point.tagged[rows], point.tag[rows], point.mark[rows] = tag.tagged, tag.tag, tag.mark
-        # As in `ecmproto.control.engine.arrivals`: groups have no one destination that could answer.
+        # As in `ecmproto.control.engine.arrivals`: groups have no single destination to answer.
         point.numbered[rows] = is_data and signed(slots[start]) & _GROUP_BIT == 0
         point.left[rows] = False
         rows += 1
@@ -402,7 +401,7 @@ def _is_message(point: PointState, slots: NDArray[np.uint8], start: int, end: in
 def _carry_on(
     point: PointState, senders: Senders, receivers: Receivers, sources: Sources, wires: Wires
 ) -> int:
-    """Finish what is under way; return as `step` does."""
+    """Finish the current task; return the values of `step`."""
     progress, network = point.progress, point.network
     while True:
         why = _drain(point, wires)
@@ -432,7 +431,7 @@ def _carry_on(
 
 @compiled
 def _drain(point: PointState, wires: Wires) -> int:
-    """Send the frames that have left the stations, and drop those that never will; return as `step` does."""
+    """Send the frames that have left the stations, and drop rejected ones; return the values of `step`."""
     progress, network, counts = point.progress, point.network, point.counts
     while progress.drained < network.log.passages:
         passage = network.passages[progress.drained]
@@ -464,7 +463,7 @@ def _drain(point: PointState, wires: Wires) -> int:
 
 @inlined
 def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_new: bool) -> None:
-    """Let a frame leave, with the tag that its station gave it."""
+    """Queue a leaving frame for sending, with the tag of its station."""
     if is_new:
         frame = LeavingFrame(
             wires.offset[row], wires.captured[row], point.tagged[row], point.tag[row], point.mark[row]
@@ -490,7 +489,7 @@ def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_n
 
 @inlined
 def _leave(point: PointState, at: int, octets: int, when_ns: int) -> None:
-    """Send the frame at the address ``at`` next; it was to leave at ``when_ns`` if that is not below 0."""
+    """Queue the frame at address ``at`` for sending; it was due at ``when_ns`` unless that is below 0."""
     progress = point.progress
     point.leaving_at[progress.leaving], point.leaving_octets[progress.leaving] = at, octets
     point.leaving_ns[progress.leaving] = when_ns
@@ -502,7 +501,7 @@ def _leave(point: PointState, at: int, octets: int, when_ns: int) -> None:
 def _tagged(
     point: PointState, buffer: NDArray[np.uint8], passage: Passage, frame: LeavingFrame
 ) -> tuple[int, int]:
-    """Put the tag of ``passage`` into a frame if it may be so long; return its begin and its length."""
+    """Add the tag of ``passage`` to a frame if its length allows; return its start and its length."""
     start, octets, facts = frame.start, frame.octets, point.facts
     if passage.tagged == 0 or (frame.tagged and frame.tag == passage.tag and frame.mark == passage.mark):
         return start, octets
@@ -521,7 +520,7 @@ def _tagged(
 
 @inlined
 def _flush(point: PointState, wires: Wires) -> bool:
-    """Send the frames that leave; return whether all were sent: the others are all there is then."""
+    """Send the leaving frames; return whether all were sent. Otherwise only the others remain."""
     progress, at, octets = point.progress, point.leaving_at, point.leaving_octets
     count = progress.leaving
     if count == 0:
@@ -539,7 +538,7 @@ def _flush(point: PointState, wires: Wires) -> bool:
 
 @compiled
 def _hold(point: PointState, wires: Wires) -> None:
-    """Keep the frames that came and did not leave."""
+    """Store the frames that came and did not leave."""
     progress, facts, held = point.progress, point.facts, point.held
     slots = wires.rings[HOST].octets
     for row in range(progress.rows):
@@ -561,7 +560,7 @@ def _hold(point: PointState, wires: Wires) -> None:
 
 @inlined
 def _taken_out(point: PointState, serial: int) -> int:
-    """Return the place of a frame that waited; it is free, and keeps its octets until it is taken."""
+    """Return the slot of a frame that waited; it is free, and keeps its octets until it is reused."""
     held, progress, before = point.held, point.progress, _NOWHERE
     end = serial & (len(point.firsts) - 1)
     place = point.firsts[end]
@@ -579,7 +578,7 @@ def _taken_out(point: PointState, serial: int) -> int:
 
 @compiled
 def _pass_to_host(point: PointState, wires: Wires) -> int:
-    """Send the network's frames on to the host; return as `step` does, at the first that is no data."""
+    """Send the network's frames to the host, up to the first non-data frame; return the values of `step`."""
     state, progress, slots = wires.state, point.progress, wires.rings[NET].octets
     if state.interface != NET:
         return TIME_CAME
@@ -614,7 +613,7 @@ def _pass_to_host(point: PointState, wires: Wires) -> int:
 def new_point_state(
     network: NetworkState, flows: FlowTable, tagging: Tagging, longest_octets: int, largest_octets: int
 ) -> PointState:
-    """Return the state of a reaction point to which nothing has come; ``flows`` has numbered nothing."""
+    """Return the initial state of a reaction point; ``flows`` has numbered no flow."""
     facts, progress, held = (
         new_record(PointFacts),
         new_record(PointProgress),

@@ -1,4 +1,4 @@
-"""Watch an interface: changes from moment to moment, and a capture in files that take turns."""
+"""Monitoring of an interface: changes over time, and a capture in rotating files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ecmproto.units import NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindChange:
-    """Frames of a kind: all so far, and how many a second since the look before."""
+    """Frames of a kind: all so far, and the rate since the previous statistics."""
 
     kind: Kind = field(metadata=in_json(plain=attrgetter("name")))
     frames: int
@@ -32,7 +32,7 @@ class KindChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointChange:
-    """Messages of a congestion point: ``kind`` is their format."""
+    """Messages of a congestion point; ``kind`` is their format."""
 
     kind: str
     cpid: int = field(metadata=CPID)
@@ -44,8 +44,8 @@ class PointChange:
 class PauseChange:
     """The time for which a sender of PAUSE (``priority`` None) or PFC stopped its link partner.
 
-    ``share`` is the part of the time since the look before; it may exceed 1 where a pause that was asked for
-    lasts beyond it.
+    ``share`` is the fraction of the time since the previous statistics; it may exceed 1 if a requested pause
+    lasts longer.
     """
 
     source: bytes | None
@@ -54,18 +54,18 @@ class PauseChange:
     paused_ns: int
     share: float
     transitions: int
-    """How often it went from not paused to paused; this and the next three are of all time so far."""
+    """Transitions from not paused to paused; this and the next three cover all time so far."""
     recent_ns: int | None
-    """When the latest pause began."""
+    """The start of the latest pause."""
     recent_paused_ns: int
     expired: int
-    """Pauses that ran out, neither renewed nor ended in time."""
+    """Pauses that expired, neither renewed nor ended in time."""
     in_storm: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoceChange:
-    """RoCE frames: all so far, and marks and CNPs since the look before."""
+    """RoCE frames: all so far, and marks and CNPs since the previous statistics."""
 
     frames: int
     frames_per_s: float
@@ -91,7 +91,7 @@ class Change:
 
 
 def change_between(before: Statistics | None, after: Statistics, span_ns: int) -> Change:
-    """Return the change between two statistics, ``span_ns`` apart (None: since the beginning)."""
+    """Return the change between two statistics, ``span_ns`` apart (None: since the start)."""
     per_second = NS_PER_S / max(1, span_ns)
     kinds = {each.kind.name: (each.frames, each.octets) for each in before.kinds} if before else {}
     points = {(each.kind, each.cpid): each.frames for each in before.congestion_points} if before else {}
@@ -167,17 +167,17 @@ def _roce(before: RoceTraffic | None, after: RoceTraffic | None, per_second: flo
 
 
 def _paused(statistics: Statistics) -> list[tuple[tuple[bytes | None, int | None], ClassPause]]:
-    """Return senders and classes, and the pauses of each."""
+    """Return the pauses by sender and class."""
     senders = statistics.pauses.senders if statistics.pauses else ()
     return [((sender.source, each.priority), each) for sender in senders for each in sender.classes]
 
 
 class Rotation:
-    """Writes batches to ``path``, or to files numbered like ``name_00001.pcapng`` where they take turns.
+    """A writer of batches to ``path``, or to rotating files numbered like ``name_00001.pcapng``.
 
-    A file ends before a frame that would make it longer than ``octets`` (before it is compressed), or that is
-    ``span_ns`` or more after its first one; a single frame always fits.  The last ``keep`` files stay (None:
-    all).  ``interfaces`` are what the batches name.  Raises OutputError when a file cannot be written.
+    A file ends before a frame that would exceed ``octets`` (before compression), or that is ``span_ns`` or
+    more after its first one; a single frame always fits. The last ``keep`` files stay (None: all).
+    ``interfaces`` are those in the batches. Raises OutputError for an unwritable file.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Rotation:
         force: bool = False,
     ) -> None:
         self.files: deque[str] = deque()
-        """Finished files that are still there."""
+        """Finished files that still exist."""
         self.frames = 0
         self._path = PurePath(path)
         self._interfaces = interfaces
@@ -228,7 +228,7 @@ class Rotation:
         return PcapWriter(self._name, linktype=linktypes.pop(), force=self._force)
 
     def write(self, batch: Batch) -> None:
-        """Write frames, into as many files as they need."""
+        """Write frames into one or more files."""
         at = 0
         while at < len(batch):
             rest = batch.select(np.arange(at, len(batch))) if at else batch
@@ -241,11 +241,11 @@ class Rotation:
             at += fitting
 
     def flush(self) -> None:
-        """Flush the written frames, so that the file can be read even if this process dies."""
+        """Flush the written frames, so that the file stays readable if this process dies."""
         self._writer.sink.flush()
 
     def _fitting(self, batch: Batch) -> int:
-        """Return how many of the first frames belong into the file that is open."""
+        """Return the number of frames that fit into the open file."""
         if not self._turns:
             return len(batch)
         if self._first_ns is None:

@@ -1,15 +1,15 @@
-"""Live devices as they are described: one by a command's options, several of one process in a TOML file.
+"""Descriptions of live devices: one by a command's options, or several of one process in a TOML file.
 
 ::
 
-    mechanism = "qcn"                   # of every device that names none
-    param.cp.qeq = "33kB"               # of every device that names no mechanism
+    mechanism = "qcn"                   # default of every device
+    param.cp.qeq = "33kB"               # of every device without a mechanism of its own
 
     [cp.port]                           # a device: its role and its name
     in = ["in1", "in2"]
     out = "out"
     rate = "50M"
-    cpu = 1                             # the processor that it runs on
+    cpu = 1                             # its processor
 
     [rp.left]
     host = "veth1"
@@ -20,8 +20,8 @@
     net = "eth2"
     host = "veth2"
 
-`EXAMPLE` has every key.  An error names the path of what is wrong, as in ``cp.port.rate``.
-`run_together` runs the devices, a thread each.
+`EXAMPLE` has every key. An error names the path of the wrong value, as in ``cp.port.rate``. `run_together`
+runs the devices, a thread each.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _LARGEST_VLAN, _LARGEST_PRIORITY = 4094, 7
 _PRIORITY_BIT = 13
 
 Make = Callable[[Sequence[LiveInterface], Send, int], Device]
-"""Makes a device, given its interfaces, where frames go, and the time at which it begins."""
+"""A factory of a device, from its interfaces, its sender of frames, and its start time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpec:
-    """A device that can be made as soon as its interfaces are open."""
+    """The description of a device, which can be created once its interfaces are open."""
 
     role: str
     title: str
@@ -73,7 +73,7 @@ class DeviceSpec:
     precompile: Callable[[], None]
     make: Make
     code: tuple[object, ...]
-    """Devices for which this is the same run the same compiled code."""
+    """The key of the compiled code: devices with equal keys run the same code."""
 
 
 def congestion_point(
@@ -92,7 +92,7 @@ def congestion_point(
     seed: int,
     ethertypes: EtherTypes = DEFAULT,
 ) -> DeviceSpec:
-    """Describe a switch port; ParameterError, or SpecError for an address, if it cannot be so."""
+    """Describe a switch port; ParameterError, or SpecError for an address, if it is invalid."""
     names = (*inputs, output)
     for name in names:
         if names.count(name) > 1:
@@ -110,7 +110,7 @@ def congestion_point(
     )
     obeys = mechanism if mechanism in FLOW_CONTROLS else flow_control
     if watchdog_ns is not None and (obeys is None or watchdog_ns == 0):
-        needed = "a time such as 200ms" if obeys else "flow control, or the mechanism pause or pfc, beside it"
+        needed = "a time such as 200ms" if obeys else "flow control, or the mechanism pause or pfc, with it"
         raise ParameterError(name="pause_watchdog", needed=needed, got="0" if obeys else "none of these")
 
     def make(links: Sequence[LiveInterface], send: Send, start_ns: int) -> Device:
@@ -153,7 +153,7 @@ def reaction_point(
     seed: int,
     ethertypes: EtherTypes = DEFAULT,
 ) -> DeviceSpec:
-    """Describe a reaction point; ``vlan`` is the control information of a tag.  ParameterError as above."""
+    """Describe a reaction point; ``vlan`` is the control information of a tag. ParameterError as above."""
     machine = _machine(host, net, mechanism, assignments)
     octets = parse_octets(QUEUE) if queue_octets is None else queue_octets
     config = LoopConfig(link_rate_bps=link_rate_bps, queue_octets=octets, hops=hops)
@@ -193,7 +193,7 @@ def edge(
     seed: int,
     ethertypes: EtherTypes = DEFAULT,
 ) -> DeviceSpec:
-    """Describe an edge, with the address of ``net`` where ``mac`` is none; all else is as above."""
+    """Describe an edge, by default with the address of ``net``; otherwise as above."""
     machine = _machine(host, net, mechanism, assignments)
     own = None if mac is None else mac_of(mac)
 
@@ -237,8 +237,8 @@ EXAMPLE = """\
 # Live devices of one process: ecmproto live net FILE
 # A rate, a size and a time are texts with their units: "50M", "33kB", "500us".
 
-mechanism = "qcn"            # of every device that names none
-# param.cp.qeq = "33kB"      # parameters of every device that names no mechanism, by role, or without one
+mechanism = "qcn"            # default of every device
+# param.cp.qeq = "33kB"      # parameters of every device without a mechanism, with or without a role
 
 [cp.port]                    # a switch port with a congestion point, called port
 in = ["in1", "in2"]
@@ -246,25 +246,25 @@ out = "out"
 rate = "50M"
 # mechanism = "qcn"
 # param = { qeq = "33kB" }
-# buffer = "1000frames"      # what all queues hold together
-# link_rate = "50M"          # of the inputs, which PAUSE times count in; without it, rate
+# buffer = "1000frames"      # total capacity of all queues
+# link_rate = "50M"          # of the inputs, the unit of PAUSE times; default, rate
 # flow_control = "pfc"       # or pause: send and obey it as well
-# pause_watchdog = "200ms"   # obey no pause for longer
+# pause_watchdog = "200ms"   # maximum length of an obeyed pause
 # cp_mac = "02:00:00:00:cc:01"
-# overhead = 24              # octets that a frame takes on the line besides its own
-# cpu = 0                    # the processor that it runs on, and no other
-# coalesce = "500us"         # wait so long for more whenever something is due
-# spin = "20us"              # look at the clock for so long before something is due
+# overhead = 24              # overhead of a frame on the line, in octets
+# cpu = 0                    # the only processor of the device
+# coalesce = "500us"         # wait for further events after each wake
+# spin = "20us"              # time of polling the clock before an event
 # seed = 1
 
-[rp.left]                    # a reaction point beside a sender
+[rp.left]                    # a reaction point at a sender
 host = "veth1"
 net = "eth1"
 link_rate = "1G"
-# queue = "1MB"              # what each limiter's queue holds
+# queue = "1MB"              # capacity of each limiter's queue
 # hops = 1
-# vlan = 5                   # a tag for the host's frames that have none
-# prio = 3                   # in that tag
+# vlan = 5                   # a tag for untagged frames of the host
+# prio = 3                   # priority in that tag
 # mechanism, param, cpu, coalesce, spin, seed: as above
 
 [rp.right]
@@ -272,18 +272,18 @@ host = "veth2"
 net = "eth2"
 link_rate = "1G"
 
-[edge.receiver]              # the edge beside a receiver
+[edge.receiver]              # the edge at a receiver
 net = "eth3"
 host = "veth3"
 # link_rate = "10G"
-# mac = "02:00:00:00:ee:01"  # without it, that of net
+# mac = "02:00:00:00:ee:01"  # default, the address of net
 # vlan, prio, mechanism, param, cpu, coalesce, spin, seed: as above
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetDevice:
-    """A device of several, by its name; ``where`` is its path in the file."""
+    """A named device among several; ``where`` is its path in the file."""
 
     name: str
     where: str
@@ -295,7 +295,7 @@ class NetDevice:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A key of a device's table: what a person writes, how it is read, and the argument that it becomes."""
+    """A key of a device's table: the expected value, its parser, and the resulting argument."""
 
     needed: str
     read: Callable[[Any], Any]
@@ -310,9 +310,9 @@ def read_net(
     assignments: Sequence[str] = (),
     ethertypes: EtherTypes = DEFAULT,
 ) -> list[NetDevice]:
-    """Return the devices that a TOML file describes, whose parameters ``assignments`` change.
+    """Return the devices of a TOML file; ``assignments`` change their parameters.
 
-    SpecError with the path of what is wrong, OSError for a file that cannot be read.
+    SpecError with the path of the wrong value, OSError for an unreadable file.
     """
     with open(path, "rb") as stream:
         document = read_document(stream, path)
@@ -334,7 +334,7 @@ def read_net(
 
 
 def _check_together(path: str, devices: Sequence[NetDevice]) -> None:
-    """Check that there are some devices, and that no two are of one name or share an interface."""
+    """Check that there are devices, with distinct names and interfaces."""
     if not 1 <= len(devices) <= MOST_DEVICES:
         needed = f"1 to {MOST_DEVICES} devices, as [cp.name], [rp.name] and [edge.name]"
         raise SpecError(where=path, needed=needed, got=str(len(devices)))
@@ -343,7 +343,7 @@ def _check_together(path: str, devices: Sequence[NetDevice]) -> None:
     for device in devices:
         if device.name in names:
             raise SpecError(
-                where=device.where, needed="a name of its own", got=f"that of {names[device.name]}"
+                where=device.where, needed="a name of its own", got=f"the name of {names[device.name]}"
             )
         names[device.name] = device.where
         for interface in device.spec.interfaces:
@@ -365,7 +365,7 @@ class _DeviceReader:
     def device(
         self, name: str, mechanism: str, parameters: Sequence[str], *, seed: int, ethertypes: EtherTypes
     ) -> NetDevice:
-        """Return the device, with ``mechanism`` and ``seed`` unless it says others."""
+        """Return the device, with ``mechanism`` and ``seed`` as defaults."""
         describe, keys = _ROLES[self.role]
         check_names(self.where, self.table, keys)
         for key, kind in keys.items():
@@ -407,7 +407,7 @@ class _DeviceReader:
             raise SpecError(where=f"{self.where}.{key}", needed=kind.needed, got=shown(value)) from None
 
     def _place(self, name: str) -> str:
-        """Return the path of what an error is about."""
+        """Return the path of an error's value."""
         keys = _ROLES[self.role][1]
         for key, kind in keys.items():
             if name in (key, kind.argument):
@@ -416,7 +416,7 @@ class _DeviceReader:
 
 
 def _parameters(where: str, table: object) -> list[str]:
-    """Return the assignments that a table of parameters means, by role or without one."""
+    """Return the assignments in a table of parameters, with or without roles."""
     if not isinstance(table, dict):
         raise SpecError(where=where, needed='a table of parameters, as { qeq = "33kB" }', got=shown(table))
     found = []
@@ -433,14 +433,14 @@ def _parameters(where: str, table: object) -> list[str]:
 
 
 def read_text(where: str, value: object) -> str:
-    """Return a text; SpecError for what is none."""
+    """Return a text; SpecError for any other value."""
     if not isinstance(value, str):
         raise SpecError(where=where, needed="a text in quotes", got=shown(value))
     return value
 
 
 def check_names(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Raise SpecError if there is something in a table that is not known."""
+    """Raise SpecError for an unknown name in a table."""
     names = sorted(known)
     for name in table:
         if name not in names:
@@ -542,7 +542,7 @@ _ROLES: Mapping[str, tuple[Callable[..., DeviceSpec], Mapping[str, _Key]]] = {
 
 
 class DevicePart(NamedTuple):
-    """A device among several: what runs it until ``stop`` is asked, and the processor that it runs on."""
+    """A device among several: its run function, its stop, and its processor."""
 
     run: Callable[[Stop], None]
     stop: Stop
@@ -552,10 +552,9 @@ class DevicePart(NamedTuple):
 def run_together(
     parts: Mapping[str, DevicePart], stop: Stop, failed: Callable[[str, BaseException], None]
 ) -> list[str]:
-    """Run each of ``parts`` in a thread of its own, until all have ended; ``stop`` stops them all.
+    """Run each of ``parts`` in its own thread, until all have ended; ``stop`` stops them all.
 
-    One that fails is told of by ``failed`` at once, and the others go on.  Return the names of those that
-    failed.
+    A failure is reported to ``failed`` at once, and the others continue. Return the names of the failed ones.
     """
     done, bell = socket.socketpair()
     raised: dict[str, BaseException] = {}

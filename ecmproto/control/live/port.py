@@ -1,11 +1,11 @@
 """A software switch port with a congestion point, without sockets, driven by its caller's clock.
 
 >>> port = SwitchPort(machine, facts, inputs=2, frames=1000, seed=1, start_ns=now_ns, send=send)
->>> port.take(batch, 0, now_ns)          # frames that came in at input 0
->>> port.advance(port.due_ns)            # what leaves by then is handed to ``send``
+>>> port.take(batch, 0, now_ns)          # frames received at input 0
+>>> port.advance(port.due_ns)            # frames that leave by then are passed to ``send``
 
-Frames leave when the port's line is through with them, which is when `advance` or `take` is called at or
-after that time.  Memory is fixed when the port is made: what finds no room is dropped and counted.
+A frame leaves at the first call of `advance` or `take` at or after the end of its transmission. Memory is
+fixed at creation: frames beyond the capacity are dropped and counted.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _PARAMETERS: dict[str, PauseReactionParameters | PFCReactionParameters] = {
 KINDS = tuple(_PARAMETERS)
 """The flow control that a port may obey."""
 LARGEST_OCTETS = 2048
-"""Of a frame, unless the maker of a port says otherwise."""
+"""The default maximum length of a frame."""
 _ADDRESSES = 4096
 _REMEMBERED_NS = 300 * NS_PER_S
 """802.1Q 8.8.3: the recommended ageing time."""
@@ -111,19 +111,19 @@ _OUTGOING_AT_ONCE = 512
 _SLOT_OCTETS = 64
 _LEAST_FRAME_OCTETS = 60
 MOST_FRAMES = 1 << 18
-"""A buffer given in octets holds no more frames than this."""
+"""The maximum number of frames in a buffer given in octets."""
 LEAD_NS = 20_000
-"""A port hands a frame over so long before it leaves: about the time that giving it to the kernel takes."""
+"""The time by which a port sends a frame early: about the time of passing it to the kernel."""
 
 
 class SwitchPort:
     """Inputs 0 to n − 1, and the output, interface n, with queues and a congestion point before it.
 
-    ``frames`` is how many frames the queues hold at most, besides the octets that ``facts`` say.
-    Frames are handed over up to ``lead_ns`` before they leave, for whoever needs that time to send them.
-    With ``obeys``, one of `downstream.KINDS`, PAUSE or PFC from the output's far end stop its priorities,
-    for no longer than ``watchdog_ns`` without a break if that is given.
-    ``counts`` are a record of `switching.SwitchCounts`, ``messages`` what was sent by kind.
+    ``frames`` is the maximum number of queued frames, besides the octets in ``facts``. Frames are sent up to
+    ``lead_ns`` before they leave, for senders that need that time. With ``obeys``, one of `downstream.KINDS`,
+    PAUSE or PFC from the output's far end stop its priorities, without a break for at most ``watchdog_ns`` if
+    given. ``counts`` is a record of `switching.SwitchCounts`, ``messages`` the number of sent messages by
+    kind.
     """
 
     def __init__(
@@ -187,11 +187,11 @@ class SwitchPort:
 
     @property
     def due_ns(self) -> int:
-        """Return when `advance` is next needed; NEVER_NS while nothing waits."""
+        """Return the next time to call `advance`; NEVER_NS while nothing waits."""
         return due_ns(self.switch, self._interface)
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
-        """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
+        """Process the frames received at ``interface`` by ``now_ns``; times never decrease."""
         time_ns = self._time(now_ns)
         if interface == self.inputs:
             batch = with_lower_rates(batch, self._interface, self.machine, self.context.ethertypes)
@@ -199,7 +199,7 @@ class SwitchPort:
         self._forward(batch, interface, time_ns, 0)
 
     def _forward(self, batch: Batch, interface: int, time_ns: int, position: int) -> None:
-        """Forward the frames of ``batch`` from ``position`` on."""
+        """Forward the frames of ``batch`` from index ``position`` on."""
         frames = Incoming(batch.buffer, batch.offset, batch.captured, batch.original)
         count, last = len(batch), False
         while not last:
@@ -211,13 +211,13 @@ class SwitchPort:
             self._drain(batch)
 
     def advance(self, now_ns: int) -> None:
-        """Do everything that is due by ``now_ns``."""
+        """Process all events due by ``now_ns``."""
         self._release(self._time(now_ns) + self._lead_ns)
 
     def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
-        """Forward frames between real interfaces until ``until_ns``, or until something else wakes it.
+        """Forward frames between real interfaces until ``until_ns``, or until another event wakes it.
 
-        It returns before that when ``sockets.wires.state.error`` says that receiving failed.
+        It returns earlier if ``sockets.wires.state.error`` reports a receive error.
         """
         wires, state = sockets.wires, sockets.wires.state
         while True:
@@ -240,7 +240,7 @@ class SwitchPort:
             self._drain(None)
 
     def _obey(self, batch: Batch, time_ns: int) -> None:
-        """Obey the PAUSE and PFC frames among those that came to the output."""
+        """Obey the PAUSE and PFC frames among those received at the output."""
         if self._downstream is None:
             return
         for frame in self._downstream.pause_frames(batch):
@@ -248,7 +248,7 @@ class SwitchPort:
             self._downstream.obey(frame, time_ns)
 
     def _time(self, now_ns: int) -> int:
-        """Return the port's own time, never before that of a frame already sent."""
+        """Return the port's own time, never before the time of a frame already sent."""
         return own_time(self.switch.clock, now_ns)
 
     def snapshot(self, now_ns: int) -> Snapshot:
@@ -280,7 +280,7 @@ class SwitchPort:
         )
 
     def _drain(self, batch: Batch | None) -> None:
-        """Send the frames that leave, and the messages that were posted."""
+        """Send the leaving frames and the posted messages."""
         outgoing, outbox = self.switch.outgoing, self.switch.outbox
         if outgoing.used[0]:
             for interface, frames in enumerate(outgoing.frames.tolist()):
@@ -329,7 +329,7 @@ def _new_switch(
     fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
     port = new_port(facts, tag_octets=machine.tag_octets)
     for priority in range(PRIORITIES):
-        # No ring is ever full: it has a slot for every frame that there can be.
+        # No ring is ever full: it has a slot for every possible frame.
         while int(port.rings[priority].slot_mask) + 1 < frames:
             lengthen_ring(port, priority)
     return Switch(
@@ -349,15 +349,15 @@ def _new_switch(
 
 
 def slot_octets(mtus_octets: int) -> int:
-    """Return the longest frame for interfaces with MTUs up to ``mtus_octets``: headers and some tags more."""
+    """Return the maximum frame for interfaces with MTUs up to ``mtus_octets``, with headers and some tags."""
     return -(-(mtus_octets + _SLOT_OCTETS) // _SLOT_OCTETS) * _SLOT_OCTETS
 
 
 def buffer_of(text: str) -> tuple[int, int]:
-    """Return the frames and the octets that a buffer such as ``1000frames`` or ``500kB`` holds.
+    """Return the capacity in frames and octets of a buffer such as ``1000frames`` or ``500kB``.
 
-    Frames are counted as 1518 octets where octets matter, shorter ones than 60 there are not.
-    ParameterError for what is neither, and for more frames than a switch has memory for.
+    A frame counts as 1518 octets in a buffer given in frames, and as at least 60 in one given in octets.
+    ParameterError for other text, and for more frames than a switch has memory for.
     """
     buffer = parse_buffer(text)
     if not buffer.frames:
@@ -370,7 +370,7 @@ def buffer_of(text: str) -> tuple[int, int]:
 class Downstream:
     """PAUSE and PFC from the far end of a switch's output, obeyed there; ``kind`` is one of `KINDS`.
 
-    No priority is stopped for longer than ``watchdog_ns`` without a break; None: for as long as it is said.
+    No priority is stopped for longer than ``watchdog_ns`` without a break; None for no limit.
     """
 
     def __init__(
@@ -400,7 +400,7 @@ class Downstream:
             yield read_flow_control(batch.frame(position), ethertypes=self._ethertypes)
 
     def obey(self, frame: PauseFrame, now_ns: int) -> None:
-        """Obey a frame; everything due by ``now_ns`` has been done."""
+        """Obey a frame, after all events due by ``now_ns``."""
         dog, refused = self._watchdog, frame.kind != self._settings.kind or not frame.enable_vector
         if dog is None or refused:
             obey(self._switch, self._settings, frame, now_ns)
@@ -411,15 +411,15 @@ class Downstream:
             dog.bound(mask, now_ns)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return a sentence for the user if the watchdog has tripped."""
+        """Return a sentence for the user if the watchdog has triggered."""
         dog = self._watchdog
         if dog is None or not dog.trips:
             return ()
         limit = format_time(dog.limit_ns)
-        return (f"the watchdog let a priority go that the output's far end had stopped for {limit}",)
+        return (f"the watchdog resumed a priority that the output's far end had stopped for {limit}",)
 
     def counters(self, now_ns: int) -> dict[str, int]:
-        """Return the counters of frames, and for how long each priority was stopped."""
+        """Return the counters of frames, and the stopped time of each priority."""
         counted = {f"downstream_{name}": int(getattr(self._state, name)) for name in _COUNTED}
         if self._watchdog is not None:
             self._watchdog.expire(now_ns)
@@ -431,10 +431,10 @@ class Downstream:
 
 
 class _Watchdog:
-    """A PFC watchdog, which bounds to ``limit_ns`` the time for which pauses keep a priority from sending.
+    """A PFC watchdog, which limits to ``limit_ns`` the time for which pauses stop a priority.
 
-    A priority that was stopped for so long without a break starts frames again, and what would stop it is
-    ignored until nothing has tried to for as long.
+    A priority stopped for that time without a break resumes, and pauses of it are ignored until none has come
+    for as long.
     """
 
     def __init__(self, limit_ns: int, state: PauseTimers) -> None:
@@ -443,9 +443,9 @@ class _Watchdog:
         self.ignored = 0
         self._state = state
         self._stopped_ns = [0] * PRIORITIES
-        """Since when each priority is stopped, where it is."""
+        """The start of each priority's stop, if it is stopped."""
         self._bounded = self._tripped = 0
-        """Masks of priorities: stopped up to the limit, and let go by it."""
+        """Masks of priorities: under the limit, and released by it."""
         self._refused_ns = [0] * PRIORITIES
 
     def expire(self, now_ns: int) -> None:
@@ -457,7 +457,7 @@ class _Watchdog:
                 self.trips += 1
 
     def admitted(self, frame: PauseFrame, now_ns: int) -> int:
-        """Return the mask of the times in ``frame`` that are to be obeyed."""
+        """Return the mask of the times in ``frame`` to obey."""
         self.expire(now_ns)
         mask = frame.enable_vector
         for priority, quanta in enumerate(frame.times_quanta):
@@ -477,7 +477,7 @@ class _Watchdog:
         return mask
 
     def bound(self, mask: int, now_ns: int) -> None:
-        """Bound the stops of the priorities in ``mask``, which a frame has just begun or prolonged."""
+        """Limit the stops of the priorities in ``mask``, which a frame has just started or extended."""
         until_ns = self._state.until_ns
         for priority in range(PRIORITIES):
             limit_ns = self._stopped_ns[priority] + self.limit_ns
@@ -489,7 +489,7 @@ class _Watchdog:
 
 
 def with_lower_rates(batch: Batch, point: CongestionPoint, machine: Machine, ethertypes: EtherTypes) -> Batch:
-    """Return ``batch`` with the rates in messages on their way lowered to what ``point`` advertises."""
+    """Return ``batch`` with the rates in passing messages lowered to the rate advertised by ``point``."""
     lowered = {each.format: each.lowered for each in machine.messages.values() if each.lowered}
     if not lowered:
         return batch
@@ -520,7 +520,7 @@ def with_lower_rates(batch: Batch, point: CongestionPoint, machine: Machine, eth
 def _messages(
     batch: Batch, classes: FrameClasses, formats: list[type[Layer]], ethertypes: EtherTypes
 ) -> NDArray[np.int64]:
-    """Return the positions of what may be of ``formats``; a flood of others costs no more than this."""
+    """Return the indices of candidates for ``formats``; a flood of other frames costs no more than this."""
     suspects = np.flatnonzero(classes.occupies & ~classes.sampled)
     at = classes.msdu_offset[suspects]
     suspects = suspects[at + _WORD_OCTETS <= batch.captured[suspects]]
@@ -539,7 +539,7 @@ def _messages(
 
 def precompile_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | None = None) -> None:
     """Compile the code that a switch port with ``machine`` runs, messages included."""
-    # Slow enough that it has something to say.
+    # Slow enough that it sends messages.
     config = PortConfig(rate_bps=1_000_000, buffer_octets=EXAMPLE_FRAMES * len(EXAMPLE_FRAME))
     port = SwitchPort(
         machine, config, inputs=1, frames=EXAMPLE_FRAMES, seed=1, start_ns=0, send=discard, obeys=obeys,

@@ -1,4 +1,4 @@
-"""Real-time scheduling, and giving up root's privileges once the sockets are open."""
+"""Real-time scheduling, and dropping root's privileges once the sockets are open."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from ecmproto.errors import ParameterError
 
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 _CAPABILITIES = 64
-"""No kernel has more: its sets of them have so many bits."""
+"""A bound on the kernel's capabilities: its sets have 64 bits."""
 
 
 def check_user(user: str) -> None:
-    """Raise ParameterError for a name that nobody has."""
+    """Raise ParameterError for an unknown user."""
     _entry(user)
 
 
 def drop_privileges(user: str) -> None:
-    """Change the process to ``user`` for good; without root's power interfaces cannot be opened anew.
+    """Change the process to ``user`` permanently; without root's rights interfaces cannot be reopened.
 
-    Nothing that it starts gets any capability back: its bounding set is empty, and no program makes it more
-    than it is (no_new_privs).  ParameterError for a name that nobody has, and where the process may not
-    change its user.
+    Its child processes cannot regain capabilities: its bounding set is empty, and no_new_privs is set.
+    ParameterError for an unknown user, and if the process may not change its user.
     """
     entry = _entry(user)
     try:
@@ -64,9 +63,9 @@ def _prctl(option: int, value: int) -> None:
 
 
 def run_in_realtime(*, behind_devices: bool = False) -> None:
-    """Run this process before all ordinary ones; PermissionError without the right to.
+    """Run this process before all ordinary ones; PermissionError without the right.
 
-    ``behind_devices`` leaves those that run_in_realtime without it in front.
+    ``behind_devices`` gives it a lower priority than processes that call this without it.
     """
     least = os.sched_get_priority_min(os.SCHED_RR)
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(least if behind_devices else least + 1))

@@ -1,7 +1,7 @@
 """Counters and gauges for Prometheus, over HTTP.
 
-The server is a guest in a device that forwards frames: it holds a few connections, each for a second, and
-leaves those that come meanwhile to the kernel, whose queue of them is short.
+The server must not disturb a device that forwards frames: it has a few connections, each for a second, and
+leaves further ones in the kernel's short queue.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
 
 Look = Callable[[], tuple[Snapshot, Mapping[str, InterfaceCounts]]]
-"""Returns what there is to tell: the device's state, and its interfaces' by name."""
+"""A function that returns the device's state, and its interfaces' by name."""
 
 _PREFIX = "ecmproto"
 _LOOPBACK = "127.0.0.1"
@@ -48,7 +48,7 @@ _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Scraped(NamedTuple):
-    """A device that is told of: its role, how it is looked at, and its name where there are several."""
+    """A device to report: its role, its state function, and its name if there are several."""
 
     role: str
     look: Look
@@ -56,15 +56,15 @@ class Scraped(NamedTuple):
 
 
 def served(address: str, devices: Sequence[Scraped]) -> AbstractContextManager[int]:
-    """Serve what looks at ``devices`` return at ``address``, as `_served` does.
+    """Serve the state of ``devices`` at ``address``, as `_served`.
 
-    Names are ``ecmproto_ROLE_…``, those of devices with a name have a label ``device``.
+    Names are ``ecmproto_ROLE_…``; devices with a name have a label ``device``.
     """
     return _served(address, lambda: _device_samples(devices))
 
 
 def served_statistics(address: str, look: Callable[[], Statistics | None]) -> AbstractContextManager[int]:
-    """Serve the statistics that ``look`` returns at ``address``, as `_served` does; threads of it ask.
+    """Serve the statistics that ``look`` returns at ``address``, as `_served`; its threads call ``look``.
 
     Names are ``ecmproto_monitor_…``.
     """
@@ -73,11 +73,10 @@ def served_statistics(address: str, look: Callable[[], Statistics | None]) -> Ab
 
 @contextmanager
 def _served(address: str, samples: Callable[[], Iterator[_Sample]]) -> Iterator[int]:
-    """Serve ``samples`` at ``address``; gives the port, which the system chooses for 0.
+    """Serve ``samples`` at ``address``; yields the port, which the system chooses for 0.
 
-    The address is HOST:PORT, or a port of this machine's own, which no other can reach.
-    MissingDependencyError without prometheus_client, ParameterError for what is no address, OutputError for
-    one that cannot be served at.
+    The address is HOST:PORT, or a port of the loopback interface. MissingDependencyError without
+    prometheus_client, ParameterError for an invalid address, OutputError for one that cannot be used.
     """
     try:
         from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -115,13 +114,13 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _rehearse(application: Any) -> None:
-    """Serve once to nobody, to load modules that cannot be read once the process has changed its user."""
+    """Serve one request without a client, to load modules that are unreadable after the change of user."""
     environment = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_ACCEPT_ENCODING": "gzip"}
     application(environment | {"wsgi.input": BytesIO()}, lambda status, headers: None)
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """Serves `_CONNECTIONS` at a time, and ends each after `_CONNECTION_S`, whatever it does."""
+    """A server of `_CONNECTIONS` at a time, each ended after `_CONNECTION_S`."""
 
     daemon_threads = True
     request_queue_size = _QUEUE
@@ -135,13 +134,13 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(address, _Handler)  # type: ignore[arg-type]
 
     def server_bind(self) -> None:
-        """Bind without a look at the host's name, which may take seconds."""
+        """Bind without a lookup of the host's name, which may take seconds."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def get_request(self) -> Any:
-        """Accept a connection; OSError, which leaves it to the kernel, where there is no room for one."""
+        """Accept a connection; OSError, which leaves it to the kernel, at the maximum number."""
         with self._change:
             if len(self._ends_s) >= _CONNECTIONS and not self._change.wait(_LOOK_S):
                 raise BlockingIOError(errno.EAGAIN, "connections enough")
@@ -149,17 +148,17 @@ class _Server(ThreadingMixIn, WSGIServer):
             return super().get_request()
         except OSError as error:
             if error.errno in _NO_ROOM:
-                time.sleep(_LOOK_S)  # the connection still waits, and would be found again at once
+                time.sleep(_LOOK_S)  # the connection still waits, and would be accepted again at once
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread of its own."""
+        """Serve a connection in its own thread."""
         with self._change:
             self._ends_s[request] = time.monotonic() + _CONNECTION_S
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """End the connections whose time is over; called several times a second."""
+        """End expired connections; called several times a second."""
         with self._change:
             for request, end_s in self._ends_s.items():
                 if time.monotonic() >= end_s:
@@ -174,7 +173,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors of connections that break off."""
+        """Ignore errors of broken connections."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -197,7 +196,7 @@ class _Sample(NamedTuple):
 
 
 class _Collector:
-    """Asked by the registry at each scrape, in a thread of the server's."""
+    """A collector that the registry calls at each scrape, in a thread of the server."""
 
     def __init__(self, samples: Callable[[], Iterator[_Sample]]) -> None:
         self._samples = samples
@@ -240,7 +239,7 @@ def _device_samples(devices: Sequence[Scraped]) -> Iterator[_Sample]:
 
 
 _MOST_QUEUE_PAIRS = 64
-"""Queue pairs with series of their own: those with most trouble."""
+"""The number of queue pairs with their own series: those with the most problems."""
 _DELAY_BITS = range(10, 33)
 """The ends of the delays' buckets: 1.024 µs, doubled up to 4.3 s."""
 _MONITOR = f"{_PREFIX}_monitor"

@@ -1,9 +1,9 @@
-"""A reaction point: a bridge of two interfaces in the wire behind a sender, driven by its caller's clock.
+"""A reaction point: an inline bridge of two interfaces after a sender, driven by its caller's clock.
 
-It runs the loop of `ecmproto.control.engine.loop`: the sender's frames are what came to its stations, the
-feedback from the network is what they hear, and what leaves the stations leaves by the network.  A station
-is a source address behind the host's side.  All of that is compiled (`live.limiting`); Python makes
-probes, reads feedback, and sends what could not be sent at once.
+It runs the loop of `ecmproto.control.engine.loop`: the sender's frames arrive at its stations, the feedback
+from the network reaches them, and frames that leave the stations go to the network. A station is a source
+address on the host's side. All of that is compiled (`live.limiting`); Python makes probes, reads feedback,
+and sends the frames that could not be sent at once.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ __all__ = ["HOST", "NET", "ReactionPoint", "precompile_reaction_point"]
 
 LARGEST_STATIONS = 16
 LARGEST_FLOWS = 256
-"""Stations and flows that are told apart; frames of others go past the limiters and are counted."""
+"""The maximum numbers of stations and flows; frames of others bypass the limiters and are counted."""
 LARGEST_OCTETS = 2048
-"""Of a frame, unless the maker of a reaction point says otherwise."""
+"""The default maximum length of a frame."""
 _FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
-"""The port of the loop stands for the wire: nothing waits there."""
+"""The loop's port represents the wire: nothing waits there."""
 
 
 class ReactionPoint:
-    """A device with stations behind interface HOST and the network at interface NET.
+    """A device with stations at interface HOST and the network at interface NET.
 
-    ``config`` are the sender's link and what each limiter's queue holds; ``longest_octets`` is the longest
-    frame that the network takes, without a VLAN tag; ``vlan`` the control information of a C-TAG for frames
-    that have none, taken off frames to the host.  Frames of more than ``largest_octets`` are refused.
+    ``config`` has the sender's link and the capacity of each limiter's queue; ``longest_octets`` is the
+    maximum frame of the network, without a VLAN tag; ``vlan`` the control information of a C-TAG for untagged
+    frames, removed from frames to the host. Frames of more than ``largest_octets`` are refused.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class ReactionPoint:
         while len(self.network.pool.frames) < MOST_FRAMES:
             add_frames(self.network)
         for priority in range(PRIORITIES):
-            # No ring is ever full: it has a slot for every frame that there can be.
+            # No ring is ever full: it has a slot for every possible frame.
             while int(self.network.ports[0].rings[priority].slot_mask) < MOST_FRAMES:
                 lengthen_ring(self.network.ports[0], priority)
         self._point = new_point_state(
@@ -149,29 +149,29 @@ class ReactionPoint:
 
     @property
     def held(self) -> int:
-        """Return how many frames wait."""
+        """Return the number of waiting frames."""
         return int(self._point.progress.held)
 
     @property
     def due_ns(self) -> int:
-        """Return when `advance` is next needed; NEVER_NS while nothing waits and no timer runs."""
+        """Return the next time to call `advance`; NEVER_NS while nothing waits and no timer runs."""
         due_ns = first_ns(self.network.events)
         return NEVER_NS if due_ns == NEVER_NS else int(self._point.facts.start_ns) + due_ns
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
-        """Take the frames that have come in at ``interface`` by ``now_ns``; times never decrease."""
+        """Process the frames received at ``interface`` by ``now_ns``; times never decrease."""
         for first in range(0, len(batch), self._sockets.room):
             self._sockets.fill(batch, interface, first)
             self._follow(self._step(self._sockets.wires, TAKE, now_ns), self._sockets, now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Do everything that is due by ``now_ns``."""
+        """Process all events due by ``now_ns``."""
         self._follow(self._step(self._sockets.wires, ADVANCE, now_ns), self._sockets, now_ns)
 
     def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
-        """Move frames between real interfaces until ``until_ns``, or until something else wakes it.
+        """Move frames between real interfaces until ``until_ns``, or until another event wakes it.
 
-        It returns before that when ``sockets.wires.state.error`` says that receiving failed.
+        It returns earlier if ``sockets.wires.state.error`` reports a receive error.
         """
         sockets.wires.state.error = 0
         while True:
@@ -184,10 +184,10 @@ class ReactionPoint:
         return int(step(self._point, *self._machines, wires, task, until_ns, coalesce_ns))
 
     def _follow(self, why: int, sockets: Sockets, now_ns: int | None) -> None:
-        """Do what compiled code needs Python for, until all is done; None: it is as late as it is."""
+        """Do the tasks that compiled code leaves to Python; ``now_ns`` None is the current time."""
         while why != TIME_CAME:
             if why == FRAMES_CAME and self._take_feedback(sockets):
-                # What was due before it happens before it.
+                # Earlier events come first.
                 time_ns = time.monotonic_ns() if now_ns is None else now_ns
                 why = self._step(sockets.wires, ADVANCE, time_ns)
                 continue
@@ -198,7 +198,7 @@ class ReactionPoint:
             why = self._step(sockets.wires, GO_ON, 0)
 
     def _send_rest(self, sockets: Sockets) -> None:
-        """Send the frames that compiled code could not."""
+        """Send the frames that compiled code could not send."""
         progress, state = self._point.progress, sockets.wires.state
         count = int(progress.leaving)
         if count:
@@ -213,10 +213,10 @@ class ReactionPoint:
         state.position = progress.unsent
 
     def _send_probe(self) -> None:
-        """Send the probe that follows the frame that left last."""
+        """Send the probe that follows the last frame sent."""
         point = self._point
         message: Any = self.network.outbox.messages[int(point.progress.message) - 1]
-        # It leaves now, whenever it was to leave; what is measured by is a clock that never stops.
+        # It leaves now, whatever its due time; measurements use a clock that never stops.
         probe_payload(message).mark = point.facts.now_ns + point.counts.missed_ns
         followed = ctypes.string_at(int(point.progress.last_at), int(point.progress.last_octets))
         frame = octets_of(self.machine, message, SampledFrame(followed, len(followed), 0), self.context)
@@ -225,12 +225,12 @@ class ReactionPoint:
         self._send(NET, np.frombuffer(frame, np.uint8), np.zeros(1, np.int64), np.array([len(frame)]))
 
     def _take_feedback(self, sockets: Sockets) -> bool:
-        """Return whether the network's next frame is feedback, for the loop; else it passes."""
+        """Return whether the network's next frame is feedback, for the loop; otherwise it passes."""
         state, point = sockets.wires.state, self._point
         position = int(state.position)
         batch = sockets.received().select(np.array([position]))
         taken = self._intake.take(batch, time_ns=np.array([point.facts.now_ns]))
-        # No station is fresh: what was numbered last came before this.
+        # No station is new: all numbered ones came earlier.
         self.flows.number(batch.buffer, self._nothing, self._nothing)
         feedback = read_feedback(taken, self.machine, self.context, self.flows, self._feedback_counters)
         if feedback.message[0] < 0:

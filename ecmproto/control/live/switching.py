@@ -1,23 +1,22 @@
 """The compiled loops of a software switch: frames from an interface are queued, bridged or dropped.
 
-Interfaces are numbered: the inputs from 0 on, then the output.  The rules:
+Interfaces are numbered: the inputs from 0 on, then the output. The rules:
 
-1. Frames from an input leave by the output through queues at the line's rate, as `engine.port` has
-   it, past the congestion point, which may rewrite their tag.  They find no room when the port's buffer is
-   full or its store of frames is.
-2. All else is bridged at once: frames to a station that lives at an input, those from the output.  A frame to
-   where it came from goes nowhere; one to a group or to nobody known goes everywhere else.
-3. MAC Control and link-local frames are for the switch itself: they go nowhere.
-4. A frame leaves as it came, but for the rate that the congestion point lowered.
-5. Priorities that PAUSE or PFC from the output's far end has stopped start no frame.
-6. At one instant departures come first, then resumes, the congestion point's timer, and arrivals last.
-7. A line loses no time: a switch that was kept from the processor goes through what it missed in the order of
-   time, frames when the kernel got them, in steps of a millisecond.  The congestion point's timer waits for
-   the end of that, since what it says would be heard no sooner.  Of more than 200 ms the last are caught up
-   with: what leaves late leaves together.
+1. Frames from an input to the output pass queues at the line's rate (`engine.port`) and the congestion point,
+   which may rewrite their tag. They are dropped if the port's buffer or its store of frames is full.
+2. All other frames are bridged at once: frames to a station at an input, and frames from the output. A frame
+   to its own interface is discarded; one to a group or an unknown station goes to all other interfaces.
+3. MAC Control and link-local frames are for the switch itself and not forwarded.
+4. A frame is forwarded unchanged, except a rate that the congestion point lowered.
+5. Priorities stopped by PAUSE or PFC from the output's far end start no frame.
+6. At equal times departures come first, then resumes, the congestion point's timer, and arrivals last.
+7. A line loses no time: after a wait for the processor, the switch processes the missed events in order of
+   time, frames at their kernel timestamps, in steps of a millisecond. The congestion point's timer waits for
+   the end of that, since its messages could not arrive sooner. Of more than 200 ms only the last part is made
+   up for: late frames leave together.
 
-`forward` and `release` go by the time that they are given; `drive` is both on real interfaces and by the
-monotonic clock, and needs Python for messages and what is rare alone.
+`forward` and `release` use the given time; `drive` combines them on real interfaces with the monotonic clock,
+and needs Python only for messages and rare events.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ _COEFFICIENT_BITS = 29
 _HALF_BITS = 24
 _HALF = (1 << _HALF_BITS) - 1
 _STEP_NS, _LATEST_NS = 1_000_000, 200_000_000
-"""How a switch that was late catches up: see rule 7."""
+"""The step and the limit of making up for lost time: see rule 7."""
 
 
 class SwitchCounts:
@@ -81,25 +80,25 @@ class SwitchCounts:
     queued_frames: int
     queued_octets: int
     dropped_frames: int
-    """They found the buffer or the store full."""
+    """Frames for which the buffer or the store had no space."""
     dropped_octets: int
     departed_frames: int
     departed_octets: int
     bridged_frames: int
-    """Sent on at once, to one interface."""
+    """Frames forwarded at once to one interface."""
     flooded_frames: int
-    """Sent on at once to every interface but their own, apart from the output's queue."""
+    """Frames forwarded at once to all interfaces but their own, without the output's queue."""
     filtered_frames: int
-    """To a station where they came from."""
+    """Frames to a station on their own interface."""
     link_local_frames: int
-    """MAC Control and link-local frames, which no switch sends on."""
+    """MAC Control and link-local frames, which switches do not forward."""
     refused_frames: int
-    """Too short for an Ethernet header, or longer than the switch takes."""
+    """Frames too short for an Ethernet header, or longer than the switch accepts."""
     lowered_tags: int
     learned: int
-    """How often an address was new, or had moved."""
+    """The number of new or moved addresses."""
     missed_ns: int
-    """For how long the switch's own time stood still."""
+    """The time for which the switch's own time stopped."""
 
 
 class SwitchFacts:
@@ -108,31 +107,31 @@ class SwitchFacts:
     inputs: int
     largest_octets: int
     remembered_ns: int
-    """How long addresses are remembered."""
+    """The ageing time of addresses."""
     own: int
     """The congestion point's address, as a number."""
 
 
 class SwitchClock:
-    """A switch's own time, which never goes back behind a frame that was sent; a record."""
+    """A switch's own time, which never goes back before a sent frame; a record."""
 
     start_ns: int
-    """When it began, by the clock of whoever drives it."""
+    """The start of the switch's time, by the caller's clock."""
     lead_ns: int
-    """How long before they leave frames are handed over."""
+    """The time by which frames are sent early."""
     until_ns: int
-    """Up to when, in its own time, everything has been done."""
+    """The own time up to which all events are processed."""
     behind_ns: int
-    """How far its own time is behind that clock, while it catches up …"""
+    """The delay of the own time to that clock, while making up for it."""
     timer_waits: int
-    """… and 1 from then on until the congestion point was told of the time."""
+    """1 while the congestion point's timer waits for the end of the delay."""
 
 
 class Switch(NamedTuple):
-    """A switch's state.  A waiting frame's slot in ``store`` is its number in ``pool``.
+    """A switch's state. A waiting frame has equal indices in ``store`` and ``pool``.
 
-    ``pauses`` is what the output's far end has said; which priorities it stops now the port knows.
-    ``roles`` are what `ecmproto.frames.batch.headers.roles_of` makes of the EtherTypes in use.
+    ``pauses`` has the pauses from the output's far end; the port has the currently stopped priorities.
+    ``roles`` is the result of `ecmproto.frames.batch.headers.roles_of` for the EtherTypes in use.
     """
 
     facts: SwitchFacts
@@ -147,12 +146,12 @@ class Switch(NamedTuple):
     outbox: Outbox
     roles: NDArray[np.uint8]
     layout: TagLayout
-    """Of the mechanism's own tag."""
+    """The layout of the mechanism's own tag."""
 
 
 @compiled
 def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
-    """Do the departures and timers up to ``now_ns``; return False if room runs out before that."""
+    """Process the departures and timers up to ``now_ns``; return False if capacity runs out earlier."""
     line, late = switch.port.line, False
     while has_event_room(switch):
         tick_ns = NEVER_NS if switch.clock.behind_ns > 0 else point.next_timer_ns()
@@ -164,7 +163,7 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
         elif resumes_ns <= min(now_ns, tick_ns):
             _review(switch, resumes_ns)
         elif tick_ns <= now_ns:
-            # At an empty port nothing changes from tick to tick: one call catches up with all.
+            # At an empty port nothing changes from tick to tick, so one call processes them all.
             is_one = switch.clock.timer_waits != 0 or (late and switch.port.gauge.total.octets == 0)
             tick(switch.port, point, switch.outbox, now_ns if is_one else tick_ns)
             late, switch.clock.timer_waits = True, 0
@@ -175,7 +174,7 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
 
 @inlined
 def _depart(switch: Switch, index: int, when_ns: int) -> None:
-    """Send the frame in slot ``index`` by the output, which it leaves at ``when_ns``."""
+    """Send the frame in slot ``index`` by the output, with departure time ``when_ns``."""
     switch.outgoing.due_ns[switch.outgoing.frames[switch.facts.inputs]] = when_ns
     octets = switch.pool.frames[index].octets
     at = append_octets(switch.outgoing, switch.store.octets, index * switch.store.slot_octets, octets)
@@ -187,7 +186,7 @@ def _depart(switch: Switch, index: int, when_ns: int) -> None:
 
 @inlined
 def _resumes_ns(switch: Switch) -> int:
-    """Return when the next stopped priority resumes."""
+    """Return the time at which the next stopped priority resumes."""
     mask, first_ns = switch.port.line.stopped_mask, NEVER_NS
     if mask != 0:
         for priority in range(PRIORITIES):
@@ -198,7 +197,7 @@ def _resumes_ns(switch: Switch) -> int:
 
 @inlined
 def _review(switch: Switch, now_ns: int) -> None:
-    """Stop the priorities that are to be stopped at ``now_ns``, resume the others."""
+    """Stop the priorities paused at ``now_ns``, resume the others."""
     mask = 0
     for priority in range(PRIORITIES):
         if switch.pauses.until_ns[priority] > now_ns:
@@ -208,7 +207,7 @@ def _review(switch: Switch, now_ns: int) -> None:
 
 @compiled
 def obey(switch: Switch, settings: PauseReactionSettings, frame: PauseFrame, now_ns: int) -> None:
-    """Take a PAUSE or PFC frame from the output's far end; all that was due by ``now_ns`` has happened."""
+    """Process a PAUSE or PFC frame from the output's far end, after all events due by ``now_ns``."""
     on_frame(switch.pauses, settings, now_ns, frame)
     _review(switch, now_ns)
 
@@ -224,13 +223,11 @@ def forward(
     first: int,
     count: int,
 ) -> int:
-    """Forward the ``count`` frames of ``frames``, which came in at ``interface``, from position ``first`` on.
+    """Forward the ``count`` frames of ``frames``, received at ``interface``, from index ``first`` on.
 
-    What was to depart before goes first.
-
-    When all are taken, what is due by ``until_ns``, which is not before ``now_ns``, happens too.
-    The position of the frame that caused a message is in the message's ``cause``.  Returns the position of
-    the first frame that was not taken: it stops early when something has no more room.
+    Earlier departures come first. After all frames, the events due by ``until_ns``, at or after ``now_ns``,
+    are processed too. A message has the index of the causing frame in ``cause``. Returns the index of the
+    first frame not processed: the kernel stops early when a store is full.
     """
     if not release(switch, point, now_ns):
         return first
@@ -251,7 +248,7 @@ def forward(
 def _take(
     switch: Switch, point: CongestionPoint, frames: Incoming, position: int, interface: int, now_ns: int
 ) -> None:
-    """Queue, bridge, flood or discard one frame that came in at ``interface``."""
+    """Queue, bridge, flood or discard one frame received at ``interface``."""
     counts, inputs, buffer = switch.counts, switch.facts.inputs, frames.buffer
     start, octets = frames.offset[position], frames.captured[position]
     source = address(buffer, start + ADDRESS_OCTETS)
@@ -300,7 +297,7 @@ def _arrive(
     interface: int,
     now_ns: int,
 ) -> None:
-    """Queue a frame for the output, or drop it, and tell the congestion point."""
+    """Queue a frame for the output, or drop it, with the congestion point."""
     counts = switch.counts
     octets, priority = frames.captured[position], found.priority
     tag = own_tag(frames.buffer, frames.offset[position], octets, switch.roles, switch.layout)
@@ -331,7 +328,7 @@ def _arrive(
 
 @inlined
 def own_time(clock: SwitchClock, now_ns: int) -> int:
-    """Return the switch's own time, never before that of a frame already sent."""
+    """Return the switch's own time, never before the time of a frame already sent."""
     time_ns = max(now_ns - clock.start_ns - clock.behind_ns, clock.until_ns)
     clock.until_ns = time_ns + clock.lead_ns
     return int(time_ns)
@@ -339,13 +336,13 @@ def own_time(clock: SwitchClock, now_ns: int) -> int:
 
 @compiled
 def due_ns(switch: Switch, point: CongestionPoint) -> int:
-    """Return when something is next to be done; NEVER_NS while nothing waits."""
+    """Return the time of the next event; NEVER_NS while nothing waits."""
     line = switch.port.line
     if line.in_service_octets != 0:
         return int(switch.clock.start_ns + min(line.departure_ns, point.next_timer_ns()))
     if line.stopped_mask != 0 and line.waiting_mask != 0:
         return int(switch.clock.start_ns + min(_resumes_ns(switch), point.next_timer_ns()))
-    # What ticks at an empty port come to can wait until something arrives.
+    # Ticks at an empty port can wait until the next arrival.
     return NEVER_NS
 
 
@@ -358,11 +355,11 @@ def drive(
     coalesce_ns: int,
     looks_at_output: bool,
 ) -> int:
-    """Forward what comes and send what leaves until ``until_ns``, or until the caller is needed.
+    """Forward received frames and send leaving ones until ``until_ns``, or until the caller is needed.
 
-    Return why (`capture.linux.wires`).  The caller carries on from there: with the frames that
-    ``wires.state`` tells of, from ``position`` on, with the messages in the outbox, and with what is in
-    ``outgoing``.  ``looks_at_output``: frames that come in at the output are for the caller.
+    Return the reason (`capture.linux.wires`). The caller continues with the frames in ``wires.state`` from
+    ``position`` on, with the messages in the outbox, and with the frames in ``outgoing``. With
+    ``looks_at_output``, the caller examines frames received at the output.
     """
     state, clock = wires.state, switch.clock
     while True:
@@ -385,7 +382,7 @@ def drive(
             if not has_frames(wires, interface):
                 continue
             if passes_on:
-                # Of frames that came together the last ones see the longest queue: each is first in its turn.
+                # Of frames that came together the last ones see the longest queue: each is first in turn.
                 state.first, passes_on = (interface + 1) % state.interfaces, False
             if clock.behind_ns > 0:
                 receive_until(wires, interface, now_ns - clock.behind_ns)
@@ -412,7 +409,7 @@ def drive(
 def _fall_behind(
     switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int, unnoticed_ns: int
 ) -> None:
-    """Set the switch's own time back to where something should have been done, if that is long ago."""
+    """Set the switch's own time back to the first missed event, if that is long ago."""
     clock = switch.clock
     came, due = came_ns(wires), due_ns(switch, point)
     since_ns = max(min(came, due), clock.start_ns + clock.until_ns)
@@ -427,7 +424,7 @@ def _fall_behind(
 
 @inlined
 def _forward_received(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int) -> int:
-    """Forward the frames that were received last; return as `drive` does, TIME_CAME if all is done."""
+    """Forward the last received frames; return the values of `drive`, TIME_CAME if all is done."""
     state, clock = wires.state, switch.clock
     frames = Incoming(wires.rings[state.interface].octets, wires.offset, wires.captured, wires.original)
     time_ns = own_time(clock, now_ns)
@@ -444,7 +441,7 @@ def _forward_received(switch: Switch, point: CongestionPoint, wires: Wires, now_
 
 @inlined
 def _flush(switch: Switch, wires: Wires) -> int:
-    """Send the frames that leave; return as `drive` does, TIME_CAME if there is nothing else to send."""
+    """Send the leaving frames; return the values of `drive`, TIME_CAME if no frame remains."""
     outgoing, outbox = switch.outgoing, switch.outbox
     if outgoing.used[0] != 0:
         for interface in range(len(outgoing.frames)):
@@ -458,7 +455,7 @@ def _flush(switch: Switch, wires: Wires) -> int:
                 for frame in range(sent):
                     count_late(outgoing.lateness, left_ns - outgoing.due_ns[frame])
             if sent < count:
-                # What is left moves to the front, and is all that is left.
+                # The remaining frames move to the front.
                 for frame in range(count - sent):
                     offset[frame], length[frame] = offset[frame + sent], length[frame + sent]
                 outgoing.frames[interface] = count - sent
@@ -474,12 +471,12 @@ def _flush(switch: Switch, wires: Wires) -> int:
 
 @compiled
 def forwarded(point: CongestionPoint, priority: int, tag: int) -> int:
-    """Return the tag that a frame carries on past ``point``."""
+    """Return the tag that a frame carries after ``point``."""
     return point.rewrite_tag(priority, tag)
 
 
 class Incoming(NamedTuple):
-    """Frames that came in together, by columns, as in `ecmproto.frames.capture.batch.Batch`."""
+    """Frames received together, by columns as in `ecmproto.frames.capture.batch.Batch`."""
 
     buffer: NDArray[np.uint8]
     offset: NDArray[np.int64]
@@ -488,9 +485,9 @@ class Incoming(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """Frames to send by each of a device's interfaces: a row each, of which ``frames`` entries are in use.
+    """Frames to send, a row for each of a device's interfaces, with ``frames`` entries in use.
 
-    Their octets lie one behind the other in ``octets``, of which ``used[0]`` are; ``octets_at[0]`` is its
+    Their octets are consecutive in ``octets``, of which ``used[0]`` are in use; ``octets_at[0]`` is its
     address.
     """
 
@@ -501,13 +498,13 @@ class Outgoing(NamedTuple):
     offset: NDArray[np.int64]
     length: NDArray[np.int64]
     due_ns: NDArray[np.int64]
-    """When each of those by the output was to leave …"""
+    """The scheduled departure time of each frame by the output."""
     lateness: NDArray[np.int64]
-    """… and how late they left, as `ecmproto.frames.capture.linux.departures.new_counts` has it."""
+    """The delays of departures, as `ecmproto.frames.capture.linux.departures.new_counts`."""
 
 
 def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoing:
-    """Return room for sending ``frames`` frames of up to ``largest_octets`` at once."""
+    """Return empty stores for sending ``frames`` frames of up to ``largest_octets`` at once."""
     octets = np.zeros(frames * largest_octets, np.uint8)
     return Outgoing(
         np.zeros(interfaces, np.int64),
@@ -523,7 +520,7 @@ def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoi
 
 @inlined
 def clear(outgoing: Outgoing) -> None:
-    """Forget all frames: they have been sent."""
+    """Remove all frames after they were sent."""
     for interface in range(len(outgoing.frames)):
         outgoing.frames[interface] = 0
     outgoing.used[0] = 0
@@ -542,7 +539,7 @@ def has_event_room(switch: Switch) -> bool:
 
 @inlined
 def append_octets(outgoing: Outgoing, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
-    """Append a frame to the octets that are to be sent; return its offset there."""
+    """Append a frame to the octets to send; return its offset there."""
     at = outgoing.used[0]
     copy(buffer, start, outgoing.octets, at, octets)
     outgoing.used[0] = at + octets
@@ -551,7 +548,7 @@ def append_octets(outgoing: Outgoing, buffer: NDArray[np.uint8], start: int, oct
 
 @inlined
 def send_by(outgoing: Outgoing, interface: int, at: int, octets: int) -> None:
-    """Send the frame whose octets were appended at ``at`` by ``interface``."""
+    """Queue the frame at offset ``at`` of the octets for sending by ``interface``."""
     frame = outgoing.frames[interface]
     outgoing.offset[interface, frame] = at
     outgoing.length[interface, frame] = octets
@@ -567,24 +564,23 @@ def copy(source: NDArray[np.uint8], start: int, target: NDArray[np.uint8], at: i
 
 
 class FrameStore(NamedTuple):
-    """Octets of frames that wait: slot i from i · ``slot_octets`` on."""
+    """Octets of waiting frames: slot i from i · ``slot_octets`` on."""
 
     octets: NDArray[np.uint8]
     slot_octets: int
 
 
 def new_frame_store(slots: int, slot_octets: int) -> FrameStore:
-    """Return a store; memory that no frame has stood in yet takes no room."""
+    """Return a store; slots that were never used take no memory."""
     return FrameStore(np.zeros(slots * slot_octets, np.uint8), slot_octets)
 
 
 class Addresses(NamedTuple):
-    """The interface of each station: learned from frames, forgotten with age, in bounded memory.
+    """The interface of each station: learned from frames, aged out, in bounded memory.
 
-    A table of fixed size in groups of four.  A new address takes over the entry of an aged one of its group,
-    else of the one that was silent for longest: a flood of forged sources makes the table forget, never
-    grow.  How addresses are spread depends on coefficients drawn anew for each table, so that nobody can
-    choose addresses that all meet in one group.
+    A table of fixed size in groups of four. A new address replaces an aged entry of its group, else the least
+    recently used one: a flood of forged sources cannot make the table grow. The assignment to groups depends
+    on random coefficients for each table, so that an attacker cannot choose addresses of one group.
     """
 
     address: NDArray[np.int64]
@@ -606,7 +602,7 @@ def new_addresses(size: int) -> Addresses:
 
 @inlined
 def learn(addresses: Addresses, address: int, interface: int, now_ns: int) -> bool:
-    """Remember that ``address`` is behind ``interface``; return whether it is new, or was behind another."""
+    """Record that ``address`` is at ``interface``; return whether it is new, or has moved."""
     known, interfaces, heard_ns, _ = addresses
     first = _group(addresses, address)
     oldest = first
@@ -626,7 +622,7 @@ def learn(addresses: Addresses, address: int, interface: int, now_ns: int) -> bo
 
 @inlined
 def lookup(addresses: Addresses, address: int, since_ns: int) -> int:
-    """Return the interface of ``address``; NOWHERE if no frame of its came since ``since_ns``."""
+    """Return the interface of ``address``; NOWHERE if it sent no frame since ``since_ns``."""
     known, interfaces, heard_ns, _ = addresses
     first = _group(addresses, address)
     for entry in range(first, first + _WAYS):
@@ -639,6 +635,6 @@ def lookup(addresses: Addresses, address: int, since_ns: int) -> int:
 def _group(addresses: Addresses, address: int) -> int:
     """Return the first entry of the group of ``address``."""
     coefficients = addresses.coefficients
-    # Halves times coefficients: no step needs more than 54 bits, so plain Python gets the same.
+    # Products of halves and coefficients: no step needs more than 54 bits, so plain Python agrees.
     mixed = (address & _HALF) * coefficients[0] + (address >> _HALF_BITS) * coefficients[1]
     return int((mixed ^ (mixed >> _HALF_BITS)) & (len(addresses.address) // _WAYS - 1)) * _WAYS

@@ -1,9 +1,9 @@
-"""Tags put into and taken out of frames on their way through a live device, where they lie.
+"""Tags inserted into and removed from frames of a live device, in place.
 
-A device may have a VLAN tag of its own for frames that have none.  A mechanism's tags are put in at the
-reaction point and taken out at the edge.  What is in front of a tag moves: frames lie behind free octets
-(`capture.linux.receiver.HEADROOM_OCTETS`), and begin earlier or later afterwards.  What a whole tag
-is, which of several counts and where one goes is as in `ecmproto.wire.codec.tags`.
+A device may have a VLAN tag of its own for untagged frames. A mechanism's tags are inserted at the reaction
+point and removed at the edge. The octets before a tag move: frames have free octets before them
+(`capture.linux.receiver.HEADROOM_OCTETS`), and start earlier or later afterwards. `ecmproto.wire.codec.tags`
+has the rules for complete tags, for several of them, and for the position of a new one.
 """
 
 from __future__ import annotations
@@ -40,39 +40,39 @@ from ecmproto.wire.codec.tags import TagFormat
 
 VLAN_OCTETS = 4
 NO_PLACE = -(1 << 16)
-"""Instead of how much longer a frame got: its header was cut off where the tag goes."""
+"""The result, instead of an added length, for a frame whose header is truncated before the tag's position."""
 _TYPE_OCTETS = 2
 _IDENTIFIER_BITS = 0xFFF
 
 
 class TaggingFacts:
-    """The EtherTypes of VLAN tags, and the tag that the device has of its own; a record."""
+    """The EtherTypes of VLAN tags, and the device's own tag; a record."""
 
     c_tag: int
     s_tag: int
     old_s_tag: int
     vlan: int
-    """The control information of its C-TAG; NO_VLAN without one."""
+    """The control information of the device's C-TAG; NO_VLAN without one."""
     tag: int
     mark: int
-    """What ``row`` says now."""
+    """The mark in ``row``; ``tag`` is the tag's value."""
 
 
 class Tagging(Struct):
-    """The tags that a device puts in and takes out."""
+    """The tags that a device inserts and removes."""
 
     facts: TaggingFacts
     roles: NDArray[np.uint8]
     layout: TagLayout
-    """Of the mechanism's tag; of 0 octets where it has none."""
+    """The layout of the mechanism's tag, with 0 octets if it has none."""
     row: NDArray[np.uint8]
-    """The mechanism's tag as it was put in last, without the EtherType behind it."""
+    """The mechanism's last inserted tag, without the EtherType after it."""
 
 
 def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes, *, takes: bool = True) -> Tagging:
     """Return the tags of a device with ``machine``; ``vlan`` is the control information of its own tag.
 
-    Without ``takes`` the mechanism's tags are none of its.
+    Without ``takes`` the mechanism's tags are left alone.
     """
     facts = new_record(TaggingFacts)
     facts.c_tag, facts.s_tag, facts.old_s_tag = ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag
@@ -87,21 +87,21 @@ def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes, *, t
 
 @inlined
 def insert_octets(buffer: NDArray[np.uint8], start: int, at: int, octets: int) -> None:
-    """Make room for ``octets`` octets at ``at`` in the frame at ``start``, which begins so much earlier."""
+    """Insert space for ``octets`` octets at ``at`` into the frame at ``start``, which then starts earlier."""
     for place in range(start, start + at):
         buffer[place - octets] = buffer[place]
 
 
 @inlined
 def remove_octets(buffer: NDArray[np.uint8], start: int, at: int, octets: int) -> None:
-    """Take ``octets`` octets at ``at`` out of the frame at ``start``, which begins so much later."""
+    """Remove ``octets`` octets at ``at`` from the frame at ``start``, which then starts later."""
     for place in range(start + at - 1, start - 1, -1):
         buffer[place + octets] = buffer[place]
 
 
 @compiled
 def put_vlan_on(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
-    """Put the device's VLAN tag into a frame that has none; return how many octets it begins earlier."""
+    """Insert the device's VLAN tag into an untagged frame; return the number of octets it starts earlier."""
     facts = tagging.facts
     if facts.vlan == NO_VLAN or octets < HEADER_OCTETS:
         return 0
@@ -117,10 +117,7 @@ def put_vlan_on(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets:
 
 @compiled
 def take_vlan_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
-    """Take the outermost tag off if it is the device's VLAN's; return how many octets the frame begins later.
-
-    Its priority does not matter.
-    """
+    """Remove the outermost tag if it has the device's VLAN and any priority; return its length, else 0."""
     facts = tagging.facts
     if facts.vlan == NO_VLAN or octets < HEADER_OCTETS + VLAN_OCTETS:
         return 0
@@ -134,7 +131,7 @@ def take_vlan_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octet
 
 @compiled
 def take_tags_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
-    """Take all of the mechanism's tags out of a frame; return how many octets it begins later."""
+    """Remove all of the mechanism's tags from a frame; return the number of octets it starts later."""
     length, removed = tagging.layout.octets, 0
     if length == 0:
         return 0
@@ -150,10 +147,10 @@ def take_tags_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octet
 def put_tag_on(
     tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int, tag: int, mark: int
 ) -> int:
-    """Put a tag into a frame in the place of those that it has; return how many octets longer it got.
+    """Replace a frame's tags of the mechanism by one; return the number of added octets.
 
-    It begins so much earlier, or later.  An ECN field is written where it is.  NO_PLACE, and nothing changed,
-    where the frame's header was cut off.
+    The frame starts earlier, or later, by that number. An ECN field is rewritten in place. NO_PLACE, without
+    a change, if the frame's header is truncated.
     """
     layout, facts, row = tagging.layout, tagging.facts, tagging.row
     length = layout.octets
@@ -182,7 +179,7 @@ def put_tag_on(
 
 @compiled
 def set_priority(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int, priority: int) -> None:
-    """Put ``priority`` into the outermost VLAN tag of a frame; one without such a tag stays as it is."""
+    """Set the ``priority`` in the outermost VLAN tag of a frame; an untagged frame stays unchanged."""
     at, end, roles = start + TYPE_AT, start + octets, tagging.roles
     while at + VLAN_OCTETS <= end:
         role = role_at(buffer, at, roles)

@@ -1,1 +1,1 @@
-"""Congestion points, reaction points and edges: pure functions of state, ``now_ns`` and given randomness."""
+"""Congestion points, reaction points and edges: pure functions of state, ``now_ns`` and random numbers."""

@@ -1,8 +1,8 @@
-"""The rate limiter that every reaction point shares (algorithms, heading).
+"""The common rate limiter of all reaction points (algorithms, heading).
 
-It is a token bucket that holds no token, only a debt in bits: a frame leaves when the debt is 0 and adds its
-length; the debt drains at the current rate, also when that changes; idleness earns no credit.  A mechanism's
-own limiter record derives from `RateLimiter`, so that these functions serve it as it is.
+It is a token bucket without tokens, only with a debt in bits: a frame leaves when the debt is 0 and adds its
+length; the debt drains at the current rate, also when that changes; idleness earns no credit. A mechanism's
+own limiter record derives from `RateLimiter`, so that these functions apply to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.units import NS_PER_S
 
 NEVER_NS = 2**62
-"""Later than any time: when a frame leaves at rate 0, when a timer that is off expires."""
+"""A time after all others: the departure at rate 0, the expiry of a stopped timer."""
 
 _OCTET_BITS = 8
 
@@ -22,16 +22,16 @@ class RateLimiter:
     """The state of a rate limiter; a record (``kernels.record``)."""
 
     rate_bps: float
-    """The current rate; 0 holds every frame."""
+    """The current rate; 0 stops every frame."""
     debt_bits: float
-    """What is left of the debt at ``drained_ns``."""
+    """The rest of the debt at ``drained_ns``."""
     drained_ns: int
-    """The latest time the debt was brought up to."""
+    """The latest time to which the debt was updated."""
 
 
 @inlined
 def drain(limiter: RateLimiter, now_ns: int) -> None:
-    """Bring the debt up to ``now_ns`` at the rate that held until now; earlier times change nothing."""
+    """Update the debt to ``now_ns`` at the rate until now; earlier times change nothing."""
     if now_ns > limiter.drained_ns:
         paid_bits = limiter.rate_bps * float(now_ns - limiter.drained_ns) / NS_PER_S
         limiter.debt_bits = max(0.0, limiter.debt_bits - paid_bits)
@@ -47,7 +47,7 @@ def set_rate(limiter: RateLimiter, now_ns: int, rate_bps: float) -> None:
 
 @compiled
 def leaves_ns(limiter: RateLimiter, now_ns: int) -> int:
-    """Return when a frame that waits at ``now_ns`` may leave, if the rate stays: now, later, or NEVER_NS."""
+    """Return the departure time at a constant rate of a frame that waits at ``now_ns``, or NEVER_NS."""
     drain(limiter, now_ns)
     if limiter.debt_bits <= 0.0:
         return now_ns if limiter.rate_bps > 0.0 else NEVER_NS

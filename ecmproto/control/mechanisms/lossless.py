@@ -1,10 +1,10 @@
-"""Arithmetic of lossless links: pauses in quanta, time and octets, their renewal, and the headroom they need.
+"""Arithmetic of lossless links: pauses in quanta, time and octets, their renewal, and the required headroom.
 
-A quantum is 512 bit times at the link's own rate (802.3 Annex 31B).  Everything is exact until it is written:
-times and frames a second are fractions.
+A quantum is 512 bit times at the link's own rate (802.3 Annex 31B). Everything is exact until it is written:
+times and frames per second are fractions.
 
-Headroom is what a receiver must still have room for when it decides to stop a priority (802.1Q-2022 Annex N,
-which was 802.1Qbb's Annex O): all that arrives until the other end has stopped.
+Headroom is the free capacity that a receiver needs when it decides to stop a priority (802.1Q-2022 Annex N,
+which was 802.1Qbb's Annex O), for all frames until the other end has stopped.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from ecmproto.units import (
 FLOW_CONTROLS = ("pause", "pfc")
 """The mechanisms that stop links by thresholds."""
 MOST_QUANTA = 0xFFFF
-"""The longest pause that a frame can ask for."""
+"""The maximum pause in a frame."""
 MOST_RATE_BPS = 10**15
 PAUSE_OCTETS = 60
-"""A PAUSE or PFC frame without FCS."""
+"""The length of a PAUSE or PFC frame without FCS."""
 DEFAULT_SHARE = Fraction(1, 2)
-"""A frame every half pause: one may be lost, or late by half a pause, and the queue stays held."""
+"""A frame every half pause: one may be lost, or late by half a pause, without a gap in the stop."""
 QUANTUM_OCTETS = QUANTUM_BITS // 8
 
 
 def check_rate(rate_bps: int) -> int:
-    """Return a link's rate; ParameterError for one that no link has."""
+    """Return a link's rate; ParameterError for an invalid one."""
     if not 0 < rate_bps <= MOST_RATE_BPS:
         needed = f"a rate of more than 0 and at most {format_rate(MOST_RATE_BPS)}"
         raise ParameterError(name="rate", needed=needed, got=format_rate(rate_bps))
@@ -49,7 +49,7 @@ def check_rate(rate_bps: int) -> int:
 
 
 def parse_quanta(text: str, rate_bps: int, *, name: str = "amount") -> Fraction:
-    """Return the quanta that ``text`` names at a rate: ``65535``, ``83.88us`` or ``4.19MB`` on the wire."""
+    """Return the quanta in ``text`` at a rate: ``65535``, ``83.88us`` or ``4.19MB`` on the wire."""
     given = text.strip()
     if _QUANTA.fullmatch(given):
         return Fraction(given)
@@ -69,7 +69,7 @@ MOST_METRES = 10**6
 
 
 def parse_length(text: str) -> Fraction:
-    """Return the metres that ``text`` names: ``100m``, ``2.5km``, ``30cm``; ParameterError otherwise."""
+    """Return the metres in ``text``: ``100m``, ``2.5km``, ``30cm``; ParameterError otherwise."""
     match = _LENGTH.fullmatch(text.strip())
     metres = Fraction(match[1]) * _METRES[match[2]] if match else None
     if metres is None or metres > MOST_METRES:
@@ -82,8 +82,8 @@ def parse_length(text: str) -> Fraction:
 class Renewal:
     """The renewal of a pause of ``quanta`` on a link of ``rate_bps``, after ``share`` of its duration.
 
-    ``octets`` is the length of a frame without FCS.  ParameterError for what cannot be: no quanta, a link
-    without speed, a share outside 0 to 1, or more frames than the link has room for.
+    ``octets`` is the length of a frame without FCS. ParameterError for no quanta, a link without speed, a
+    share outside 0 to 1, or more frames than the link has capacity for.
     """
 
     quanta: int
@@ -92,7 +92,7 @@ class Renewal:
     share: Fraction = DEFAULT_SHARE
 
     def __post_init__(self) -> None:
-        """Check all of it; raises ParameterError."""
+        """Check all fields; raises ParameterError."""
         if self.rate_bps < 1:
             raise ParameterError(
                 name="storm", needed="a link of more than 0 bit/s", got=format_rate(self.rate_bps)
@@ -117,12 +117,12 @@ class Renewal:
 
     @property
     def pause_ns(self) -> int:
-        """How long one frame pauses, rounded up."""
+        """The pause by one frame, rounded up."""
         return quanta_to_ns(self.quanta, self.rate_bps)
 
     @property
     def needed_fps(self) -> Fraction:
-        """Fewest frames a second that hold: one at the end of every pause."""
+        """The minimum frames per second to keep the link stopped: one at the end of every pause."""
         return Fraction(self.rate_bps, QUANTUM_BITS * self.quanta)
 
     @property
@@ -132,22 +132,22 @@ class Renewal:
 
     @property
     def frames_per_s(self) -> Fraction:
-        """Frames a second of the storm."""
+        """The frames per second of the storm."""
         return Fraction(NS_PER_S, self.interval_ns)
 
     @property
     def octets_per_s(self) -> Fraction:
-        """Octets a second on the wire, with FCS, preamble and gap."""
+        """The octets per second on the wire, with FCS, preamble and gap."""
         return self.frames_per_s * self._wire_bits / 8
 
     @property
     def link_share(self) -> Fraction:
-        """The part of the link that the storm takes itself."""
+        """The share of the link used by the storm."""
         return self.frames_per_s * self._wire_bits / self.rate_bps
 
 
 def share_of(text: str) -> Fraction:
-    """Parse a share such as ``0.5`` or ``50%``; ParameterError when it is not between 0 and 1."""
+    """Parse a share such as ``0.5`` or ``50%``; ParameterError unless it is between 0 and 1."""
     number = text.strip().removesuffix("%")
     if len(number) <= 20 and number.isascii() and number.replace(".", "", 1).isdigit():
         share = Fraction(number) / (100 if number != text.strip() else 1)
@@ -162,7 +162,7 @@ RESPONSE_QUANTA: Mapping[int, int] = {
     10**8: 1, 10**9: 2, 10 * 10**9: 60, 25 * 10**9: 80, 40 * 10**9: 118, 50 * 10**9: 147, 100 * 10**9: 394,
     200 * 10**9: 453, 400 * 10**9: 905,
 }  # fmt: skip
-"""Longest time from a pause frame at a station's connector until it starts no frame, in quanta, by rate."""
+"""The maximum quanta from a pause frame at a station's connector until it starts no frame, by rate."""
 
 FIBRE_NS_PER_M = 5
 DEFAULT_LARGEST_OCTETS = 9216
@@ -174,7 +174,7 @@ _RESPONSE = "802.3 31B.3.7"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomTerm:
-    """A term of the headroom: how many bits arrive meanwhile, why, and where that is from."""
+    """A term of the headroom: the bits that arrive meanwhile, the reason, and the source."""
 
     name: str
     bits: Fraction
@@ -183,13 +183,13 @@ class HeadroomTerm:
 
     @property
     def octets(self) -> Fraction:
-        """The same in octets."""
+        """The term in octets."""
         return self.bits / 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """What arrives after a receiver has decided to stop a priority, term by term."""
+    """The data that arrives after a receiver has decided to stop a priority, term by term."""
 
     rate_bps: int
     terms: tuple[HeadroomTerm, ...]
@@ -201,7 +201,7 @@ class Headroom:
 
     @property
     def octets(self) -> int:
-        """Whole octets of buffer that hold it."""
+        """The whole octets of buffer for the headroom."""
         return math.ceil(self.bits / 8)
 
 
@@ -216,9 +216,9 @@ def headroom(
 ) -> Headroom:
     """Return the headroom of a priority on a link of ``metres``; lengths of frames include the FCS.
 
-    The response of the other end is 802.3's bound for the rate unless given, and the delay of this end's
-    own interface, out and in, is taken to be as long unless given.  ParameterError for a rate that has no
-    such bound, and for frames of impossible length.
+    The response of the other end is by default 802.3's bound for the rate, and the delay of this end's own
+    interface, out and in, is by default as long. ParameterError for a rate without such a bound, and for
+    frames of impossible length.
     """
     check_rate(rate_bps)
     lossless = largest_octets if largest_lossless_octets is None else largest_lossless_octets
@@ -271,24 +271,23 @@ def headroom(
 def output_thresholds(buffer_octets: int) -> tuple[int, int]:
     """Return XOFF and XON thresholds of an output queue with a buffer, by S003's rule of thumb.
 
-    The rule: XOFF at 2 RTT, XON at 1 RTT, a buffer of 3 RTT.  Here the buffer is given, so that it makes the
-    RTT: the longest that loses nothing.
+    The rule: XOFF at 2 RTT, XON at 1 RTT, a buffer of 3 RTT. Here the buffer is given, and the RTT follows:
+    the longest without loss.
     """
     return max(1, 2 * buffer_octets // 3), buffer_octets // 3
 
 
 def input_thresholds(room_octets: int, headroom_octets: int) -> tuple[int, int]:
-    """Return XOFF and XON thresholds of an input with room of its own: XON at half of XOFF.
+    """Return XOFF and XON thresholds of an input with its own capacity: XON at half of XOFF.
 
-    What is more than the room less the headroom may be lost; where there is no such room, each frame stops
-    the input.
+    An excess over the capacity minus the headroom may be lost; without any, each frame stops the input.
     """
     high_octets = max(1, room_octets - headroom_octets)
     return high_octets, high_octets // 2
 
 
 def check_time(ns: Fraction, name: str) -> Fraction:
-    """Return a time that can be written; ParameterError beyond what captures and counters hold."""
+    """Return a time that can be written; ParameterError beyond the range of captures and counters."""
     if ns >= 1 << 63:
         raise ParameterError(name=name, needed="less than 2^63 ns", got=format_time(float(ns)))
     return ns

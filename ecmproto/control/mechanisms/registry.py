@@ -1,8 +1,8 @@
-"""The mechanisms, one line each.  Adding one: a folder beside ``qcn/`` and its line in ``MECHANISMS``.
+"""The mechanisms, one line each. A new one is a folder next to ``qcn/`` and its line in ``MECHANISMS``.
 
-Other packages add theirs through the entry-point group ``ecmproto.mechanisms``: the entry point's name is
-the mechanism's name, its value a `mechanisms.api.mechanism.Mechanism`.  A name listed here cannot be
-taken over, and a foreign package is imported only when its mechanism is asked for by name.
+Other packages add theirs through the entry-point group ``ecmproto.mechanisms``: the entry point's name is the
+mechanism's name, its value a `mechanisms.api.mechanism.Mechanism`. Names in this list cannot be replaced, and
+another package is imported only if its mechanism is requested by name.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ NONE = Mechanism(
     machine="ecmproto.control.mechanisms.api.machine:NoControl",
     roles={},
 )
-"""No control."""
+"""The mechanism without control."""
 
 
 MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, CSIG, PAUSE, PFC, NONE)
-"""The mechanisms that ecmproto itself brings."""
+"""The mechanisms of ecmproto itself."""
 
 ENTRY_POINT_GROUP = "ecmproto.mechanisms"
 
 
 def mechanism_names() -> list[str]:
-    """Return the names of all mechanisms, ecmproto's own first; imports none of the foreign ones."""
+    """Return the names of all mechanisms, ecmproto's own first, without importing others' packages."""
     own = [mechanism.name for mechanism in MECHANISMS]
     return own + sorted(_foreign_names().difference(own))
 
@@ -48,8 +48,8 @@ def mechanism_names() -> list[str]:
 def find_mechanism(name: str) -> Mechanism:
     """Return the mechanism called ``name``.
 
-    Raises ParameterError for an unknown name (with the nearest one), or for an entry point that cannot
-    be imported or is no Mechanism.
+    Raises ParameterError for an unknown name (with the nearest one), or for an entry point that cannot be
+    imported or is no Mechanism.
     """
     for mechanism in MECHANISMS:
         if mechanism.name == name:
@@ -65,8 +65,8 @@ def _foreign_names() -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4)
 def _installed_names(path: tuple[str, ...]) -> frozenset[str]:
-    """Return the names that packages on a path bring: each has its files read, once for a path."""
-    # Imported here because it takes longer than all of this module's other work.
+    """Return the names of mechanisms in the packages on a path; each package's files are read once."""
+    # Imported here because it takes longer than the rest of this module.
     from importlib.metadata import entry_points
 
     return frozenset(entry_points(group=ENTRY_POINT_GROUP).names)
@@ -79,7 +79,7 @@ def _load(name: str) -> Mechanism:
     needed = f"a Mechanism from {plugin_text(entry)}"
     try:
         found = entry.load()
-    except (Exception, SystemExit) as error:  # whatever a foreign package raises while it is imported
+    except (Exception, SystemExit) as error:  # any exception of another package's import
         raise ParameterError(name=name, needed=needed, got=f"{type(error).__name__}: {error}") from error
     if not isinstance(found, Mechanism):
         raise ParameterError(name=name, needed=needed, got=f"a {type(found).__name__}")

@@ -1,1 +1,1 @@
-"""A capture as the arrival process of a software switch port, with a congestion point on its queues."""
+"""Replay of a capture as the arrival process of a software switch port with a congestion point."""

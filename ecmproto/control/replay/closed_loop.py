@@ -1,11 +1,11 @@
-"""Closed-loop replay: the capture is what stations want to send; reaction points decide when they do.
+"""Closed-loop replay: the capture is the stations' offered traffic; reaction points time its departure.
 
 >>> replay = replay_closed_loop(batches, machine=…, port=PortConfig(…), loop=LoopConfig(…), seed=1)
->>> for piece in replay:          # what came to the port, and what was said, in the order of time
+>>> for piece in replay:          # frames at the port, and messages, in order of time
 ...     ...
 >>> replay.summary()
 
-Memory is a batch, what waits at stations and the port, and statistics of fixed size.
+Memory is a batch, the frames that wait at stations and the port, and statistics of fixed size.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ from ecmproto.units import serialisation_ns
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 LARGEST_STATIONS = 1024
-"""Stations that have a reaction point; frames of others go straight to the port."""
+"""The maximum number of stations with a reaction point; frames of others go straight to the port."""
 LARGEST_FLOWS = 256
-"""Flows that each of them tells apart."""
+"""The maximum number of flows that a station distinguishes."""
 _FIRST_STATIONS = 16
 _DATA_OCTETS = 1500
 """The frame that a probe follows on an empty path (S002)."""
@@ -69,10 +69,10 @@ _DATA_OCTETS = 1500
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Piece:
-    """Passages and messages of a stretch of time, in their order.
+    """Passages and messages of a span of time, in order.
 
-    ``passages`` has the columns of `network.Passage`, ``messages`` those of `protocol.Message`, silent
-    samples included; ``cause`` and ``serial`` are numbers in the capture, times ns from the first arrival.
+    ``passages`` has the columns of `network.Passage`, ``messages`` has `protocol.Message`, with silent
+    samples; ``cause`` and ``serial`` are numbers in the capture, times ns from the first arrival.
     """
 
     passages: NDArray[Any]
@@ -80,7 +80,7 @@ class Piece:
 
 
 class ClosedLoopReplay:
-    """A replay under way; made by ``replay_closed_loop``, iterated once."""
+    """A running replay; made by ``replay_closed_loop``, iterated once."""
 
     def __init__(
         self,
@@ -149,13 +149,13 @@ class ClosedLoopReplay:
 
     @property
     def first_time_ns(self) -> int:
-        """Return the time that all others count from, in ns since 1970; 0 before a frame has come."""
+        """Return the origin of all other times, in ns since 1970; 0 before the first frame."""
         return self._intake.first_time_ns or 0
 
     def taken(self) -> Iterator[tuple[Taken | None, Iterator[Piece]]]:
-        """Yield each batch as it is taken in, with the passages and messages until all its frames have come.
+        """Yield each batch, with the passages and messages until all its frames have come.
 
-        The last one is None, with what happens after the capture's end.
+        The last batch is None, with the events after the capture's end.
         """
         for batch in self._batches:
             taken = self._intake.take(batch)
@@ -189,14 +189,14 @@ class ClosedLoopReplay:
         self._series.offered(number[occupies], arrivals.time_ns[occupies], arrivals.octets[occupies])
 
     def _settle_stations(self) -> None:
-        """Make reaction points for all stations that have come, and for at least one more."""
+        """Create reaction points for all stations that have come, and for at least one more."""
         stations = self.place.stations
         while stations <= min(self.flows.stations, LARGEST_STATIONS - 1):
             stations *= 2
         if stations == self.place.stations:
             return
         self.place = self._place(stations, self.place.ethertypes)
-        # What the fresh ones draw at their start is thrown away with them: the old ones' generators stay.
+        # Random numbers drawn by the new ones at their start are discarded; the old generators stay.
         spare = np.random.default_rng([self._seed, stations])
         self._point = lengthened(self._point, self._new_point(spare))
         self._network.points = [self._point]
@@ -255,8 +255,8 @@ class ClosedLoopReplay:
         self._held_out_frames += int(held_out.sum())
         self._held_out_octets += int(passages["octets"][held_out].sum())
         self._probes += int(passages["probe"].sum())
-        came = (disposition == ENQUEUED) | (disposition == DROPPED)
-        self._counts.add_frames(passages.view(np.recarray), came, disposition == DROPPED)
+        arrived = (disposition == ENQUEUED) | (disposition == DROPPED)
+        self._counts.add_frames(passages.view(np.recarray), arrived, disposition == DROPPED)
         self._counts.add_messages(piece.messages)
         number = self.flows.numbers(passages["station"], passages["flow"])
         if self._end is None:
@@ -281,11 +281,11 @@ class ClosedLoopReplay:
         return port_summary("port", gauge, self._now_ns, self._counts, self.machine, self._point)
 
     def summary(self, *, drained: bool = False) -> ReplaySummary:
-        """Return the summary so far; that of the whole replay, once iterated.
+        """Return the summary so far, or of the whole replay after iteration.
 
-        All is about the time up to the capture's last arrival.  With ``drained`` what is counted of frames
-        and messages goes on until nothing is under way any more: then every frame has come to an end.
-        Queues, rates, pauses and shares stay those of the capture's time.
+        It covers the time up to the capture's last arrival. With ``drained`` the counts of frames and
+        messages continue until nothing is in flight, so that every frame has its outcome. Queues, rates,
+        pauses and shares still cover the capture's time.
         """
         now = self._end or self._summed_up()
         if not drained or now.stations is None:
@@ -326,7 +326,7 @@ class ClosedLoopReplay:
         )
 
     def _parameters(self) -> dict[str, dict[str, str]]:
-        """Return the parameters of the roles played; captured feedback leaves out the congestion point's."""
+        """Return the parameters of the roles played; captured feedback omits the congestion point's."""
         parameters = self.machine.parameters_as_text()
         if self._feedback_counters is not None:
             parameters.pop(Role.CONGESTION_POINT.value, None)
@@ -366,7 +366,7 @@ class ClosedLoopReplay:
         )
 
     def _pauses(self) -> tuple[PauseTrace, int, int]:
-        """Return the time for which stations stood still: over time, of any of them, and of all summed up."""
+        """Return the time in which stations were stopped: over time, of any of them, and summed over all."""
         gates, now_ns = self._network.gates, int(self._network.loop.now_ns)
         settle_standstill(gates, now_ns)
         still = gates.standstill
@@ -402,9 +402,9 @@ def replay_closed_loop(
 ) -> ClosedLoopReplay:
     """Return the replay of ``batches`` of Ethernet frames through stations, one port and destinations.
 
-    Every source address is a station.  ``seed`` makes the randomness; equal arguments give equal results
-    however the frames are batched.  ``interfaces`` (a reader's own list, which may grow) tell where frames
-    end with an FCS, which queues do not count.  ParameterError for a value out of range.
+    Every source address is a station. ``seed`` seeds all random numbers: equal arguments give equal results,
+    with any batch boundaries. ``interfaces`` (a reader's own list, which may grow) give the FCS lengths,
+    which queues do not count. ParameterError for a value out of range.
     """
     return ClosedLoopReplay(
         batches,

@@ -1,4 +1,4 @@
-"""The capture that a closed loop leaves: each frame when it came to the port, and all messages (CNM, ECM)."""
+"""The capture written by a closed loop: frames at their arrival at the port, and all messages (CNM, ECM)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ecmproto.wire.codec import EtherTypes
 
 
 class _Stored:
-    """A batch with frames that have not come to the port."""
+    """A batch with frames that have not reached the port."""
 
     def __init__(self, taken: Taken, first: int) -> None:
         self.taken = taken
@@ -32,53 +32,55 @@ class _Stored:
 
 
 class FramesInFlight:
-    """Batches by the numbers of their frames, each kept until all its frames have passed."""
+    """Batches by the numbers of their frames, each stored until all its frames have passed."""
 
     def __init__(self) -> None:
         self._batches: deque[_Stored] = deque()
         self._count = 0
 
     def add(self, taken: Taken) -> None:
-        """Take the next batch of the capture."""
+        """Store the next batch of the capture."""
         self._batches.append(_Stored(taken, self._count))
         self._count += len(taken.batch)
 
     def find(self, serial: NDArray[np.int64]) -> list[tuple[Taken, NDArray[np.int64], NDArray[np.int64]]]:
-        """Return the batches of frames, which of ``serial`` are in each, and their positions there."""
+        """Return the batches of frames, and for each the indices of its frames in ``serial`` and in the
+        batch.
+        """
         firsts = np.array([stored.first for stored in self._batches], np.int64)
         which = np.searchsorted(firsts, serial, side="right") - 1
-        found = []
+        result = []
         for index in np.unique(which).tolist():
             chosen = np.flatnonzero(which == index)
             stored = self._batches[index]
-            found.append((stored.taken, chosen, serial[chosen] - stored.first))
-        return found
+            result.append((stored.taken, chosen, serial[chosen] - stored.first))
+        return result
 
     def passed(self, serial: NDArray[np.int64]) -> None:
-        """Count the frames that have passed, and drop batches that are needed no more."""
+        """Count the passed frames, and drop batches that are not needed any more."""
         firsts = np.array([stored.first for stored in self._batches], np.int64)
         which = np.searchsorted(firsts, serial, side="right") - 1
         for index, count in zip(*np.unique(which, return_counts=True), strict=True):
             self._batches[int(index)].missing -= int(count)
-        # The last one stays: what comes next may begin in it.
+        # The last one stays: the next frames may start in it.
         self._batches = deque(
             stored for stored in self._batches if stored.missing or stored is self._batches[-1]
         )
 
 
 _SHOWN_OCTETS = 256
-"""Octets kept of a flow's first frame: more than any sane stack of tags."""
+"""Octets stored of a flow's first frame: more than any plausible stack of tags."""
 _DROPPED = "dropped by the port"
 
 
 class ClosedLoopOutput:
     """A writer of a capture of one Ethernet interface, in the format of ``path``'s name, else the reader's.
 
-    ``path`` may be a writer that is open, whose first interface is taken.
+    ``path`` may be an open writer, whose first interface is used.
 
-    A frame stands at the time at which it came to the port, with its station's tags and as the port sent it
-    on; dropped ones are there too.  In pcapng comments say what generated frames came from and which frames
-    the port dropped.  Frames that never came to the port are not there, nor are FCS.
+    A frame has its arrival time at the port, its station's tags and the port's changes of them; dropped
+    frames are included. In pcapng, comments name the origin of generated frames and mark the frames that the
+    port dropped. Frames that never reached the port are omitted, and so is the FCS.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class ClosedLoopOutput:
 
     @property
     def warnings(self) -> list[str]:
-        """Return notes of the data that the format could not hold."""
+        """Return warnings about data that the format could not store."""
         return self._writer.warnings
 
     def __enter__(self) -> Self:
@@ -108,7 +110,7 @@ class ClosedLoopOutput:
         self._writer.__exit__(kind, error, trace)
 
     def take(self, taken: Taken) -> None:
-        """Take a batch that goes into the loop."""
+        """Store a batch that enters the loop."""
         self._under_way.add(taken)
         arrivals = taken.arrivals
         pairs = np.stack([arrivals.station, arrivals.flow]).astype(np.int64)
@@ -117,7 +119,7 @@ class ClosedLoopOutput:
             self._examples.setdefault((station, flow), octets)
 
     def write(self, piece: Piece, replay: ClosedLoopReplay) -> None:
-        """Write the frames that came to the port, and the messages, in the order of time."""
+        """Write the frames that reached the port, and the messages, in order of time."""
         passages = piece.passages[piece.passages["probe"] == 0]
         here = passages[passages["disposition"] != HELD_OUT]
         frames = self._frames(here, replay)
@@ -129,7 +131,7 @@ class ClosedLoopOutput:
         self._under_way.passed(passages["serial"])
 
     def _frames(self, passages: NDArray[Any], replay: ClosedLoopReplay) -> Batch:
-        """Return the frames of ``passages``, in their order, as they came to the port."""
+        """Return the frames of ``passages``, in order, as they reached the port."""
         parts, order = [Batch.from_frames([])], [np.zeros(0, np.int64)]
         for taken, chosen, position in self._under_way.find(passages["serial"]):
             parts.append(
@@ -143,14 +145,14 @@ class ClosedLoopOutput:
     ) -> Iterator[GeneratedFrame]:
         chosen: Any = messages[(messages["sent"] == 1) & (messages["kind"] != PROBE_KIND)].view(np.recarray)
         by_serial = np.argsort(passages["serial"], kind="stable")
-        places = np.searchsorted(passages["serial"], chosen["cause"], sorter=by_serial)
-        for message, place in zip(chosen, places.tolist(), strict=True):
+        indices = np.searchsorted(passages["serial"], chosen["cause"], sorter=by_serial)
+        for message, index in zip(chosen, indices.tolist(), strict=True):
             about = self._example(message, replay)
             cause = int(message.cause)
-            # What a destination answers may have come to the port long before: its flow must do.
-            sampled = int(message.kind) not in replay.machine.answers and place < len(by_serial)
-            if sampled and passages["serial"][by_serial[place]] == cause:
-                about = _sampled(frames, int(by_serial[place]), replay.place.ethertypes)
+            # The cause of a destination's message may have passed the port long before: use its flow.
+            sampled = int(message.kind) not in replay.machine.answers and index < len(by_serial)
+            if sampled and passages["serial"][by_serial[index]] == cause:
+                about = _sampled(frames, int(by_serial[index]), replay.place.ethertypes)
             yield GeneratedFrame(
                 octets=octets_of(replay.machine, message, about, replay.place),
                 time_ns=replay.first_time_ns + int(message.time_ns),
@@ -176,7 +178,7 @@ class ClosedLoopOutput:
         return SampledFrame(octets, len(octets), 0, replay.flows.queue_pair(*of))
 
     def _write(self, passages: NDArray[Any], frames: Batch, generated: list[GeneratedFrame]) -> None:
-        """Write ``frames`` and what was generated, each of these behind the frames of its time or before."""
+        """Write ``frames`` and the generated frames, each of these after the frames of its time."""
         times_ns = np.array([frame.time_ns for frame in generated], np.int64)
         ends = np.searchsorted(frames.time_ns, times_ns, side="right").tolist()
         done = 0
@@ -204,7 +206,7 @@ class ClosedLoopOutput:
 
 
 def joined(parts: Sequence[Batch], order: NDArray[np.int64], time_ns: NDArray[np.int64]) -> Batch:
-    """Return the frames of ``parts``, one after the other, picked in ``order``, with times of their own."""
+    """Return the frames of ``parts``, concatenated and reordered by ``order``, with the times ``time_ns``."""
     sizes = np.array([len(part.buffer) for part in parts], np.int64)
     starts = np.cumsum(sizes) - sizes
     offset = np.concatenate([part.offset + start for part, start in zip(parts, starts, strict=True)])[order]
@@ -228,6 +230,6 @@ def _sampled(frames: Batch, index: int, ethertypes: EtherTypes) -> SampledFrame:
 
 
 def _first_of_each(pairs: NDArray[np.int64]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the different columns of ``pairs``, and the first position of each."""
-    found, first = np.unique(pairs, axis=1, return_index=True)
-    return [(station, flow) for station, flow in found.T.tolist()], first.tolist()
+    """Return the distinct columns of ``pairs``, and the first index of each."""
+    distinct, first = np.unique(pairs, axis=1, return_index=True)
+    return [(station, flow) for station, flow in distinct.T.tolist()], first.tolist()

@@ -1,4 +1,4 @@
-"""Open-loop replay: the capture is the arrival process of one or several ports, whatever their messages say.
+"""Open-loop replay: the capture is the arrival process of one or more ports; messages do not change it.
 
 >>> replay = replay_open_loop(batches, machine=machine_of(QCN, {}), port=PortConfig(…), seed=1)
 >>> for piece in merged(replay):       # replayed.merged; or: for replayed in replay
@@ -59,17 +59,17 @@ NO_PORT = -1
 
 
 class Ports(Protocol):
-    """The assignment of frames to ports, which are numbered from 0 in the order of their first frames."""
+    """The assignment of frames to ports, numbered from 0 in the order of their first frames."""
 
     def of(self, taken: Taken) -> NDArray[np.int64]:
-        """Return the port of each frame, NO_PORT for one that goes to none."""
+        """Return the port of each frame, NO_PORT for none."""
 
     def name(self, number: int) -> str:
-        """Return the name of a port for a person."""
+        """Return the name of a port for display."""
 
 
 class OnePort:
-    """All frames go to one port."""
+    """The assignment of all frames to one port."""
 
     def of(self, taken: Taken) -> NDArray[np.int64]:
         """Return 0 for each frame."""
@@ -84,7 +84,7 @@ ONE_PORT = OnePort()
 
 
 class PortPerInterface:
-    """The frames of each interface of the capture go to a port of their own, numbered as the interfaces."""
+    """The assignment of each interface's frames to a port with the interface's number."""
 
     def of(self, taken: Taken) -> NDArray[np.int64]:
         """Return the interfaces' numbers."""
@@ -96,7 +96,7 @@ class PortPerInterface:
 
 
 class PortPerDestination:
-    """Frames to each MAC address go to a port of their own, those to groups and beyond ``most`` to none."""
+    """The assignment of each destination's frames to a port, up to ``most``; groups have none."""
 
     def __init__(self, most: int = 64) -> None:
         self._table = DestinationTable(max_destinations=most)
@@ -113,7 +113,7 @@ class PortPerDestination:
 
 
 class PortPerFilter:
-    """Frames go to the port of the first display filter that holds of them; those of none to no port."""
+    """The assignment of frames to the port of the first matching display filter; others have none."""
 
     def __init__(
         self, texts: Sequence[str], interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT
@@ -123,7 +123,7 @@ class PortPerFilter:
         self._ethertypes = ethertypes
 
     def of(self, taken: Taken) -> NDArray[np.int64]:
-        """Return the number of the first filter that holds of each frame."""
+        """Return the number of the first filter that matches each frame."""
         from ecmproto.frames.columns.selection import selected
 
         port = np.full(len(taken.batch), NO_PORT, np.int64)
@@ -140,9 +140,9 @@ class PortPerFilter:
 
 
 def ports_from(text: str, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT) -> Ports:
-    """Return the ports that ``one``, ``dst``, ``interface`` or display filters, ``;`` between them, ask for.
+    """Return the ports for ``one``, ``dst``, ``interface`` or display filters separated by ``;``.
 
-    ``interfaces`` are the capture's.  Raises FilterError for a text that is none of these.
+    ``interfaces`` are the capture's. Raises FilterError for other text.
     """
     if text == "one":
         return ONE_PORT
@@ -154,7 +154,7 @@ def ports_from(text: str, interfaces: Sequence[Interface], ethertypes: EtherType
 
 
 class Outcomes(NamedTuple):
-    """Per frame: its disposition, its priority's Qlen after it (−1 if it passed by), and its tag then."""
+    """Per frame: its disposition, its queue's Qlen after it (−1 if it passed by), and its final tag."""
 
     disposition: NDArray[np.uint8]
     qlen_octets: NDArray[np.int64]
@@ -171,20 +171,20 @@ def run_port(
     first: int,
     change_ns: int,
 ) -> int:
-    """Run ``arrivals`` from position ``first`` on through the port and its congestion point.
+    """Run ``arrivals`` from index ``first`` on through the port and its congestion point.
 
-    Fills ``outcomes``; messages and samples stay in ``outbox``, the position of the frame that caused each
-    in its ``cause``.  Returns the position of the first frame that was not run: it stops early when
-    ``outbox`` or a ring is full, and for a change at ``change_ns`` when all is done that is due before.
+    Fills ``outcomes``; messages and samples stay in ``outbox``, each with the index of its causing frame in
+    ``cause``. Returns the index of the first frame not run: the kernel stops early when ``outbox`` or a ring
+    is full, and for a change at ``change_ns`` after all events that are due before.
     """
-    # The kernel works on a copy, of which the compiler sees that nobody else knows it.
+    # The kernel works on a copy, which the compiler sees has no other reference.
     own = local_copy(port)
-    # Arrays are taken out of their tuples here: in a loop that costs as much as the loop itself.
+    # The arrays are unpacked here: a lookup in the loop costs as much as the loop itself.
     times_ns, lengths, priorities, occupies, sampled, answerable, tagged, tags, marks, stations, flows = (
         arrivals
     )
     dispositions, qlens_octets, forwarded = outcomes
-    # Counted like this, the compiler sees that no index counts from the end; with a range it does not.
+    # With this loop the compiler sees that no index is negative; with a range it does not.
     position = max(first, 0)
     while position < times_ns.size:
         priority, octets, station = int(priorities[position]), lengths[position], int(stations[position])
@@ -214,16 +214,16 @@ def run_port(
 
 @inlined
 def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> bool:
-    """Run departures and timers up to ``now_ns``; return False if ``outbox`` is full before that."""
+    """Run departures and timers up to ``now_ns``; return False if ``outbox`` is full earlier."""
     line, late = port.line, False
     while has_room(outbox, EVENT_MESSAGES):
         tick_ns = point.next_timer_ns()
-        # Compared with NEVER_NS first: of a point without timers no comparison is left.
+        # Compared with NEVER_NS first: for a point without timers no comparison remains.
         ticks = tick_ns != NEVER_NS and tick_ns <= now_ns
         if departs(line, tick_ns if ticks else now_ns):
             leave(port, point, outbox, line.in_service_token - 1)
         elif ticks:
-            # At an idle port nothing changes from tick to tick: one call catches up with all.
+            # At an idle port nothing changes from tick to tick, so one call processes them all.
             tick(port, point, outbox, now_ns if late and line.in_service_octets == 0 else tick_ns)
             late = True
         else:
@@ -233,14 +233,14 @@ def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReplayedBatch:
-    """A batch after it went through its ports.
+    """A batch after it passed its ports.
 
-    Per frame: ``disposition`` (`engine.port`), ``qlen_octets``, the length of its priority's queue
-    after it (−1 if it passed by), and ``tag``, what it carries on of the mechanism's tag.
+    Per frame: ``disposition`` (`engine.port`), ``qlen_octets``, the length of its priority's queue after it
+    (−1 if it passed by), and ``tag``, the final value of the mechanism's tag.
 
-    ``messages`` has the columns of `protocol.Message`, silent samples included, in order; ``cause`` is a
-    position in the batch, or −1, and times are ns from the first arrival.  ``port`` is which port each is
-    from, ``places`` where those stand.
+    ``messages`` has the columns of `protocol.Message`, with silent samples, in order; ``cause`` is an index
+    in the batch, or −1, and times are ns from the first arrival. ``port`` has the port of each message,
+    ``places`` the context of each port.
     """
 
     taken: Taken
@@ -255,11 +255,11 @@ class ReplayedBatch:
 
     @property
     def batch(self) -> Batch:
-        """Return the batch as it came."""
+        """Return the batch before the ports."""
         return self.taken.batch
 
     def forwarded(self) -> Batch:
-        """Return the batch as the ports forwarded it: with the tags that they rewrote."""
+        """Return the batch as the ports forwarded it, with the tags that they rewrote."""
         changed = np.flatnonzero(self.tag != self.taken.arrivals.tag)
         if not len(changed) or self.machine.tag is None:
             return self.batch
@@ -269,17 +269,17 @@ class ReplayedBatch:
         )
 
     def generated(self) -> Iterator[tuple[int, GeneratedFrame]]:
-        """Yield each frame that was made with the position of the frame it stands behind (−1: before all)."""
+        """Yield each generated frame with the index of the frame that it follows (−1: before all)."""
         chosen = np.flatnonzero(self.messages["sent"] == 1)
         messages: Any = self.messages[chosen].view(np.recarray)
         cause = messages["cause"]
         before = np.searchsorted(self.taken.arrivals.time_ns, messages["time_ns"]) - 1
-        behind = np.where(cause >= 0, cause, before)
-        for index in np.argsort(behind, kind="stable").tolist():
-            place = self.places[int(self.port[chosen[index]])]
-            yield int(behind[index]), self._frame(messages[index], int(behind[index]), place)
+        follows = np.where(cause >= 0, cause, before)
+        for index in np.argsort(follows, kind="stable").tolist():
+            context = self.places[int(self.port[chosen[index]])]
+            yield int(follows[index]), self._frame(messages[index], int(follows[index]), context)
 
-    def _frame(self, message: Any, behind: int, place: PortContext) -> GeneratedFrame:
+    def _frame(self, message: Any, follows: int, place: PortContext) -> GeneratedFrame:
         position = int(message.cause)
         cause, time_ns = NO_CAUSE, self.first_time_ns + int(message.time_ns)
         if position != NO_CAUSE:
@@ -287,7 +287,7 @@ class ReplayedBatch:
         return GeneratedFrame(
             octets=octets_of(self.machine, message, self._about(position), place),
             time_ns=time_ns,
-            interface=int(self.batch.interface[max(0, behind)]),
+            interface=int(self.batch.interface[max(0, follows)]),
             cause=cause,
             comment=comment_of(self.machine, message, cause),
         )
@@ -304,18 +304,18 @@ class ReplayedBatch:
 
 
 def merged(replay: Iterable[ReplayedBatch]) -> Iterator[Batch | GeneratedFrame]:
-    """Yield all frames in the order of the output: runs of input frames as batches, generated ones between.
+    """Yield all frames in output order: runs of input frames as batches, and generated frames in between.
 
-    Input frames keep their order, times and octets, but for tags that the ports rewrote; a message follows
-    the frame that caused it at the same ns.
+    Input frames keep their order, times and octets except tags that the ports rewrote; a message follows the
+    frame that caused it at the same ns.
     """
     for replayed in replay:
         batch = replayed.forwarded()
         done = 0
-        for behind, frame in replayed.generated():
-            if behind >= done:
-                yield batch.select(np.arange(done, behind + 1))
-                done = behind + 1
+        for follows, frame in replayed.generated():
+            if follows >= done:
+                yield batch.select(np.arange(done, follows + 1))
+                done = follows + 1
             yield frame
         if done < len(batch):
             yield batch.select(np.arange(done, len(batch))) if done else batch
@@ -326,7 +326,7 @@ _LARGEST_STATIONS = 4096
 
 
 class _RunningPort:
-    """One port under way."""
+    """A running port."""
 
     def __init__(
         self, name: str, number: int, machine: Machine, config: PortConfig, place: PortContext, seed: int
@@ -335,7 +335,7 @@ class _RunningPort:
         self.counts = PortCounts(machine)
         self.state = new_port(config, tag_octets=machine.tag_octets)
         self.place = place
-        # The first port draws from the seed alone, so that it does not matter how many there are.
+        # The first port's seed does not depend on the number of ports.
         generator = np.random.default_rng([seed, number] if number else seed)
         self.point = machine.congestion_point(place, generator)
         self.outbox = new_outbox(_MESSAGES_AT_ONCE)
@@ -343,7 +343,7 @@ class _RunningPort:
         self._changes = list(config.rate_changes)
 
     def run(self, arrivals: Arrivals, outcomes: Outcomes) -> NDArray[Any]:
-        """Run all ``arrivals``, making room and changing the rate as they come; return the messages."""
+        """Run all ``arrivals``, with stores enlarged and rates changed as needed; return the messages."""
         pieces, position, count = [], 0, len(arrivals.time_ns)
         while True:
             before, change_ns = position, self._changes[0].time_ns if self._changes else NEVER_NS
@@ -371,7 +371,7 @@ class _RunningPort:
 
 
 class OpenLoopReplay:
-    """A replay under way; made by ``replay_open_loop``, iterated once."""
+    """A running replay; made by ``replay_open_loop``, iterated once."""
 
     def __init__(
         self,
@@ -411,7 +411,7 @@ class OpenLoopReplay:
             yield replayed
 
     def summary(self) -> ReplaySummary:
-        """Return the summary so far; that of the whole replay, once iterated."""
+        """Return the summary so far, or of the whole replay after iteration."""
         if not self._ports:
             self._port(0)
         return ReplaySummary(
@@ -442,7 +442,7 @@ class OpenLoopReplay:
         return {} if self._flows is None else flow_labels(self._flows)
 
     def flow_numbers(self, replayed: ReplayedBatch) -> NDArray[np.int64]:
-        """Return the number of the flow that each message of ``replayed`` is about, −1 for none."""
+        """Return the flow number of each message of ``replayed``, −1 for none."""
         messages = replayed.messages
         if self._flows is None:
             return np.full(len(messages), -1)
@@ -462,7 +462,7 @@ class OpenLoopReplay:
             pieces.append(self._run(number, port, taken.arrivals, outcomes))
             numbers.append(np.full(len(pieces[-1]), number))
         messages, of_port = np.concatenate(pieces), np.concatenate(numbers)
-        # Ticks stand before the first frame of the batch, whatever comes after them.
+        # Ticks come before the first frame of the batch, whatever comes after them.
         order = np.lexsort((messages["cause"], messages["time_ns"]))
         self._count(taken, outcomes)
         return ReplayedBatch(
@@ -480,7 +480,7 @@ class OpenLoopReplay:
     def _run(
         self, number: int, port: NDArray[np.int64], arrivals: Arrivals, outcomes: Outcomes
     ) -> NDArray[Any]:
-        """Run the frames of port ``number``; return its messages, their causes as positions in the batch."""
+        """Run the frames of port ``number``; return its messages, their causes as indices in the batch."""
         own = port == number
         if own.all():
             messages = self._port(number).run(arrivals, outcomes)
@@ -493,8 +493,8 @@ class OpenLoopReplay:
             outcomes.tag[chosen] = part.tag
             caused = messages["cause"] >= 0
             messages["cause"][caused] = chosen[messages["cause"][caused]]
-        came = own & (outcomes.disposition != PASSED_BY)
-        self._port(number).counts.add_frames(arrivals, came, came & (outcomes.disposition == DROPPED))
+        arrived = own & (outcomes.disposition != PASSED_BY)
+        self._port(number).counts.add_frames(arrivals, arrived, arrived & (outcomes.disposition == DROPPED))
         return messages
 
     def _port(self, number: int) -> _RunningPort:
@@ -503,9 +503,9 @@ class OpenLoopReplay:
         return self._ports[number]
 
     def _new_port(self, number: int) -> _RunningPort:
-        # Each port of a switch has an address of its own.
+        # Each port of a switch has its own address.
         mac = (int.from_bytes(self._config.cp_mac) + number) % (1 << 48)
-        place = PortContext(
+        context = PortContext(
             rate_bps=self._config.rate_bps,
             link_rate_bps=self._config.rate_bps,
             cp_mac=mac.to_bytes(6),
@@ -513,7 +513,9 @@ class OpenLoopReplay:
             flows=1,
             ethertypes=self._ethertypes,
         )
-        return _RunningPort(self._chooser.name(number), number, self.machine, self._config, place, self._seed)
+        return _RunningPort(
+            self._chooser.name(number), number, self.machine, self._config, context, self._seed
+        )
 
     def _count(self, taken: Taken, outcomes: Outcomes) -> None:
         arrivals = taken.arrivals
@@ -543,11 +545,11 @@ def replay_open_loop(
 ) -> OpenLoopReplay:
     """Return the replay of ``batches`` of Ethernet frames through ports with ``machine``'s congestion point.
 
-    ``ports`` says which port a frame goes to; all are as ``port`` says, each with its own buffer and, from
-    ``port.cp_mac`` on, its own address.  ``seed`` makes the randomness; equal arguments give equal results
-    however the frames are batched.  ``with_flows`` asks for the rates of flows.  ``interfaces`` (a reader's
-    own list, which may grow) tell where frames end with an FCS, which queues do not count.  ParameterError
-    for a value out of range.
+    ``ports`` assigns frames to ports. All ports have the configuration ``port``, each with its own buffer
+    and, from ``port.cp_mac`` on, its own address. ``seed`` seeds all random numbers: equal arguments give
+    equal results, with any batch boundaries. ``with_flows`` adds the rates of flows. ``interfaces`` (a
+    reader's own list, which may grow) give the FCS lengths, which queues do not count. ParameterError for a
+    value out of range.
     """
     return OpenLoopReplay(
         batches,

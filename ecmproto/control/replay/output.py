@@ -1,6 +1,6 @@
-"""The capture that an open-loop replay leaves: the one it read, with the messages that its ports generated.
+"""The capture written by an open-loop replay: its input, with the messages that its ports generated.
 
-Messages (CNM, ECM, BCN, PAUSE …) stand at their time.  `replay.closed_output` is for closed loops.
+Messages (CNM, ECM, BCN, PAUSE …) are in order of time. `replay.closed_output` is for closed loops.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _FCS_OCTETS = 4
 
 
 class OpenLoopOutput:
-    """A writer that copies a capture through ``copier`` with the generated frames in it.
+    """A writer that copies a capture through ``copier`` and adds the generated frames.
 
-    The capture's own frames stay as they stand, but for tags that a port rewrote.  A generated frame stands
-    behind its cause: on that one's interface, with an FCS where that one has it, and in pcapng with a comment
-    that says what it came from.
+    The capture's own frames are unchanged except tags that a port rewrote. A generated frame follows its
+    cause on the same interface, with an FCS if that interface has one, and in pcapng with a comment on its
+    origin.
     """
 
     def __init__(self, reader: CaptureReader, copier: CaptureCopier) -> None:
@@ -32,11 +32,11 @@ class OpenLoopOutput:
 
     @property
     def warnings(self) -> list[str]:
-        """Return notes of the data that the format could not hold."""
+        """Return warnings about data that the format could not store."""
         return self._copier.warnings
 
     def write_block(self, block: Block) -> None:
-        """Copy a block that stands between the capture's frames."""
+        """Copy a block from between the capture's frames."""
         self._copier.write(block)
 
     def write(self, replayed: ReplayedBatch) -> None:
@@ -62,9 +62,9 @@ def batches_of(
     filter: Filter | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Iterator[Batch]:
-    """Yield a capture's batches for a replay, handing its other blocks to ``output`` on the way.
+    """Yield a capture's batches for a replay, and pass its other blocks to ``output``.
 
-    ``filter`` leaves frames out.  CaptureError when one that is left is not Ethernet's.
+    ``filter`` selects frames. CaptureError if a selected one is not Ethernet.
     """
     for item in reader if output is None else reader.items():
         if isinstance(item, Batch):

@@ -1,4 +1,4 @@
-"""Time series of a replay: samples and messages thinned out for plots, and as CSV or Parquet."""
+"""Time series of a replay: samples and messages, decimated for plots, and as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ SAMPLE = np.dtype(
         ("enable_vector", np.int64),
     ]
 )
-"""``flow`` is the flow's own number, −1 for none; ``rate_kbps`` what a rate discovery switch advertises."""
+"""Columns of samples: ``flow`` is the flow's number, −1 for none; ``rate_kbps`` an advertised rate."""
 
 SAME_NAMES = (
     "time_ns", "priority", "kind", "sent", "qlen_octets", "fb_octets", "rate_kbps",
 )  # fmt: skip
-"""Columns that are called the same in a message."""
+"""Columns with the same name in a message."""
 
 
 def sample_rows(messages: NDArray[Any], port: NDArray[Any] | int, flow: NDArray[np.int64]) -> NDArray[Any]:
@@ -53,23 +53,23 @@ def sample_rows(messages: NDArray[Any], port: NDArray[Any] | int, flow: NDArray[
     rows = np.zeros(len(messages), SAMPLE)
     for name in SAME_NAMES:
         rows[name] = messages[name]
-    asked = np.isin(messages["kind"], (PAUSE_KIND, PFC_KIND))
-    payloads = payload_columns(messages[asked], FlowControlPayload)
-    rows["quanta"][asked], rows["enable_vector"][asked] = payloads["quanta"], payloads["enable_vector"]
+    is_pause = np.isin(messages["kind"], (PAUSE_KIND, PFC_KIND))
+    payloads = payload_columns(messages[is_pause], FlowControlPayload)
+    rows["quanta"][is_pause], rows["enable_vector"][is_pause] = payloads["quanta"], payloads["enable_vector"]
     rows["port"], rows["flow"] = port, flow
     return rows
 
 
 def to_flows(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which rows of SAMPLE are messages of the mechanism, not of flow control, that went to a flow."""
+    """Return the mask of rows that are messages of the mechanism, not of flow control, to a flow."""
     messages: NDArray[np.bool_] = (rows["sent"] == 1) & (rows["flow"] >= 0) & (rows["kind"] < PAUSE_KIND)
     return messages
 
 
 class Samples:
-    """Rows of SAMPLE, the first, and every n-th after it: n doubles when there are LARGEST_ROWS.
+    """Rows of SAMPLE: the first and every n-th after it, where n doubles at LARGEST_ROWS.
 
-    ``sent`` counts all messages of the mechanism that went to a flow, by its number.
+    ``sent`` counts all messages of the mechanism to a flow, by its number.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Samples:
         self._seen = 0
 
     def add(self, rows: NDArray[Any]) -> None:
-        """Take the next rows."""
+        """Add the next rows."""
         flow = rows["flow"][to_flows(rows)]
         for number, count in zip(*np.unique(flow, return_counts=True), strict=True):
             self.sent[int(number)] += int(count)
@@ -92,12 +92,12 @@ class Samples:
 
     @property
     def rows(self) -> NDArray[Any]:
-        """Return the rows that were kept, in their order."""
+        """Return the stored rows, in order."""
         return self._kept
 
     @property
     def stride(self) -> int:
-        """Return n: of each n rows one was kept."""
+        """Return n: one of each n rows is stored."""
         return self._stride
 
 
@@ -105,17 +105,17 @@ _FORMATS = (".csv", ".parquet")
 
 
 class TableSink(Protocol):
-    """A writer of one table's rows, columns by name, in pieces."""
+    """A writer of a table's rows, columns by name, in pieces."""
 
     def write(self, columns: dict[str, NDArray[Any]]) -> None:
-        """Write one more piece; all have the same columns."""
+        """Write one more piece, with the same columns each time."""
 
     def finish(self) -> None:
         """Write the end of the table."""
 
 
 def check_series_path(path: str) -> None:
-    """Raise OutputError unless the name of ``path`` ends in that of a known format.
+    """Raise OutputError unless the name of ``path`` ends in a known format's suffix.
 
     MissingDependencyError for Parquet without pyarrow.
     """
@@ -139,7 +139,7 @@ def _table(path: str, sink: Sink) -> TableSink:
 
 
 class _CSVTable:
-    """Comma-separated values with a header; a value that is not a number is left out."""
+    """Comma-separated values with a header; NaN is an empty value."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -182,7 +182,7 @@ class _ParquetTable:
 
 
 class _Writable:
-    """A sink as a file object that can only be written."""
+    """A sink as a write-only file object."""
 
     closed = False
 
@@ -201,12 +201,12 @@ class _Writable:
 
 
 class SampleWriter:
-    """A writer of every sample and message of one replay or of several to ``path``.
+    """A writer of every sample and message of one or more replays to ``path``.
 
-    The columns are those of `samples.SAMPLE`, ``kind`` in words; ``flow`` is the number that `write_flows`
-    gives with a label.  With ``by_variant`` a column ``variant`` stands in front of them.  A context manager:
-    the file has its name once all went well.  Raises OutputError when it cannot be written, and for a name
-    that asks for neither CSV nor Parquet; MissingDependencyError for Parquet without pyarrow.
+    It has the columns of `SAMPLE`, with ``kind`` as text; `write_flows` has the label of each
+    ``flow``. With ``by_variant`` a column ``variant`` precedes them. A context manager: the file gets its
+    name after success. Raises OutputError if it cannot be written, and for a name of neither CSV nor Parquet;
+    MissingDependencyError for Parquet without pyarrow.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class SampleWriter:
         self._write(np.zeros(0, SAMPLE), None, "")
 
     def rows_of(self, machine: Machine, variant: str) -> Callable[[NDArray[Any]], None]:
-        """Return a function that writes rows of a replay through ``machine`` that is called ``variant``."""
+        """Return a function that writes rows of the replay ``variant`` through ``machine``."""
         return lambda rows: self._write(rows, machine, variant)
 
     def _write(self, rows: NDArray[Any], machine: Machine | None, variant: str) -> None:
@@ -241,7 +241,7 @@ class SampleWriter:
 
 
 def _named(variant: str, rows: int) -> dict[str, NDArray[Any]]:
-    """Return the column that names the replay of each row."""
+    """Return the column with the name of each row's replay."""
     return {"variant": np.full(rows, variant, dtype=np.str_(variant).dtype)}
 
 
@@ -252,9 +252,9 @@ def write_flows(
     by_variant: bool = False,
     force: bool = False,
 ) -> None:
-    """Write the rates of the flows of ``summaries`` to ``path``: a row for each flow and span of time.
+    """Write the rates of the flows of ``summaries`` to ``path``: a row per flow and span of time.
 
-    With ``by_variant`` a column ``variant`` stands in front of the others.  Raises as SampleWriter.
+    With ``by_variant`` a column ``variant`` precedes the others. Raises the errors of SampleWriter.
     """
     name = os.fspath(path)
     check_series_path(name)

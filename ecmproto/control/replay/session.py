@@ -37,7 +37,7 @@ Captures: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Sink = Callable[[NDArray[Any]], None]
 
 Watch = Callable[[Iterable[Batch]], Iterable[Batch]]
-"""Wraps the batches as they are read: a progress bar."""
+"""A wrapper of the batches being read, such as a progress bar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,20 +49,20 @@ class Plan:
     loop: LoopConfig | None
     seed: int
     variant: str = ""
-    """The name of the replay beside others of its mechanism; empty for the mechanism's name."""
+    """The name of the replay among others of its mechanism; empty for the mechanism's name."""
     title: str = ""
-    """The mechanism in words, for its table; empty for the machine's name."""
+    """The mechanism's title in its table; empty for the machine's name."""
     ports: str = "one"
-    """A text for `open_loop.ports_from`."""
+    """The assignment of frames to ports, a text for `open_loop.ports_from`."""
     with_flows: bool = False
     filter: Filter | None = None
-    """Which frames take part; None: all."""
+    """The filter that selects frames; None for all."""
     ethertypes: EtherTypes = DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Outcome(Tabular):
-    """The summary and the samples of one replay; shown as the table that the command line prints."""
+    """The summary and the samples of one replay; displayed as the table that the command line prints."""
 
     summary: ReplaySummary
     samples: Samples
@@ -105,7 +105,7 @@ class Outcome(Tabular):
 
 
 class Comparison(tuple[Outcome, ...], Tabular):
-    """Several replays of one capture; shown side by side."""
+    """Several replays of one capture; displayed side by side."""
 
     __slots__ = ()
 
@@ -186,12 +186,12 @@ def replay(
 ) -> Outcome | Comparison:
     """Run a capture, or several as one, through a mechanism, or several side by side.
 
-    Open loop, frames arrive at a congestion point when they were captured; ``closed``, each source is a
-    station whose reaction point decides when they leave.  Options are those of ``ecmproto replay``: rates in
-    bit/s, sizes in octets and times in ns as numbers, or text with units.  ``set`` are parameters of the
-    mechanism (``{"qeq": "33kB", "rp.gd": 0.01}``); further
-    keywords are parameters too, without type checks.  The capture after the replay is written to ``output``.
-    Raises ParameterError for values out of range, CaptureError for captures that cannot be read.
+    In an open loop, frames arrive at a congestion point at their captured times; with ``closed``, each source
+    is a station whose reaction point times their departure. The options of ``ecmproto replay`` apply: rates
+    in bit/s, sizes in octets and times in ns as numbers, or text with units. ``set`` are parameters of the
+    mechanism (``{"qeq": "33kB", "rp.gd": 0.01}``); further keywords are parameters too, without type checks.
+    ``output`` is the path of the resulting capture. Raises ParameterError for a value out of range,
+    CaptureError for an unreadable capture.
     """
     names = [mechanism] if isinstance(mechanism, str) else list(mechanism)
     given = [captures] if isinstance(captures, str | os.PathLike) else captures
@@ -200,13 +200,13 @@ def replay(
         raise ParameterError(name="replay", needed="at least one capture and one mechanism", got="none")
     if len(names) > 1 and output is not None:
         raise ParameterError(name="output", needed="one mechanism", got=", ".join(names))
-    room = parse_buffer(str(buffer))
+    capacity = parse_buffer(str(buffer))
     served = parse_port_rate(str(rate))
     port = PortConfig(
         rate_bps=served.rate_bps,
         rate_changes=served.changes,
-        buffer_octets=room.octets,
-        buffer_frames=room.frames,
+        buffer_octets=capacity.octets,
+        buffer_frames=capacity.frames,
     )
     delay_ns = parse_time(feedback_delay) if isinstance(feedback_delay, str) else feedback_delay
     loop = LoopConfig(link_rate_bps=served.rate_bps, feedback_delay_ns=delay_ns) if closed else None
@@ -237,7 +237,7 @@ def replay(
 def output_of(
     reader: CaptureReader, plan: Plan, path: str | os.PathLike[str] | None, *, force: bool
 ) -> Iterator[OpenLoopOutput | ClosedLoopOutput | None]:
-    """Open the capture that a replay writes, for the kind of loop that the plan has; None without a path."""
+    """Open the capture that a replay writes, for the kind of loop of ``plan``; None without a path."""
     if path is None:
         yield None
     elif plan.loop is not None:
@@ -260,10 +260,10 @@ def replay_capture(
 ) -> Outcome:
     """Replay the frames of ``reader`` that ``plan`` selects, and return the outcome.
 
-    Every frame that takes part is written to ``output``, which is of the kind of loop that ``plan`` asks
-    for, with all that happens until nothing is under way.  ``sink`` is given every sample and message of the
-    capture's time, as the summary counts them: rows of `series.SAMPLE`, in order.  ``capture`` is what it is
-    called in tables and documents.
+    All selected frames are written to ``output``, which fits the kind of loop of ``plan``, with all messages
+    until nothing is in flight. ``sink`` receives every sample and message of the capture's time, as the
+    summary counts them: rows of `series.SAMPLE`, in order. ``capture`` is the capture's name in tables and
+    documents.
     """
     samples = Samples()
 

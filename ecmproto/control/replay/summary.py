@@ -31,7 +31,7 @@ from ecmproto.wire.formats.text import mac_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTrace:
-    """Dropped frames over time: per span of ``span_ns`` from the first arrival on, how many."""
+    """The number of dropped frames over time, per span of ``span_ns`` from the first arrival on."""
 
     span_ns: int
     frames: tuple[int, ...]
@@ -39,14 +39,14 @@ class DropTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSummary:
-    """A port in numbers.
+    """The figures of a port.
 
-    ``frames`` and ``octets`` (without FCS) came to it, of which ``dropped_frames`` found the buffer full.
-    ``samples`` counts sampling instants and ``messages`` what was sent, by kind; ``unanswered`` samples found
-    congestion, but their frame's source may not be answered: a group or the port's own address, a header
-    cut off, or no CN-TAG where that matters.  ``fb_histogram`` counts samples by quantized feedback 0 to 63
-    where the mechanism has that, else it is empty.  ``utilisation`` is the share of time in which the line
-    was busy; ``second_half_mean_octets`` the mean length in the second half of the time.
+    ``frames`` and ``octets`` (without FCS) arrived; the buffer had no space for ``dropped_frames``.
+    ``samples`` counts sampling instants and ``messages`` the sent ones, by kind; ``unanswered`` samples found
+    congestion, but no message may go to their frame's source: a group or the port's own address, a truncated
+    header, or no CN-TAG where one is needed. ``fb_histogram`` counts samples by quantized feedback 0 to 63 if
+    the mechanism has it, else it is empty. ``utilisation`` is the share of time in which the line was busy;
+    ``second_half_mean_octets`` the mean length in the second half of the time.
     """
 
     name: str
@@ -61,32 +61,32 @@ class PortSummary:
     queue: QueueStatistics
     second_half_mean_octets: float
     queue_by_priority: dict[int, QueueStatistics]
-    """For each priority that had a frame in its queue."""
+    """Statistics of each priority that had a frame in its queue."""
     fb_histogram: tuple[int, ...]
     trace: QueueTrace
     drops: DropTrace
     counters: dict[str, int] = field(default_factory=dict)
-    """The congestion point's own that say what it did, where it sends nothing that is counted."""
+    """The congestion point's own counters, for actions that send no counted message."""
     remarks: tuple[str, ...] = ()
-    """What is to be known of how it fared."""
+    """Remarks on the port's run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseTrace:
-    """Pauses over time: per span of ``span_ns`` and by priority, for how long some station stood still."""
+    """Pauses over time: per span of ``span_ns`` and by priority, the time in which a station was stopped."""
 
     span_ns: int
     stopped_ns: dict[int, tuple[int, ...]]
-    """For each priority that ever did."""
+    """The stopped time per span, of each priority that was ever stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StationsSummary:
     """Counts of frames and messages at the stations of a closed loop.
 
-    ``held_out_frames`` found their station's queue full; ``limited_frames`` waited behind a limiter;
-    ``messages`` reached a station.  ``counters`` are the mechanism's own, over all stations.  A priority of a
-    station stands still while PAUSE or PFC stops it, from the station's first frame of that priority on.
+    The station's queue had no space for ``held_out_frames``; ``limited_frames`` waited for a limiter;
+    ``messages`` reached a station. ``counters`` are the mechanism's own, over all stations. A priority of a
+    station is stopped while PAUSE or PFC stops it, from the station's first frame of that priority on.
     """
 
     stations: int
@@ -100,45 +100,43 @@ class StationsSummary:
     delivered_frames: int
     delivered_octets: int
     waiting_frames: int
-    """At stations when the time was over …"""
+    """Frames at stations at the end of the time."""
     waiting_octets: int
     queued_frames: int
-    """… and in the port's queues."""
+    """Frames in the port's queues at the end of the time."""
     probes: int
     messages: int
     longest_wait_octets: int
     paused_ns: int
-    """Time in which at least one priority of one station stood still."""
+    """The time in which at least one priority of one station was stopped."""
     paused_sum_ns: int
-    """The same summed up over all stations and priorities."""
+    """The stopped time summed over all stations and priorities."""
     pauses: PauseTrace
     rtt_average_ns: float | None
-    """Limiters' averages of the round-trip time to their congestion points (RTTavg of S000), on average over
-    the frames that came through them; None where nothing measures it."""
+    """The mean over frames of their limiters' average round-trip time (RTTavg of S000); None if unmeasured.
+    """
     fairness: float
-    """Jain's index of what the flows that asked for something in the second half got through then; 1 is
-    equal."""
+    """Jain's index of the rates in the second half of the flows with traffic then; 1 if all are equal."""
     fairness_flows: int
-    """How many flows these are."""
+    """The number of flows that ``fairness`` covers."""
     counters: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySummary:
-    """A replay in numbers.
+    """The figures of a replay.
 
-    All of them are about the time from the first arrival of the capture to the last, ``duration_ns``; what
-    still waits then is served after it and counts no more.  The second half, where something is said of it,
-    begins at ``second_half_ns``.
+    They cover the time from the first arrival of the capture to the last, ``duration_ns``; frames that still
+    wait then are served later and not counted. The second half starts at ``second_half_ns``.
 
-    ``frames`` and ``octets`` (without FCS) are all that came; of these ``passed_by`` occupied no queue (MAC
-    Control, link-local, empty) or belonged to no port.  ``backwards`` frames were stamped before an earlier
-    frame, ``untimed`` ones not at all: both arrive at the latest time seen.
+    ``frames`` and ``octets`` (without FCS) are all arrivals; of these ``passed_by`` occupied no queue (MAC
+    Control, link-local, empty) or belonged to no port. ``backwards`` frames were stamped before an earlier
+    frame, ``untimed`` ones not at all: both arrive at the latest time so far.
     """
 
     mechanism: str
     variant: str = ""
-    """Its name beside others of its mechanism, as in ``qcn:w=4``; the mechanism's name by itself."""
+    """The name among others of the mechanism, as in ``qcn:w=4``; else the mechanism's name."""
     frames: int
     octets: int
     first_time_ns: int
@@ -149,19 +147,19 @@ class ReplaySummary:
     untimed: int
     ports: tuple[PortSummary, ...]
     stations: StationsSummary | None
-    """Only of a closed loop."""
+    """The stations of a closed loop; None for an open one."""
     flows: tuple[FlowRates, ...]
-    """Only where flows were asked for; of a closed loop always."""
+    """The flows, if requested; always present for a closed loop."""
     flow_span_ns: int
     rate_bps: int
     buffer_octets: int
     buffer_frames: int = 0
-    """How many frames the port's queues hold together; 0 where ``buffer_octets`` count."""
+    """The capacity of the port's queues in frames; 0 if ``buffer_octets`` counts."""
     rate_changes: tuple[RateChange, ...] = ()
     overhead_octets: int
     seed: int
     parameters: dict[str, dict[str, str]]
-    """By role and name."""
+    """Parameters by role and name."""
 
     @property
     def loop(self) -> str:
@@ -170,12 +168,12 @@ class ReplaySummary:
 
     @property
     def rate(self) -> str:
-        """Return the port's rate as it is written, with its changes."""
+        """Return the port's rate as text, with its changes."""
         return port_rate_text(PortRate(self.rate_bps, self.rate_changes))
 
     @property
     def buffer(self) -> str:
-        """Return the port's buffer as it is written."""
+        """Return the port's buffer as text."""
         return buffer_text(Buffer(self.buffer_octets, self.buffer_frames))
 
     def as_dict(self) -> dict[str, Any]:
@@ -224,7 +222,7 @@ def port_summary(
 
 
 def with_counts(summary: PortSummary, counts: PortCounts) -> PortSummary:
-    """Return ``summary`` with the counts so far."""
+    """Return ``summary`` with the current counts."""
     return dataclasses.replace(
         summary,
         frames=counts.frames,
@@ -245,7 +243,7 @@ def _drops(counts: PortCounts) -> DropTrace:
 
 
 def _second_half(trace: QueueTrace, duration_ns: int) -> float:
-    # A span of the trace begins wherever the second half does: its grid is the finer one.
+    # A span of the trace starts wherever the second half does: its grid is finer.
     first = min(second_half_ns(duration_ns) // trace.span_ns, len(trace.mean_octets) - 1)
     half = np.array(trace.mean_octets[first:])
     lengths_ns = bin_lengths_ns(len(trace.mean_octets), trace.span_ns, duration_ns)[first:]
@@ -253,7 +251,7 @@ def _second_half(trace: QueueTrace, duration_ns: int) -> float:
 
 
 def flow_labels(table: FlowTable) -> dict[int, str]:
-    """Return the label of each flow by its number: its station's address where that has no other flow."""
+    """Return the label of each flow by number: its station's address if that has no other flow."""
     flows = table.flows()
     flows_of = Counter(flow.station for flow in flows)
     numbers = table.numbers(

@@ -70,7 +70,7 @@ def _arrivals(summary: ReplaySummary) -> list[tuple[str, str]]:
 
 
 def _window(summary: ReplaySummary) -> str:
-    """Return the span of time that the figures are about."""
+    """Return the span of time that the figures cover."""
     return (
         f"{format_time(summary.duration_ns)}, first frame to last, in all figures; "
         f"second half from {format_time(summary.second_half_ns)}"
@@ -167,7 +167,7 @@ def _trace(trace: QueueTrace, paint: Paint) -> str:
 
 
 def _feedback(histogram: Sequence[int], paint: Paint) -> str:
-    """Return the histogram: no feedback by itself, then in the steps that shorten the sampling."""
+    """Return the histogram: no feedback by itself, then steps as in the shortening of the sampling."""
     counts = [("0", histogram[0])]
     for first in range(0, len(histogram), _FB_STEP):
         low = max(1, first)
@@ -190,7 +190,7 @@ def _flows(flows: Sequence[FlowRates], duration_ns: int, paint: Paint) -> str:
 
 
 def comparison_table(summaries: Sequence[ReplaySummary], path: str, *, paint: Paint = plain) -> str:
-    """Return several mechanisms side by side: a line a figure, then each queue over time."""
+    """Return several mechanisms side by side: a line per figure, then each queue over time."""
     names = [summary.variant for summary in summaries]
     first = summaries[0]
     rows = [("", names)] + [(label, [show(summary) for summary in summaries]) for label, show in _MEASURES]

@@ -27,7 +27,7 @@ def test_a_veth_has_findings_with_their_commands(veth: Network) -> None:
     assert checks["link"].state == "ok"
     assert checks["link"].told == "up, 10 Gb/s (veth)"
     assert checks["mtu"].told == (
-        "MTU 1500: 1500 octets behind a VLAN tag and the longest of our tags take 1520; they go without tags"
+        "MTU 1500: 1500 octets after a VLAN tag and our longest tag take 1520; frames go without tags"
     )
     assert checks["mtu"].commands == ("ip link set dev near mtu 1600",)
     assert checks["tso"].commands == ("ethtool -K near tso off",)

@@ -32,12 +32,12 @@ def tshark(folder: Path, told: str) -> None:
         (
             "TShark (Wireshark) 4.2.0.\n\nCompiled without Lua, with GnuTLS",
             "note",
-            "tshark 4.2.0 without Lua: dissectors of ours cannot be loaded",
+            "tshark 4.2.0 without Lua: it cannot load our dissectors",
         ),
         (
             "something else",
             "note",
-            "tshark of unknown version without Lua: dissectors of ours cannot be loaded",
+            "tshark of unknown version without Lua: it cannot load our dissectors",
         ),
     ],
 )

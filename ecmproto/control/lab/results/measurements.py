@@ -1,4 +1,4 @@
-"""Figures read off a run: the measurements of `ecmproto.control.lab.setup.figures`."""
+"""Figures read from a run: the measurements of `ecmproto.control.lab.setup.figures`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ecmproto.units import NS_PER_S
 Floats = NDArray[np.float64]
 
 AVERAGE_NS = 1_000_000
-"""What settling times are determined over (S002): averages of 1 ms."""
+"""The averaging time for settling times (S002): 1 ms."""
 _REST = 0.1
-"""The part of the time, its last, whose mean is the value that a settling measurement settles at."""
+"""The final part of the time, whose mean is the final value of a settling measurement."""
 
 
 class RunFigures:
@@ -31,7 +31,7 @@ class RunFigures:
         self._ports = {port.name: port for port in result.ports}
         self._flows = {flow.name: flow for flow in result.flows}
         measure = result.experiment.measure
-        # A run that folded its windows is measured from the next border on, and over complete windows.
+        # A run with folded windows is measured from the next window border on, over complete windows.
         window_ns = result.window_ns
         self.from_ns = min(-(-measure.from_ns // window_ns) * window_ns, result.duration_ns)
         self.until_ns = result.duration_ns
@@ -45,12 +45,12 @@ class RunFigures:
 
     @property
     def ports(self) -> Sequence[str]:
-        """The names of all ports, switches' and adapters' in front."""
+        """The names of all ports, switches' and adapters' first."""
         return sorted(self._ports, key=lambda name: self._ports[name].kind == "host")
 
     @cached_property
     def main_port(self) -> str:
-        """The port that queue figures are about: the experiment's, else the fullest on average."""
+        """The port of queue figures: the experiment's, else the fullest on average."""
         named = self.result.experiment.measure.port
         if named:
             return named
@@ -60,21 +60,21 @@ class RunFigures:
         return fullest.name if fullest else ""
 
     def port(self, name: str) -> PortSeries:
-        """Return a port by its name, the main one for an empty text; SpecError for one that there is not."""
-        wanted = name or self.main_port
-        if wanted not in self._ports:
+        """Return a port by its name, the main one for an empty text; SpecError for an unknown one."""
+        port_name = name or self.main_port
+        if port_name not in self._ports:
             raise SpecError(
-                where="figure", needed="a port of the network", got=wanted or "a network without any"
+                where="figure", needed="a port of the network", got=port_name or "a network without ports"
             )
-        return self._ports[wanted]
+        return self._ports[port_name]
 
     def measure(
         self, name: str, subject: str, limits: tuple[float, ...], from_ns: int | None, until_ns: int | None
     ) -> float:
-        """Return a measurement, as `ecmproto.control.lab.setup.figures.Figures` has it.
+        """Return a measurement by the rules of `ecmproto.control.lab.setup.figures.Figures`.
 
-        Percentiles, the deviation and the share within limits of a queue are over its exact length for the
-        time that the experiment measures, and over averages of windows for any other.
+        Percentiles, the deviation and the share within limits of a queue use its exact length over the
+        experiment's measured time, and averages of windows over any other.
         """
         span = (
             self.from_ns if from_ns is None else min(from_ns, self.result.duration_ns),
@@ -107,7 +107,7 @@ class RunFigures:
 
     @cached_property
     def edges_ns(self) -> NDArray[np.int64]:
-        """Where windows begin, and where the last one ends."""
+        """The start of each window, and the end of the last."""
         edges = np.arange(self.result.windows + 1, dtype=np.int64) * self.result.window_ns
         edges[-1] = self.result.duration_ns
         return edges
@@ -129,9 +129,9 @@ class RunFigures:
     def averages(
         self, values: NDArray[np.int64] | Floats, span: tuple[int, int], average_ns: float
     ) -> tuple[Floats, float]:
-        """Return the means of ``values`` per ns over equal pieces of ``span``, and the pieces' length.
+        """Return the means of ``values`` per ns over equal parts of ``span``, and the parts' length.
 
-        Pieces are of whole windows, of one at least; what is left over at the end is left out.
+        Parts consist of one or more whole windows; a remainder at the end is left out.
         """
         window_ns = self.result.window_ns
         length = float(window_ns * max(1, math.ceil(average_ns / window_ns)))
@@ -165,7 +165,7 @@ class RunFigures:
         return min(peak, _percentile(levels, float(detail.removeprefix("p"))))
 
     def _averaged_levels(self, port: PortSeries, span: tuple[int, int]) -> Levels:
-        """Return levels from the means of windows, for a time that no histogram was kept of."""
+        """Return levels from the means of windows, for a time without a histogram."""
         means, length = self.averages(port.octet_ns, span, 0.0)
         order = np.sort(means)
         return Levels(octets=order.round().astype(np.int64), held_ns=np.full(len(order), int(length)))
@@ -183,19 +183,19 @@ class RunFigures:
     def _rate(
         self, octets: NDArray[np.int64], detail: str, limits: tuple[float, ...], span: tuple[int, int]
     ) -> float:
-        """Return the mean rate of ``octets``, when it settles, or when it first reaches a limit."""
+        """Return the mean rate of ``octets``, its settling time, or the time when it reaches a limit."""
         if not detail:
             return 8 * NS_PER_S * self._sum(octets, span) / (span[1] - span[0])
         if detail == "settling":
             means, length = self.averages(octets, span, _average_ns(limits))
             return settling_ns(8 * NS_PER_S * means, length, limits)
-        level, *behind = limits
-        means, length = self.averages(octets, span, behind[0] if behind else AVERAGE_NS)
+        level, *rest = limits
+        means, length = self.averages(octets, span, rest[0] if rest else AVERAGE_NS)
         reached = np.flatnonzero(8 * NS_PER_S * means >= level)
         return float(reached[0] * length) if len(reached) else math.inf
 
     def _stops(self, port: PortSeries, span: tuple[int, int]) -> int:
-        """Return how often a port was stopped: a frame that prolongs a pause is not another one."""
+        """Return the number of times a port was stopped; a frame that extends a pause does not count."""
         events = self.result.flow_control
         number = self.result.ports.index(port)
         own = events.port == number
@@ -247,7 +247,7 @@ class RunFigures:
         return float(np.percentile(values, float(detail.removeprefix("p"))) if detail else values.mean())
 
     def _completions(self, flow: FlowSeries, span: tuple[int, int]) -> tuple[Floats, Floats]:
-        """Return how long those transactions or sized flows took that ended in ``span``, and their octets."""
+        """Return the durations of the transactions or sized flows that ended in ``span``, and the octets."""
         all_of_them = self.result.completions
         chosen = (
             (all_of_them.flow == self.result.flows.index(flow))
@@ -258,7 +258,7 @@ class RunFigures:
         return took, all_of_them.octets[chosen].astype(np.float64)
 
     def _unloaded_ns(self, flow: FlowSeries, octets: Floats) -> Floats:
-        """Return how long ``octets`` would take in an empty network, until their last bit has come."""
+        """Return the time that ``octets`` would take in an empty network, until their last bit."""
         experiment = self.result.experiment
         frame = self._of_experiment(flow).frame_octets
         rates, fixed_ns = path_of(experiment, flow.path)
@@ -277,7 +277,7 @@ class RunFigures:
 
 
 def path_of(experiment: Experiment, path: Sequence[str]) -> tuple[list[float], float]:
-    """Return the rates of the links behind the ports of a path, and the delays of all links and nodes."""
+    """Return the rates of the links after the ports of a path, and the delays of all links and nodes."""
     network = experiment.network
     delays_ns = {host.name: host.delay_ns for host in network.hosts}
     delays_ns |= {switch.name: switch.delay_ns for switch in network.switches}
@@ -297,11 +297,11 @@ def path_of(experiment: Experiment, path: Sequence[str]) -> tuple[list[float], f
 
 
 def settling_ns(means: Floats, length_ns: float, limits: tuple[float, ...]) -> float:
-    """Return when averages are within their limits for the last time to come, from the first one on.
+    """Return the time from which averages stay within their limits.
 
-    ``means`` are averages over ``length_ns`` each.  Limits are (low, high, …), or (share, …): then within
-    that share of the mean over the last tenth (S002's absolute and relative accuracy).  Infinity if the last
-    average is outside, or if there is none.
+    ``means`` are averages over ``length_ns`` each. Limits are (low, high, …), or (share, …) for a share of
+    the mean over the last tenth (S002's absolute and relative accuracy). Infinity if the last average is
+    outside, or if there is none.
     """
     if not len(means):
         return math.inf
@@ -321,17 +321,17 @@ def _limits(means: Floats, limits: tuple[float, ...]) -> tuple[float, float]:
 
 
 def _is_share(limits: tuple[float, ...]) -> bool:
-    """Return whether limits are a share of the final value, and then perhaps a time: 25 %, 0.5 ms.
+    """Return whether limits are a share of the final value, with an optional time: 25 %, 0.5 ms.
 
-    Two limits else are the least and the greatest, and none of these is part of an octet or of a bit/s.
+    Otherwise two limits are minimum and maximum, neither of them a fraction of an octet or of a bit/s.
     """
     return len(limits) == 1 or (len(limits) == 2 and 0 < limits[0] <= 1)
 
 
 def _average_ns(limits: tuple[float, ...]) -> float:
-    """Return over how long is averaged: what stands behind the limits, else 1 ms."""
-    behind = limits[1:] if _is_share(limits) else limits[2:]
-    return behind[0] if behind else AVERAGE_NS
+    """Return the averaging time: the last limit if present, else 1 ms."""
+    rest = limits[1:] if _is_share(limits) else limits[2:]
+    return rest[0] if rest else AVERAGE_NS
 
 
 def _mean(total: float, count: float) -> float:
@@ -354,7 +354,7 @@ def _share_within(levels: Levels, low: float, high: float) -> float:
 
 
 def _percentile(levels: Levels, percent: float) -> float:
-    """Return the length at or under which a queue stood ``percent`` of the time."""
+    """Return the length that a queue did not exceed for ``percent`` of the time."""
     held = np.cumsum(levels.held_ns)
     if not len(held) or not held[-1]:
         return math.nan

@@ -1,4 +1,4 @@
-"""The outcome of an experiment over seeds: figures beside published ones, bands, and what never happened."""
+"""The outcome of an experiment over seeds: figures and published ones, bands, and missing events."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ STANDARD = (
     "utilisation", "jain(rate(*))", "drops", "pause.count", "pause.time", "control.frames", "control.lost",
     "control.octets", "control.overhead",
 )  # fmt: skip
-"""Figures that every experiment shows; those of flows and transactions come on top."""
+"""Figures displayed for every experiment; figures of flows and transactions are added."""
 
 PASSING = 0.9
-"""The share of seeds on which a band must hold."""
+"""The minimum share of seeds on which a band holds."""
 
 _FLOWS_SHOWN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureRow:
-    """A figure on all seeds, with what is published of it and the band that it must lie in."""
+    """A figure on all seeds, with its published values and its band."""
 
     figure: Figure
     values: tuple[tuple[float, ...], ...]
-    """For each seed its values: one, or of several flows one each."""
+    """The values for each seed: one, or one per flow."""
     published: tuple[Published, ...] = ()
     band: Band | None = None
 
     @property
     def medians(self) -> tuple[float, ...]:
-        """Return the median over seeds of each value; what never happened counts as infinite."""
+        """Return the median over seeds of each value; a value of an event that never happened is infinite."""
         return tuple(_median(column) for column in zip(*self.values, strict=True))
 
     @property
     def ranges(self) -> tuple[tuple[float, float], ...]:
-        """Return the least and the greatest over seeds of each value, those without one left out."""
+        """Return the minimum and maximum over seeds of each value, without missing values."""
         return tuple(_range(column) for column in zip(*self.values, strict=True))
 
     @property
     def inside(self) -> tuple[bool, ...]:
-        """Return for each seed, or each median over as many as the band says, whether it is in the band."""
+        """Return whether each seed's value, or each median of the band's number of seeds, is in the band."""
         return tuple(all(self.outside_by(value) == 0.0 for value in each) for each in self._compared)
 
     @property
     def _compared(self) -> tuple[tuple[float, ...], ...]:
-        """What is held against the band: values of seeds, or medians over whole groups of them."""
+        """The values to compare with the band: values of seeds, or medians over complete groups of them."""
         size = self.band.median_of if self.band else 1
         if size == 1 or len(self.values) < size:
             return self.values
@@ -67,16 +67,16 @@ class FigureRow:
 
     @property
     def judged(self) -> bool:
-        """Return whether there is a band, and as many seeds as its median is of."""
+        """Return whether there is a band, and enough seeds for its median."""
         return self.band is not None and len(self.values) >= self.band.median_of
 
     @property
     def holds(self) -> bool:
-        """Return whether the band holds on enough seeds; True where nothing can be judged."""
+        """Return whether the band holds on enough seeds; True without a judgement."""
         return not self.judged or sum(self.inside) >= PASSING * len(self.inside)
 
     def outside_by(self, value: float) -> float:
-        """Return how far a value is above the band (or below: negative), as a part of the limit."""
+        """Return the distance of a value above the band (or below: negative), as a fraction of the limit."""
         band = self.band
         if band is None:
             return 0.0
@@ -89,31 +89,31 @@ class FigureRow:
         return 0.0
 
     def ours_text(self) -> str:
-        """Return the medians for a person."""
+        """Return the medians as text."""
         return self._texts(self.medians)
 
     def range_text(self) -> str:
-        """Return least and greatest for a person; nothing where all seeds gave the same."""
+        """Return minimum and maximum as text; empty if all seeds agree."""
         if len(self.values) < 2:
             return ""
         show = self.figure.show
         if len(self.medians) > 1:
-            low = _least(low for low, _ in self.ranges)
-            high = _most(high for _, high in self.ranges)
+            low = _minimum(low for low, _ in self.ranges)
+            high = _maximum(high for _, high in self.ranges)
         else:
             low, high = self.ranges[0] if self.ranges else (math.nan, math.nan)
         return "" if show(low) == show(high) else f"{show(low)} … {show(high)}"
 
     def band_text(self) -> str:
-        """Return the band for a person; nothing without one."""
+        """Return the band as text; empty without one."""
         return band_text(self.band) if self.band is not None else ""
 
     def published_text(self) -> str:
-        """Return the published values, with commas between."""
+        """Return the published values, separated by commas."""
         return ", ".join(each.value for each in self.published)
 
     def verdict_text(self) -> str:
-        """Return whether the band holds, on how many seeds, and how far the worst one is outside."""
+        """Return whether the band holds, on how many seeds, and the deviation of the worst one."""
         if self.band is None:
             return ""
         if not self.judged:
@@ -140,7 +140,7 @@ class FigureRow:
         return ", ".join(texts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the row for JSON: no value is null, and so is what never happened."""
+        """Return the row for JSON; a missing or infinite value is null."""
         row: dict[str, Any] = {
             "figure": self.figure.text,
             "unit": unit_of(self.figure),
@@ -162,7 +162,7 @@ def _percent(part: float) -> str:
 
 
 def band_text(band: Band) -> str:
-    """Return a band for a person to read: ``20 kB … 30 kB``, ``≥ 0.95``."""
+    """Return a band as text: ``20 kB … 30 kB``, ``≥ 0.95``."""
     show = parse_figure(band.figure).show
     if band.low is None:
         text = f"≤ {show(band.high)}" if band.high is not None else ""
@@ -172,7 +172,7 @@ def band_text(band: Band) -> str:
 
 
 def unit_of(figure: Figure) -> str:
-    """Return the unit of a figure's values in JSON and CSV; nothing for numbers."""
+    """Return the unit of a figure's values in JSON and CSV; empty for numbers."""
     octets, rate, time = figure.dimension
     named = {(1, 0, 0): "octets", (0, 1, 0): "bit/s", (0, 0, 1): "ns", (0, 0, 0): ""}
     parts = (("octets", octets), ("bit/s", rate), ("ns", time))
@@ -194,21 +194,21 @@ def _plain_median(values: Sequence[float]) -> float:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    return _least(values), _most(values)
+    return _minimum(values), _maximum(values)
 
 
-def _least(values: Iterable[float]) -> float:
+def _minimum(values: Iterable[float]) -> float:
     return min((value for value in values if not math.isnan(value)), default=math.nan)
 
 
-def _most(values: Iterable[float]) -> float:
+def _maximum(values: Iterable[float]) -> float:
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
 def figure_rows(
     measure: Measure, values: Mapping[str, tuple[tuple[float, ...], ...]], more: Iterable[str]
 ) -> tuple[FigureRow, ...]:
-    """Return the rows of an experiment: its bands, then what is published without one, then ``more``.
+    """Return the rows of an experiment: its bands, then published figures without one, then ``more``.
 
     ``values`` has the values of each figure on each seed.
     """
@@ -217,8 +217,8 @@ def figure_rows(
         published.setdefault(each.figure, []).append(each)
 
     def row(text: str, band: Band | None = None) -> FigureRow:
-        said = tuple(published.get(text, ()))
-        return FigureRow(figure=parse_figure(text), values=values[text], band=band, published=said)
+        texts = tuple(published.get(text, ()))
+        return FigureRow(figure=parse_figure(text), values=values[text], band=band, published=texts)
 
     rows = [row(band.figure, band) for band in measure.bands]
     shown = {band.figure for band in measure.bands}
@@ -228,7 +228,7 @@ def figure_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Whether an expectation held on each seed, and in words with which values."""
+    """The result of an expectation on each seed, with its values as text."""
 
     text: str
     held: tuple[bool, ...]
@@ -240,7 +240,7 @@ class Check:
         return all(self.held)
 
     def sentence(self) -> str:
-        """Return it for a person, with the values of the first seed that is against it."""
+        """Return the result as a sentence, with the values of the first seed that contradicts it."""
         if self.holds:
             return f"holds: {self.text} ({self.shown[0]})"
         first = self.held.index(False)
@@ -251,7 +251,7 @@ class Check:
 class Outcome(Tabular):
     """The runs of one experiment on several seeds; ``others`` are runs that its figures name by ``@``.
 
-    These have as many seeds, the same ones.  ``figures`` are shown besides the experiment's own.
+    These have the same seeds. ``figures`` are displayed in addition to the experiment's own.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class Outcome(Tabular):
         self.experiment = experiment
         self.variant = variant
         self.label = label
-        """What it is called beside other outcomes; empty for its mechanism."""
+        """The name among other outcomes; empty for the mechanism's."""
         self.runs = list(runs)
         self._others = others or {}
         self._figures = figures
@@ -284,7 +284,7 @@ class Outcome(Tabular):
 
     @cached_property
     def rows(self) -> tuple[FigureRow, ...]:
-        """All figures: the experiment's own in the order that it names them, then the standard ones."""
+        """All figures: the experiment's own in order, then the standard ones."""
         measure = self.experiment.measure
         own = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published)]
         texts = dict.fromkeys((*own, *self._figures, *self._standard()))
@@ -316,24 +316,24 @@ class Outcome(Tabular):
         """Return the values of a figure on each seed."""
         figure = parse_figure(text)
         values = []
-        for place, run in enumerate(self.runs):
-            others = self._others_of(place)
-            known = figure.runs <= set(others)  # what was stopped leaves some out
+        for index, run in enumerate(self.runs):
+            others = self._others_of(index)
+            known = figure.runs <= set(others)  # a stopped run omits some
             values.append(figure.evaluate(run, others) if known else (math.nan,))
         return tuple(values)
 
     def row(self, text: str) -> FigureRow:
-        """Return a figure on all seeds, without what is said of it."""
+        """Return a figure on all seeds, without published values and band."""
         return FigureRow(figure=parse_figure(text), values=self.values(text))
 
-    def _others_of(self, place: int) -> dict[str, RunFigures]:
-        return {name: each[place] for name, each in self._others.items() if place < len(each)}
+    def _others_of(self, index: int) -> dict[str, RunFigures]:
+        return {name: each[index] for name, each in self._others.items() if index < len(each)}
 
     def check(self, expectation: Expectation) -> Check:
         """Return whether an expectation holds on each seed."""
         held, shown = [], []
-        for place, run in enumerate(self.runs):
-            others = self._others_of(place)
+        for index, run in enumerate(self.runs):
+            others = self._others_of(index)
             if not expectation.runs <= set(others):
                 held.append(False)
                 shown.append("another run is missing")
@@ -349,7 +349,7 @@ class Outcome(Tabular):
         return Check(text=expectation.text, held=tuple(held), shown=tuple(shown))
 
     def _standard(self) -> Iterator[str]:
-        """Yield the figures that are shown of every experiment, as far as they make sense here."""
+        """Yield the standard figures that apply to this experiment."""
         first = self.runs[0]
         messages = any(run.result.messages for run in self.runs)
         stopped = any(len(run.result.flow_control.time_ns) for run in self.runs)
@@ -386,7 +386,7 @@ class Outcome(Tabular):
         return all(row.holds for row in self.rows)
 
     def table(self, paint: Paint = plain) -> str:
-        """Return the outcome for a person: figures beside published ones, then what never happened."""
+        """Return the outcome as text: figures and published ones, then missing events."""
         experiment = self.experiment
         seeds = ", ".join(map(str, self.seeds))
         facts = [
@@ -437,7 +437,7 @@ class Outcome(Tabular):
 
 
 def control_text(experiment: Experiment) -> str:
-    """Return the mechanism with its parameters, flow control beneath it, and how messages travel."""
+    """Return the mechanism with its parameters, its flow control, and the transport of messages."""
     control = experiment.control
     text = " ".join((control.mechanism, *control.parameters))
     if control.flow_control:
@@ -451,7 +451,7 @@ _HEADINGS = ("figure", "ours", "range", "published", "band", "verdict")
 
 
 def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
-    """Return figures in lines; columns that nothing stands in are left out."""
+    """Return figures in lines, without empty columns."""
     cells = [
         (
             row.figure.text, row.ours_text(), row.range_text(), row.published_text(), row.band_text(),
@@ -459,16 +459,16 @@ def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
         )
         for row in rows
     ]  # fmt: skip
-    used = [place for place in range(len(_HEADINGS)) if place < 2 or any(row[place] for row in cells)]
-    widths = {place: max(len(row[place]) for row in (_HEADINGS, *cells)) for place in used}
+    used = [column for column in range(len(_HEADINGS)) if column < 2 or any(row[column] for row in cells)]
+    widths = {column: max(len(row[column]) for row in (_HEADINGS, *cells)) for column in used}
     lines = []
     for number, row in enumerate((_HEADINGS, *cells)):
         style = "title" if not number else ""
         held = number == 0 or rows[number - 1].holds
         texts = []
-        for place in used:
-            text = row[place].rjust(widths[place]) if place == 1 else row[place].ljust(widths[place])
-            name = style or ("name" if place == 0 else "error" if place == 5 and not held else "")
+        for column in used:
+            text = row[column].rjust(widths[column]) if column == 1 else row[column].ljust(widths[column])
+            name = style or ("name" if column == 0 else "error" if column == 5 and not held else "")
             texts.append(paint(text, name) if name and text.strip() else text)
         lines.append(f"  {'  '.join(texts)}".rstrip())
     return "\n".join(lines)
@@ -480,7 +480,7 @@ _WIDTH = 80
 class Comparison:
     """Outcomes of one scenario side by side: its own mechanism, others, and the baselines.
 
-    Queue figures of all are about the same port: the first's.
+    Queue figures of all use the same port: the first's.
     """
 
     def __init__(self, outcomes: Mapping[str, Outcome]) -> None:
@@ -492,12 +492,12 @@ class Comparison:
 
     @property
     def figures(self) -> list[str]:
-        """The figures that any of them shows, in the order of the first."""
+        """The figures of all outcomes, in the order of the first."""
         texts = [row.figure.text for outcome in self.outcomes.values() for row in outcome.rows]
         return [text for text in dict.fromkeys(texts) if not parse_figure(text).runs]
 
     def table(self, paint: Paint = plain) -> str:
-        """Return a line for each figure, a column for each outcome, and what is published."""
+        """Return a line per figure, with a column per outcome, and the published values."""
         first = next(iter(self.outcomes.values()))
         published = {row.figure.text: row.published_text() for row in first.rows}
         names = list(self.outcomes)
@@ -512,15 +512,15 @@ class Comparison:
         facts = [("queue of", first.runs[0].main_port), ("seeds" if len(first.seeds) > 1 else "seed", seeds)]
         table = "\n".join(line.rstrip() for line in columns_of(lines, paint=paint).splitlines())
         parts = [f"{title}\n{pairs(facts, paint=paint)}", table, self._curves(paint)]
-        said = [
+        remarks = [
             f"{name}: {line}"
             for name, outcome in self.outcomes.items()
             for line in (*problems(outcome.runs), *explanations(outcome.runs))
         ]
-        return "\n\n".join([*parts, "\n".join(said)] if said else parts)
+        return "\n\n".join([*parts, "\n".join(remarks)] if remarks else parts)
 
     def _curves(self, paint: Paint) -> str:
-        """Return the queue of each over all of the time, the first seed's, on one scale."""
+        """Return the queue of each over the whole time, for the first seed, on one scale."""
         ports = {name: outcome.runs[0].port("") for name, outcome in self.outcomes.items()}
         top = max(int(port.peak_octets.max(initial=0)) for port in ports.values())
         width = max(map(len, ports))
@@ -537,11 +537,11 @@ class Comparison:
         return {"schema": "ecmproto/lab-comparison/1", "runs": runs}
 
 
-# What is wrong, and what never happened -------------------------------------------------------------------
+# Problems and missing events -------------------------------------------------------------------------------
 
 
 def problems(runs: Sequence[RunFigures]) -> Iterator[str]:
-    """Yield sentences about runs that cannot be trusted, were stopped, or came to a standstill."""
+    """Yield sentences about runs that are invalid, were stopped, or came to a standstill."""
     distrust = "its figures are not to be trusted"
     for run in runs:
         result = run.result
@@ -562,7 +562,7 @@ def problems(runs: Sequence[RunFigures]) -> Iterator[str]:
 
 
 def explanations(runs: Sequence[RunFigures]) -> Iterator[str]:
-    """Yield a sentence for each thing that one may have waited for and that no run saw, saying why."""
+    """Yield a sentence with the reason for each expected event that no run had."""
     if not runs:
         return
     yield from _no_flow_control(runs)
@@ -625,8 +625,8 @@ def _no_drops(runs: Sequence[RunFigures]) -> Iterator[str]:
 
 def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[str]:
     first = runs[0].result
-    for place, flow in enumerate(first.experiment.flows[: len(first.flows)]):
-        series = [run.result.flows[place] for run in runs]
+    for index, flow in enumerate(first.experiment.flows[: len(first.flows)]):
+        series = [run.result.flows[index] for run in runs]
         if any(each.delivered_frames.any() for each in series):
             continue
         if flow.start_ns >= first.duration_ns:

@@ -1,4 +1,4 @@
-"""A page for each source document: its published figures and claims beside ours, over seeds nobody chose."""
+"""A page for each source document: its published figures and claims next to ours, over fixed seeds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOCUMENTS: Mapping[str, str] = {
     "S003": "J. Jiang, R. Jain, C. So-In: FECN (2007)",
     "S004": "J. Jiang, R. Jain: Analysis of Backward Congestion Notification (2008)",
 }
-"""The documents, by what scenarios call them."""
+"""The documents, by their names in scenarios."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,13 @@ class Entry:
     """A scenario, or a variant of one, on its seeds."""
 
     name: str
-    """With its variant."""
+    """The name with its variant."""
     title: str
     experiment: Experiment
     seeds: tuple[int, ...]
     rows: tuple[FigureRow, ...]
     lines: tuple[str, ...]
-    """What is wrong, and what never happened."""
+    """Problems and missing events."""
 
     @property
     def missed(self) -> list[FigureRow]:
@@ -56,7 +56,7 @@ class Entry:
 
 
 def document_of(experiment: Experiment) -> str:
-    """Return which document an experiment is of: the first word of its source."""
+    """Return the document of an experiment: the first word of its source."""
     word = experiment.source.replace(",", " ").split(maxsplit=1)
     return word[0] if word and word[0] in DOCUMENTS else ""
 
@@ -72,13 +72,13 @@ def entries_of(document: str) -> Iterator[Scenario]:
 
 
 def tasks_of(scenario: Scenario, commit: str, seeds: int) -> list[Task]:
-    """Return the tasks of a scenario's entry: its seeds follow from its name and the commit."""
-    found = []
+    """Return the tasks of a scenario's entry; its seeds follow from its name and the commit."""
+    tasks = []
     for seed in seeds_of(scenario.name, commit, seeds):
         data = {"scenario": scenario.name, "seed": seed}
         key = task_key(CALL, scenario.toml(), data)
-        found.append(Task(key=key, data=data, name=f"{scenario.name}, seed {seed}"))
-    return found
+        tasks.append(Task(key=key, data=data, name=f"{scenario.name}, seed {seed}"))
+    return tasks
 
 
 class EntryRow(TypedDict):
@@ -107,7 +107,7 @@ def run_entry(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
     figures = {}
     for text in texts_of(experiment):
         values = parse_figure(text).evaluate(run, others)
-        figures[text] = [_kept(value) for value in values]
+        figures[text] = [_stored(value) for value in values]
     return {
         "scenario": scenario.name,
         "seed": seed,
@@ -120,7 +120,7 @@ def run_entry(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 
 
 CALL = Call(f"{__name__}:{run_entry.__name__}")
-"""What is done with each task of an entry."""
+"""The call for each task of an entry."""
 
 
 def named_run(scenario: Scenario, name: str) -> Scenario:
@@ -134,15 +134,15 @@ def named_run(scenario: Scenario, name: str) -> Scenario:
 _NEVER, _NONE = "never", None
 
 
-def _kept(value: float) -> float | str | None:
-    """Return a value as JSON has it; infinity and NaN as a word and null."""
+def _stored(value: float) -> float | str | None:
+    """Return a value for JSON; infinity as a word, NaN as null."""
     if math.isnan(value):
         return _NONE
     return value if math.isfinite(value) else _NEVER
 
 
-def _value(kept: float | str | None) -> float:
-    return math.nan if kept is None else math.inf if isinstance(kept, str) else kept
+def _value(stored: float | str | None) -> float:
+    return math.nan if stored is None else math.inf if isinstance(stored, str) else stored
 
 
 STANDARD = (
@@ -154,7 +154,7 @@ STANDARD = (
     "drops",
     "control.overhead",
 )
-"""Figures that every entry has besides its own."""
+"""Figures of every entry besides its own."""
 
 
 def texts_of(experiment: Experiment) -> list[str]:
@@ -171,22 +171,22 @@ def entry_of(scenario: Scenario, rows: Sequence[Row]) -> Entry:
         text: tuple(tuple(map(_value, row["figures"].get(text, (None,)))) for row in rows)
         for text in texts_of(experiment)
     }
-    said = [line for row in rows for line in row["problems"]]
-    said += _common([row["explanations"] for row in rows])
+    sentences = [line for row in rows for line in row["problems"]]
+    sentences += _common([row["explanations"] for row in rows])
     return Entry(
         name=scenario.name,
         title=scenario.variants.get(scenario.variant) or experiment.title,
         experiment=experiment,
         seeds=tuple(row["seed"] for row in rows),
         rows=figure_rows(experiment.measure, values, STANDARD),
-        lines=tuple(said),
+        lines=tuple(sentences),
     )
 
 
 def _common(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Return the first seed's sentences of which every seed has one that begins alike."""
-    beginnings = [{line.partition(":")[0] for line in each} for each in lines]
-    return [line for line in lines[0] if all(line.partition(":")[0] in each for each in beginnings)]
+    """Return the first seed's sentences for which every seed has one with the same start."""
+    starts = [{line.partition(":")[0] for line in each} for each in lines]
+    return [line for line in lines[0] if all(line.partition(":")[0] in each for each in starts)]
 
 
 # Pages ----------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def table(rows: Iterable[FigureRow]) -> str:
 
 
 def index(entries: Mapping[str, Sequence[Entry]]) -> str:
-    """Return the page that leads to the documents': how many bands of each scenario hold."""
+    """Return the page with links to the documents' pages and the number of bands that hold by scenario."""
     lines = [
         "# Published and ours",
         "",

@@ -1,4 +1,4 @@
-"""Runs of experiments over seeds: in this process, or several at a time in others."""
+"""Runs of experiments over seeds: in this process, or in several others at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ecmproto.control.lab.simulation.simulate import simulate
 from ecmproto.frames.capture import PcapngWriter
 
 WatchOf = Callable[[Experiment, int], Watch]
-"""Makes the watch of a run; it can stop that run, and all that come after it."""
+"""A factory of a run's watch; the watch can stop that run, and all later ones."""
 
 
 class Runs:
@@ -42,7 +42,7 @@ class Runs:
         self.results: dict[str, list[RunFigures]] = {}
 
     def run(self, watch_of: WatchOf | None = None, done: Callable[[RunResult], None] | None = None) -> None:
-        """Run all of them; a run that is stopped is kept as far as it came, those behind it are left out."""
+        """Run all of them; a stopped run keeps its results so far, and later ones are omitted."""
         tasks = [
             (name, experiment, seed) for name, experiment in self.experiments.items() for seed in self.seeds
         ]
@@ -72,7 +72,7 @@ class Runs:
 
 
 def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that started this one."""
+    """Leave Ctrl-C to the parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -84,7 +84,7 @@ def _run_task(task: tuple[str, Experiment, int]) -> tuple[str, RunResult]:
 def runs_named(
     experiment: Experiment, *, figures: Sequence[str] = (), expectations: Sequence[Expectation] = ()
 ) -> list[str]:
-    """Return the other runs that an experiment's figures, more of them and expectations name by ``@``.
+    """Return the other runs that an experiment's figures, further ones and expectations name by ``@``.
 
     SpecError for a range of time that is not of whole windows.
     """
@@ -99,13 +99,13 @@ def runs_named(
 
 
 def commit_of_code() -> str:
-    """Return the commit of the checkout that this code is from; its version where it is installed."""
+    """Return the commit of this code's checkout; its version if it is installed."""
     root = Path(__file__).resolve().parents[4]
     if not (root / ".git").exists():
         return __version__
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return __version__
-    return found.stdout.strip()
+    return result.stdout.strip()

@@ -1,6 +1,6 @@
-"""Sweeps: many points of an experiment's parameters, with seeds, that go on where they ended.
+"""Sweeps: many points of an experiment's parameters, with seeds, which resume after an interruption.
 
-A point is settings (``path=value``) and a seed.  Its row, of figures, is a line of the result file, under a
+A point is settings (``path=value``) and a seed. Its row of figures is a line of the result file, under a
 digest of the scenario, the figures, the point, the seed and the code (`ecmproto.executors.running`).
 """
 
@@ -34,14 +34,14 @@ MOST_POINTS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A parameter and the values that it takes, as they are written."""
+    """A parameter and its values, as text."""
 
     path: str
     values: tuple[str, ...]
 
 
 def parse_axis(text: str) -> Axis:
-    """Return the axis of ``path=a,b,c``; a value may be a range, ``1..4`` or ``13kB..52kB:13kB``."""
+    """Return the axis for ``path=a,b,c``; a value may be a range, ``1..4`` or ``13kB..52kB:13kB``."""
     path, equals, listed = text.partition("=")
     items = [value.strip() for value in listed.split(",") if value.strip()]
     values = tuple(itertools.chain.from_iterable(map(_values_of, items)))
@@ -78,20 +78,20 @@ def _values_of(text: str) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One run: what is set, and the seed."""
+    """One run: its settings and its seed."""
 
     settings: tuple[tuple[str, str], ...]
     seed: int
 
     @property
     def text(self) -> str:
-        """The settings for a person."""
+        """The settings as text."""
         return ", ".join(f"{path}={value}" for path, value in self.settings)
 
 
 @dataclass(frozen=True, slots=True)
 class _Combinations(Sequence[Point]):
-    """Points that are made when they are asked for: of the combinations of values, those of ``numbers``."""
+    """A lazy sequence of points: the combinations of values with the indices ``numbers``."""
 
     axes: Sequence[Axis]
     seeds: Sequence[int]
@@ -101,15 +101,15 @@ class _Combinations(Sequence[Point]):
         return len(self.numbers)
 
     @overload
-    def __getitem__(self, place: int) -> Point: ...
+    def __getitem__(self, index: int) -> Point: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Point]: ...
+    def __getitem__(self, index: slice) -> Sequence[Point]: ...
 
-    def __getitem__(self, place: int | slice) -> Point | Sequence[Point]:
-        if isinstance(place, slice):
-            return replace(self, numbers=self.numbers[place])
-        number, seed = divmod(self.numbers[place], len(self.seeds))
+    def __getitem__(self, index: int | slice) -> Point | Sequence[Point]:
+        if isinstance(index, slice):
+            return replace(self, numbers=self.numbers[index])
+        number, seed = divmod(self.numbers[index], len(self.seeds))
         settings = []
         for axis in reversed(self.axes):
             number, value = divmod(number, len(axis.values))
@@ -118,7 +118,7 @@ class _Combinations(Sequence[Point]):
 
 
 def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> Sequence[Point]:
-    """Return every combination of the axes' values, each with every seed; the last axis runs fastest."""
+    """Return every combination of the axes' values, each with every seed; the last axis varies fastest."""
     combinations = math.prod(len(axis.values) for axis in axes) * len(seeds)
     if combinations > MOST_POINTS:
         raise ParameterError(name="sweep", needed=f"at most {MOST_POINTS:,} points", got=f"{combinations:,}")
@@ -131,7 +131,7 @@ def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> Sequence[Point
 def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
     """Return a point for each line of ``path=value path=value``, each with every seed; # begins a comment.
 
-    A line that stands there twice is one point.
+    A repeated line is one point.
     """
     points = []
     for number, line in enumerate(lines, 1):
@@ -147,9 +147,9 @@ def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
 
 
 def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
-    """Return seeds that nobody chose: the words of 32 bits of SHA-256(``name`` + ``commit``), from the front.
+    """Return deterministic seeds: the 32-bit words of SHA-256(``name`` + ``commit``), from the start.
 
-    Past the eighth they come from the digest of that text with 1, 2, … behind it.
+    After the eighth, they come from the digest of that text followed by 1, 2, …
     """
     words: list[int] = []
     for block in itertools.count():
@@ -164,11 +164,11 @@ def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
 
 
 def sweep_call(scenario: Scenario, figures: Sequence[str]) -> Call:
-    """Return what is done with each point of a sweep: `run_point`."""
+    """Return the call for each point of a sweep: `run_point`."""
     document = scenario.document
-    place = {"folder": os.path.abspath(document.folder), "outside": document.outside}
-    options = {"scenario": scenario.toml(), "figures": list(figures), **place}
-    return Call(f"{__name__}:{run_point.__name__}", options, outside=tuple(place))
+    location = {"folder": os.path.abspath(document.folder), "outside": document.outside}
+    options = {"scenario": scenario.toml(), "figures": list(figures), **location}
+    return Call(f"{__name__}:{run_point.__name__}", options, outside=tuple(location))
 
 
 class PointRow(TypedDict):
@@ -183,7 +183,7 @@ class PointRow(TypedDict):
 
 
 def run_point(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Run a point of a scenario and return its figures, those that have no finite value as None."""
+    """Run a point of a scenario and return its figures; a figure without a finite value is None."""
     from ecmproto.control.lab.results.measurements import RunFigures
     from ecmproto.control.lab.simulation.simulate import simulate
 
@@ -209,7 +209,7 @@ def _scenario(toml: str, folder: str, outside: bool) -> Scenario:
 
 @functools.lru_cache(maxsize=4)
 def _experiment(toml: str, folder: str, outside: bool, settings: tuple[tuple[str, str], ...]) -> Experiment:
-    """Return the experiment of a point, once for all of its seeds."""
+    """Return the experiment of a point, cached for all of its seeds."""
     return with_settings(_scenario(toml, folder, outside), settings).experiment()
 
 
@@ -221,20 +221,20 @@ def _figure(text: str) -> Figure:
 
 
 def with_settings(scenario: Scenario, settings: Iterable[Sequence[str]]) -> Scenario:
-    """Return a scenario at a point of the sweep; SpecError for a key or a value that it cannot have."""
+    """Return a scenario at a point of the sweep; SpecError for an invalid key or value."""
     for path, value in settings:
         scenario = scenario.with_value(path, value)
     return scenario
 
 
 def point_task(point: Point, call: Call) -> Task:
-    """Return the task that a point is."""
+    """Return the task of a point."""
     data = {"settings": [list(each) for each in point.settings], "seed": point.seed}
     return Task(key=task_key(call, data), data=data, name=f"{point.text}, seed {point.seed}")
 
 
 def row_of(result: TaskResult) -> Row:
-    """Return the row of a point; where it has no figures, its settings, its seed and ``failure``."""
+    """Return the row of a point; without figures, its settings, its seed and ``failure``."""
     failure = result.failure
     data = result.task.data
     point = {"digest": result.task.key, "settings": dict(data["settings"]), "seed": data["seed"]}
@@ -248,13 +248,13 @@ def row_of(result: TaskResult) -> Row:
 
 def in_order(rows: Iterable[Row], points: Iterable[Point]) -> list[Row]:
     """Return rows in the order of their points."""
-    places = {(tuple(dict(point.settings).items()), point.seed): place for place, point in enumerate(points)}
-    return sorted(rows, key=lambda row: places[tuple(row["settings"].items()), row["seed"]])
+    indices = {(tuple(dict(point.settings).items()), point.seed): index for index, point in enumerate(points)}
+    return sorted(rows, key=lambda row: indices[tuple(row["settings"].items()), row["seed"]])
 
 
 @dataclass(frozen=True, slots=True)
 class _PointTasks(Collection[Task]):
-    """The tasks that points are, made when it is their turn."""
+    """The tasks of points, created lazily."""
 
     points: Sequence[Point]
     call: Call
@@ -278,14 +278,14 @@ def run_sweep(
     tally: Tally | None = None,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Iterator[Row]:
-    """Yield the row of each point, as it is done: those first that the store has; `row_of`, `run_tasks`.
+    """Yield the row of each finished point, first those in the store; see `row_of`, `run_tasks`.
 
-    Points, each there once, are made into tasks when it is their turn.
+    Points are distinct; each becomes a task when it is due.
     """
-    told = tally if tally is not None else Tally()
-    told.total = len(points)
+    counts = tally if tally is not None else Tally()
+    counts.total = len(points)
     tasks = _PointTasks(points, call)
-    for result in run_tasks(tasks, call, executor=executor, store=store, tally=told, progress=progress):
+    for result in run_tasks(tasks, call, executor=executor, store=store, tally=counts, progress=progress):
         yield row_of(result)
 
 
@@ -293,37 +293,37 @@ def run_sweep(
 
 
 def value_of(row: Row, figure: str) -> float:
-    """Return the mean of a figure's values in a row; NaN where it has none."""
+    """Return the mean of a figure's values in a row; NaN without values."""
     values = [value for value in row["figures"].get(figure, ()) if value is not None]
     return statistics.fmean(values) if values else math.nan
 
 
 def cells(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> dict[tuple[str, ...], list[float]]:
     """Return the values of a figure on all seeds for each combination of the axes' values."""
-    found: dict[tuple[str, ...], list[float]] = {}
+    result: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         settings: Mapping[str, str] = row["settings"]
         key = tuple(settings.get(axis.path, "") for axis in axes)
-        found.setdefault(key, []).append(value_of(row, figure))
-    return found
+        result.setdefault(key, []).append(value_of(row, figure))
+    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a factor, or several together, do to a figure: half the change from low to high."""
+    """The effect of a factor, or of several together, on a figure: half the change from low to high."""
 
     factors: tuple[str, ...]
-    """None for the mean."""
+    """The factors; None for the mean."""
     effect: float
     explained: float
-    """The share of the figure's variation that is due to it; NaN for the mean."""
+    """The share of the figure's variation explained by the effect; NaN for the mean."""
 
 
 def effects(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> list[Effect]:
-    """Return the effects of a 2ᵏ design (S004 has k = 2): the mean, each factor, and what they do together.
+    """Return the effects of a 2ᵏ design (S004 has k = 2): the mean, each factor, and their interactions.
 
-    The second value of each axis is the high one.  What remains, of the seeds, is the last: without factors,
-    its effect NaN.  ParameterError unless every axis has two values and every combination a number.
+    The second value of each axis is the high one. The residual of the seeds is the last, without factors and
+    with the effect NaN. ParameterError unless every axis has two values and every combination a number.
     """
     for axis in axes:
         if len(axis.values) != 2:
@@ -334,23 +334,23 @@ def effects(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> list[Effe
     if any(not values.get(corner) or any(map(math.isnan, values[corner])) for corner in corners):
         raise ParameterError(name="effects", needed=f"a value of {figure} everywhere", got="some without")
     means = {corner: statistics.fmean(values[corner]) for corner in corners}
-    found = []
+    result = []
     for size in range(len(axes) + 1):
         for factors in itertools.combinations(range(len(axes)), size):
             signs = [_sign(corner, axes, factors) for corner in corners]
             contrast = math.fsum(sign * means[corner] for sign, corner in zip(signs, corners, strict=True))
-            found.append((factors, contrast / len(corners)))
+            result.append((factors, contrast / len(corners)))
     repeats = min(len(values[corner]) for corner in corners)
     errors = math.fsum((value - means[corner]) ** 2 for corner in corners for value in values[corner])
-    shares = [len(corners) * repeats * effect**2 for factors, effect in found if factors]
+    shares = [len(corners) * repeats * effect**2 for factors, effect in result if factors]
     total = math.fsum([*shares, errors])
     named = [
         Effect(
-            factors=tuple(axes[place].path for place in factors),
+            factors=tuple(axes[index].path for index in factors),
             effect=effect,
             explained=len(corners) * repeats * effect**2 / total if factors and total else math.nan,
         )
-        for factors, effect in found
+        for factors, effect in result
     ]
     if repeats > 1:
         named.append(Effect(factors=(), effect=math.nan, explained=errors / total if total else math.nan))
@@ -358,4 +358,4 @@ def effects(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> list[Effe
 
 
 def _sign(corner: Sequence[str], axes: Sequence[Axis], factors: Sequence[int]) -> int:
-    return math.prod(1 if corner[place] == axes[place].values[1] else -1 for place in factors)
+    return math.prod(1 if corner[index] == axes[index].values[1] else -1 for index in factors)

@@ -1,8 +1,8 @@
-"""The documents' analytical models, to be drawn beside what a simulation gives.
+"""The documents' analytical models, to be drawn next to a simulation.
 
-`proportional_rates` is the optimum that S004's Lyapunov function has (equation 14); `bcn_fluid` integrates
-S004's equations 3 to 5 for sources that share one link, `qcn_fluid` the averaged QCN byte counter.
-`curves_of` has what of this holds for a run.  Rates are bit/s, lengths octets, times ns.
+`proportional_rates` is the optimum of S004's Lyapunov function (equation 14); `bcn_fluid` integrates S004's
+equations 3 to 5 for sources that share one link, `qcn_fluid` the averaged QCN byte counter. `curves_of` has
+the models that apply to a run. Rates are bit/s, lengths octets, times ns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 _ROUNDS = 200
 _HALVINGS = 80
 _TOLERANCE = 1e-9
-"""Prices of links are sought until no rate changes by a larger part of itself."""
+"""The relative change of rates at which the iteration of link prices ends."""
 
 
 def proportional_rates(
@@ -34,8 +34,8 @@ def proportional_rates(
 ) -> Floats:
     """Return the rates that maximise Σ log(r + ``offset_bps``) within the capacities of the links.
 
-    ``paths`` has the links of each flow, as numbers of ``capacities_bps``.  S004's equation 14 has the
-    offset Gi·Ru/Gd (`bcn_offset_bps`); without one it is proportional fairness.
+    ``paths`` has the links of each flow, as indices of ``capacities_bps``. S004's equation 14 has the offset
+    Gi·Ru/Gd (`bcn_offset_bps`); without one it is proportional fairness.
     """
     crossing = np.zeros((len(capacities_bps), len(paths)), np.bool_)
     for flow, links in enumerate(paths):
@@ -53,12 +53,12 @@ def proportional_rates(
 
 
 def bcn_offset_bps(*, gi: float, gd: float, ru_bps: float) -> float:
-    """Return Gi·Ru/Gd, what S004's optimum adds to each rate under the logarithm."""
+    """Return Gi·Ru/Gd, the offset of each rate under the logarithm in S004's optimum."""
     return gi * ru_bps / gd
 
 
 def _rates_at(prices: Floats, crossing: NDArray[np.bool_], offset_bps: float) -> Floats:
-    """Return the rates at which nobody gains from another one, when links cost ``prices``."""
+    """Return the rates at equilibrium when links cost ``prices``."""
     cost = prices @ crossing
     with np.errstate(divide="ignore"):
         rates: Floats = np.maximum(0.0, 1.0 / cost - offset_bps)
@@ -66,7 +66,7 @@ def _rates_at(prices: Floats, crossing: NDArray[np.bool_], offset_bps: float) ->
 
 
 def _price(link: int, prices: Floats, crossing: NDArray[np.bool_], limit_bps: float, offset: float) -> float:
-    """Return the price at which the flows of ``link`` just fill it, 0 where they cannot, others given."""
+    """Return the price at which the flows of ``link`` just fill it, 0 if they cannot, with others fixed."""
     if not crossing[link].any():
         return 0.0
     flows = crossing[:, crossing[link]]
@@ -88,12 +88,12 @@ def _price(link: int, prices: Floats, crossing: NDArray[np.bool_], limit_bps: fl
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FluidCurve:
-    """Queue and rates that a fluid model gives: one entry for each of ``time_ns``."""
+    """Queue and rates of a fluid model, one entry for each of ``time_ns``."""
 
     time_ns: Floats
     queue_octets: Floats
     rate_bps: Floats
-    """Of one source: all have the same."""
+    """The rate of one source; all are equal."""
     sources: int
 
 
@@ -104,9 +104,9 @@ class FluidLink:
     capacity_bps: float = 1e10
     buffer_octets: float = 150_000
     set_point_octets: float = 24_000
-    """Qeq."""
+    """The set point of the queue, Qeq."""
     feedback_delay_ns: float = 0.0
-    """From the congestion point back to the sources."""
+    """The delay from the congestion point back to the sources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,32 +130,32 @@ def bcn_fluid(
     duration_ns: int,
     step_ns: float = 1_000.0,
 ) -> FluidCurve:
-    """Integrate S004's model of ``sources`` that all send alike over one link.
+    """Integrate S004's model of ``sources`` with equal rates over one link.
 
     dq/dt = (Σr − C)/S (equation 3); e = Qeq − q − W·dq/dt·S/(C·Pm) (4); a source acts on each of the r·Pm/S
-    messages a second that its own packets give rise to: Gi·Ru·e for e > 0, Gd·e·r else (5).
+    messages a second that its own packets cause: Gi·Ru·e for e > 0, Gd·e·r else (5).
     """
     packet_bits = 8 * gains.packet_octets
     set_point = link.set_point_octets / gains.packet_octets
     fed_back: deque[float] = deque([0.0] * max(1, round(link.feedback_delay_ns / step_ns) + 1))
     step_s = step_ns / NS_PER_S
     queue = 0.0
-    most = link.buffer_octets / gains.packet_octets
+    capacity = link.buffer_octets / gains.packet_octets
     rate = initial_bps
     queues, rates = [], []
     for _ in range(max(1, round(duration_ns / step_ns))):
         slope = (sources * rate - link.capacity_bps) / packet_bits
-        if (queue <= 0.0 and slope < 0.0) or (queue >= most and slope > 0.0):
+        if (queue <= 0.0 and slope < 0.0) or (queue >= capacity and slope > 0.0):
             slope = 0.0
         error = set_point - queue - gains.w * slope * packet_bits / (link.capacity_bps * gains.pm)
         fed_back.append(max(-5 * set_point, min(5 * set_point, error)))
-        heard = fed_back.popleft()
-        change = gains.gi * gains.ru_bps * heard if heard > 0 else gains.gd * heard * rate
+        feedback = fed_back.popleft()
+        change = gains.gi * gains.ru_bps * feedback if feedback > 0 else gains.gd * feedback * rate
         queues.append(queue * gains.packet_octets)
         rates.append(rate)
         rate += step_s * (rate * gains.pm / packet_bits) * change
         rate = min(link.capacity_bps, max(1e6, rate))
-        queue = min(most, max(0.0, queue + step_s * slope))
+        queue = min(capacity, max(0.0, queue + step_s * slope))
     return _curve(queues, rates, step_ns, sources)
 
 
@@ -169,7 +169,7 @@ class QCNGains:
     byte_reset_octets: int = 150_000
     threshold: int = 5
     sample_octets: float = 150_000
-    """The base of the sampling interval where the feedback is weak."""
+    """The base of the sampling interval at weak feedback."""
     packet_octets: int = 1500
     min_rate_bps: float = 10e6
 
@@ -188,12 +188,12 @@ def qcn_fluid(
     duration_ns: int,
     step_ns: float = 1_000.0,
 ) -> FluidCurve:
-    """Integrate the averaged model of QCN with its byte counter, for ``sources`` that all send alike.
+    """Integrate the averaged model of QCN with its byte counter, for ``sources`` with equal rates.
 
-    A packet brings a message with probability p, which the feedback decides; n packets are a cycle of the
-    byte counter.  Of r packets a second r·p have a message, and r·p/((1 − p)⁻ⁿ − 1) complete a cycle since
-    the last: a cycle takes the rate half-way to the target, one after ``threshold`` of them adds R_AI to it.
-    The timer of the reaction point, and hyper increase, are not in this model.
+    A packet causes a message with probability p, a function of the feedback; n packets are a cycle of the
+    byte counter. Of r packets a second r·p have a message, and r·p/((1 − p)⁻ⁿ − 1) complete a cycle since the
+    last: a cycle takes the rate half-way to the target, one after ``threshold`` of them adds R_AI to it. The
+    timer of the reaction point, and hyper increase, are not in this model.
     """
     packet_bits = 8 * gains.packet_octets
     cycle = gains.byte_reset_octets / gains.packet_octets
@@ -208,15 +208,15 @@ def qcn_fluid(
             slope = 0.0
         level = min(_LARGEST_QNTZ_FB, max(0.0, _feedback(queue, slope, link, gains) / largest * 63))
         fed_back.append(level)
-        heard = fed_back.popleft()
-        chance = _chance(heard, gains)
+        feedback = fed_back.popleft()
+        chance = _chance(feedback, gains)
         packets = rate / packet_bits
         messages = packets * chance
         cycles = _cycles(packets, chance, cycle)
         increases = cycles * (1 - chance) ** (gains.threshold * cycle)
         queues.append(queue)
         rates.append(rate)
-        decrease = min(0.5, gains.gd * heard) * rate
+        decrease = min(0.5, gains.gd * feedback) * rate
         new_rate = rate + step_s * (cycles * (target - rate) / 2 - messages * decrease)
         target += step_s * (increases * gains.rai_bps - messages * (target - rate))
         target = min(link.capacity_bps, max(gains.min_rate_bps, target))
@@ -231,14 +231,14 @@ def _feedback(queue: float, slope: float, link: FluidLink, gains: QCNGains) -> f
 
 
 def _chance(level: float, gains: QCNGains) -> float:
-    """Return the chance that a packet brings a message, at a quantized feedback of ``level``."""
+    """Return the probability that a packet causes a message, at a quantized feedback of ``level``."""
     if level <= 0.0:
         return 0.0
     return gains.packet_octets * _SAMPLE_DIVISORS[int(level) // 8] / gains.sample_octets
 
 
 def _cycles(packets: float, chance: float, cycle: float) -> float:
-    """Return how many cycles of ``cycle`` packets without a message are completed a second."""
+    """Return the number of cycles of ``cycle`` packets without a message completed per second."""
     if chance <= 0.0:
         return packets / cycle
     return packets * chance / (math.exp(-cycle * math.log1p(-chance)) - 1)
@@ -253,12 +253,12 @@ def _curve(queues: list[float], rates: list[float], step_ns: float, sources: int
     )
 
 
-# Beside a run ---------------------------------------------------------------------------------------------
+# Models of a run ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelCurve:
-    """What a model gives for the queue, or for the rate of a flow, of a run."""
+    """A model's curve for the queue, or for the rate of a flow, of a run."""
 
     label: str
     of: Literal["queue", "rate"]
@@ -267,9 +267,9 @@ class ModelCurve:
 
 
 def curves_of(result: RunResult) -> tuple[ModelCurve, ...]:
-    """Return the curves of the models that hold for a run's experiment; none where none does.
+    """Return the curves of the models that apply to a run's experiment, if any.
 
-    The models are of sources that always have something to send, and of links whose rates stay.
+    The models assume saturating sources and constant link rates.
     """
     experiment = result.experiment
     model = _MODELS.get(experiment.control.mechanism)
@@ -377,9 +377,9 @@ _MODELS: Mapping[str, Callable[[RunResult, Mapping[str, PortSeries], Named], tup
     "fecn": _fecn_curves,
 }
 _FEEDBACK_UNIT_OCTETS = 64
-"""BCN's gains are per such unit here, per packet in S004."""
+"""The unit of BCN's gains here; S004 has them per packet."""
 _FLUID_NS = 200_000_000
-"""How far a fluid model is integrated at most: it has settled by then, or never will."""
+"""The maximum time to integrate a fluid model: it has settled by then, or never will."""
 
 
 def _greedy(result: RunResult) -> bool:
@@ -387,7 +387,7 @@ def _greedy(result: RunResult) -> bool:
 
 
 def _shared(result: RunResult, ports: Mapping[str, PortSeries]) -> PortSeries | None:
-    """Return the port that all flows cross where none of their ways has a slower one, else None."""
+    """Return the port that all flows cross if their paths have no slower one, else None."""
     common = set.intersection(*(set(flow.path) for flow in result.flows)) & ports.keys()
     if not common:
         return None

@@ -1,1 +1,1 @@
-"""Scenarios: what an experiment is, in TOML, by one line, and by expressions."""
+"""Scenarios: definitions of experiments in TOML, by one line, and by expressions."""

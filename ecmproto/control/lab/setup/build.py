@@ -76,7 +76,7 @@ MOST_FLOWS = 100_000
 
 
 def build(document: Document) -> Experiment:
-    """Return the experiment of a document; SpecError with the path of what is wrong."""
+    """Return the experiment of a document; SpecError with the path of the wrong value."""
     head = values_of(document.scenario, "scenario", "scenario")
     network = _network(document, head)
     flows = _flows(document, network)
@@ -105,12 +105,12 @@ def build(document: Document) -> Experiment:
 
 
 def network_of(document: Document) -> Network:
-    """Return the network of a document; SpecError as `build`."""
+    """Return the network of a document; SpecError as for `build`."""
     return _network(document, values_of(document.scenario, "scenario", "scenario"))
 
 
 def _network(document: Document, head: Mapping[str, Any]) -> Network:
-    """Return the network: that of the topology line, with what tables change or add."""
+    """Return the network of the topology line, with the changes and additions of tables."""
     line = head["topology"]
     base = parse_topology(line, "topology").network() if line else Network(hosts=(), switches=(), links=())
     hosts = {host.name: host for host in base.hosts}
@@ -150,12 +150,12 @@ def _nodes(patterns: Sequence[str], known: Mapping[str, Any], where: str) -> lis
     names: dict[str, None] = {}
     for pattern in patterns:
         if "*" in pattern or "?" in pattern:
-            found = [name for name in known if fnmatchcase(name, pattern)]
-            if not found:
-                raise SpecError(where=where, needed="a pattern of nodes that there are", got=shown(pattern))
+            matches = [name for name in known if fnmatchcase(name, pattern)]
+            if not matches:
+                raise SpecError(where=where, needed="a pattern that matches nodes", got=shown(pattern))
         else:
-            found = _range(pattern, where)
-        names.update(dict.fromkeys(found))
+            matches = _range(pattern, where)
+        names.update(dict.fromkeys(matches))
     for name in names:
         if not NAME.fullmatch(name):
             raise SpecError(where=where, needed=WORD.needed, got=shown(name))
@@ -181,7 +181,7 @@ def _host(name: str, known: Host | None, table: Table, values: Mapping[str, Any]
 
 
 def _adapter(known: Adapter | None, table: Table, values: Mapping[str, Any], where: str) -> Adapter:
-    """Return an egress adapter: what a table lacks is as it was."""
+    """Return an egress adapter; values missing in a table stay as they were."""
     changes: dict[str, Any] = {}
     if "adapter.rate" in table:
         rate = values["adapter.rate"]
@@ -228,7 +228,7 @@ def _switch(name: str, known: Switch | None, table: Table, values: Mapping[str, 
 def _add_links(
     links: dict[tuple[str, str], Link], table: Table, where: str, nodes: Mapping[str, Host | Switch]
 ) -> None:
-    """Change the links that a table is about, or add them."""
+    """Change or add the links of a table."""
     values = values_of(table, "link", where)
     a_names, b_names = (_ends(values[end], nodes, f"{where}.{end}") for end in ("a", "b"))
     if len(links) + len(a_names) * len(b_names) > 10 * MOST_HOSTS:
@@ -237,12 +237,12 @@ def _add_links(
         for b in b_names:
             if a == b:
                 raise SpecError(where=f"{where}.b", needed="another node than a", got=shown(b))
-            place = (b, a) if (b, a) in links else (a, b)
-            link = links.get(place) or Link(a=a, b=b)
-            if place == (b, a):
+            ends = (b, a) if (b, a) in links else (a, b)
+            link = links.get(ends) or Link(a=a, b=b)
+            if ends == (b, a):
                 link = _turned(link)
             link = _changed(link, table, values, where)
-            links[place] = _turned(link) if place == (b, a) else link
+            links[ends] = _turned(link) if ends == (b, a) else link
 
 
 def _ends(patterns: Sequence[str], nodes: Mapping[str, Host | Switch], where: str) -> list[str]:
@@ -256,7 +256,7 @@ def _ends(patterns: Sequence[str], nodes: Mapping[str, Host | Switch], where: st
 
 
 def _turned(link: Link) -> Link:
-    """Return the same link, seen from its other end."""
+    """Return the link seen from its other end."""
     back_bps = link.rate_bps if link.rate_back_bps is None else link.rate_back_bps
     back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
     same = back_bps == link.rate_bps and not (link.rate_changes or link.rate_changes_back)
@@ -273,9 +273,9 @@ def _turned(link: Link) -> Link:
 
 
 def _check_rate(rate_bps: int, where: str) -> None:
-    least, most = RATES_BPS
-    if not least <= rate_bps <= most:
-        needed = f"{RATE.show(least)} to {RATE.show(most)}"
+    minimum, maximum = RATES_BPS
+    if not minimum <= rate_bps <= maximum:
+        needed = f"{RATE.show(minimum)} to {RATE.show(maximum)}"
         raise SpecError(where=where, needed=needed, got=RATE.show(rate_bps))
 
 
@@ -289,7 +289,7 @@ def _changed(link: Link, table: Table, values: Mapping[str, Any], where: str) ->
             _check_rate(values[key].rate_bps, f"{where}.{key}")
             changes[rate], changes[rate_changes] = values[key].rate_bps, values[key].changes
     if "rate" in table and values["rate"].changes and "rate_back" not in table and link.rate_back_bps is None:
-        changes["rate_back_bps"] = link.rate_bps  # changes are of one direction alone
+        changes["rate_back_bps"] = link.rate_bps  # changes apply to one direction only
     for key, attribute in (("propagation", "propagation_ns"), ("propagation_back", "propagation_back_ns")):
         if key in table:
             changes[attribute] = values[key]
@@ -297,33 +297,33 @@ def _changed(link: Link, table: Table, values: Mapping[str, Any], where: str) ->
 
 
 def _flows(document: Document, network: Network) -> tuple[Flow, ...]:
-    """Return the flows of all tables; SpecError for names that are taken, and for hosts out of reach."""
+    """Return the flows of all tables; SpecError for duplicate names, and for unreachable hosts."""
     if not document.flow:
         raise SpecError(where="flow", needed="at least one table [[flow]]", got="none")
     hosts = [host.name for host in network.hosts]
     pieces = _pieces(network)
-    found: dict[str, Flow] = {}
+    result: dict[str, Flow] = {}
     for number, table in enumerate(document.flow):
         where = f"flow[{number}]"
         for flow in _flows_of(table, where, hosts, document):
-            if flow.name in found:
+            if flow.name in result:
                 raise SpecError(
                     where=f"{where}.name", needed="a name that no other flow has", got=shown(flow.name)
                 )
             if pieces[flow.source] != pieces[flow.destination]:
-                got = f"no way from {flow.source} to {flow.destination}"
-                raise SpecError(where=f"{where}.to", needed="hosts that can be reached", got=got)
-            if len(found) >= MOST_FLOWS:
+                got = f"no path from {flow.source} to {flow.destination}"
+                raise SpecError(where=f"{where}.to", needed="reachable hosts", got=got)
+            if len(result) >= MOST_FLOWS:
                 raise SpecError(where=where, needed=f"at most {MOST_FLOWS:,} flows", got="more")
-            found[flow.name] = flow
-    groups = {flow.group for flow in found.values() if flow.group}
-    if clash := groups & found.keys() - {name for name, flow in found.items() if flow.group == name}:
-        raise SpecError(where="flow", needed="groups that are called as no flow is", got=shown(min(clash)))
-    return tuple(found.values())
+            result[flow.name] = flow
+    groups = {flow.group for flow in result.values() if flow.group}
+    if clash := groups & result.keys() - {name for name, flow in result.items() if flow.group == name}:
+        raise SpecError(where="flow", needed="group names that no flow has", got=shown(min(clash)))
+    return tuple(result.values())
 
 
 def _pieces(network: Network) -> dict[str, str]:
-    """Return for each node one that stands for all that can be reached from it."""
+    """Return for each node a representative of all nodes reachable from it."""
     parent = {node: node for node in [*(h.name for h in network.hosts), *(s.name for s in network.switches)]}
 
     def top(node: str) -> str:
@@ -355,7 +355,7 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
         raise SpecError(where=f"{where}.host_rate", needed="either rate or host_rate", got="both")
     if "shape" in table and values["times"] != "pareto":
         raise SpecError(
-            where=f"{where}.shape", needed='times = "pareto", which alone has a shape', got=values["times"]
+            where=f"{where}.shape", needed='times = "pareto", the only one with a shape', got=values["times"]
         )
     if values["stop"] is not None and values["stop"] <= values["start"]:
         raise SpecError(
@@ -432,7 +432,7 @@ def _pairs(values: Mapping[str, Any], where: str, hosts: Sequence[str]) -> list[
     destinations = list(hosts) if everywhere else _hosts(values["to"], hosts, f"{where}.to")
     if values["match"] == "one to one":
         if len(sources) != len(destinations):
-            needed = f"as many as there are sources, {len(sources)}"
+            needed = f"{len(sources)} hosts, one for each source"
             raise SpecError(where=f"{where}.to", needed=needed, got=str(len(destinations)))
         pairs = list(zip(sources, destinations, strict=True))
     else:
@@ -469,26 +469,26 @@ def _names(name: str | None, pairs: Sequence[tuple[str, str]], where: str) -> li
         )
     for each in names:
         if not NAME.fullmatch(each) or each in RESERVED or find_measurement(each):
-            needed = WORD.needed + (", and that is no figure's" if NAME.fullmatch(each) else "")
+            needed = WORD.needed + (", other than a figure's" if NAME.fullmatch(each) else "")
             raise SpecError(where=f"{where}.name", needed=needed, got=shown(each))
     return names
 
 
 def size_distributions() -> list[str]:
-    """Return the names of the flow-size distributions that come with this package."""
+    """Return the names of the flow-size distributions in this package."""
     folder = resources.files("ecmproto.control.lab") / "sizes"
     return sorted(each.name.removesuffix(".csv") for each in folder.iterdir() if each.name.endswith(".csv"))
 
 
-_MOST_SIZES = 10_000
-_MOST_SIZES_CHARACTERS = 1 << 20
+_MAX_SIZES = 10_000
+_MAX_SIZES_CHARACTERS = 1 << 20
 
 
 def _file(name: str, where: str, document: Document) -> str:
-    """Return the path of a file that a scenario names; SpecError for one elsewhere."""
+    """Return the path of a file that a scenario names; SpecError for one outside the folder."""
     if document.outside:
         return name if "://" in name else os.path.join(document.folder, name)
-    hint = "--outside allows others, and URLs"
+    hint = "--outside allows other files, and URLs"
     if "://" in name:
         raise SpecError(where=where, needed="a file below the folder", got=shown(name), hint=hint)
     try:
@@ -501,17 +501,17 @@ def _sizes_file(path: str, where: str) -> str:
     """Return the text of a file of sizes and shares."""
     try:
         with open(path, encoding="utf-8") as file:
-            content = file.read(_MOST_SIZES_CHARACTERS + 1)
+            content = file.read(_MAX_SIZES_CHARACTERS + 1)
     except (OSError, ValueError) as error:
-        raise SpecError(where=where, needed="a file that can be read", got=str(error)) from None
-    if len(content) > _MOST_SIZES_CHARACTERS:
-        needed = f"a file of at most {_MOST_SIZES_CHARACTERS:,} characters"
-        raise SpecError(where=where, needed=needed, got="a longer one")
+        raise SpecError(where=where, needed="a readable file", got=str(error)) from None
+    if len(content) > _MAX_SIZES_CHARACTERS:
+        needed = f"a file of at most {_MAX_SIZES_CHARACTERS:,} characters"
+        raise SpecError(where=where, needed=needed, got="a longer file")
     return content
 
 
 def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float], ...]:
-    """Return a distribution: one that comes with the package, a file of octets and shares, or pairs."""
+    """Return a distribution: one of the package's, a file of octets and shares, or pairs."""
     if NAME.fullmatch(text):
         if text not in size_distributions():
             hint = did_you_mean(text, size_distributions())
@@ -524,7 +524,7 @@ def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float]
     pairs: list[tuple[int, float]] = []
     lines = (line for line in content.splitlines() if line.strip() and not line.startswith(("#", "octets")))
     for row in csv.reader(lines):
-        if len(row) != 2 or len(pairs) >= _MOST_SIZES:
+        if len(row) != 2 or len(pairs) >= _MAX_SIZES:
             raise SpecError(
                 where=where, needed="lines of a size and a share, as 10kB,0.5", got=shown(",".join(row)[:60])
             )
@@ -533,12 +533,10 @@ def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float]
         )
         share = read_value(NUMBER, row[1], where, (0, 1))
         if pairs and (octets < pairs[-1][0] or share < pairs[-1][1]):
-            raise SpecError(where=where, needed="sizes and shares that rise", got=shown(",".join(row)))
+            raise SpecError(where=where, needed="rising sizes and shares", got=shown(",".join(row)))
         pairs.append((octets, share))
     if not pairs or pairs[-1][1] != 1:
-        raise SpecError(
-            where=where, needed="shares that rise to 1", got=str(pairs[-1][1]) if pairs else "none"
-        )
+        raise SpecError(where=where, needed="shares rising to 1", got=str(pairs[-1][1]) if pairs else "none")
     return tuple(pairs)
 
 
@@ -565,7 +563,7 @@ def mechanism_of(document: Document) -> Mechanism:
 
 
 def _only(table: Table, section: str) -> Table:
-    """Return a table without the parameters of mechanisms in it."""
+    """Return a table without its parameters of mechanisms."""
     return {key: value for key, value in table.items() if key in SECTIONS[section]}
 
 
@@ -578,11 +576,11 @@ _MESSAGE_PRIORITIES = {
     "message_priority", "keep_priority", "cnm_priority", "report_priority", "cnp_priority", "reply_priority",
     "return_priority",
 }  # fmt: skip
-"""Parameters of the frames of messages, which queue in ``control.message_priority`` in the laboratory."""
+"""Parameters of message frames that do not apply: messages queue in ``control.message_priority``."""
 
 
 def described(mechanism: Mechanism) -> dict[str, Parameter]:
-    """Return the parameters of a mechanism that act in the laboratory by their paths, ``rp.ru``."""
+    """Return the parameters of a mechanism that apply in the laboratory by their paths, ``rp.ru``."""
     return {
         f"{role.value}.{parameter.name}": parameter
         for role, part in mechanism.roles.items()
@@ -591,21 +589,21 @@ def described(mechanism: Mechanism) -> dict[str, Parameter]:
 
 
 def acting(part: type[Parameters] | Parameters) -> list[Parameter]:
-    """Return the parameters of a role that act in the laboratory."""
+    """Return the parameters of a role that apply in the laboratory."""
     return [each for each in part.describe() if each.attribute not in _MESSAGE_PRIORITIES]
 
 
 def priority_hint(key: str) -> str:
-    """Return the hint for a priority that only the frames of messages have; empty for other parameters."""
+    """Return the hint for a priority that only message frames have; empty for other parameters."""
     known = key.rpartition(".")[2] in _MESSAGE_PRIORITIES
-    return "of messages in band it is control.message_priority" if known else ""
+    return "messages in band use control.message_priority" if known else ""
 
 
 def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str, ...]:
     """Return assignments, ``rp.ru=4Mb/s``, of a table of parameters; SpecError for wrong ones."""
     known = described(mechanism)
     attributes = {f"{path.partition('.')[0]}.{each.attribute}": path for path, each in known.items()}
-    found = []
+    assignments = []
     for key, value in table.items():
         path = attributes.get(key, key)
         if path not in known:
@@ -620,31 +618,31 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
         text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
         if known[path].unit == "octets":
             text = _in_octets(text, f"{where}.{key}")
-        found.append(f"{path}={text}")
-    set_paths = [each.partition("=")[0] for each in found]
+        assignments.append(f"{path}={text}")
+    set_paths = [each.partition("=")[0] for each in assignments]
     try:
-        parsed = mechanism.parse(found)
+        parsed = mechanism.parse(assignments)
     except ParameterError as error:
         paths = [path for path in (*set_paths, *known) if path.partition(".")[2] == error.name]
         path = paths[0] if paths else error.name
         raise SpecError(where=f"{where}.{path}", needed=error.needed, got=error.got) from None
     if "cp.w" in set_paths:
         _refuse_idle_weight(parsed, where)
-    return tuple(found)
+    return tuple(assignments)
 
 
 def _refuse_idle_weight(parsed: Mapping[Role, Parameters], where: str) -> None:
-    """Raise SpecError for a congestion point's w that differs from the senders' and is not used."""
+    """Raise SpecError if a congestion point's w differs from the senders' and is not used."""
     point, sender = parsed.get(Role.CONGESTION_POINT), parsed.get(Role.REACTION_POINT)
-    # Of all mechanisms only E²CM has congestion points that send increases without weighing Qdelta.
+    # Only E²CM has congestion points that send increases without weighing Qdelta.
     weight = getattr(point, "weight", None) if getattr(point, "increase_signals", False) else None
     if weight is not None and weight != getattr(sender, "weight", weight):
-        needed = "rp.w, or cp.increase_signals=no beside it, without which cp.w changes nothing"
+        needed = "rp.w, or cp.increase_signals=no with it, since cp.w alone has no effect"
         raise SpecError(where=f"{where}.cp.w", needed=needed, got=f"{weight:g}")
 
 
 def _in_octets(text: str, where: str) -> str:
-    """Return a size given in frames as octets; others as they are, for the mechanism to judge."""
+    """Return a size given in frames as octets; other texts unchanged, for the mechanism to check."""
     if not text.strip().endswith(("frame", "frames")):
         return text
     return OCTETS.show(read_value(OCTETS, text, where)).replace(" ", "")
@@ -662,7 +660,7 @@ def _control(document: Document, mechanism: Mechanism, network: Network) -> Cont
             ) from None
         assignments_of(other, table, f"mechanisms.{name}")
     if values["flow_control"] != "none" and mechanism.name in ("pause", "pfc"):
-        needed = f"none: the mechanism is {mechanism.name} already"
+        needed = f"none, since the mechanism is {mechanism.name} already"
         raise SpecError(where="control.flow_control", needed=needed, got=shown(values["flow_control"]))
     points = values["points"] or ()
     known = [switch.name for switch in network.switches]
@@ -727,9 +725,9 @@ def bands_of(
     """Return the bands of tables; SpecError for figures that this experiment does not have."""
     bands = []
     for number, table in enumerate(tables):
-        place = f"{where}[{number}]"
-        values = values_of(table, "band", place)
-        dimension = _checked_figure(values["figure"], f"{place}.figure", experiment, runs)
+        path = f"{where}[{number}]"
+        values = values_of(table, "band", path)
+        dimension = _checked_figure(values["figure"], f"{path}.figure", experiment, runs)
         limits: dict[str, float] = {}
         for name in ("low", "high"):
             if name in table:
@@ -737,11 +735,11 @@ def bands_of(
                     limits[name] = parse_value(values[name], dimension)
                 except ParameterError as error:
                     got = shown(table[name])
-                    raise SpecError(where=f"{place}.{name}", needed=error.needed, got=got) from None
+                    raise SpecError(where=f"{path}.{name}", needed=error.needed, got=got) from None
         if not limits:
-            raise SpecError(where=place, needed="low, high, or both", got="neither")
+            raise SpecError(where=path, needed="low, high, or both", got="neither")
         if limits.get("low", 0) > limits.get("high", limits.get("low", 0)):
-            raise SpecError(where=f"{place}.high", needed="at least low", got=shown(table["high"]))
+            raise SpecError(where=f"{path}.high", needed="at least low", got=shown(table["high"]))
         bands.append(
             Band(
                 figure=values["figure"],
@@ -758,13 +756,13 @@ def bands_of(
 def published_of(
     tables: Sequence[Table], where: str, experiment: Experiment, runs: Iterable[str]
 ) -> tuple[Published, ...]:
-    """Return the published figures of tables; SpecError as `bands_of`."""
-    found = []
+    """Return the published figures of tables; SpecError as for `bands_of`."""
+    result = []
     for number, table in enumerate(tables):
-        place = f"{where}[{number}]"
-        values = values_of(table, "published", place)
-        _checked_figure(values["figure"], f"{place}.figure", experiment, runs)
-        found.append(
+        path = f"{where}[{number}]"
+        values = values_of(table, "published", path)
+        _checked_figure(values["figure"], f"{path}.figure", experiment, runs)
+        result.append(
             Published(
                 figure=values["figure"],
                 value=values["value"],
@@ -772,11 +770,11 @@ def published_of(
                 note=values["note"],
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _checked_figure(text: str, where: str, experiment: Experiment, runs: Iterable[str]) -> Dimension:
-    """Return the unit of a figure whose flows, ports and other runs there are."""
+    """Return the unit of a figure, whose flows, ports and other runs exist."""
     try:
         figure = parse_figure(text)
         check_borders(figure.times_ns, experiment.measure.window_ns, experiment.duration_ns)
@@ -789,12 +787,10 @@ def _checked_figure(text: str, where: str, experiment: Experiment, runs: Iterabl
             elif subjects:
                 expand_ports(subjects, ports)
     except SpecError as error:
-        place = "" if error.where == "figure" else f" ({error.where})"
-        raise SpecError(where=where + place, needed=error.needed, got=error.got, hint=error.hint) from None
+        suffix = "" if error.where == "figure" else f" ({error.where})"
+        raise SpecError(where=where + suffix, needed=error.needed, got=error.got, hint=error.hint) from None
     for run in figure.runs:
         if run not in runs:
             hint = did_you_mean(run, runs)
-            raise SpecError(
-                where=where, needed="a variant or a mechanism behind @", got=shown(run), hint=hint
-            )
+            raise SpecError(where=where, needed="a variant or a mechanism after @", got=shown(run), hint=hint)
     return figure.dimension

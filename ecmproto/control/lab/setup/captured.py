@@ -1,7 +1,7 @@
-"""Captures as traffic: their frames as flows have them, and the network of one port to replay them in.
+"""Captures as traffic: their frames by flow, and the network of one port to replay them in.
 
-A capture is read as `replay` reads it: frames that no queue holds (PAUSE, PFC) are left out, lengths
-are without FCS, times count from the first frame, and stations and flows are told apart by the mechanism.
+A capture is read as for `replay`: frames that occupy no queue (PAUSE, PFC) are left out, lengths are without
+FCS, times count from the first frame, and the mechanism distinguishes stations and flows.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
     from ecmproto.frames.batch.flows import FlowTable
 
 MOST_SOURCES = 1024
-"""Source addresses that become hosts of their own."""
+"""The maximum number of source addresses, which become hosts."""
 MOST_FRAMES = 1 << 24
-"""Of a capture: memory holds 40 octets of each."""
+"""The maximum number of frames of a capture, at 40 bytes of memory each."""
 MOST_FLOWS = 256
-"""Flows that each of them tells apart."""
-_LEAST_OCTETS, _MOST_OCTETS = 60, 0xFFFF
+"""The maximum number of flows that a host distinguishes."""
+_MIN_OCTETS, _MAX_OCTETS = 60, 0xFFFF
 _CP_MAC = bytes([2, 0, 0, 0, 0xCC, 1])
 _NAMES = re.compile(r".+\.(pcap|pcapng|cap|ntar)(\.gz|\.zst)?", re.IGNORECASE)
 
 
 class CapturedFrames(NamedTuple):
-    """The frames that a flow has of a capture, in the order of time."""
+    """A flow's frames of a capture, in order of time."""
 
     time_ns: NDArray[np.int64]
     octets: NDArray[np.int64]
-    """Without FCS; what is shorter than an Ethernet frame is as long as one."""
+    """Lengths without FCS, padded to the minimum of an Ethernet frame."""
     priority: NDArray[np.int64]
     flow: NDArray[np.int64]
-    """Which of its host's flows each is of, numbered from 0 on."""
+    """The flow of each frame among its host's, numbered from 0 on."""
 
 
 class _Columns(NamedTuple):
-    """The same of a whole capture; ``source`` is the address as a number, ``flow`` one over all stations."""
+    """The columns of a whole capture; ``source`` is the address as a number, ``flow`` unique in it."""
 
     time_ns: NDArray[np.int64]
     octets: NDArray[np.int64]
@@ -59,29 +59,29 @@ class _Columns(NamedTuple):
 
 
 def is_capture(name: str) -> bool:
-    """Return whether a file is a capture by its name."""
+    """Return whether a file name is a capture's."""
     return bool(_NAMES.fullmatch(name))
 
 
 def captured_frames(flows: Sequence[Flow], machine: Machine | None = None) -> dict[int, CapturedFrames]:
-    """Return the frames of those ``flows`` that are captures, by their places; each file is read once.
+    """Return the frames of the capture ``flows``, by index; each file is read once.
 
-    Without a ``machine`` flows are told apart by addresses.  CaptureError for what cannot be read, SpecError
-    for an address that is none.
+    Without a ``machine`` flows are distinguished by addresses. CaptureError for an unreadable file, SpecError
+    for an invalid address.
     """
     from ecmproto.wire.formats.text import mac_of
 
-    found: dict[int, CapturedFrames] = {}
+    result: dict[int, CapturedFrames] = {}
     read: dict[tuple[str, bool], _Columns] = {}
-    for place, flow in enumerate(flows):
+    for index, flow in enumerate(flows):
         if flow.pattern is not Pattern.CAPTURE:
             continue
         source = int.from_bytes(mac_of(flow.capture_source)) if flow.capture_source else None
         capture = flow.capture, flow.capture_inner
         if capture not in read:
             read[capture] = _columns(*capture, _machine(machine), [])
-        found[place] = _frames_of(read[capture], source)
-    return found
+        result[index] = _frames_of(read[capture], source)
+    return result
 
 
 def _machine(machine: Machine | None) -> Machine:
@@ -97,7 +97,7 @@ def _machine(machine: Machine | None) -> Machine:
 def _taken(
     path: str, inner: bool, machine: Machine, problems: list[CaptureError]
 ) -> Iterator[tuple[Taken, FlowTable]]:
-    """Yield the batches of a capture as the engine takes them; where it breaks off goes to ``problems``."""
+    """Yield the batches of a capture for the engine; an error at its end is appended to ``problems``."""
     from ecmproto.control.engine.arrivals import Intake, check_ethernet, flow_table
     from ecmproto.frames.batch.inner import open_innermost
     from ecmproto.wire.formats.ethertypes import DEFAULT
@@ -124,14 +124,14 @@ def _columns(path: str, inner: bool, machine: Machine, problems: list[CaptureErr
         if frames > MOST_FRAMES:
             raise SpecError(where=path, needed=f"at most {MOST_FRAMES:,} frames", got="more")
         arrivals, batch = taken.arrivals, taken.batch
-        # The others are cut off before the end of their addresses, or take no room in any queue.
+        # The others have truncated addresses, or occupy no queue.
         chosen = np.flatnonzero(arrivals.occupies & (batch.captured >= 12))
         at = batch.offset[chosen, None] + np.arange(6, 12)
         weights = 1 << np.arange(40, -1, -8, dtype=np.int64)
         parts.append(
             _Columns(
                 time_ns=arrivals.time_ns[chosen],
-                octets=np.clip(arrivals.octets[chosen], _LEAST_OCTETS, _MOST_OCTETS),
+                octets=np.clip(arrivals.octets[chosen], _MIN_OCTETS, _MAX_OCTETS),
                 priority=arrivals.priority[chosen].astype(np.int64),
                 flow=table.numbers(arrivals.station[chosen], arrivals.flow[chosen]),
                 source=batch.buffer[at].astype(np.int64) @ weights,
@@ -148,7 +148,7 @@ def _frames_of(columns: _Columns, source: int | None) -> CapturedFrames:
     if source is not None:
         chosen = columns.source == source
         columns = _Columns(*(column[chosen] for column in columns))
-    # Numbers in the order in which flows came; what the table has no number for, last.
+    # Numbers in the order of the flows' first frames; flows without a number come last.
     known, first_at, inverse = np.unique(columns.flow, return_index=True, return_inverse=True)
     order = np.argsort(np.where(known < 0, len(columns.flow), first_at), kind="stable")
     number = np.empty(len(order), np.int64)
@@ -160,12 +160,12 @@ def _frames_of(columns: _Columns, source: int | None) -> CapturedFrames:
 
 
 def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB", inner: bool = False) -> Document:
-    """Return the scenario of one port to which all sources of a capture send, as ``replay`` has it.
+    """Return the scenario of one port to which all sources of a capture send, as in ``replay``.
 
-    Each source address is a host, whose frames come to the port when they were captured, unless its reaction
-    point holds them back; messages take 10 µs.  ``inner`` means the innermost frames.  ``rate`` may
-    have changes, as ``10G,1G@10ms``.  SpecError for a capture without frames, or of too many sources.  Frames
-    of more than eleven days after the first are beyond its end.
+    Each source address is a host, whose frames reach the port at their captured times, unless its reaction
+    point delays them; messages take 10 µs. ``inner`` selects the innermost frames. ``rate`` may have changes,
+    as ``10G,1G@10ms``. SpecError for a capture without frames, or of too many sources. Frames more than
+    eleven days after the first are beyond its end.
     """
     served = _checked("rate", rate, parse_port_rate)
     _checked("buffer", buffer, parse_buffer)
@@ -174,10 +174,10 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB", inn
     problems: list[CaptureError] = []
     columns = _columns(path, inner, _machine(None), problems)
     if not len(columns.source):
-        raise SpecError(where=path, needed="frames that a queue holds", got="none")
+        raise SpecError(where=path, needed="frames that occupy a queue", got="none")
     title = f"One port, to which the frames of {PurePath(path).name} come"
     if problems:
-        title += f", {problems[0].frame:,} of them, behind which it breaks off"
+        title += f", {problems[0].frame:,} of them before it is truncated"
     sources = list(dict.fromkeys(columns.source.tolist()))
     if len(sources) > MOST_SOURCES:
         needed = f"at most {MOST_SOURCES:,} source addresses"
@@ -185,14 +185,14 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB", inn
     duration_ns = min(max(1_000, int(columns.time_ns[-1]) + 1), LONGEST_NS)
     sink = f"h{len(sources) + 1}"
     link_rate = exact_rate(served.rate_bps).replace(" ", "")
-    room = buffer.replace(" ", "")
+    capacity = buffer.replace(" ", "")
     document = Document(
         scenario={
             "name": _name(path),
             "title": title,
             "duration": exact_time(duration_ns),
             "overhead": "24B",
-            "topology": f"star hosts={len(sources) + 1} rate={link_rate} propagation=0ns buffer={room}",
+            "topology": f"star hosts={len(sources) + 1} rate={link_rate} propagation=0ns buffer={capacity}",
         },
         flow=list(_flows(path, inner, sources, sink)),
         control={"mechanism": "none", "message_delay": "10us", "points": f"core>{sink}"},
@@ -231,7 +231,7 @@ def _flows(path: str, inner: bool, sources: Iterable[int], sink: str) -> Iterato
 
 
 def _name(path: str) -> str:
-    """Return a name for the scenario of a capture: that of the file, as far as names have such letters."""
+    """Return a name for the scenario of a capture: the file's, restricted to the letters of names."""
     stem = PurePath(path).name.split(".")[0]
     word = re.sub(r"[^A-Za-z0-9_-]", "-", stem)[:60]
     return word if re.match(r"[A-Za-z_]", word) else f"c-{word}"

@@ -2,17 +2,17 @@
 
 ::
 
-    queue.mean[50ms..90ms]           a measurement, of a part of the time
-    queue.p99(CS>ES5)                of a port; without one, of the port that the experiment is about
+    queue.mean[50ms..90ms]           a measurement over a part of the time
+    queue.p99(CS>ES5)                of a port; without one, of the experiment's main port
     rate(r1..r4)                     of flows: one value each; also rate(ST*), rate(GROUP), rate(r1, r4)
     queue.settling(18kB..30kB, 0.5ms)[10ms..]    with limits
     mean(…) median min max sum std jain ratio    over values
-    tps(SR1) / tps(SR1)@none         the same in another run: a variant of the scenario, or a mechanism
+    tps(SR1) / tps(SR1)@none         a measurement in another run: a variant of the scenario, or a mechanism
     queue.p99 < 40kB                 an expectation; 1.8 <= ratio(one_hop, two_hop) <= 2.3
 
 Values are octets, bit/s, ns or plain numbers; numbers have their unit (``40kB``, ``5G``, ``15ms``,
-``16frames``, ``90%``), and what has different units is neither added nor compared.  Measurements come from
-:class:`Figures`.
+``16frames``, ``90%``), and values of different units can be neither added nor compared. Measurements come
+from :class:`Figures`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ecmproto.units import (
 
 
 class Figures(Protocol):
-    """What a run measured."""
+    """The measurements of a run."""
 
     @property
     def flows(self) -> Mapping[str, str]:
@@ -58,10 +58,10 @@ class Figures(Protocol):
     ) -> float:
         """Return the measurement ``name`` (one of `MEASUREMENTS`) of ``subject``.
 
-        ``subject`` is a flow or a port; it is empty where the expression names none: the port that the
-        experiment is about, or the whole network.  ``limits`` are the values between its brackets besides.
-        Without ``from_ns`` and ``until_ns`` the time is the experiment's own.  Infinity is for what never
-        happened (a queue that did not settle), NaN for what there is no value of (the latency of nothing).
+        ``subject`` is a flow or a port; if the expression names none, it is empty: the experiment's main
+        port, or the whole network. ``limits`` are the other values in its brackets. Without ``from_ns`` and
+        ``until_ns`` the time is the experiment's own. Infinity means that the event never happened (a queue
+        that did not settle), NaN that there is no value (the latency of no transaction).
         """
 
 
@@ -83,29 +83,29 @@ _NAMED: Mapping[Dimension, tuple[str, str]] = {
 
 
 class Limits(NamedTuple):
-    """The limits that a measurement takes between its brackets, behind what it is about."""
+    """The limits of a measurement, in its brackets after the subject."""
 
     dimensions: tuple[Dimension, ...]
-    """Of each value; a range such as ``18kB..30kB`` is two of them."""
+    """The dimension of each value; a range such as ``18kB..30kB`` has two."""
     shape: str
-    """How they are written."""
+    """An example of the limits' text."""
     least: int
-    """How many there must be; those that are left out are so from the end."""
+    """The minimum number of values; values are omitted from the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What can be measured: of what, in which unit, with which limits."""
+    """A measurement: its subject, its unit and its limits."""
 
     of: str
-    """``port``, ``flow`` (one value for each), or ``network``."""
+    """The type of subject: ``port``, ``flow`` (one value for each), or ``network``."""
     dimension: Dimension
     doc: str
     limits: tuple[Limits, ...] = ()
-    """The forms that its limits can have; without any it takes none."""
+    """The forms of its limits; empty for a measurement without limits."""
 
 
-_AVERAGED = "the time that is averaged over, by default 1 ms"
+_AVERAGED = "the averaging time, by default 1 ms"
 _OF_QUEUE = (
     Limits((OCTETS, OCTETS, TIME), "18kB..30kB, 1ms", 2),
     Limits((NUMBER, TIME), "25%, 1ms", 1),
@@ -115,11 +115,11 @@ _OF_RATE = (
     Limits((NUMBER, TIME), "5%, 1ms", 1),
 )
 _SETTLING = (
-    "how long from the start of the time range until {}, in averages, stays between limits, or within a "
-    "share of its own mean over the last tenth of the range, to the range's end (S002); the last limit is "
+    "time from the start of the range until {}, in averages, stays between limits, or within a share of its "
+    "own mean over the last tenth of the range, to the range's end (S002); the last limit is "
     f"{_AVERAGED}"
 )
-_REACHES = f"how long from the start of the time range until {{}} is this; the last limit is {_AVERAGED}"
+_REACHES = f"time from the start of the range until {{}} reaches this; the last limit is {_AVERAGED}"
 
 
 def _of(of: str, dimension: Dimension, doc: str, *limits: Limits) -> Measurement:
@@ -128,43 +128,43 @@ def _of(of: str, dimension: Dimension, doc: str, *limits: Limits) -> Measurement
 
 MEASUREMENTS: Mapping[str, Measurement] = {
     "queue.mean": _of("port", OCTETS, "mean length of the queue over time, with the frame in service"),
-    "queue.std": _of("port", OCTETS, "standard deviation of its length over time"),
-    "queue.min": _of("port", OCTETS, "its least length"),
-    "queue.peak": _of("port", OCTETS, "its greatest length"),
-    "queue.p99": _of("port", OCTETS, "a percentile of its length over time; p50, p99.9 and so on alike"),
+    "queue.std": _of("port", OCTETS, "standard deviation of the queue's length over time"),
+    "queue.min": _of("port", OCTETS, "minimum length of the queue"),
+    "queue.peak": _of("port", OCTETS, "maximum length of the queue"),
+    "queue.p99": _of("port", OCTETS, "a percentile of the queue's length; also p50, p99.9 and so on"),
     "queue.within": _of(
-        "port", NUMBER, "share of the time in which its length is within limits",
+        "port", NUMBER, "share of the time in which the queue's length is within limits",
         Limits((OCTETS, OCTETS), "18kB..30kB", 2),
     ),
     "queue.settling": _of("port", TIME, _SETTLING.format("the queue"), *_OF_QUEUE),
-    "throughput": _of("port", RATE, "what a port sends"),
-    "throughput.settling": _of("port", TIME, _SETTLING.format("what a port sends"), *_OF_RATE),
+    "throughput": _of("port", RATE, "rate at which a port sends"),
+    "throughput.settling": _of("port", TIME, _SETTLING.format("the rate of a port"), *_OF_RATE),
     "throughput.reaches": _of(
-        "port", TIME, _REACHES.format("what a port sends, in averages,"), Limits((RATE, TIME), "8G, 1ms", 1)
+        "port", TIME, _REACHES.format("a port's rate, in averages,"), Limits((RATE, TIME), "8G, 1ms", 1)
     ),
-    "utilisation": _of("port", NUMBER, "what a port sends by what its rate, with its changes, lets it"),
+    "utilisation": _of("port", NUMBER, "rate at which a port sends, as a share of its line rate"),
     "drops": _of("port", NUMBER, "frames dropped; without a port, in the whole network"),
     "pause.count": _of("port", NUMBER, "times that a port was stopped by PAUSE or PFC; without a port, all"),
-    "pause.time": _of("port", TIME, "how long it stood; without a port, all together"),
+    "pause.time": _of("port", TIME, "time for which a port was stopped; without a port, the sum of all"),
     "control.frames": _of("network", NUMBER, "messages of the mechanism"),
-    "control.lost": _of("network", NUMBER, "those in band that a full port dropped"),
-    "control.octets": _of("network", OCTETS, "their octets"),
-    "control.overhead": _of("network", NUMBER, "their octets by those of the data that came"),
-    "rate": _of("flow", RATE, "what came of a flow"),
-    "rate.settling": _of("flow", TIME, _SETTLING.format("what comes of a flow"), *_OF_RATE),
+    "control.lost": _of("network", NUMBER, "messages in band that a full port dropped"),
+    "control.octets": _of("network", OCTETS, "octets of the mechanism's messages"),
+    "control.overhead": _of("network", NUMBER, "octets of messages divided by octets of delivered data"),
+    "rate": _of("flow", RATE, "rate of a flow at its destination"),
+    "rate.settling": _of("flow", TIME, _SETTLING.format("the rate of a flow"), *_OF_RATE),
     "rate.reaches": _of(
-        "flow", TIME, _REACHES.format("what comes of it, in averages,"), Limits((RATE, TIME), "2G, 1ms", 1)
+        "flow", TIME, _REACHES.format("a flow's rate, in averages,"), Limits((RATE, TIME), "2G, 1ms", 1)
     ),
-    "offered": _of("flow", RATE, "what a flow offered"),
+    "offered": _of("flow", RATE, "rate that a flow offered"),
     "lost": _of("flow", NUMBER, "frames of a flow that were lost"),
     "delay": _of("flow", TIME, "mean time of a flow's frames from their host's NIC to their destination"),
-    "tps": _of("flow", NUMBER, "transactions finished a second"),
+    "tps": _of("flow", NUMBER, "transactions completed per second"),
     "latency": _of("flow", TIME, "mean time of a transaction"),
-    "latency.p99": _of("flow", TIME, "a percentile of it; p50, p99.9 and so on alike"),
+    "latency.p99": _of("flow", TIME, "a percentile of a transaction's time; also p50, p99.9 and so on"),
     "fct": _of("flow", TIME, "mean completion time of flows of given sizes"),
-    "fct.p99": _of("flow", TIME, "a percentile of it"),
-    "slowdown": _of("flow", NUMBER, "mean of their completion time by that in an empty network"),
-    "slowdown.p99": _of("flow", NUMBER, "a percentile of it"),
+    "fct.p99": _of("flow", TIME, "a percentile of the completion time"),
+    "slowdown": _of("flow", NUMBER, "mean ratio of the completion time to the one in an empty network"),
+    "slowdown.p99": _of("flow", NUMBER, "a percentile of the slowdown"),
 }  # fmt: skip
 """All measurements by name."""
 
@@ -172,9 +172,9 @@ _PERCENTILE = re.compile(r"(.*\.)p[0-9]{1,2}(?:\.[0-9]{1,4})?")
 
 
 def find_measurement(name: str) -> Measurement | None:
-    """Return the measurement called ``name``, percentiles of any number among them; None for none."""
-    found = _PERCENTILE.fullmatch(name)
-    return MEASUREMENTS.get(f"{found[1]}p99" if found else name)
+    """Return the measurement called ``name``, including percentiles of any number; None for none."""
+    match = _PERCENTILE.fullmatch(name)
+    return MEASUREMENTS.get(f"{match[1]}p99" if match else name)
 
 
 def _over(function: Callable[[Sequence[float]], float]) -> Callable[[Sequence[float]], float]:
@@ -192,7 +192,7 @@ _AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 _RATIO = "ratio"
 RESERVED = frozenset({*_AGGREGATES, _RATIO})
-"""Names that no flow can have, beside those of measurements."""
+"""Names that no flow can have, in addition to the names of measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class _Constant:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A measurement of what ``subjects`` name."""
+    """A measurement of ``subjects``."""
 
     name: str
     subjects: tuple[str, ...]
@@ -217,7 +217,7 @@ class _Reading:
     def of(self, runs: _Runs) -> tuple[float, ...]:
         figures = runs.named(self.run)
         measurement = find_measurement(self.name)
-        assert measurement is not None  # the parser has found it
+        assert measurement is not None  # the parser has checked the name
         subjects: Sequence[str] = ("",)
         if measurement.of == "flow":
             subjects = expand_flows(self.subjects, figures.flows)
@@ -254,7 +254,9 @@ class _Operation:
             if 1 not in (len(left), len(right)):
                 got = f"{len(left)} and {len(right)}"
                 raise SpecError(
-                    where="figure", needed=f"as many values on both sides of {self.operator}", got=got
+                    where="figure",
+                    needed=f"equal numbers of values on both sides of {self.operator}",
+                    got=got,
                 )
             many = max(len(left), len(right))
             left, right = left * (many // len(left)), right * (many // len(right))
@@ -297,14 +299,14 @@ class _Runs(NamedTuple):
         if not name:
             return self.own
         if name not in self.others:
-            known = ", ".join(self.others) or "there is none"
-            raise SpecError(where="figure", needed="a run that there is", got=f"@{name}", hint=known)
+            known = ", ".join(self.others) or "no other run"
+            raise SpecError(where="figure", needed="an existing run", got=f"@{name}", hint=known)
         return self.others[name]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """An expression that was read."""
+    """A parsed expression."""
 
     text: str
     dimension: Dimension
@@ -312,35 +314,35 @@ class Figure:
 
     @property
     def runs(self) -> frozenset[str]:
-        """The other runs that it is also about: variants or mechanisms."""
+        """The other runs in the expression: variants or mechanisms."""
         return frozenset(_runs(self.node))
 
     @property
     def readings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The measurements in it, each with the names of what it is about, as they are written."""
+        """The measurements in the expression, each with the names of its subjects as written."""
         return tuple((each.name, each.subjects) for each in _readings(self.node))
 
     @property
     def times_ns(self) -> frozenset[int]:
-        """The times that its ranges begin and end at."""
+        """The start and end times of the ranges."""
         ends = (end for each in _readings(self.node) for end in (each.from_ns, each.until_ns))
         return frozenset(end for end in ends if end is not None)
 
     def evaluate(self, figures: Figures, others: Mapping[str, Figures] | None = None) -> tuple[float, ...]:
-        """Return its values, one or, of several flows, one each.
+        """Return the values of the expression, one, or one for each of several flows.
 
-        ``others`` are the runs that it names by ``@``.  SpecError for flows, ports and runs that there are
-        not, and for different numbers of values on the sides of an operator.
+        ``others`` are the runs that it names by ``@``. SpecError for unknown flows, ports and runs, and for
+        different numbers of values on the sides of an operator.
         """
         return self.node.of(_Runs(figures, others or {}))
 
     def show(self, value: float) -> str:
-        """Return one of its values for a person."""
+        """Return a value of the expression as text."""
         return show_value(value, self.dimension)
 
 
 def check_borders(times_ns: Iterable[int], window_ns: int, duration_ns: int, where: str = "figure") -> None:
-    """Raise SpecError for times that are no borders of windows: what these have counted cannot be divided."""
+    """Raise SpecError for times that are not window borders: counts of a window cannot be divided."""
     inside = sorted(each for each in times_ns if each % window_ns and each < duration_ns)
     if inside:
         fitting_ns = math.gcd(window_ns, *inside)
@@ -353,7 +355,7 @@ def check_borders(times_ns: Iterable[int], window_ns: int, duration_ns: int, whe
 
 
 def show_value(value: float, dimension: Dimension) -> str:
-    """Return a value for a person: ``24 kB``, ``2.35 Gb/s``, ``5 ms``, ``0.9991``; "–" for none, "never"."""
+    """Return a value as text: ``24 kB``, ``2.35 Gb/s``, ``5 ms``, ``0.9991``; "–" for none, "never"."""
     if math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -364,7 +366,7 @@ def show_value(value: float, dimension: Dimension) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Figures that are compared: ``left < right``, or a chain such as ``1.8 <= left <= 2.3``."""
+    """A comparison of figures: ``left < right``, or a chain such as ``1.8 <= left <= 2.3``."""
 
     text: str
     figures: tuple[Figure, ...]
@@ -372,15 +374,15 @@ class Expectation:
 
     @property
     def runs(self) -> frozenset[str]:
-        """The other runs that it is also about."""
+        """The other runs in the expectation."""
         return frozenset().union(*(figure.runs for figure in self.figures))
 
     def check(
         self, figures: Figures, others: Mapping[str, Figures] | None = None
     ) -> tuple[bool, tuple[tuple[float, ...], ...]]:
-        """Return whether it holds, for each value where there are several, and the values of each figure.
+        """Return whether each value fulfils the expectation, and the values of each figure.
 
-        What is NaN fulfils nothing; SpecError as `Figure.evaluate`.
+        NaN fulfils nothing; SpecError as for `Figure.evaluate`.
         """
         values = tuple(figure.evaluate(figures, others) for figure in self.figures)
         held = all(
@@ -391,7 +393,7 @@ class Expectation:
 
 
 def parse_figure(text: str) -> Figure:
-    """Return the expression that ``text`` is; SpecError, with the character, for what is none."""
+    """Return the parsed expression of ``text``; SpecError, with the character, for an invalid one."""
     reader = _Reader(text)
     figure, *others = reader.figures()
     if others:
@@ -400,11 +402,11 @@ def parse_figure(text: str) -> Figure:
 
 
 def parse_expectation(text: str) -> Expectation:
-    """Return the comparison that ``text`` is; SpecError, with the character, for what is none."""
+    """Return the parsed comparison of ``text``; SpecError, with the character, for an invalid one."""
     reader = _Reader(text)
     first, *others = figures = reader.figures()
     if not others:
-        reader.fail(f"a comparison ({', '.join(_SIGNS)}) behind the figure, as queue.p99 < 40kB", "none")
+        reader.fail(f"a comparison ({', '.join(_SIGNS)}) after the figure, as queue.p99 < 40kB", "none")
     for sign, figure in zip(reader.comparisons, others, strict=True):
         if figure.dimension != first.dimension and not _is_zero(figure.node):
             reader.fail(_named(first.dimension), _bare(figure.text), sign.end())
@@ -412,7 +414,7 @@ def parse_expectation(text: str) -> Expectation:
 
 
 def parse_value(text: str, dimension: Dimension) -> float:
-    """Return the number, of ``dimension``, that ``text`` is, ``40kB`` or ``95%``; ParameterError for none."""
+    """Return the number of ``dimension`` in ``text``, ``40kB`` or ``95%``; ParameterError for other text."""
     with contextlib.suppress(SpecError):
         figure = parse_figure(text)
         if isinstance(figure.node, _Constant) and (figure.dimension == dimension or _is_zero(figure.node)):
@@ -423,52 +425,50 @@ def parse_value(text: str, dimension: Dimension) -> float:
 def expand_flows(patterns: Sequence[str], flows: Mapping[str, str]) -> list[str]:
     """Return the flows that patterns name: a name, ``r1..r4``, ``ST*``, or a group; all for no pattern.
 
-    SpecError for one that names none.
+    SpecError for a pattern without matches.
     """
     chosen: dict[str, None] = {}
     for pattern in patterns or ("*",):
         names = expand_range(pattern)
-        found = [flow for flow in flows if any(fnmatchcase(flow, name) for name in names)]
-        found = found or [flow for flow, group in flows.items() if group and fnmatchcase(group, pattern)]
-        if not found:
+        matches = [flow for flow in flows if any(fnmatchcase(flow, name) for name in names)]
+        matches = matches or [flow for flow, group in flows.items() if group and fnmatchcase(group, pattern)]
+        if not matches:
             known = sorted({*flows, *filter(None, flows.values())})
             raise SpecError(
                 where="figure", needed="a flow or a group", got=pattern, hint=_near(pattern, known)
             )
-        chosen.update(dict.fromkeys(found))
+        chosen.update(dict.fromkeys(matches))
     return list(chosen)
 
 
 _RANGE = re.compile(r"(.*?)([0-9]{1,6})\.\.(.*?)([0-9]{1,6})")
 _LONG_RANGE = re.compile(r"[^.]*?[0-9]+\.\.[^.]*?[0-9]{7,}")
-_MOST_NAMES = 100_000
+_MAX_NAMES = 100_000
 
 
 def expand_range(text: str) -> list[str]:
-    """Return the names that ``h1..h4`` stands for, or the text itself; SpecError for too many, or none."""
-    found = _RANGE.fullmatch(text)
-    if not found or found[3] not in ("", found[1]):
+    """Return the names in ``h1..h4``, or the text itself; SpecError for too many, or none."""
+    match = _RANGE.fullmatch(text)
+    if not match or match[3] not in ("", match[1]):
         if _LONG_RANGE.fullmatch(text):
-            raise SpecError(
-                where="names", needed=f"a range of at most {_MOST_NAMES:,} names", got=shown(text)
-            )
+            raise SpecError(where="names", needed=f"a range of at most {_MAX_NAMES:,} names", got=shown(text))
         return [text]
-    first, last = int(found[2]), int(found[4])
-    if not 0 <= last - first < _MOST_NAMES:
-        raise SpecError(where="names", needed="a range such as h1..h4, from less to more", got=shown(text))
-    width = len(found[2]) if found[2].startswith("0") else 0
-    return [f"{found[1]}{number:0{width}d}" for number in range(first, last + 1)]
+    first, last = int(match[2]), int(match[4])
+    if not 0 <= last - first < _MAX_NAMES:
+        raise SpecError(where="names", needed="a rising range such as h1..h4", got=shown(text))
+    width = len(match[2]) if match[2].startswith("0") else 0
+    return [f"{match[1]}{number:0{width}d}" for number in range(first, last + 1)]
 
 
 def expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
-    """Return the ports that patterns name: ``CS>ES5``, ``CS>*``, or ``DT`` for those that lead there."""
+    """Return the ports that patterns name: ``CS>ES5``, ``CS>*``, or ``DT`` for all ports to it."""
     chosen: dict[str, None] = {}
     for pattern in patterns:
         whole = pattern if ">" in pattern else f"*>{pattern}"
-        found = [port for port in ports if fnmatchcase(port, whole)]
-        if not found:
+        matches = [port for port in ports if fnmatchcase(port, whole)]
+        if not matches:
             raise SpecError(where="figure", needed="a port", got=pattern, hint=_near(pattern, list(ports)))
-        chosen.update(dict.fromkeys(found))
+        chosen.update(dict.fromkeys(matches))
     return list(chosen)
 
 
@@ -520,29 +520,29 @@ _FLOWS = re.compile(r"[A-Za-z_][A-Za-z0-9_.*?>-]*(?=\s*[,)\[])")
 _WORDS = re.compile(r"\s*\(([^()\[\]]*)(\)?)")
 _TIMES = re.compile(r"\s*\[([^\]]*)(\]?)")
 _RUN = re.compile(r"\s*@\s*([A-Za-z0-9_][A-Za-z0-9_.+-]*)?")
-_DEEPEST = 50
-_LONGEST = 2000
-_MOST_OPERATORS = 200
-"""More would nest too deep for Python's recursion."""
+_MAX_DEPTH = 50
+_MAX_LENGTH = 2000
+_MAX_OPERATORS = 200
+"""The limit that keeps expressions within Python's recursion depth."""
 _FIGURE = "a figure, such as queue.mean, or a number"
 _END = "the end, or one of + - * /"
 _OPERATOR_SIGNS: Mapping[type[ast.operator], tuple[str, int]] = {
     ast.Add: ("+", 0), ast.Sub: ("-", 0), ast.Mult: ("*", 1), ast.Div: ("/", -1),
 }  # fmt: skip
-"""All operators; the exponent of the right side's unit in the result."""
+"""All operators, with the exponent of the right side's unit in the result."""
 _TIME_UNITS = frozenset({"ns", "us", "µs", "ms", "s", "min", "h"})
 _FRAME_UNITS = frozenset({"frame", "frames"})
 
 
 class _Reader:
-    """A text, and the same as Python: ``xxx`` in place of each number, measurement and pattern of flows.
+    """A text, and its Python form: ``xxx`` replaces each number, measurement and pattern of flows.
 
     Python's parser sees only these, functions and signs, each at its own offset.
     """
 
     def __init__(self, text: str) -> None:
-        if len(text) > _LONGEST:
-            raise SpecError(where="figure", needed=f"at most {_LONGEST} characters", got=str(len(text)))
+        if len(text) > _MAX_LENGTH:
+            raise SpecError(where="figure", needed=f"at most {_MAX_LENGTH} characters", got=str(len(text)))
         self.text = text
         self.at = 0
         self.comparisons: list[re.Match[str]] = []
@@ -583,12 +583,12 @@ class _Reader:
         text = sign[0].strip()
         if text == ")" and not self._depth():
             self.fail(_END)
-        if text == "(" and self._depth() == _DEEPEST:
-            self.fail(f"at most {_DEEPEST} brackets in one another", "more")
+        if text == "(" and self._depth() == _MAX_DEPTH:
+            self.fail(f"at most {_MAX_DEPTH} nested brackets", "more")
         if text in _SIGNS:
             self.comparisons.append(sign)
-        if sum(map(self._python.count, "+-*/")) > _MOST_OPERATORS:
-            self.fail(f"at most {_MOST_OPERATORS} operators", "more")
+        if sum(map(self._python.count, "+-*/")) > _MAX_OPERATORS:
+            self.fail(f"at most {_MAX_OPERATORS} operators", "more")
         self.at = sign.end()
         return text
 
@@ -606,11 +606,11 @@ class _Reader:
         return "x" * (self.at - start)
 
     def _quantity(self, match: re.Match[str]) -> tuple[Dimension, _Node]:
-        found = _value(match[1], match[2] or "")
-        if found is None:
+        value = _value(match[1], match[2] or "")
+        if value is None:
             self.fail("a number with a unit (kB, G, ms, %, frames) or none", shown(match[0]))
         self.at = match.end()
-        return found[0], _Constant(found[1])
+        return value[0], _Constant(value[1])
 
     def _measured(self, name: re.Match[str] | None) -> tuple[Dimension, _Node]:
         """Return a measurement, or the rates of flows that an argument names."""
@@ -627,21 +627,21 @@ class _Reader:
         return RATE, _Reading("rate", (flows[0],), (), *self._time_range(), self._run())
 
     def _reading(self, name: re.Match[str], measurement: Measurement) -> _Reading:
-        """Return a measurement with what stands behind: ``(subjects, limits)[from..until]@run``."""
+        """Return a measurement with its suffixes: ``(subjects, limits)[from..until]@run``."""
         subjects: list[str] = []
         limits: list[tuple[Dimension, float]] = []
         words = self._enclosed(_WORDS, shown(")"))
         for word in map(str.strip, words.split(",") if words is not None else ()):
-            found = _limit(word)
+            limit = _limit(word)
             if len(word.split()) != 1:
                 self.fail("a name, or a limit", shown(word), name.end())
-            if found is None and limits:
-                self.fail("limits behind the names", shown(word), name.end())
-            limits += found or []
-            subjects += [word] if found is None else []
+            if limit is None and limits:
+                self.fail("limits after the names", shown(word), name.end())
+            limits += limit or []
+            subjects += [word] if limit is None else []
         self._check_limits(name, measurement, tuple(each for each, _ in limits))
         if subjects and measurement.of == "network":
-            needed = f"{name[0]} without names: it is of the whole network"
+            needed = f"{name[0]} without names, since it covers the whole network"
             self.fail(needed, shown(subjects[0]), name.start())
         values = tuple(value for _, value in limits)
         return _Reading(name[0], tuple(subjects), values, *self._time_range(), self._run())
@@ -687,10 +687,10 @@ class _Reader:
         if not match:
             return ""
         self.at = match.end()
-        return match[1] or self.fail("a variant of the scenario, or a mechanism, behind @")
+        return match[1] or self.fail("a variant of the scenario, or a mechanism, after @")
 
     def _node(self, tree: ast.expr) -> tuple[Dimension, _Node]:
-        """Return the figure for an expression of Python; its offsets are those of the text and 1."""
+        """Return the figure for an expression of Python; its offsets are the text's plus 1."""
         start = tree.col_offset - 1
         match tree:
             case ast.Name() if start in self._operands:
@@ -736,15 +736,15 @@ def _power_product(left: Dimension, right: Dimension, exponent: int) -> Dimensio
 
 
 def _limit(text: str) -> list[tuple[Dimension, float]] | None:
-    """Return the one or two values of a limit such as ``25%`` or ``18kB..30kB``; None for what is a name."""
+    """Return the one or two values of a limit such as ``25%`` or ``18kB..30kB``; None for a name."""
     first, dots, last = text.partition("..")
     values = []
     for part in (first, last) if dots else (first,):
         match = _QUANTITY.fullmatch(part)
-        found = _value(match[1], match[2] or "") if match else None
-        if found is None:
+        value = _value(match[1], match[2] or "") if match else None
+        if value is None:
             return None
-        values.append(found)
+        values.append(value)
     return values
 
 
@@ -762,7 +762,7 @@ def _value(number: str, unit: str) -> tuple[Dimension, float] | None:
     else:
         dimension, parse = RATE, parse_rate
     try:
-        # what a unit is worth, since values need not be whole ones
+        # the size of a unit, since values may be fractions
         return dimension, value * parse(f"1000{unit}") / 1000
     except ParameterError:
         return None

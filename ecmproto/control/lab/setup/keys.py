@@ -1,7 +1,7 @@
-"""What a scenario can say: its tables, their keys, what each means, and how a file is read into them.
+"""The tables of a scenario: their keys, the meaning of each, and the reader of a file into them.
 
-A document is kept as it was written, in flat tables (``tcp.window`` is one key), so that a command line can
-set any of its values before `ecmproto.control.lab.setup.build` makes an experiment of it.
+A document is stored as written, in flat tables (``tcp.window`` is one key), so that a command line can set
+any of its values before `ecmproto.control.lab.setup.build` makes an experiment of it.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from ecmproto.control.mechanisms.registry import MECHANISMS
 from ecmproto.errors import SpecError, shown
 
 Table = dict[str, Any]
-"""A table as it was written, flat: ``{"name": "bulk", "tcp.window": 44}``."""
+"""A flat table as written: ``{"name": "bulk", "tcp.window": 44}``."""
 
 MOST_TABLES = 10_000
 LONGEST_NS = 10**15
-"""Eleven days."""
+"""Eleven days, in ns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key of a table: what kind of value it takes, and what it means.
+    """A key of a table: its type of value, and its meaning.
 
-    ``default`` is what holds without it, ``None`` where that follows from others.
+    ``default`` is the value without the key, ``None`` if that follows from others.
     """
 
     kind: Kind
@@ -86,15 +86,15 @@ RATES_BPS = (1_000, 10**13)
 _FRAME = (60, 9_216)
 
 SCENARIO: Mapping[str, Key] = {
-    "name": Key(kind=WORD, doc="what it is called", required=True),
-    "title": Key(kind=TEXT, doc="what it shows, in a line", required=True),
-    "source": Key(kind=TEXT, doc="the document that it is from", default=""),
-    "duration": Key(kind=TIME, doc="how long it runs", required=True, within=(1_000, LONGEST_NS)),
-    "seed": Key(kind=COUNT, doc="of all that is random", default=1, within=(0, 2**63 - 1)),
+    "name": Key(kind=WORD, doc="name of the scenario", required=True),
+    "title": Key(kind=TEXT, doc="subject of the scenario, in a line", required=True),
+    "source": Key(kind=TEXT, doc="source document", default=""),
+    "duration": Key(kind=TIME, doc="simulated time", required=True, within=(1_000, LONGEST_NS)),
+    "seed": Key(kind=COUNT, doc="seed of all random numbers", default=1, within=(0, 2**63 - 1)),
     "topology": Key(kind=TEXT, doc="the network in one line, as fat-tree k=4", default=""),
     "overhead": Key(
         kind=OCTETS,
-        doc="what a frame takes on a link besides its own octets",
+        doc="overhead of a frame on a link, besides its own octets",
         within=(0, 1_000),
         default=_default(Experiment, "overhead_octets"),
     ),
@@ -102,57 +102,71 @@ SCENARIO: Mapping[str, Key] = {
 
 HOST: Mapping[str, Key] = {
     "name": Key(
-        kind=NAMES, doc="the host, or several, as h1..h4; new ones, or ones of the topology", required=True
+        kind=NAMES, doc="name of the host, or of several, as h1..h4; new, or in the topology", required=True
     ),
-    "delay": Key(kind=TIME, doc="before it sees a frame that has come", within=TIMES_NS, default=0),
+    "delay": Key(kind=TIME, doc="delay from a frame's arrival to its processing", within=TIMES_NS, default=0),
     "reaction_delay": Key(
-        kind=TIME, doc="before its reaction point acts on a message", within=TIMES_NS, default=0
+        kind=TIME,
+        doc="delay from a message's arrival to the reaction point's action",
+        within=TIMES_NS,
+        default=0,
     ),
     "queue": Key(
         kind=OCTETS,
-        doc="of each flow in its NIC",
+        doc="capacity of each flow's queue in the NIC",
         within=_PORT_OCTETS,
         default=_default(Host, "queue_octets"),
     ),
-    "adapter.rate": Key(kind=RATE_CHANGES, doc="at which it empties the buffer behind its link"),
-    "adapter.buffer": Key(kind=BUFFER, doc="that buffer"),
-    "adapter.pause.high": Key(kind=OCTETS, doc="above which it stops the switch", within=_PORT_OCTETS),
-    "adapter.pause.low": Key(kind=OCTETS, doc="at which it lets the switch go on", within=(0, 10**9)),
+    "adapter.rate": Key(kind=RATE_CHANGES, doc="rate at which the host empties its receive buffer"),
+    "adapter.buffer": Key(kind=BUFFER, doc="capacity of the receive buffer"),
+    "adapter.pause.high": Key(
+        kind=OCTETS, doc="occupancy above which the adapter stops the switch", within=_PORT_OCTETS
+    ),
+    "adapter.pause.low": Key(kind=OCTETS, doc="occupancy at which the switch may resume", within=(0, 10**9)),
 }
 
 SWITCH: Mapping[str, Key] = {
-    "name": Key(kind=NAMES, doc="the switch, or several, as e* of the topology, or new ones", required=True),
+    "name": Key(
+        kind=NAMES, doc="name of the switch, or of several, as e* of the topology; or new", required=True
+    ),
     "delay": Key(
-        kind=TIME, doc="before a frame that has come is in its output queue", within=TIMES_NS, default=0
+        kind=TIME, doc="delay from a frame's arrival to its output queue", within=TIMES_NS, default=0
     ),
-    "buffer": Key(kind=BUFFER, doc="of each output port", default=DEFAULT_BUFFER),
-    "memory": Key(kind=BUFFER, doc="that its ports share; without, as much as their buffers"),
-    "partition": Key(kind=BUFFER, doc="that frames of one input may take; without, no limit of its own"),
+    "buffer": Key(kind=BUFFER, doc="capacity of each output port", default=DEFAULT_BUFFER),
+    "memory": Key(kind=BUFFER, doc="memory that the ports share; default, the sum of their buffers"),
+    "partition": Key(kind=BUFFER, doc="capacity for frames of one input; default, no limit"),
     "pause.high": Key(
-        kind=OCTETS, doc="above which it sends PAUSE or PFC, where there is flow control", within=_PORT_OCTETS
+        kind=OCTETS,
+        doc="occupancy above which the switch sends PAUSE or PFC, with flow control",
+        within=_PORT_OCTETS,
     ),
-    "pause.low": Key(kind=OCTETS, doc="at which it sends XON", within=(0, 10**9)),
+    "pause.low": Key(kind=OCTETS, doc="occupancy at which the switch sends XON", within=(0, 10**9)),
     "pause.on": Key(
         kind=choice("input", "output"),
-        doc="whether these are of one input's frames, or of an output queue; without high and low, those of "
-        "inputs leave room for the headroom, those of outputs are two thirds and one third of the buffer",
+        doc="whether thresholds are of one input's frames or an output queue; by default, input thresholds "
+        "leave the headroom free, and output ones are two thirds and one third of the buffer",
         default="input",
     ),
 }
 
 LINK: Mapping[str, Key] = {
-    "a": Key(kind=NAMES, doc="one end, or several, as h1..h4", required=True),
-    "b": Key(kind=NAMES, doc="the other end", required=True),
+    "a": Key(kind=NAMES, doc="node at one end, or several, as h1..h4", required=True),
+    "b": Key(kind=NAMES, doc="node at the other end, or several", required=True),
     "rate": Key(
         kind=RATE_CHANGES,
-        doc="from a to b, and its changes, as 10G,1G@10ms,10G@90ms",
+        doc="rate from a to b, and its changes, as 10G,1G@10ms,10G@90ms",
         default=PortRate(_default(Link, "rate_bps"), ()),
     ),
-    "rate_back": Key(kind=RATE_CHANGES, doc="from b to a; without, as from a to b"),
+    "rate_back": Key(kind=RATE_CHANGES, doc="rate from b to a; default, as from a to b"),
     "propagation": Key(
-        kind=TIME, doc="from a to b", within=TIMES_NS, default=_default(Link, "propagation_ns")
+        kind=TIME,
+        doc="propagation delay from a to b",
+        within=TIMES_NS,
+        default=_default(Link, "propagation_ns"),
     ),
-    "propagation_back": Key(kind=TIME, doc="from b to a; without, as from a to b", within=TIMES_NS),
+    "propagation_back": Key(
+        kind=TIME, doc="propagation delay from b to a; default, as from a to b", within=TIMES_NS
+    ),
 }
 
 
@@ -161,58 +175,58 @@ def _of_tcp(kind: Kind, attribute: str, doc: str, within: tuple[float, float] | 
 
 
 FLOW: Mapping[str, Key] = {
-    "name": Key(
-        kind=TEXT, doc="its name; of several flows one each, as r1..r4, or what their numbers stand behind"
-    ),
-    "from": Key(kind=NAMES, doc="the host, or the hosts, that send", required=True),
-    "to": Key(kind=NAMES, doc="where to: hosts, or all others", required=True),
+    "name": Key(kind=TEXT, doc="name; for several flows one each, as r1..r4, or a prefix of their numbers"),
+    "from": Key(kind=NAMES, doc="sending host, or several", required=True),
+    "to": Key(kind=NAMES, doc="receiving host, several, or all others", required=True),
     "match": Key(
         kind=choice("all", "one to one"),
-        doc="whether each host sends to all of these, or the first to the first",
+        doc="whether each source sends to all receivers, or the first to the first",
         default="all",
     ),
     "pattern": Key(
-        kind=choice(*(each.value for each in Pattern)), doc="when there are frames to send", required=True
+        kind=choice(*(each.value for each in Pattern)),
+        doc="times at which there are frames to send",
+        required=True,
     ),
-    "priority": Key(kind=COUNT, doc="of its frames", within=(0, 7), default=0),
+    "priority": Key(kind=COUNT, doc="priority of the frames", within=(0, 7), default=0),
     "frame": Key(
-        kind=OCTETS, doc="length of its frames", within=_FRAME, default=_default(Flow, "frame_octets")
+        kind=OCTETS, doc="length of the frames", within=_FRAME, default=_default(Flow, "frame_octets")
     ),
-    "rate": Key(kind=RATE, doc="that it offers; of on-off, while it is on", within=RATES_BPS),
+    "rate": Key(kind=RATE, doc="offered rate; for on-off, while it is on", within=RATES_BPS),
     "host_rate": Key(
-        kind=RATE, doc="instead of rate: of all its flows from one host together", within=RATES_BPS
+        kind=RATE, doc="total rate of the flows from one host, instead of rate", within=RATES_BPS
     ),
-    "start": Key(kind=TIME, doc="when it begins", within=TIMES_NS, default=0),
-    "stop": Key(kind=TIME, doc="when it ends; without, never", within=TIMES_NS),
+    "start": Key(kind=TIME, doc="start time", within=TIMES_NS, default=0),
+    "stop": Key(kind=TIME, doc="end time; default, never", within=TIMES_NS),
     "random_start": Key(
-        kind=FLAG, doc="whether the first frame comes at a random moment of its period", default=False
+        kind=FLAG, doc="whether the first frame comes at a random time of its period", default=False
     ),
     "on": Key(kind=TIME, doc="mean time on", within=(1, LONGEST_NS)),
     "off": Key(kind=TIME, doc="mean time off", within=TIMES_NS),
     "times": Key(
         kind=choice("constant", "exponential", "pareto"),
-        doc="how times on and off are distributed",
+        doc="distribution of times on and off",
         default="exponential",
     ),
-    "shape": Key(kind=NUMBER, doc="of the Pareto distribution", within=(1.01, 100), default=1.5),
-    "connections": Key(kind=COUNT, doc="TCP connections side by side", within=(1, 10_000), default=1),
-    "tcp.algorithm": _of_tcp(choice("reno", "newreno", "cubic"), "algorithm", "its congestion control"),
-    "tcp.window": _of_tcp(COUNT, "window", "the most segments that are ever under way", (1, 100_000)),
-    "tcp.initial_window": _of_tcp(COUNT, "initial_window", "segments that it begins with", (1, 100_000)),
-    "tcp.rto_min": _of_tcp(TIME, "rto_min_ns", "the shortest retransmission time-out", (1_000, 10**12)),
-    "tcp.rto_max": _of_tcp(TIME, "rto_max_ns", "the longest one", (1_000, 10**12)),
+    "shape": Key(kind=NUMBER, doc="shape of the Pareto distribution", within=(1.01, 100), default=1.5),
+    "connections": Key(kind=COUNT, doc="number of concurrent TCP connections", within=(1, 10_000), default=1),
+    "tcp.algorithm": _of_tcp(choice("reno", "newreno", "cubic"), "algorithm", "congestion control of TCP"),
+    "tcp.window": _of_tcp(COUNT, "window", "maximum number of segments in flight", (1, 100_000)),
+    "tcp.initial_window": _of_tcp(COUNT, "initial_window", "initial window in segments", (1, 100_000)),
+    "tcp.rto_min": _of_tcp(TIME, "rto_min_ns", "minimum retransmission time-out", (1_000, 10**12)),
+    "tcp.rto_max": _of_tcp(TIME, "rto_max_ns", "maximum retransmission time-out", (1_000, 10**12)),
     "tcp.delayed_ack": _of_tcp(FLAG, "delayed_ack", "whether every second segment is acknowledged"),
     "tcp.ack": _of_tcp(OCTETS, "ack_octets", "length of an acknowledgement's frame", _FRAME),
     "tcp.syn": _of_tcp(FLAG, "syn", "whether each connection, or transaction, begins with a handshake"),
     "request": Key(
         kind=OCTETS,
-        doc="what `to` asks with; 0: the source sends without being asked",
+        doc="length of the request of `to`; 0: the source sends without requests",
         within=(0, 9_216),
         default=_default(Flow, "request_octets"),
     ),
     "response": Key(
         kind=OCTETS,
-        doc="what the source sends in a transaction",
+        doc="length of the response, which the source sends",
         within=(1, 10**12),
         default=_default(Flow, "response_octets"),
     ),
@@ -220,20 +234,24 @@ FLOW: Mapping[str, Key] = {
         kind=TIME, doc="mean of the exponential idle time between transactions", within=TIMES_NS, default=0
     ),
     "sizes": Key(
-        kind=TEXT, doc="the distribution of flow sizes: websearch, datamining, a file.csv, or 1kB:0.5, 1MB:1"
+        kind=TEXT, doc="distribution of flow sizes: websearch, datamining, a file.csv, or 1kB:0.5, 1MB:1"
     ),
     "bursts": Key(kind=NAMES, doc='bursts at times, as ["0ms 100kB", "5ms 1MB"]'),
-    "capture": Key(kind=TEXT, doc="a capture file; its frames are offered at their times, of their lengths"),
+    "capture": Key(
+        kind=TEXT, doc="capture file, whose frames are offered at their times, with their lengths"
+    ),
     "capture_source": Key(
-        kind=TEXT, doc="only those from this MAC address, as 02:00:00:00:00:01", default=""
+        kind=TEXT,
+        doc="source MAC address of the offered frames, as 02:00:00:00:00:01; default, all",
+        default="",
     ),
     "capture_inner": Key(
-        kind=FLAG, doc="whether the frames in mirrors and tunnels stand for their wrappers", default=False
+        kind=FLAG, doc="whether the innermost frames of mirrors and tunnels are offered", default=False
     ),
-    "group": Key(kind=WORD, doc="what it counts with in tables; of several flows their name", default=""),
+    "group": Key(kind=WORD, doc="group in tables; for several flows their name", default=""),
     "hops": Key(
         kind=COUNT,
-        doc="congestion points on its path, where flows differ; 0: as control.hops says",
+        doc="number of congestion points on the path, if flows differ; 0: control.hops",
         within=(0, 255),
         default=0,
     ),
@@ -252,60 +270,67 @@ PATTERN_KEYS: Mapping[Pattern, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Pattern.SCHEDULE: (("bursts",), ()),
     Pattern.CAPTURE: (("capture",), ("capture_source", "capture_inner")),
 }
-"""The keys that each pattern needs, and those that it can have besides."""
+"""The required and the optional keys of each pattern."""
 _OF_PATTERNS = frozenset(key for keys in PATTERN_KEYS.values() for each in keys for key in each) | {
     "host_rate"
 }
 
 CONTROL: Mapping[str, Key] = {
-    "mechanism": Key(kind=TEXT, doc=f"one of {', '.join(each.name for each in MECHANISMS)}", default="none"),
+    "mechanism": Key(
+        kind=TEXT, doc=f"mechanism: one of {', '.join(each.name for each in MECHANISMS)}", default="none"
+    ),
     "flow_control": Key(
         kind=choice("none", "pause", "pfc"),
-        doc="flow control of links, beneath the mechanism",
+        doc="flow control of links, besides the mechanism",
         default="none",
     ),
-    "in_band": Key(kind=FLAG, doc="whether messages are frames that queue on their way", default=False),
+    "in_band": Key(kind=FLAG, doc="whether messages are frames that queue on their path", default=False),
     "message_priority": Key(
-        kind=COUNT, doc="of messages in band", within=(0, 7), default=_default(Control, "message_priority")
+        kind=COUNT,
+        doc="priority of messages in band",
+        within=(0, 7),
+        default=_default(Control, "message_priority"),
     ),
     "message_delay": Key(
         kind=TIME,
-        doc="how long a message out of band takes; without, as long as links and nodes",
+        doc="delay of a message out of band; default, the delays of links and nodes",
         within=TIMES_NS,
     ),
-    "points": Key(kind=NAMES, doc="switches, or ports as switch>peer, with congestion points; without, all"),
-    "hops": Key(kind=COUNT, doc="congestion points on a flow's path", within=(1, 255), default=1),
+    "points": Key(kind=NAMES, doc="switches, or ports as switch>peer, with congestion points; default, all"),
+    "hops": Key(kind=COUNT, doc="number of congestion points on a flow's path", within=(1, 255), default=1),
 }
 
 MEASURE: Mapping[str, Key] = {
     "from": Key(
         kind=TIME,
-        doc="when measuring begins; without, at 100 ms, or half-way where it is over by then",
+        doc="start of the measured time; default, 100 ms, or half of a shorter run",
         within=TIMES_NS,
     ),
-    "until": Key(kind=TIME, doc="when it ends; without, with the run", within=TIMES_NS),
+    "until": Key(kind=TIME, doc="end of the measured time; default, the end of the run", within=TIMES_NS),
     "window": Key(
         kind=TIME,
-        doc="what series over time are cut into",
+        doc="length of the windows of time series",
         within=(1_000, LONGEST_NS),
         default=_default(Measure, "window_ns"),
     ),
-    "port": Key(kind=TEXT, doc="that queue figures are about; without, the fullest on average", default=""),
+    "port": Key(kind=TEXT, doc="port of queue figures; default, the fullest on average", default=""),
 }
 
 BAND: Mapping[str, Key] = {
-    "figure": Key(kind=TEXT, doc="an expression, as queue.mean[50ms..90ms]", required=True),
-    "low": Key(kind=ANY, doc="what it must not be below, with its unit"),
-    "high": Key(kind=ANY, doc="what it must not be above"),
-    "source": Key(kind=TEXT, doc="who says so", default=""),
-    "median_of": Key(kind=COUNT, doc="of so many seeds the median is meant", within=(1, 1000), default=1),
-    "note": Key(kind=TEXT, doc="what restricts it", default=""),
+    "figure": Key(kind=TEXT, doc="expression, as queue.mean[50ms..90ms]", required=True),
+    "low": Key(kind=ANY, doc="lower limit, with its unit"),
+    "high": Key(kind=ANY, doc="upper limit, with its unit"),
+    "source": Key(kind=TEXT, doc="source of the requirement", default=""),
+    "median_of": Key(
+        kind=COUNT, doc="number of seeds of which the median is checked", within=(1, 1000), default=1
+    ),
+    "note": Key(kind=TEXT, doc="restriction of the band", default=""),
 }
 PUBLISHED: Mapping[str, Key] = {
-    "figure": Key(kind=TEXT, doc="an expression", required=True),
-    "value": Key(kind=TEXT, doc="what the document prints", required=True),
-    "source": Key(kind=TEXT, doc="where", default=""),
-    "note": Key(kind=TEXT, doc="why ours differs, where it does", default=""),
+    "figure": Key(kind=TEXT, doc="expression", required=True),
+    "value": Key(kind=TEXT, doc="value that the document prints", required=True),
+    "source": Key(kind=TEXT, doc="place in the document", default=""),
+    "note": Key(kind=TEXT, doc="reason for a different value here", default=""),
 }
 
 SECTIONS: Mapping[str, Mapping[str, Key]] = {
@@ -319,15 +344,15 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
     "band": BAND,
     "published": PUBLISHED,
 }
-"""The tables of a scenario; besides these ``mechanisms``, ``sources`` and ``variants``."""
+"""The tables of a scenario, besides ``mechanisms``, ``sources`` and ``variants``."""
 LISTS = ("host", "switch", "link", "flow", "band", "published")
-"""Those that there may be several of."""
+"""The tables that may be repeated."""
 ROLES = tuple(role.value for role in Role)
 
 
 @dataclass(slots=True, kw_only=True)
 class Document:
-    """What a scenario says, as it was written."""
+    """The contents of a scenario, as written."""
 
     scenario: Table = field(default_factory=dict)
     host: list[Table] = field(default_factory=list)
@@ -335,19 +360,19 @@ class Document:
     link: list[Table] = field(default_factory=list)
     flow: list[Table] = field(default_factory=list)
     control: Table = field(default_factory=dict)
-    """With the parameters of the mechanism, ``rp.ru``."""
+    """The table ``control``, with the parameters of the mechanism, ``rp.ru``."""
     measure: Table = field(default_factory=dict)
     band: list[Table] = field(default_factory=list)
     published: list[Table] = field(default_factory=list)
     mechanisms: dict[str, Table] = field(default_factory=dict)
-    """Parameters of other mechanisms, for where they take the place of the scenario's own."""
+    """Parameters of other mechanisms, for runs with one of them instead."""
     sources: Table = field(default_factory=dict)
-    """Where values are from, by their paths."""
+    """The sources of values, by their paths."""
     variants: dict[str, Variant] = field(default_factory=dict)
     folder: str = ""
-    """The folder that names of files are relative to."""
+    """The folder of relative file names."""
     outside: bool = True
-    """Whether files may stand outside of the folder, and names be URLs."""
+    """Whether files may be outside of the folder, and names be URLs."""
 
     def table(self, section: str) -> Any:
         """Return a table, or a list of tables, by its name."""
@@ -356,7 +381,7 @@ class Document:
 
 @dataclass(slots=True, kw_only=True)
 class Variant:
-    """What a variant of a scenario has of its own."""
+    """The contents of a variant of a scenario."""
 
     title: str
     set: Table = field(default_factory=dict)
@@ -366,7 +391,7 @@ class Variant:
 
 
 def read_tables(tree: Mapping[str, Any]) -> Document:
-    """Return the document that a TOML file holds; SpecError for unknown keys, and for what is no table."""
+    """Return the document of a TOML file; SpecError for unknown keys, and for anything but a table."""
     document = Document()
     for section, content in tree.items():
         if section in LISTS:
@@ -410,27 +435,27 @@ def _tables(content: Any, section: str, where: str = "") -> list[Table]:
 
 
 def _variant(content: Any, where: str) -> Variant:
-    found: dict[str, Any] = {"title": ""}
+    fields: dict[str, Any] = {"title": ""}
     if not NAME.fullmatch(f"v{where.partition('.')[2]}"):
         raise SpecError(where=where, needed="a name of letters, digits, - and _", got=shown(where))
     for key, value in _table(content, where).items():
         path = f"{where}.{key}"
         if key == "title":
-            found[key] = read_value(TEXT, value, path)
+            fields[key] = read_value(TEXT, value, path)
         elif key == "set":
-            found[key] = dict(_table(value, path))
+            fields[key] = dict(_table(value, path))
         elif key in ("band", "published"):
-            found[key] = _tables(value, key, path)
+            fields[key] = _tables(value, key, path)
         else:
             hint = did_you_mean(key, ("title", "set", "band", "published"))
             raise SpecError(where=path, needed="a key of a variant", got=shown(key), hint=hint)
-    return Variant(**found)
+    return Variant(**fields)
 
 
 def _flat(content: Any, section: str, where: str) -> Table:
     """Return a table with the keys of its inner tables joined by dots; SpecError for unknown ones."""
     keys = SECTIONS.get(section, {})
-    found: Table = {}
+    result: Table = {}
 
     def add(table: Mapping[str, Any], prefix: str, depth: int) -> None:
         for name, value in table.items():
@@ -441,10 +466,10 @@ def _flat(content: Any, section: str, where: str) -> Table:
                 check_key(section, key, where)
                 if isinstance(value, list) and keys.get(key, _PLAIN).kind is NAMES:
                     value = ", ".join(_text_of(each, f"{where}.{key}") for each in value)
-                found[key] = value
+                result[key] = value
 
     add(_table(content, where), "", 0)
-    return found
+    return result
 
 
 _PLAIN = Key(kind=TEXT, doc="")
@@ -457,7 +482,7 @@ def _text_of(value: Any, where: str) -> str:
 
 
 def check_key(section: str, key: str, where: str) -> None:
-    """Raise SpecError for a key that a table does not have; parameters of mechanisms are looked at later."""
+    """Raise SpecError for an unknown key of a table; parameters of mechanisms are checked later."""
     if section in ("control", "parameters") and key.partition(".")[0] in ROLES and "." in key:
         return
     if section == "parameters":
@@ -470,7 +495,7 @@ def check_key(section: str, key: str, where: str) -> None:
 
 
 def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
-    """Return the values of all keys of a table, those that it lacks at their defaults.
+    """Return the values of all keys of a table, with defaults for missing ones.
 
     SpecError with the path of the first that is missing or wrong.
     """
@@ -487,7 +512,7 @@ def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
 
 
 def applicable(table: Table) -> frozenset[str]:
-    """Return the keys that mean something in a flow's table, as far as its pattern is known."""
+    """Return the keys that apply to a flow's table, as far as its pattern is known."""
     try:
         pattern = Pattern(str(table.get("pattern", "")).strip().lower())
     except ValueError:

@@ -1,4 +1,4 @@
-"""Scenarios: experiments in TOML, with variants, overrides from a command line, and where each value is from.
+"""Scenarios: experiments in TOML, with variants, overrides from a command line, and the source of each value.
 
 ::
 
@@ -28,8 +28,8 @@
     [variants.slow]
     set = { "topology.bottleneck" = "1G" }
 
-`lab.setup.keys` has all keys.  `load_scenario` reads one by its name, where it comes with the
-package, or from a file; nothing in it is ignored, and every error names the path of what is wrong.
+`lab.setup.keys` has all keys. `load_scenario` reads one of the package's by its name, or a file; unknown
+contents are errors, and every error names the path of the wrong value.
 """
 
 from __future__ import annotations
@@ -71,31 +71,31 @@ from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS
 from ecmproto.errors import SpecError, escaped, shown
 
 BY_DEFAULT, BY_SCENARIO, BY_COMMAND_LINE = "default", "scenario", "command line"
-"""Who set a value; a variant is called ``variant NAME``."""
+"""The origin of a value; a variant is called ``variant NAME``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A value of an experiment: where it stands, what it is, who says so, and who set it."""
+    """A value of an experiment, with its path, its source and its origin."""
 
     path: str
     value: str
-    """With its unit."""
+    """The value with its unit."""
     source: str
-    """The document that the value is from; empty for a choice of whoever set it."""
+    """The source document of the value; empty for a choice of its origin."""
     set_by: str
     doc: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A scenario that was read, with what a variant and a command line changed in it."""
+    """A scenario, with the changes of a variant and a command line."""
 
     document: Document
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Who set values that are not as the file has them, by their paths."""
+    """The origins of values that differ from the file, by their paths."""
     variant: str = ""
-    """The variant that it is; empty for the scenario itself."""
+    """The name of the variant; empty for the scenario itself."""
 
     @property
     def name(self) -> str:
@@ -115,13 +115,13 @@ class Scenario:
         return {name: variant.title for name, variant in self.document.variants.items()}
 
     def experiment(self) -> Experiment:
-        """Return the experiment; SpecError with the path of what is wrong."""
+        """Return the experiment; SpecError with the path of the wrong value."""
         return build.build(self.document)
 
     def with_variant(self, name: str) -> Scenario:
-        """Return a variant of the scenario; SpecError if it has none of that name.
+        """Return a variant of the scenario; SpecError for an unknown name.
 
-        Bands and published figures are the variant's own: those of the scenario are of its own set-up.
+        Bands and published figures are the variant's own, since the scenario's are for its own set-up.
         """
         if not name:
             return self
@@ -145,30 +145,30 @@ class Scenario:
         return changed
 
     def with_value(self, path: str, value: object, *, by: str = BY_COMMAND_LINE) -> Scenario:
-        """Return it with another value at ``path``: ``flow.rate``, ``link[0].rate``, ``control.rp.ru``.
+        """Return a copy with another value at ``path``: ``flow.rate``, ``link[0].rate``, ``control.rp.ru``.
 
-        ``flow[bulk].rate`` is of the flows called so, ``flow.rate`` of all flows that have a rate;
-        ``topology.k`` an option of the topology line.  What stands in [scenario] needs no more than its name,
-        parameters no more than theirs (``rp.ru``, ``qeq``).  SpecError for a path that there is not.
+        ``flow[bulk].rate`` applies to the flows of that name, ``flow.rate`` to all flows that have a rate;
+        ``topology.k`` is an option of the topology line. Keys of [scenario] need only their name, and so do
+        parameters (``rp.ru``, ``qeq``). SpecError for an unknown path.
         """
         edit = _Edit(copy.deepcopy(self.document))
         paths = edit.set(path, value)
         origins = {**self.origins, **dict.fromkeys(paths, by)}
-        if paths == ["control.mechanism"]:  # whose parameters are others now
+        if paths == ["control.mechanism"]:  # which has other parameters
             origins = {each: who for each, who in origins.items() if not _PARAMETER.match(each)}
         return replace(self, document=edit.document, origins=origins)
 
     def with_mechanism(self, name: str, parameters: Iterable[str] = ()) -> Scenario:
-        """Return it with another mechanism, with ``[mechanisms.NAME]`` and the given parameters."""
+        """Return a copy with another mechanism, ``[mechanisms.NAME]`` and the given parameters."""
         changed = self.with_value("control.mechanism", name)
         return apply(changed, [f"control.{each}" for each in parameters])
 
     def explain(self) -> list[Row]:
-        """Return every value of the experiment with its unit, its source and who set it."""
+        """Return every value of the experiment with its unit, its source and its origin."""
         return list(_rows(self))
 
     def toml(self) -> str:
-        """Return it as TOML, with what was changed in it."""
+        """Return the scenario as TOML, with its changes."""
         return write_toml(self.document)
 
 
@@ -183,12 +183,12 @@ def apply(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
 
 
 def explain(scenario: Scenario) -> list[Row]:
-    """Return every value of a scenario's experiment with its unit, its source and who set it."""
+    """Return every value of a scenario's experiment with its unit, its source and its origin."""
     return scenario.explain()
 
 
 def scenario_names() -> list[str]:
-    """Return the names of the scenarios that come with this package."""
+    """Return the names of the scenarios in this package."""
     names = (each.name for each in _folder().iterdir())
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
@@ -198,11 +198,11 @@ def _folder() -> Any:
 
 
 def load_scenario(name: str, *, outside: bool = False) -> Scenario:
-    """Return a scenario: one of `scenario_names`, or from the file of that name, perhaps with ``:VARIANT``.
+    """Return a scenario: one of `scenario_names`, or a file, optionally with ``:VARIANT``.
 
-    Files that it names stand below its own folder, unless ``outside``: then anywhere, or they are URLs.
-    A capture is one too: one port to which all of its sources send (`capture_scenario`).  SpecError for an
-    unknown name (with the nearest), a file that cannot be read, and whatever is wrong in it.
+    Files that it names are below its own folder, unless ``outside`` is set, which allows any file, and URLs.
+    A capture is a scenario of one port to which all of its sources send (`capture_scenario`). SpecError for
+    an unknown name (with the nearest), an unreadable file, and any error in it.
     """
     path, colon, variant = name.rpartition(":")
     if not colon or not NAME.fullmatch(f"v{variant}"):
@@ -213,7 +213,7 @@ def load_scenario(name: str, *, outside: bool = False) -> Scenario:
     if is_capture(path):
         return capture_scenario(path).with_variant(variant)
     if not (path.endswith(".toml") or "/" in path):
-        needed = "a scenario's name, or a file: its name ends in .toml or .pcap, or has a / in it"
+        needed = "a scenario's name, or a file: its name ends in .toml or .pcap, or it contains a /"
         hint = _near(path, scenario_names())
         if NAME.fullmatch(path) and Path(f"{path}.toml").is_file():
             hint = f"there is a file {path}.toml"
@@ -225,13 +225,13 @@ def load_scenario(name: str, *, outside: bool = False) -> Scenario:
             return scenario.with_variant(variant)
     except (OSError, ValueError) as error:
         got = getattr(error, "strerror", None) or str(error)
-        raise SpecError(where=path, needed="a file that can be read", got=got) from None
+        raise SpecError(where=path, needed="a readable file", got=got) from None
 
 
 def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB", inner: bool = False) -> Scenario:
-    """Return the scenario of one port that serves at ``rate`` what the sources of a capture send.
+    """Return the scenario of one port with ``rate`` and the traffic of all sources of a capture.
 
-    It is the set-up of `replay.session.replay`, closed.  CaptureError for what cannot be read.
+    It is the set-up of `replay.session.replay`, closed. CaptureError for an unreadable file.
     """
     scenario = Scenario(document=capture_document(path, rate=rate, buffer=buffer, inner=inner))
     scenario.experiment()
@@ -239,7 +239,7 @@ def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB", inn
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    """Return the nearest of the known names as a hint, nothing where none is near."""
+    """Return the nearest of the known names as a hint; empty if none is near."""
     hint = did_you_mean(name, known)
     return hint if hint.startswith("did") else ""
 
@@ -247,11 +247,11 @@ def _near(name: str, known: Iterable[str]) -> str:
 def read_scenario(
     stream: IO[bytes], name: str = "scenario", *, folder: str = ".", outside: bool = False
 ) -> Scenario:
-    """Return the scenario that TOML holds, checked whole, its variants too; errors as `load_scenario`.
+    """Return the scenario in TOML, checked completely with its variants; errors as for `load_scenario`.
 
-    Names of files are relative to ``folder``, and lead out of it or are URLs only with ``outside``.
+    Names of files are relative to ``folder``; they lead out of it or are URLs only with ``outside``.
     """
-    # it takes numpy, which lists of names need not wait for
+    # it imports numpy, which lists of names do not need
     from ecmproto.documents import read_document
 
     document = read_tables(read_document(stream, name))
@@ -278,13 +278,13 @@ _CLOSED = ("band", "published", "sources", "variants", "mechanisms")
 
 
 class _Edit:
-    """A document that a value is set in."""
+    """A document during a change of a value."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
 
     def set(self, path: str, value: object) -> list[str]:
-        """Set the value and return the paths, as `explain` has them, that it now stands at."""
+        """Set the value and return its paths, in the form of `explain`."""
         match = _PATH.fullmatch(path)
         if match is None:
             raise SpecError(
@@ -292,7 +292,7 @@ class _Edit:
             )
         section, which, key = match[1], match[2], match[3] or ""
         if which is not None and section not in LISTS:
-            raise SpecError(where=path, needed=f"{section} without [ ]: there is but one", got=shown(path))
+            raise SpecError(where=path, needed=f"{section} without [ ]: there is only one", got=shown(path))
         if section in _CLOSED:
             raise SpecError(where=path, needed="a value of the experiment", got=f"one of {section}")
         if section in LISTS:
@@ -345,9 +345,9 @@ class _Edit:
         return [f"control.{name}" for name in names]
 
     def _mechanism(self, value: object) -> list[str]:
-        """Put another mechanism in place: parameters and what documents say are no longer about it.
+        """Replace the mechanism: parameters and sources of the old one are dropped.
 
-        A baseline is alone: without the flow control that the scenario has beneath its own mechanism.
+        A baseline runs alone, without the flow control that the scenario adds to its own mechanism.
         """
         document = self.document
         if value == document.control.get("mechanism"):
@@ -383,19 +383,19 @@ class _Edit:
         ]
 
     def _chosen(self, section: str, which: str, path: str) -> list[Table]:
-        """Return the table of a number or a name; for a node or link of the topology line a new one."""
+        """Return the table with a number or a name; a new one for a node or link of the topology line."""
         tables: list[Table] = self.document.table(section)
         if which.isdecimal():
             if int(which) >= len(tables):
                 raise SpecError(where=path, needed=f"a number below {len(tables)}", got=which)
             return [tables[int(which)]]
         labels = dict(_labelled(section, tables))
-        found = labels.get(f"{section}[{which}]")
-        if found is not None:
-            return [found]
+        table = labels.get(f"{section}[{which}]")
+        if table is not None:
+            return [table]
         if section == "flow":
             named = [label[5:-1] for label in labels if not label[5:-1].isdecimal()]
-            numbered = f"flow[0] to flow[{len(tables) - 1}], as they stand there"
+            numbered = f"flow[0] to flow[{len(tables) - 1}], in their order"
             raise SpecError(
                 where=path,
                 needed="a flow's name or number",
@@ -418,7 +418,7 @@ class _Edit:
         return [tables[-1]]
 
     def _nodes(self, section: str) -> list[str]:
-        """Return the names of the hosts, or of the switches, that there are."""
+        """Return the names of the hosts, or of the switches, of the network."""
         network = build.network_of(self.document)
         return [node.name for node in (network.hosts if section == "host" else network.switches)]
 
@@ -429,18 +429,18 @@ def _spellings(path: str, parameter: Parameter) -> tuple[str, str, str, str]:
 
 
 def _labelled(section: str, tables: Sequence[Table]) -> Iterator[tuple[str, Table]]:
-    """Yield tables with what they are called in paths: ``flow[bulk]``, ``link[a>b]``, else by number."""
-    taken = set()
+    """Yield tables with their labels in paths: ``flow[bulk]``, ``link[a>b]``, else by number."""
+    labels = set()
     for number, table in enumerate(tables):
         label = f"{table.get('a')}>{table.get('b')}" if section == "link" else str(table.get("name", number))
-        if label in taken or not label or len(label) > 80 or "]" in label:
+        if label in labels or not label or len(label) > 80 or "]" in label:
             label = str(number)
-        taken.add(label)
+        labels.add(label)
         yield f"{section}[{label}]", table
 
 
 def _generic(path: str) -> str:
-    """Return a path without what chooses among tables: ``flow.rate``."""
+    """Return a path without the selection of a table: ``flow.rate``."""
     return re.sub(r"\[[^\]]*\]", "", path)
 
 
@@ -499,11 +499,11 @@ def _of_scenario(scenario: Scenario) -> Iterator[Row]:
 
 
 _THRESHOLDS = {"cp.high", "cp.low", "cp.pause_on"}
-"""Parameters of flow control that, unless they are given, follow from each switch."""
+"""Parameters of flow control with defaults that follow from each switch."""
 
 
 def _of_inputs(scenario: Scenario) -> Iterator[Row]:
-    """Yield the thresholds of flow control that switches have by default, those of equal switches once."""
+    """Yield the default thresholds of flow control of switches, once for equal switches."""
     experiment = scenario.experiment()
     control = experiment.control
     if not {control.mechanism, control.flow_control} & set(FLOW_CONTROLS):
@@ -515,7 +515,7 @@ def _of_inputs(scenario: Scenario) -> Iterator[Row]:
     inputs = default_thresholds(experiment).items()
     for switch in experiment.network.switches:
         if switch.pause is None:
-            rows = _threshold_rows([found for (_, end), found in inputs if end == switch.name])
+            rows = _threshold_rows([entry for (_, end), entry in inputs if end == switch.name])
             alike.setdefault(rows, []).append(switch.name)
     for rows, names in alike.items():
         label = ", ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]}, … {names[-1]}"
@@ -525,20 +525,20 @@ def _of_inputs(scenario: Scenario) -> Iterator[Row]:
 
 def _threshold_rows(inputs: Sequence[Input]) -> tuple[tuple[str, str, str], ...]:
     """Return keys, values and reasons for the thresholds of a switch's inputs."""
-    room = _from_to([each.room_octets for each in inputs])
+    capacity = _from_to([each.room_octets for each in inputs])
     needed = _from_to([each.headroom_octets for each in inputs])
     high = _from_to([each.thresholds.high_octets for each in inputs])
     low = _from_to([each.thresholds.low_octets for each in inputs])
     return (
-        ("pause.high", high, f"room {room} less headroom {needed}"),
+        ("pause.high", high, f"capacity {capacity} minus headroom {needed}"),
         ("pause.low", low, "half of high"),
         ("pause.on", "input", ""),
     )
 
 
 def _from_to(octets: Sequence[int]) -> str:
-    least, most = OCTETS.show(min(octets)), OCTETS.show(max(octets))
-    return least if least == most else f"{least} to {most}"
+    minimum, maximum = OCTETS.show(min(octets)), OCTETS.show(max(octets))
+    return minimum if minimum == maximum else f"{minimum} to {maximum}"
 
 
 def _of_control(scenario: Scenario) -> Iterator[Row]:
@@ -564,7 +564,7 @@ def _of_control(scenario: Scenario) -> Iterator[Row]:
 
 
 def write_toml(document: Document) -> str:
-    """Return a document as TOML; read again it is the same."""
+    """Return a document as TOML, which reads back as an equal document."""
     parts = [_section("scenario", document.scenario)]
     for section in ("host", "switch", "link", "flow"):
         parts += [_section(section, table, many=True) for table in document.table(section)]
@@ -597,7 +597,7 @@ def _variant_parts(name: str, variant: Variant) -> list[str]:
 
 
 def _text(value: object) -> str:
-    """Return a value as TOML has it; text, integers and booleans are written there as in JSON."""
+    """Return a value in TOML; text, integers and booleans have JSON's form."""
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, list):
@@ -606,13 +606,13 @@ def _text(value: object) -> str:
 
 
 _TEMPLATE = """\
-# A scenario for `ecmproto lab run`.  What is commented out is at its default.
+# A scenario for `ecmproto lab run`.  Values in comments are the defaults.
 
 [scenario]
 name = "my-network"
 title = "Some hosts into one"
 duration = "200ms"
-# seed = 1                       # of all that is random
+# seed = 1                       # of all random numbers
 
 # The network in one line:
 #   star hosts=10, dumbbell sources=4 bottleneck=1G, trunk hosts=2,3 core=2,
@@ -621,7 +621,7 @@ duration = "200ms"
 # reaction_delay, queue.
 topology = "{topology}"
 
-# Tables change what the topology line has made, or add to it:
+# Tables change the network of the topology line, or add to it:
 # [[link]]
 # a = "{first}"
 # b = "{second}"
@@ -633,7 +633,7 @@ from = "{sources}"{gap_1}# or "h*", or ["h1", "h3"]
 to = "{destination}"{gap_2}# or "all others"
 pattern = "saturating"           # cbr, bernoulli, poisson, on-off, tcp, transactions, sizes, schedule,
 #                                  capture
-# rate = "5G"                    # for those patterns that have a rate
+# rate = "5G"                    # for patterns that have a rate
 # start = "10ms"
 
 # [[flow]]
@@ -646,14 +646,14 @@ pattern = "saturating"           # cbr, bernoulli, poisson, on-off, tcp, transac
 
 [control]
 mechanism = "{mechanism}"
-# flow_control = "pfc"           # or pause: beneath the mechanism
-in_band = true                   # messages are frames that queue on their way
+# flow_control = "pfc"           # or pause: besides the mechanism
+in_band = true                   # messages are frames that queue on their path
 {parameters}
 [measure]
 from = "100ms"
 port = "{port}"
 
-# What must hold; `ecmproto lab run` exits with 1 where it does not.
+# Requirements; `ecmproto lab run` exits with 1 if one does not hold.
 # [[band]]
 # figure = "queue.p99"
 # high = "200kB"
@@ -661,9 +661,9 @@ port = "{port}"
 
 
 def template(mechanism: str = "qcn", topology: str | None = None) -> str:
-    """Return a commented scenario for a mechanism and a topology line, which loads as it stands.
+    """Return a commented scenario for a mechanism and a topology line, which loads unchanged.
 
-    SpecError for one that is none.
+    SpecError for an invalid mechanism or topology.
     """
     line = topology or "dumbbell sources=4 rate=10G buffer=300kB"
     sources, destination, port = _template_flow(line)
@@ -699,7 +699,7 @@ def template(mechanism: str = "qcn", topology: str | None = None) -> str:
 
 
 def _template_flow(line: str) -> tuple[str, str, str]:
-    """Return the hosts that send over a topology, the one that they send to, and the port where they meet."""
+    """Return the sending hosts of a topology, the receiving one, and the port that their traffic shares."""
     network = parse_topology(line).network()
     hosts = [host.name for host in network.hosts]
     last = next((host for host in ("d0", "d1") if host in hosts), hosts[-1])

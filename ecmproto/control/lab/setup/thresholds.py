@@ -1,8 +1,8 @@
-"""Thresholds of PAUSE and PFC for switches that have none: static ones of each input, by its headroom.
+"""Thresholds of PAUSE and PFC for switches without own ones: static, for each input by its headroom.
 
-An input's room is its part of what loses frames when it is full: of an output's buffer, which all other
-inputs may fill together, of the memory that all inputs share, and its partition; with PFC the same for each
-priority in use.  XOFF is the room less the headroom (`mechanisms.lossless`), XON half of that.
+An input's capacity is its share of the storage that loses frames when full: of an output's buffer, which all
+other inputs may fill together, of the memory that all inputs share, and its partition; with PFC, per priority
+in use. XOFF is the capacity minus the headroom (`mechanisms.lossless`), XON half of that.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ecmproto.units import NS_PER_S, QUANTUM_BITS, WIRE_OVERHEAD_OCTETS
 
 _FCS_OCTETS = 4
 _TAG_OCTETS = 4
-"""A mechanism may add so many octets to a frame."""
+"""The octets that a mechanism may add to a frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """An input of a switch: its room, the headroom in that, and the thresholds that follow."""
+    """An input of a switch: its capacity, the headroom in it, and the resulting thresholds."""
 
     room_octets: int
     headroom_octets: int
@@ -50,19 +50,19 @@ def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
     for line in lines.values():
         if line.end in feeds:
             feeds[line.end] += 1
-    found = {}
+    result = {}
     for ends, line in lines.items():
         if line.end in switches:
             switch = switches[line.end]
-            room = _room_octets(switch, feeds[line.end]) // _classes(experiment)
+            capacity = _capacity_octets(switch, feeds[line.end]) // _classes(experiment)
             needed = _headroom_octets(experiment, line, lines[line.end, line.origin], switch.delay_ns)
-            high, low = input_thresholds(room, needed)
+            high, low = input_thresholds(capacity, needed)
             thresholds = Thresholds(high_octets=high, low_octets=low)
-            found[ends] = Input(room_octets=room, headroom_octets=needed, thresholds=thresholds)
-    return found
+            result[ends] = Input(room_octets=capacity, headroom_octets=needed, thresholds=thresholds)
+    return result
 
 
-def _room_octets(switch: Switch, feeds: int) -> int:
+def _capacity_octets(switch: Switch, feeds: int) -> int:
     rooms = [switch.buffer.octets // max(1, feeds - 1)]
     if switch.memory is not None:
         rooms.append(switch.memory.octets // feeds)
@@ -72,7 +72,7 @@ def _room_octets(switch: Switch, feeds: int) -> int:
 
 
 def _classes(experiment: Experiment) -> int:
-    """Return how many priorities are stopped by themselves."""
+    """Return the number of priorities that can be stopped separately."""
     control = experiment.control
     if "pfc" not in (control.mechanism, control.flow_control):
         return 1
@@ -81,7 +81,7 @@ def _classes(experiment: Experiment) -> int:
 
 
 def _headroom_octets(experiment: Experiment, line: Line, back: Line, delay_ns: int) -> int:
-    """Return what may come in over ``line`` after XOFF was decided, which goes over ``back``.
+    """Return the octets that may arrive over ``line`` after the decision of an XOFF, sent over ``back``.
 
     Hosts and ports respond at once; a frame is in the switch for ``delay_ns`` before it counts.
     """
@@ -92,7 +92,7 @@ def _headroom_octets(experiment: Experiment, line: Line, back: Line, delay_ns: i
     largest = max(lengths, default=DEFAULT_LARGEST_OCTETS) + _TAG_OCTETS
     rate_bps = max([line.rate_bps, *(change.rate_bps for change in line.rate_changes)])
     back_bps = min([back.rate_bps, *(change.rate_bps for change in back.rate_changes)])
-    # What is on its way out holds XOFF up for longer where the way back is slower.
+    # The frame in transmission delays XOFF for longer if the reverse direction is slower.
     out_bits = 8 * (largest + PAUSE_OCTETS + 2 * WIRE_OVERHEAD_OCTETS)
     slower_ns = max(Fraction(0), out_bits * NS_PER_S * (Fraction(1, back_bps) - Fraction(1, rate_bps)))
     return headroom(

@@ -1,6 +1,6 @@
 """Networks by one line: ``fat-tree k=4 rate=10G``, ``dumbbell sources=4 bottleneck=1G``.
 
-Hosts are numbered from 1 on, the same ones in the same way whatever the other options are.
+Hosts are numbered from 1 on, independently of the other options.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ecmproto.errors import SpecError, counted, shown
 
 MOST_HOSTS = 20_000
 DEFAULT_BUFFER = Buffer(500_000, 0)
-_MOST = 10**4
+_MAX = 10**4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What a topology line may say: ``name=value``."""
+    """An option of a topology line: ``name=value``."""
 
     kind: Kind
     default: Any
@@ -39,35 +39,35 @@ class Option:
     within: tuple[float, float] | None = None
 
 
-def _count(default: int, doc: str, least: int = 1) -> Option:
-    return Option(kind=COUNT, default=default, doc=doc, within=(least, _MOST))
+def _count(default: int, doc: str, minimum: int = 1) -> Option:
+    return Option(kind=COUNT, default=default, doc=doc, within=(minimum, _MAX))
 
 
 _RATES = (1_000, 10**13)
 _COMMON: Mapping[str, Option] = {
-    "rate": Option(kind=RATE, default=LINK_RATE_BPS, doc="of links without one of their own", within=_RATES),
-    "propagation": Option(kind=TIME, default=PROPAGATION_NS, doc="of every link"),
-    "buffer": Option(kind=BUFFER, default=DEFAULT_BUFFER, doc="of every output port of a switch"),
+    "rate": Option(kind=RATE, default=LINK_RATE_BPS, doc="rate of links without an own rate", within=_RATES),
+    "propagation": Option(kind=TIME, default=PROPAGATION_NS, doc="propagation delay of every link"),
+    "buffer": Option(kind=BUFFER, default=DEFAULT_BUFFER, doc="capacity of every output port of a switch"),
     "memory": Option(
         kind=BUFFER, default=None,
-        doc="that the ports of a switch share; without, as much as their buffers",
+        doc="memory that the ports of a switch share; default, the sum of their buffers",
     ),
     "partition": Option(
         kind=BUFFER, default=None,
-        doc="that frames of one input of a switch may take; without, no limit of its own",
+        doc="capacity for frames of one input of a switch; default, no limit",
     ),
-    "delay": Option(kind=TIME, default=0, doc="of every switch, before a frame is in its output queue"),
-    "host_delay": Option(kind=TIME, default=0, doc="of every host, before it sees a frame"),
+    "delay": Option(kind=TIME, default=0, doc="delay of every switch, from arrival to output queue"),
+    "host_delay": Option(kind=TIME, default=0, doc="delay of every host, from arrival to processing"),
     "reaction_delay": Option(
-        kind=TIME, default=0, doc="of every host, before its reaction point acts on a message"
+        kind=TIME, default=0, doc="delay of every host, from a message's arrival to the reaction"
     ),
-    "queue": Option(kind=OCTETS, default=1_000_000, doc="of every flow in its host's NIC", within=(1, 10**9)),
+    "queue": Option(kind=OCTETS, default=1_000_000, doc="capacity of a flow's NIC queue", within=(1, 10**9)),
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A shape of networks: what it looks like, its options, and the function that builds it."""
+    """A shape of networks: its description, its options, and the function that builds it."""
 
     doc: str
     options: Mapping[str, Option]
@@ -75,18 +75,18 @@ class Shape:
 
     @property
     def all_options(self) -> Mapping[str, Option]:
-        """The options of this shape, then those that every shape has."""
+        """The options of this shape, then the options common to all shapes."""
         return {**self.options, **_COMMON}
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A topology line that was read: its shape, and the values of all options."""
+    """A parsed topology line: its shape, and the values of all options."""
 
     shape: str
     values: Mapping[str, Any]
     given: frozenset[str]
-    """The options that the line itself has; the others are at their defaults."""
+    """The options in the line; the others have their defaults."""
 
     def network(self) -> Network:
         """Return the network; SpecError if it would be too large."""
@@ -103,9 +103,9 @@ class Topology:
         return " ".join([self.shape, *shown_values])
 
     def with_option(self, name: str, value: object, where: str = "topology") -> Topology:
-        """Return it with another value of one option; SpecError as `parse_topology`."""
-        found = _read(self.shape, name, value, where)
-        return replace(self, values={**self.values, name: found}, given=self.given | {name})
+        """Return a copy with another value of one option; SpecError as for `parse_topology`."""
+        value_read = _read(self.shape, name, value, where)
+        return replace(self, values={**self.values, name: value_read}, given=self.given | {name})
 
 
 def _written(option: Option, value: Any) -> str:
@@ -113,7 +113,7 @@ def _written(option: Option, value: Any) -> str:
 
 
 def parse_topology(line: str, where: str = "topology") -> Topology:
-    """Return the topology that a line names; SpecError with ``where`` and what is needed for what is none."""
+    """Return the topology that a line names; SpecError with ``where`` for an invalid line."""
     shape, *assignments = line.split()[:100] or [""]
     if shape not in SHAPES:
         needed = f"a shape ({', '.join(SHAPES)}) and its options, as in fat-tree k=4 rate=10G"
@@ -137,16 +137,16 @@ def _read(shape: str, name: str, value: object, where: str) -> Any:
         hint = did_you_mean(name, options)
         raise SpecError(where=f"{where}.{name}", needed=f"an option of {shape}", got=shown(name), hint=hint)
     option = options[name]
-    found = read_value(
+    result = read_value(
         option.kind, value, f"{where}.{name}", None if option.kind is COUNTS else option.within
     )
-    if option.kind is COUNTS and not all(0 <= each <= _MOST for each in found):
-        raise SpecError(where=f"{where}.{name}", needed=f"numbers of 0 to {_MOST}", got=shown(value))
-    return found
+    if option.kind is COUNTS and not all(0 <= each <= _MAX for each in result):
+        raise SpecError(where=f"{where}.{name}", needed=f"numbers of 0 to {_MAX}", got=shown(value))
+    return result
 
 
 class _Builder:
-    """A network that grows, with what all its nodes and links have in common."""
+    """A network under construction, with the common options of all its nodes and links."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -160,7 +160,7 @@ class _Builder:
         )
 
     def host(self, name: str, switch: str) -> None:
-        """Put a host on a switch."""
+        """Attach a host to a switch."""
         if len(self._hosts) >= MOST_HOSTS:
             raise SpecError(where="topology", needed=f"at most {MOST_HOSTS:,} hosts", got="more")
         values = self._values
@@ -222,12 +222,12 @@ def _dumbbell(network: _Builder, options: Mapping[str, Any]) -> None:
 
 def _trunk(network: _Builder, options: Mapping[str, Any]) -> None:
     network.switch("core")
-    places = []
+    switches = []
     for edge, hosts in enumerate(options["hosts"], 1):
         network.link(network.switch(f"e{edge}"), "core", options["uplink"])
-        places += [f"e{edge}"] * hosts
-    for number, place in enumerate([*places, *["core"] * options["core"]], 1):
-        network.host(f"h{number}", place)
+        switches += [f"e{edge}"] * hosts
+    for number, switch in enumerate([*switches, *["core"] * options["core"]], 1):
+        network.host(f"h{number}", switch)
 
 
 def _parking_lot(network: _Builder, options: Mapping[str, Any]) -> None:
@@ -236,9 +236,9 @@ def _parking_lot(network: _Builder, options: Mapping[str, Any]) -> None:
         network.switch(f"sw{number}")
     for number in range(1, hops + 1):
         network.link(f"sw{number}", f"sw{number + 1}", options["bottleneck"])
-    places = [1] * long + [hop for hop in range(1, hops + 1) for _ in range(options["cross"])]
-    for number, place in enumerate(places, 1):
-        network.link(network.switch(f"e{number}"), f"sw{place}", options["uplink"])
+    hops_of_sources = [1] * long + [hop for hop in range(1, hops + 1) for _ in range(options["cross"])]
+    for number, hop_number in enumerate(hops_of_sources, 1):
+        network.link(network.switch(f"e{number}"), f"sw{hop_number}", options["uplink"])
         network.host(f"s{number}", f"e{number}")
     network.host("d0", f"sw{hops + 1}")
     for number in range(1, hops + 1):
@@ -263,8 +263,8 @@ def _fat_tree(network: _Builder, options: Mapping[str, Any]) -> None:
     for pod in range(2 * half):
         numbers = range(pod * half + 1, (pod + 1) * half + 1)
         upper = [network.switch(f"a{number}") for number in numbers]
-        for place, name in enumerate(upper):
-            for core in cores[place * half : (place + 1) * half]:
+        for index, name in enumerate(upper):
+            for core in cores[index * half : (index + 1) * half]:
                 network.link(name, core)
         for number in numbers:
             edge = network.switch(f"e{number}")
@@ -285,39 +285,39 @@ SHAPES: Mapping[str, Shape] = {
         build=_star,
     ),
     "dumbbell": Shape(
-        doc="sources s1, s2, … behind edge switches e1, e2, …, then left, the bottleneck left>right, and "
+        doc="sources s1, s2, … at edge switches e1, e2, …, then left, the bottleneck left>right, and "
         "destinations d1, d2, … on right",
         options={
             "sources": _count(4, "sources"),
             "destinations": _count(1, "destinations"),
             "edges": Option(
-                kind=COUNT, default=None, within=(0, _MOST),
-                doc="edge switches, which sources are dealt out to in order; without, one for each",
+                kind=COUNT, default=None, within=(0, _MAX),
+                doc="edge switches, over which sources are distributed in order; default, one for each",
             ),
-            "bottleneck": _of("of the link between left and right"),
-            "uplink": _of("of the links from edge switches"),
+            "bottleneck": _of("rate of the link between left and right"),
+            "uplink": _of("rate of the links from edge switches"),
         },
         build=_dumbbell,
     ),
     "trunk": Shape(
-        doc="edge switches e1, e2, …, each with so many hosts and a trunk to core, which has hosts too",
+        doc="edge switches e1, e2, …, each with hosts and a trunk to core, which has hosts too",
         options={
             "hosts": Option(kind=COUNTS, default=(2, 3), doc="hosts of each edge switch"),
             "core": _count(2, "hosts of core, numbered last", 0),
-            "uplink": _of("of the trunks"),
+            "uplink": _of("rate of the trunks"),
         },
         build=_trunk,
     ),
     "parking-lot": Shape(
         doc="switches sw1, sw2, … in a row, the links between them bottlenecks; sources s1, s2, …, each "
-        "behind an edge switch: the long ones at sw1, then the cross ones at sw1, sw2, …; destinations d0 at "
-        "the end, d1 behind the first bottleneck, and so on",
+        "at an edge switch: the long ones at sw1, then the cross ones at sw1, sw2, …; destinations d0 at "
+        "the end, d1 after the first bottleneck, and so on",
         options={
             "hops": _count(2, "bottlenecks"),
-            "long": _count(4, "sources that are meant to send over all of them"),
-            "cross": _count(1, "sources for each of them", 0),
-            "bottleneck": _of("of the links between the switches"),
-            "uplink": _of("of the links from edge switches"),
+            "long": _count(4, "sources at sw1, for traffic over all bottlenecks"),
+            "cross": _count(1, "sources for each bottleneck", 0),
+            "bottleneck": _of("rate of the links between the switches"),
+            "uplink": _of("rate of the links from edge switches"),
         },
         build=_parking_lot,
     ),
@@ -327,7 +327,7 @@ SHAPES: Mapping[str, Shape] = {
             "leaves": _count(4, "leaf switches"),
             "spines": _count(2, "spine switches"),
             "hosts": _count(4, "hosts of each leaf switch"),
-            "uplink": _of("of the links between leaves and spines"),
+            "uplink": _of("rate of the links between leaves and spines"),
         },
         build=_clos,
     ),

@@ -1,4 +1,4 @@
-"""Values in scenarios and topology lines: how each kind is read, checked and shown."""
+"""Values in scenarios and topology lines: parsing, checks and output of each type."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from ecmproto.units import exact_octets, exact_rate, exact_time, parse_octets, p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of value."""
+    """A type of value."""
 
     needed: str
-    """What a person is told to write."""
+    """The expected text, for errors."""
     read: Callable[[str], Any]
-    """From a text; ParameterError, ValueError or KeyError for one that is none."""
+    """The parser of a text; ParameterError, ValueError or KeyError for an invalid one."""
     show: Callable[[Any], str]
-    """As a text that `read` takes."""
+    """The formatter to a text that `read` parses."""
     plain: tuple[type, ...] = ()
-    """The types that TOML may give it as, besides text."""
+    """The TOML types of the value, besides text."""
 
 
 def read_value(kind: Kind, value: object, where: str, within: tuple[float, float] | None = None) -> Any:
     """Parse ``value`` from a document or a command line, and check it against a range of plain numbers.
 
-    SpecError with ``where`` for what is none.
+    SpecError with ``where`` for an invalid value.
     """
-    given = shown(value) if isinstance(value, str) else _told(value)
+    given = shown(value) if isinstance(value, str) else _shown_value(value)
     fits = isinstance(value, str) or (
         isinstance(value, kind.plain) and isinstance(value, bool) == (kind.plain == (bool,))
     )
@@ -50,38 +50,38 @@ def read_value(kind: Kind, value: object, where: str, within: tuple[float, float
     if not fits:
         raise SpecError(where=where, needed=kind.needed, got=given)
     try:
-        found = kind.read(value if isinstance(value, str) else _text(value))
+        result = kind.read(value if isinstance(value, str) else _text(value))
     except ParameterError as error:
-        # what has a unit, and lacks it, is told by the kind, what else is wrong by its parser
+        # the kind describes a missing unit, the parser any other error
         needed = kind.needed if error.name in ("rate", "octets", "time") else error.needed
         raise SpecError(where=where, needed=needed, got=given) from None
     except (ValueError, KeyError, OverflowError):
         raise SpecError(where=where, needed=kind.needed, got=given) from None
-    if within is not None and not within[0] <= found <= within[1]:
-        least, most = (kind.show(each) for each in within)
-        raise SpecError(where=where, needed=f"{least} to {most}", got=given)
-    return found
+    if within is not None and not within[0] <= result <= within[1]:
+        minimum, maximum = (kind.show(each) for each in within)
+        raise SpecError(where=where, needed=f"{minimum} to {maximum}", got=given)
+    return result
 
 
-def _told(value: object) -> str:
+def _shown_value(value: object) -> str:
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else shown(value)
 
 
 def _text(value: object) -> str:
-    """Return a value that TOML has a type for as the text that means it."""
+    """Return a value of a TOML type as text."""
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
-_MOST_TOLD = 24
+_MAX_SHOWN = 24
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the nearest of the known names as a hint, or all, or of many the first ones."""
-    found = list(known)
-    close = difflib.get_close_matches(name, sorted(found), n=1, cutoff=0.5)
+    """Return the nearest of the known names as a hint, or all, or the first of many."""
+    names = list(known)
+    close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"there are {shown_list(found) if len(found) > _MOST_TOLD else ', '.join(sorted(found))}"
+    return f"there are {shown_list(names) if len(names) > _MAX_SHOWN else ', '.join(sorted(names))}"
 
 
 def _flag(text: str) -> bool:
@@ -110,7 +110,7 @@ _FRAMES = re.compile(r"([0-9]{1,6})\s*frames?")
 
 
 def _octets(text: str) -> int:
-    """Return octets, also from so many frames of 1500."""
+    """Return octets, also from a number of frames of 1500."""
     frames = _FRAMES.fullmatch(text.strip())
     return int(frames[1]) * FRAME_OCTETS if frames else parse_octets(text)
 
@@ -134,10 +134,10 @@ def _port_rate_text(rate: PortRate) -> str:
 
 
 def _buffer(text: str) -> Buffer:
-    found = parse_buffer(text)
-    if not found.octets:
+    result = parse_buffer(text)
+    if not result.octets:
         raise ParameterError(name="buffer", needed="a buffer that is not 0", got=text)
-    return found
+    return result
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -145,7 +145,7 @@ def _counts(text: str) -> tuple[int, ...]:
 
 
 def choice(*words: str) -> Kind:
-    """Return the kind of one of these words."""
+    """Return the type of a choice between words."""
     known = {word: word for word in words}
     return Kind(needed=f"one of {', '.join(words)}", read=lambda text: known[text.strip().lower()], show=str)
 
@@ -180,6 +180,6 @@ WORD = Kind(needed="a name: a letter, then letters, digits, - or _", read=_name,
 
 
 def shown_list(values: Sequence[str], most: int = 6) -> str:
-    """Return some of the values and how many more there are."""
+    """Return some of the values and the number of the others."""
     rest = len(values) - most
     return ", ".join(values[:most]) + (f" and {rest} more" if rest > 0 else "")

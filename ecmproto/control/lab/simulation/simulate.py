@@ -1,9 +1,9 @@
-"""One run of an experiment: its network on the engine, its flows as sources, and what they came to.
+"""One run of an experiment: its network on the engine, its flows as sources, and its results.
 
 >>> result = simulate(experiment, seed=1)
 >>> result.ports, result.flows
 
-Memory is what waits in the network, and windows of fixed number.
+Memory is the frames in the network, and a bounded number of windows.
 """
 
 from __future__ import annotations
@@ -96,21 +96,21 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 _LARGEST_FLOWS = 4096
 _ETHERTYPE = b"\x08\x00"
 _FIRST_PORT = 0xCC0001
-"""Congestion points have the addresses 02:00:00:cc:00:01 and on."""
+"""The first port's number in the addresses of congestion points, 02:00:00:cc:00:01 and on."""
 _PRIORITIES = 8
 
 
 class PortSample:
-    """A port's counters at one moment; a record (``kernels.record``)."""
+    """A port's counters at one time; a record (``kernels.record``)."""
 
     octet_ns: float
     peak_octets: int
-    """The greatest length since the last sample."""
+    """The maximum length since the last sample."""
     level_octets: int
     sent_frames: int
     sent_octets: int
     line_octets: float
-    """Octets that its line took, overhead included: of the frame in service, what is through."""
+    """Octets of line time, overhead included, with the transmitted part of the frame in service."""
     dropped_frames: int
     dropped_octets: int
     lost_messages: int
@@ -121,7 +121,7 @@ class PortSample:
 
 @compiled
 def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSample]) -> None:
-    """Fill in ``samples``, one for each port, at ``now_ns``; peaks begin anew."""
+    """Fill in ``samples``, one for each port, at ``now_ns``; peaks are reset."""
     overhead_octets = network.loop.overhead_octets
     for number in range(len(network.ports)):
         gauge, counts, sample = network.ports[number].gauge, network.port_counts[number], samples[number]
@@ -151,7 +151,7 @@ def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSampl
 
 
 class StationSample:
-    """What PAUSE and PFC did to a host, and its NIC's counters; a record."""
+    """A host's stopped time by PAUSE and PFC, and its NIC's counters; a record."""
 
     stopped_ns: int
     queue_octets: int
@@ -183,10 +183,10 @@ def simulate(
 ) -> RunResult:
     """Return the result of ``experiment`` with the random numbers of ``seed``.
 
-    ``watch`` is told the progress after each window, and says whether to go on.  All frames on links go to
-    ``trace``, a new pcapng file or an open one (`lab.simulation.trace`).  Raises SpecError or
-    ParameterError for an experiment that cannot be, OutputError for a file that cannot be written,
-    MethodError for an exception in a method of the mechanism.
+    ``watch`` receives the progress after each window, and returns whether to continue. All frames on links
+    are written to ``trace``, a new pcapng file or an open one (`lab.simulation.trace`). Raises SpecError or
+    ParameterError for an invalid experiment, OutputError for an unwritable file, MethodError for an exception
+    in a method of the mechanism.
     """
     simulation = Simulation(experiment, seed=seed)
     if trace is None:
@@ -200,7 +200,7 @@ def simulate(
 
 
 class Simulation:
-    """A run under way."""
+    """A running simulation."""
 
     def __init__(self, experiment: Experiment, *, seed: int) -> None:
         check_seed(seed)
@@ -247,7 +247,7 @@ class Simulation:
         self._trace: Trace | None = None
 
     def trace_to(self, writer: PcapngWriter) -> None:
-        """Write all frames on links to ``writer``, on interfaces that are added to it."""
+        """Write all frames on links to ``writer``, on new interfaces."""
         self._trace = Trace(
             writer,
             wiring=self.wiring,
@@ -260,7 +260,7 @@ class Simulation:
         trace_frames(self.network)
 
     def _stations_of_captures(self) -> set[int]:
-        """Return the hosts that send captured frames and no others: these leave as they were captured."""
+        """Return the hosts that send only captured frames, which leave as captured."""
         captures, others = set(), set()
         for flow in self._sources_of:
             if flow.pattern is Pattern.CAPTURE:
@@ -270,9 +270,9 @@ class Simulation:
         return captures - others
 
     def _numbered_flows(self) -> list[Endpoints]:
-        """Return the endpoints of each source; the flows that hosts have are counted by it.
+        """Return the endpoints of each source, and number the flows of hosts.
 
-        Captured frames are of flows of their own, behind those that their host has besides.
+        Captured frames have flows of their own, numbered after the other ones of their host.
         """
         wiring = self.wiring
         ends = [
@@ -285,16 +285,16 @@ class Simulation:
         table = flow_table(self.machine, stations=stations, flows=_LARGEST_FLOWS)
         batch = Batch.from_frames(frames)
         numbers = table.number(batch.buffer, batch.offset, batch.captured, chosen=own_frames)
-        behind = np.zeros(stations, np.int64)
+        offset = np.zeros(stations, np.int64)
         for (station, destination, _), there, here in zip(
             ends, numbers.flow, numbers.flow[len(ends) :], strict=False
         ):
-            behind[station] = max(behind[station], there + 1)
-            behind[destination] = max(behind[destination], here + 1)
+            offset[station] = max(offset[station], there + 1)
+            offset[destination] = max(offset[destination], here + 1)
         for index, captured in self._captured.items():
-            captured.flow[:] += behind[ends[index][0]]
-            behind[ends[index][0]] = 1 + captured.flow.max(initial=behind[ends[index][0]] - 1)
-        self._most_flows = max(1, int(behind.max(initial=1)))
+            captured.flow[:] += offset[ends[index][0]]
+            offset[ends[index][0]] = 1 + captured.flow.max(initial=offset[ends[index][0]] - 1)
+        self._most_flows = max(1, int(offset.max(initial=1)))
         own, back = numbers.flow[: len(ends)], numbers.flow[len(ends) :]
         connections: Counter[str] = Counter()
         endpoints = []
@@ -313,12 +313,12 @@ class Simulation:
         return endpoints
 
     def _path_ns(self, ends: Endpoints) -> int:
-        """Return the time of a probe behind a full frame on the idle path of a source."""
+        """Return the time of a probe after a full frame on the idle path of a source."""
         path = self.wiring.path(ends.station, ends.destination, ends.path)
         return self.wiring.unloaded_ns(ends.station, path, whole=ends.station in self._whole)
 
     def _flows_of(self, index: int) -> list[int]:
-        """Return which of its host's flows the frames of a source are of."""
+        """Return the host's flow numbers of the frames of a source."""
         captured = self._captured.get(index)
         return [self._endpoints[index].flow] if captured is None else np.unique(captured.flow).tolist()
 
@@ -351,7 +351,7 @@ class Simulation:
         )
 
     def _set_paths(self) -> None:
-        """Tell the reaction points what is different between the paths of flows."""
+        """Set the path properties that differ between flows in the reaction points."""
         for index, (flow, ends) in enumerate(zip(self._sources_of, self._endpoints, strict=True)):
             for number in self._flows_of(index):
                 self.machine.set_path(
@@ -405,7 +405,7 @@ class Simulation:
         network.loop.is_logging = 0
         network.message_octets[:] = self._message_octets()
         for port in network.ports:
-            # Windows are kept by `Windows`.
+            # `Windows` has the windows.
             port.gauge.bins.total_only = 1
         network.routes, network.choices = wiring.routes, wiring.choices
         self._wire(network)
@@ -424,9 +424,9 @@ class Simulation:
         return network
 
     def _message_octets(self) -> NDArray[np.int64]:
-        """Return how long the frame of each kind of message is: about a frame that is longer than it shows.
+        """Return the length of each kind of message frame, for a sampled frame longer than its excerpt.
 
-        It has the VLAN tag and the CN-TAG of data: these have the first where a flow has a priority.
+        It has the VLAN tag and the CN-TAG of data; data have a VLAN tag if a flow has a priority.
         """
         octets = np.full(MESSAGE_KINDS, LEAST_MESSAGE_OCTETS)
         priority = max((flow.priority for flow in self._sources_of), default=0)
@@ -471,14 +471,14 @@ class Simulation:
             link.rate_bps, link.to_port_ns = line.rate_bps, line.delay_ns
             link.switch, link.input = line.switch, line.inlet
             link.queue_octets, link.reaction_ns = host.queue_octets, host.reaction_delay_ns
-            # Frames of sources always share their host's link; what was captured did fit on one.
+            # Frames of sources always share their host's link; captured ones did fit on one.
             link.whole, link.shared_ns = 0, NEVER_NS
         for station in self._whole:
             network.links[station].whole, network.links[station].shared_ns = 1, 0
         schedule_points(network)
 
     def _acting_stations(self) -> set[int]:
-        """Return the hosts that act on frames which come to them, but for counting them."""
+        """Return the hosts that act on received frames, beyond counting them."""
         control = self.experiment.control
         if control.in_band or takes_deliveries(self._receivers):
             return set(range(len(self.wiring.hosts)))
@@ -487,7 +487,7 @@ class Simulation:
         return {station for end in acting for station in (end.station, end.destination)}
 
     def _flow_controls(self, ways: Sequence[Way]) -> list[CongestionPoint]:
-        """Return the flow control machines, and note at each way which of them watches it."""
+        """Return the flow control machines, and set at each way the one that watches it."""
         if self._flow_control is None:
             return []
         controls: list[CongestionPoint] = []
@@ -502,7 +502,7 @@ class Simulation:
         return controls
 
     def _flow_control_machine(self, switch: WiredSwitch) -> Machine:
-        """Return the flow control of a switch: its own thresholds, else those of its first input."""
+        """Return the flow control of a switch: its own thresholds, else those for its first input."""
         assert self._flow_control is not None
         mechanism = find_mechanism(self._flow_control)
         own = self._own_parameters()
@@ -518,7 +518,7 @@ class Simulation:
         return machine_of(mechanism, mechanism.parse([*assignments, *own]))
 
     def _own_parameters(self) -> tuple[str, ...]:
-        """Return the parameters of flow control that the experiment gives, where it is the mechanism."""
+        """Return the experiment's parameters of flow control, if that is the mechanism."""
         control = self.experiment.control
         return control.parameters if control.mechanism == self._flow_control else ()
 
@@ -541,7 +541,7 @@ class Simulation:
         return typed
 
     def _rate_changes(self) -> list[tuple[int, int, int]]:
-        """Return when which port, or behind these host's link, changes to which rate, in order of time."""
+        """Return changes of rates in order of time: (time, port or, after all ports, host's link, rate)."""
         all_changes = [port.rate_changes for port in self.wiring.ports]
         all_changes += [line.rate_changes for line in self.wiring.host_lines]
         changes = [
@@ -552,7 +552,7 @@ class Simulation:
         return sorted(changes)
 
     def run(self, watch: Watch | None = None) -> RunResult:
-        """Run it to its end, or until ``watch`` says so, and return the result."""
+        """Run the simulation to its end, or until ``watch`` stops it, and return the result."""
         experiment, measure = self.experiment, self.experiment.measure
         until_ns = min(experiment.duration_ns, measure.until_ns or experiment.duration_ns)
         from_ns = min(measure.from_ns, until_ns)
@@ -575,7 +575,7 @@ class Simulation:
                 self._end_window(now_ns)
                 if watch is not None and not watch(self._progress(now_ns, elapsed_s)):
                     break
-            # After the window's end: of the frame on a line, what is through went at the old rate.
+            # After the window's end: the transmitted part of a frame on a line had the old rate.
             self._change_rates(now_ns)
         if not self._levels:
             self._end_levels(now_ns)
@@ -593,7 +593,7 @@ class Simulation:
         )
 
     def _advance(self, until_ns: int) -> None:
-        """Run the network up to ``until_ns``, what happens then left out."""
+        """Run the network up to but not including ``until_ns``."""
         network, loop = self.network, self.network.loop
         loop.change_ns, loop.changes = until_ns, 0
         senders, receivers = as_interface(self._senders, Senders), as_interface(self._receivers, Receivers)
@@ -608,27 +608,27 @@ class Simulation:
         loop.changes = 0
 
     def _drain(self) -> None:
-        """Take completions, PAUSE events and traced frames out of the network's stores."""
+        """Move completions, PAUSE events and traced frames out of the network's stores."""
         if self._trace is not None:
             self._trace.drain(self.network)
         counts = self.network.offers.count
         if counts.completed:
-            found = columns(self.network.offers.completions)[: counts.completed].copy()
+            completions = columns(self.network.offers.completions)[: counts.completed].copy()
             counts.completed = 0
-            kept = found[: max(0, MOST_EVENTS - self._completed)]
-            self._completions.append(kept)
-            self._completed += len(kept)
-            self._not_kept += len(found) - len(kept)
-            flows = np.searchsorted(self._first_source, found["source"], side="right") - 1
-            self._windows.complete(flows, found["latency_ns"])
+            recorded = completions[: max(0, MOST_EVENTS - self._completed)]
+            self._completions.append(recorded)
+            self._completed += len(recorded)
+            self._not_kept += len(completions) - len(recorded)
+            flows = np.searchsorted(self._first_source, completions["source"], side="right") - 1
+            self._windows.complete(flows, completions["latency_ns"])
         stops = self.network.stop_count
         if stops.logged:
             events = columns(self.network.stop_events)[: stops.logged].copy()
             stops.logged = 0
-            kept = events[: max(0, MOST_EVENTS - self._stopped)]
-            self._stops.append(kept)
-            self._stopped += len(kept)
-            self._stops_not_kept += len(events) - len(kept)
+            recorded = events[: max(0, MOST_EVENTS - self._stopped)]
+            self._stops.append(recorded)
+            self._stopped += len(recorded)
+            self._stops_not_kept += len(events) - len(recorded)
 
     def _change_rates(self, now_ns: int) -> None:
         ports = len(self.wiring.ports)
@@ -638,7 +638,7 @@ class Simulation:
                 set_rate(self.network.ports[number].line, rate_bps)
                 self.machine.set_capacity(self._points[number], rate_bps)
                 line = self.network.ports[number].line
-                # The frame on the line goes on at the old rate.
+                # The frame on the line continues at the old rate.
                 begins_ns = max(now_ns, line.departure_ns if line.in_service_octets > 0 else 0)
                 self._windows.set_rate(number, rate_bps, int(begins_ns))
             else:
@@ -675,9 +675,9 @@ class Simulation:
             messages=messages,
         )
         columns(network.flow_counts)["longest_ns"] = 0
-        found = self._windows.deadlock(self.wiring)
-        if found and (not self._deadlocks or self._deadlocks[-1].ports != found):
-            self._deadlocks.append(Deadlock(time_ns=now_ns, ports=found))
+        cycle = self._windows.deadlock(self.wiring)
+        if cycle and (not self._deadlocks or self._deadlocks[-1].ports != cycle):
+            self._deadlocks.append(Deadlock(time_ns=now_ns, ports=cycle))
 
     def _result(self, now_ns: int, elapsed_s: float) -> RunResult:
         windows = self._windows
@@ -830,13 +830,13 @@ class Simulation:
     def _completion_rows(self) -> Completions:
         if not self._completions:
             return Completions()
-        found = np.concatenate(self._completions)
-        flows = np.searchsorted(self._first_source, found["source"], side="right") - 1
+        rows = np.concatenate(self._completions)
+        flows = np.searchsorted(self._first_source, rows["source"], side="right") - 1
         return Completions(
             flow=flows,
-            start_ns=found["time_ns"] - found["latency_ns"],
-            end_ns=found["time_ns"].copy(),
-            octets=found["octets"].copy(),
+            start_ns=rows["time_ns"] - rows["latency_ns"],
+            end_ns=rows["time_ns"].copy(),
+            octets=rows["octets"].copy(),
             not_kept=self._not_kept,
         )
 
@@ -864,7 +864,7 @@ class Simulation:
 
 
 def _machines(experiment: Experiment) -> tuple[Machine, str | None]:
-    """Return the mechanism's machine, and the flow control beneath it."""
+    """Return the mechanism's machine, and the flow control besides it."""
     control = experiment.control
     if control.mechanism in FLOW_CONTROLS:
         none = find_mechanism("none")
@@ -874,7 +874,7 @@ def _machines(experiment: Experiment) -> tuple[Machine, str | None]:
 
 
 def _frame(source: int, destination: int, priority: int) -> bytes:
-    """Return the beginning of a frame between two hosts, by which flows are told apart."""
+    """Return the start of a frame between two hosts, which identifies its flow."""
     return host_mac(destination) + host_mac(source) + _vlan_tag(priority) + _ETHERTYPE + bytes(46)
 
 
@@ -900,20 +900,20 @@ def _dense(held: dict[int, int], steps: int) -> NDArray[np.int64]:
 
 
 def _in_port(port: Any) -> NDArray[np.int64]:
-    """Return the frames that wait in a port or are on its line, by their places in the pool."""
+    """Return the pool indices of the frames that wait in a port or are on its line."""
     line = port.line
-    found = [int(line.in_service_token)] if line.in_service_octets > 0 else []
+    indices = [int(line.in_service_token)] if line.in_service_octets > 0 else []
     for ring in port.rings:
         numbers = np.arange(ring.taken_frames, ring.put_frames)
         slots = ring.first_slot + (numbers & ring.slot_mask)
-        found += (port.slots[slots] >> 32).tolist()
-    return np.array(found, np.int64)
+        indices += (port.slots[slots] >> 32).tolist()
+    return np.array(indices, np.int64)
 
 
 def _by_flow(
     counts: NDArray[Any], own: NDArray[Any], first: NDArray[np.int64], sources: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the counters of sources, those of each flow added up."""
+    """Return the counters of sources, summed by flow."""
     if not sources:
         return {}
     summed = {

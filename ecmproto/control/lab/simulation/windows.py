@@ -1,7 +1,7 @@
-"""Counters of a run over time, in windows of equal length, whose number is bounded.
+"""Counters of a run over time, in a bounded number of windows of equal length.
 
-Counters are kept as they stood at each window's end; a series of differences is made when it is asked for.
-When there are too many windows, neighbours become one.
+Counters are stored cumulatively at each window's end; a series of differences is computed on demand. Too many
+windows are merged in pairs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ecmproto.control.lab.simulation.series import MOST_WINDOWS
 from ecmproto.control.lab.simulation.wiring import Wiring
 
 _FIRST_WINDOWS = 64
-_MOST_CELLS = 2_000_000
-_LEAST_WINDOWS = 64
+_MAX_CELLS = 2_000_000
+_MIN_WINDOWS = 64
 _MOMENTS = frozenset({"level_octets", "queue_octets", "limit_bps"})
-"""Measured at the window's end."""
+"""Counters measured at the window's end."""
 _PEAKS = frozenset({"peak_octets", "delay_max_ns"})
-"""The greatest value within the window."""
+"""Counters of the maximum within the window."""
 
 
 class Table:
-    """A row for each window, a column for each port, host or flow, of one counter."""
+    """The values of one counter: a row per window, a column per port, host or flow."""
 
     def __init__(self, kind: str, columns: int, dtype: type[np.generic]) -> None:
         self._kind = kind
@@ -39,13 +39,13 @@ class Table:
         self.rows[window] = values
 
     def fold(self, windows: int) -> None:
-        """Make one of each two of ``windows`` windows, an even number."""
+        """Merge ``windows`` windows, an even number, in pairs."""
         early, late = self.rows[:windows:2], self.rows[1:windows:2]
         folded = np.maximum(early, late) if self._kind in _PEAKS else late.copy()
         self.rows[: windows // 2] = folded
 
     def series(self, column: int, windows: int) -> NDArray[Any]:
-        """Return a column: what was added in each window, or what it was in it."""
+        """Return a column: the increase in each window, or the value in it."""
         values = self.rows[:windows, column].copy()
         if self._kind in _MOMENTS or self._kind in _PEAKS:
             return values
@@ -53,9 +53,9 @@ class Table:
 
 
 class Windows:
-    """All counters of a run; windows are ``window_ns`` long, a multiple of what was asked for.
+    """All counters of a run; windows are ``window_ns`` long, a multiple of the requested length.
 
-    ``rates_bps`` are those at which the ports serve at first.
+    ``rates_bps`` are the initial rates of the ports.
     """
 
     def __init__(self, window_ns: int, *, rates_bps: Sequence[int], hosts: int, flows: int) -> None:
@@ -63,8 +63,8 @@ class Windows:
         self.count = 0
         ports = len(rates_bps)
         cells = max(1, ports, hosts, flows)
-        most = min(MOST_WINDOWS, max(_LEAST_WINDOWS, _MOST_CELLS // cells))
-        self._most = most - most % 2
+        maximum = min(MOST_WINDOWS, max(_MIN_WINDOWS, _MAX_CELLS // cells))
+        self._most = maximum - maximum % 2
         self._sizes = {"port": ports, "host": hosts, "flow": flows}
         self._tables: dict[tuple[str, str], Table] = {}
         self._messages: list[NDArray[np.int64]] = []
@@ -76,16 +76,16 @@ class Windows:
         self._since_ns = np.zeros(ports, np.int64)
 
     def next_ns(self, now_ns: int) -> int:
-        """Return when the window that ``now_ns`` is in ends."""
+        """Return the end of the window that contains ``now_ns``."""
         return (now_ns // self.window_ns + 1) * self.window_ns
 
     def complete(self, flows: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> None:
-        """Count what ``flows`` have completed, and how long it took."""
+        """Count the completions of ``flows``, and their durations."""
         np.add.at(self._completed, flows, 1)
         np.add.at(self._completion_ns, flows, latency_ns)
 
     def set_rate(self, port: int, rate_bps: int, now_ns: int) -> None:
-        """Have a port serve at ``rate_bps`` from ``now_ns`` on."""
+        """Set a port's rate to ``rate_bps`` from ``now_ns`` on."""
         self._rate_ns[port] += self._rates[port] * (now_ns - self._since_ns[port])
         self._rates[port], self._since_ns[port] = rate_bps, now_ns
 
@@ -98,12 +98,12 @@ class Windows:
         flows: Mapping[str, NDArray[Any]],
         messages: NDArray[np.int64],
     ) -> None:
-        """End a window at ``now_ns`` with the counters as they stand."""
+        """End a window at ``now_ns`` with the current counters."""
         window = self.count
         self.count += 1
-        for room, values in (("port", ports), ("host", hosts)):
+        for group, values in (("port", ports), ("host", hosts)):
             for name in values.dtype.names or ():
-                self._put(room, name, window, values[name])
+                self._put(group, name, window, values[name])
         for name, column in flows.items():
             self._put("flow", name, window, column)
         self._put("flow", "completed", window, self._completed)
@@ -113,13 +113,13 @@ class Windows:
         self._messages.append(messages.copy())
         self._end_ns.append(now_ns)
         if self.count >= self._most:
-            # At once: this window's end is one of twice the length too.
+            # At once, since this window's end is also the end of one of twice the length.
             self._fold()
 
-    def _put(self, room: str, name: str, window: int, values: NDArray[Any]) -> None:
-        table = self._tables.get((room, name))
+    def _put(self, group: str, name: str, window: int, values: NDArray[Any]) -> None:
+        table = self._tables.get((group, name))
         if table is None:
-            table = self._tables[room, name] = Table(name, self._sizes[room], values.dtype.type)
+            table = self._tables[group, name] = Table(name, self._sizes[group], values.dtype.type)
         table.put(window, values)
 
     def _fold(self) -> None:
@@ -130,8 +130,8 @@ class Windows:
         self.count //= 2
         self.window_ns *= 2
 
-    def _series(self, room: str, name: str, column: int, dtype: Any) -> NDArray[Any]:
-        table = self._tables.get((room, name))
+    def _series(self, group: str, name: str, column: int, dtype: Any) -> NDArray[Any]:
+        table = self._tables.get((group, name))
         if table is None:
             return np.zeros(self.count, dtype)
         return table.series(column, self.count)
@@ -150,13 +150,13 @@ class Windows:
         return series.astype(np.float64) if name in ("delay_ns", "completion_ns", "limit_bps") else series
 
     def service_bps(self, port: int) -> NDArray[np.float64]:
-        """Return the mean rate at which a port served in each window."""
+        """Return a port's mean rate of service in each window."""
         lengths_ns = np.diff(np.array(self._end_ns, np.float64), prepend=0.0)
         mean: NDArray[np.float64] = self.of_port("rate_ns", port) / lengths_ns
         return mean
 
     def messages(self) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-        """Yield what sent messages, of which kind, and how many in each window."""
+        """Yield the sender, the kind and the number of messages in each window."""
         if not self._messages:
             return
         counts = np.stack(self._messages)
@@ -164,7 +164,7 @@ class Windows:
             yield sender, kind, np.diff(counts[:, sender, kind], prepend=0)
 
     def deadlock(self, wiring: Wiring) -> tuple[str, ...]:
-        """Return ports that were stopped all of the last window, each waiting for the next, in a circle."""
+        """Return a cycle of ports stopped for all of the last window, each waiting for the next."""
         if self.count < 2:
             return ()
         stopped_ns = self._tables["port", "stopped_ns"].rows
@@ -174,26 +174,26 @@ class Windows:
         stuck = (stopped_ns[last] - stopped_ns[before] >= length_ns) & (sent[last] == sent[before])
         if not stuck.any():
             return ()
-        return _circle(wiring, set(np.flatnonzero(stuck).tolist()))
+        return _cycle(wiring, set(np.flatnonzero(stuck).tolist()))
 
 
-def _circle(wiring: Wiring, stuck: set[int]) -> tuple[str, ...]:
-    """Return the names of ports of ``stuck`` that lead to one another in a circle; none if there is none."""
+def _cycle(wiring: Wiring, stuck: set[int]) -> tuple[str, ...]:
+    """Return the names of ports of ``stuck`` that form a cycle; empty without one."""
     after = {
         number: [p for p in wiring.switches[wiring.ports[number].next_switch].ports if p in stuck]
         for number in stuck
         if wiring.ports[number].next_switch != NOWHERE
     }
-    # What leads to nothing that is stuck will go on: without it, only circles and what leads there stay.
+    # A port that leads to no stuck port will resume: without these, only cycles and paths to them remain.
     while True:
-        dead = {number for number, ways in after.items() if not any(way in after for way in ways)}
+        dead = {number for number, targets in after.items() if not any(port in after for port in targets)}
         if not dead:
             break
-        after = {number: ways for number, ways in after.items() if number not in dead}
+        after = {number: targets for number, targets in after.items() if number not in dead}
     if not after:
         return ()
-    way, seen = min(after), []
-    while way not in seen:
-        seen.append(way)
-        way = min(each for each in after[way] if each in after)
-    return tuple(wiring.ports[number].name for number in seen[seen.index(way) :])
+    port, visited = min(after), []
+    while port not in visited:
+        visited.append(port)
+        port = min(each for each in after[port] if each in after)
+    return tuple(wiring.ports[number].name for number in visited[visited.index(port) :])

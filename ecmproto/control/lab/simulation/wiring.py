@@ -1,7 +1,7 @@
-"""The network of an experiment as the engine has it: numbers of hosts, switches and ports, ways and routes.
+"""The network of an experiment for the engine: numbers of hosts, switches and ports, paths and routes.
 
-Hosts are stations, in the model's order.  A host's egress adapter is a switch of its own, behind all others,
-with one port.  Ports are numbered by switch, in the order of links; those of adapters come last.
+Hosts are stations, in the model's order. A host's egress adapter is a switch of its own, after all others,
+with one port. Ports are numbered by switch, in the order of links; ports of adapters come last.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ecmproto.errors import SpecError, shown
 from ecmproto.units import serialisation_ns
 
 MOST_PORTS = 8_192
-"""Output ports of one network: a fat tree of k = 16 has 5,120."""
+"""The maximum number of output ports of one network: a fat tree of k = 16 has 5,120."""
 _PROBE_OCTETS = 60
 _DATA_OCTETS = 1500
 _UNREACHED = 1 << 30
 _SALTS = 5
-"""What their random numbers are apart from others by."""
+"""The separate random stream of the salts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,35 +39,35 @@ class WiredPort:
     rate_changes: tuple[RateChange, ...]
     buffer: Buffer
     station: int = NOWHERE
-    """The host at its end, NOWHERE if that is a switch or an adapter."""
+    """The host at the end of the line, NOWHERE for a switch or an adapter."""
     next_switch: int = NOWHERE
     inlet: int = NOWHERE
-    """Which of the next switch's inputs it feeds."""
+    """The input of the next switch that the port feeds."""
     delay_ns: int = 0
-    """From its last bit to when the node at its end sees the frame."""
+    """The delay from a frame's last bit to the node at the end of the line."""
     is_adapter: bool = False
     ends: bool = False
-    """Whether it leads to an adapter: its frames have come to their host then."""
+    """Whether the port leads to an adapter, where its frames have reached their host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WiredFeed:
-    """What feeds an input of a switch: a host or another port."""
+    """The feed of a switch's input: a host or another port."""
 
     station: int = NOWHERE
     port: int = NOWHERE
     back_port: int = NOWHERE
-    """The port that sends PAUSE to it; NOWHERE if that is the host with the adapter."""
+    """The port that sends PAUSE to the feed; NOWHERE for the host with the adapter."""
     back_station: int = NOWHERE
     back_ns: int
-    """How long PAUSE takes to it from its last bit on."""
+    """The delay of PAUSE to the feed, from its last bit."""
     thresholds: Thresholds | None = None
-    """Those of the input where the switch has none of its own."""
+    """Thresholds of the input if the switch has none of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WiredSwitch:
-    """A switch, or an adapter: what feeds it, what its ports share, and its thresholds."""
+    """A switch, or an adapter: its feeds, its shared memory, and its thresholds."""
 
     name: str
     memory: Buffer | None
@@ -78,7 +78,7 @@ class WiredSwitch:
     ports: tuple[int, ...]
     is_adapter: bool = False
     hash_salt: int = 0
-    """What its ECMP hashes are mixed with; there is but one way from an adapter."""
+    """The salt of its ECMP hashes; an adapter has only one path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class HostLine:
     rate_bps: int
     rate_changes: tuple[RateChange, ...]
     delay_ns: int
-    """From its last bit to when the switch has the frame in its queue."""
+    """The delay from a frame's last bit to the switch's queue."""
     switch: int
     inlet: int
 
@@ -251,7 +251,7 @@ class Wiring:
         return tuple(switches)
 
     def _routed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the ways of each switch and destination begin in the list of ports, and that list."""
+        """Return the offsets by switch and destination in the list of ports, and that list."""
         count, stations = len(self.switches), len(self.hosts)
         into: list[list[int]] = [[] for _ in range(count)]
         for number, port in enumerate(self.ports):
@@ -259,13 +259,13 @@ class Wiring:
                 into[port.next_switch].append(number)
         ways: list[list[int]] = [[] for _ in range(count * stations)]
         for station in range(stations):
-            self._find_ways(station, into, ways)
+            self._find_ports(station, into, ways)
         routes = np.zeros(len(ways) + 1, np.int64)
         np.cumsum([len(each) for each in ways], out=routes[1:])
         return routes, np.array([port for each in ways for port in each], np.int64)
 
-    def _find_ways(self, station: int, into: list[list[int]], ways: list[list[int]]) -> None:
-        """Add to ``ways`` the ports of each switch on a shortest way to ``station``."""
+    def _find_ports(self, station: int, into: list[list[int]], ways: list[list[int]]) -> None:
+        """Add to ``ways`` the ports of each switch on a shortest path to ``station``."""
         stations = len(self.hosts)
         distance = [_UNREACHED] * len(self.switches)
         ready: deque[int] = deque()
@@ -285,9 +285,9 @@ class Wiring:
                     ways[origin * stations + station].append(number)
 
     def path(self, source: int, destination: int, number: int) -> list[int]:
-        """Return the ports from host ``source`` to ``destination`` that frames of path ``number`` take.
+        """Return the ports on the path of number ``number`` from host ``source`` to ``destination``.
 
-        Raises SpecError if there is no way.
+        Raises SpecError if there is no path.
         """
         stations, switch = len(self.hosts), self.host_lines[source].switch
         ports: list[int] = []
@@ -296,7 +296,7 @@ class Wiring:
             start, end = int(self.routes[row]), int(self.routes[row + 1])
             if start == end:
                 names = f"{self.hosts[source].name} to {self.hosts[destination].name}"
-                raise SpecError(where="network", needed=f"a way from {names}", got="none")
+                raise SpecError(where="network", needed=f"a path from {names}", got="none")
             if end - start > 1:
                 start += hashed(number, self._salts[switch]) % (end - start)
             port = int(self.choices[start])
@@ -305,24 +305,24 @@ class Wiring:
         return ports
 
     def unloaded_ns(self, source: int, ports: list[int], *, whole: bool = False) -> int:
-        """Return how long a probe behind a full frame takes from host ``source`` through idle ``ports``.
+        """Return the time of a probe after a full frame from host ``source`` through idle ``ports``.
 
-        To the destination's adapter, where it has one: what it measures is before that.  ``whole`` is for a
-        host whose frames are on its link with their last bits.
+        It ends at the destination's adapter, if there is one, before which it is measured. ``whole`` is for a
+        host whose frames enter its link with their last bits.
         """
         line = self.host_lines[source]
         through = [port for port in map(self.ports.__getitem__, ports) if not port.is_adapter]
         data = _DATA_OCTETS + self._overhead_octets
         total_ns = line.delay_ns + (0 if whole else serialisation_ns(data, line.rate_bps))
         total_ns += sum(serialisation_ns(data, port.rate_bps) + port.delay_ns for port in through[:-1])
-        # One follows the other: their times on the last link are rounded together.
+        # They are back to back: their times on the last link are rounded together.
         both = data + _PROBE_OCTETS + self._overhead_octets
         return total_ns + serialisation_ns(both, through[-1].rate_bps) + through[-1].delay_ns
 
     def message_delays_ns(self, fixed_ns: int | None) -> NDArray[np.int64]:
-        """Return how long messages take, by port and then by host that sends them, and host.
+        """Return the delays of messages, by sender (ports, then hosts) and receiving host.
 
-        They take ``fixed_ns`` if that is given, whatever the way, and then the host's time to react.
+        They are ``fixed_ns`` on any path, if given, plus the host's reaction delay.
         """
         stations = len(self.hosts)
         reaction_ns = np.array([host.reaction_delay_ns for host in self.hosts], np.int64)
@@ -331,15 +331,15 @@ class Wiring:
         from_switch = np.zeros((len(self.switches), stations), np.int64)
         for station in range(stations):
             for switch in range(len(self.switches)):
-                from_switch[switch, station] = self._way_ns(switch, station)
+                from_switch[switch, station] = self._path_ns(switch, station)
         by_port = from_switch[[port.switch for port in self.ports]]
         own_ns = np.array([line.delay_ns for line in self.host_lines], np.int64)
         by_host = from_switch[[line.switch for line in self.host_lines]] + own_ns[:, None]
         delays_ns: NDArray[np.int64] = np.concatenate([by_port, by_host]) + reaction_ns
         return delays_ns
 
-    def _way_ns(self, switch: int, station: int) -> int:
-        """Return the delays of the first shortest way from ``switch`` to ``station``; 0 without one."""
+    def _path_ns(self, switch: int, station: int) -> int:
+        """Return the delays of the first shortest path from ``switch`` to ``station``; 0 without one."""
         total_ns = 0
         while switch != NOWHERE:
             row = switch * len(self.hosts) + station

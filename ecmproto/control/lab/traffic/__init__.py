@@ -1,1 +1,1 @@
-"""Traffic: the flows of an experiment as compiled sources, TCP among them."""
+"""Traffic: the flows of an experiment as compiled sources, including TCP."""

@@ -1,8 +1,7 @@
-"""A source's record: where its frames go, when flows come, what it counts, and what a frame's number is.
+"""A source's record: addresses, times and counters of its flows, and the layout of a frame's number.
 
-A frame's number holds all that its source, or the connection that it is of, has to know when the frame comes:
-its kind, its octets as they were offered (a tag may make it longer on its way), and a value, such as the
-number of a segment or of a flow.
+A frame's number contains all that its source or connection needs at the frame's arrival: its kind, its
+offered octets (a tag may lengthen it on the path), and a value, such as the number of a segment or of a flow.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.structs import Random, Struct
 
 LEAST_FRAME_OCTETS = 60
-"""The shortest Ethernet frame without FCS: what is left of a flow is padded to it."""
+"""The minimum Ethernet frame without FCS, to which the end of a flow is padded."""
 MOST_FRAME_OCTETS = 0xFFFF
 LONGEST_NS = 1e17
-"""Three years: the longest time that is drawn."""
+"""Three years in ns, the maximum of random times."""
 
 _KIND_BITS = 3
 _OCTET_BITS = 16
@@ -40,90 +39,90 @@ class TrafficSource:
 
     pattern: int
     station: int
-    """The host that sends its data …"""
+    """The host that sends the data."""
     destination: int
-    """… and the one that these are for."""
+    """The host that receives the data."""
     flow: int
-    """Which of the station's flows its frames belong to …"""
+    """The flow of the source's frames among the station's."""
     reverse_flow: int
-    """… and which of the destination's those that answer them."""
+    """The flow of the answers among the destination's."""
     priority: int
     path: int
     frame_octets: int
     frame_ns: int
-    """What a frame takes on the host's link."""
+    """The time of a frame on the host's link."""
     stop_ns: int
-    """From when on it begins nothing new."""
+    """The time from which nothing new begins."""
     timer_ns: int
-    """When its next frame is due, or its next flow; of the exact time, the whole ns …"""
+    """The time of the next frame, or flow, in whole ns."""
     timer_rest: int
-    """… and what is beyond: so many times 1/``step_of`` ns."""
+    """The fraction of ``timer_ns``, in units of 1/``step_of`` ns."""
     step_ns: int
-    """The exact distance of two frames or slots …"""
+    """The exact interval of two frames or slots, in whole ns; ``step_rest`` / ``step_of`` is its fraction."""
     step_rest: int
     step_of: int
     log_stay: float
-    """Bernoulli: the logarithm of the chance that a slot stays empty."""
+    """Bernoulli: the logarithm of the probability that a slot is empty."""
     mean_ns: float
-    """Poisson: the mean distance of two frames, or of two flows."""
+    """Poisson: the mean interval of two frames, or of two flows."""
     exact_ns: float
-    """Poisson: when the next one comes, before it is rounded."""
+    """Poisson: the time of the next one before rounding."""
     pause_ns: int
-    """On and off: when it goes off."""
+    """On and off: the time of the next off."""
     on_ns: float
     off_ns: float
     pareto_shape: float
     in_nic: int
-    """Frames that its NIC holds, where it waits for them."""
+    """The number of frames in the NIC, for sources that wait for it."""
     table: int
-    """Where its schedule, or its distribution of sizes, begins …"""
+    """The offset of the source's schedule, or distribution of sizes, in the table."""
     table_end: int
-    """… and ends."""
+    """The end of the source's part of the table."""
     table_at: int
-    """The next burst of its schedule."""
+    """The index of the next burst of the schedule."""
     flights: int
-    """The first of its flows in flight."""
+    """The index of the source's first flow in flight."""
     serial: int
-    """How many flows it has begun."""
+    """The number of flows begun."""
     backlog_octets: int
-    """What is left to send of the last one."""
+    """Octets of the last flow that are not yet sent."""
     connection: int
-    """Its TCP connection, −1 for none."""
+    """The TCP connection, −1 for none."""
 
     offered_frames: int
-    """Data frames, those sent again included."""
+    """Data frames offered, with retransmissions."""
     offered_octets: int
     refused_frames: int
-    """Frames that a NIC had no room for, those that answer it included."""
+    """Frames refused by a NIC, answers included."""
     delivered_frames: int
-    """Data frames at their destination; of TCP each segment once."""
+    """Data frames at their destination; for TCP each segment once."""
     delivered_octets: int
     control_frames: int
     """Acknowledgements, handshakes and requests offered."""
     retransmits: int
     timeouts: int
     completed: int
-    """Transactions, or flows of a given size."""
+    """Completed transactions, or flows of a given size."""
     incomplete: int
-    """Flows that lost a frame: so many later ones have begun that they are given up."""
+    """Flows that lost a frame, abandoned after enough later ones began."""
     latency_ns: int
-    """The sum over those completed."""
+    """The sum of the latencies of the completed ones."""
     latency_min_ns: int
     latency_max_ns: int
 
 
 class FlowTable(Struct):
-    """The schedules, distributions of sizes and captured frames of all sources, one after another."""
+    """The schedules, distributions of sizes and captured frames of all sources, concatenated."""
 
     octets: NDArray[np.int64]
     """Sizes of bursts, of flows and of captured frames."""
     arrival_ns: NDArray[np.int64]
-    """When bursts and captured frames come."""
+    """Arrival times of bursts and captured frames."""
     share: NDArray[np.float64]
     """The share of flows up to each size."""
     priority: NDArray[np.int64]
     flow: NDArray[np.int64]
-    """Of captured frames: which of its station's flows each is of."""
+    """The flow of each captured frame among its station's."""
 
 
 @inlined
@@ -141,7 +140,7 @@ def next_poisson(source: TrafficSource, draws: Random) -> None:
 
 @compiled
 def next_arrival(table: FlowTable, source: TrafficSource, draws: Random) -> None:
-    """Set the timer to when the source's next flow comes, NEVER_NS if none does."""
+    """Set the timer to the arrival of the source's next flow, NEVER_NS for none."""
     if source.mean_ns > 0.0:
         next_poisson(source, draws)
     elif source.table_at < source.table_end:
@@ -154,7 +153,7 @@ def next_arrival(table: FlowTable, source: TrafficSource, draws: Random) -> None
 
 @compiled
 def drawn_octets(table: FlowTable, source: TrafficSource, draws: Random) -> int:
-    """Return the size of a flow: the distribution is linear between the points that are given."""
+    """Return the size of a flow, from a distribution that is linear between its points."""
     share, octets = table.share, table.octets
     drawn = draws.random()
     at = source.table
@@ -176,30 +175,30 @@ def numbered(kind: int, octets: int, value: int) -> int:
 
 @inlined
 def kind_of(number: int) -> int:
-    """Return the kind of the frame of this number."""
+    """Return the kind in a frame's number."""
     return number & _KINDS
 
 
 @inlined
 def octets_of(number: int) -> int:
-    """Return the octets of the frame of this number, as it was offered."""
+    """Return the offered octets in a frame's number."""
     return (number >> _KIND_BITS) & MOST_FRAME_OCTETS
 
 
 @inlined
 def value_of(number: int) -> int:
-    """Return the value that the frame of this number carries."""
+    """Return the value in a frame's number."""
     return number >> _VALUE_AT
 
 
 def kinds_and_values(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return `kind_of` and `value_of` for each of many frames' numbers."""
+    """Return `kind_of` and `value_of` for an array of frames' numbers."""
     return numbers & _KINDS, numbers >> _VALUE_AT
 
 
 @inlined
 def offer_data(source: TrafficSource, index: int, octets: int, value: int, offers: Offers) -> None:
-    """Offer a data frame of source ``index``; there is room for it."""
+    """Offer a data frame of source ``index``; the caller has checked the capacity."""
     offer = next_offer(offers)
     offer.source = index
     offer.station = source.station
@@ -217,7 +216,7 @@ def offer_data(source: TrafficSource, index: int, octets: int, value: int, offer
 def offer_control(
     source: TrafficSource, index: int, kind: int, octets: int, value: int, back: bool, offers: Offers
 ) -> None:
-    """Offer a frame of another kind, ``back`` from the destination or on the way of data; there is room."""
+    """Offer a frame of another kind, forward or ``back``; the caller has checked the capacity."""
     offer = next_offer(offers)
     offer.source = index
     offer.station = source.destination if back else source.station
@@ -234,7 +233,7 @@ def offer_control(
 def complete(
     source: TrafficSource, index: int, octets: int, began_ns: int, now_ns: int, offers: Offers
 ) -> None:
-    """Count and post a transaction or flow that has come whole."""
+    """Count and post a completed transaction or flow."""
     latency_ns = now_ns - began_ns
     if source.completed == 0 or latency_ns < source.latency_min_ns:
         source.latency_min_ns = latency_ns

@@ -1,24 +1,24 @@
-"""Sources: the flows of an experiment as the engine drives them, one event heap over all of them.
+"""Sources: the flows of an experiment as the engine drives them, with one event heap over all of them.
 
-What each pattern does:
+The patterns:
 
-- saturating: two frames are in the NIC's queue, and one follows for each that leaves
-- CBR: frame k comes ⌈k · bits · 10⁹ / rate⌉ ns after the first; nothing is rounded twice, and nothing drifts
-- Bernoulli: each slot, a frame's time on the link, has a frame with the chance that makes the rate; slots of
-  sources that start together and have one link rate and frame length are one grid
-- Poisson: distances are exponential
-- on and off: frames come at the rate while it is on; what is left of a distance when it goes off is waited
-  for when it is on again, so that the mean rate is that of the shares of time, however short these are
-- sizes and schedule: flows (bursts) come at their times, wait for earlier ones, and go as saturating sources
-  do; a flow completes when all of its frames have come, and its latency counts from when it came itself.  A
-  flow that lost a frame never does
+- saturating: two frames are in the NIC's queue, and each departure is followed by another offer
+- CBR: frame k comes ⌈k · bits · 10⁹ / rate⌉ ns after the first, without accumulated rounding or drift
+- Bernoulli: each slot, a frame's time on the link, has a frame with the probability that gives the rate;
+  slots of sources with equal start, link rate and frame length coincide
+- Poisson: intervals are exponential
+- on and off: frames come at the rate while on; the rest of an interval at the end of an on time is continued
+  in the next one, so that the mean rate has the shares of time, even for short times
+- sizes and schedule: flows (bursts) come at their times, wait for earlier ones, and are sent like saturating
+  sources; a flow completes when all of its frames have come, and its latency counts from its arrival. A flow
+  that lost a frame never completes
 - sizes over TCP: each connection has its share of the flows, one after another
-- capture: each frame comes at its time since the first of the capture, in its priority; shorter ones than
-  60 octets are padded, and what no queue holds is left out
+- capture: each frame comes at its time since the first of the capture, in its priority; frames below 60
+  octets are padded, and frames that occupy no queue are left out
 - TCP and transactions: `ecmproto.control.lab.traffic.tcp`
 
-A source begins at ``start_ns`` and begins nothing at ``stop_ns`` or later.  Random numbers come from one
-generator, in the order of events: the same seed gives the same frames.
+A source begins at ``start_ns`` and begins nothing at ``stop_ns`` or later. Random numbers come from one
+generator, in the order of events: equal seeds give equal frames.
 """
 
 from __future__ import annotations
@@ -102,29 +102,29 @@ _OF_A_RATE = (Pattern.CBR, Pattern.BERNOULLI, Pattern.POISSON, Pattern.ON_OFF, P
 _IN_FLOWS = (_SIZES, _SCHEDULE)
 
 _IN_NIC = 2
-"""Frames that a source with more to send keeps in its NIC: one leaves while the other waits."""
-_MOST_SLOTS = 1 << 20
-"""The most slots gone through at once: their exact time is within 63 bits."""
+"""The number of frames that a busy source keeps in its NIC: one in transmission, one waiting."""
+_MAX_SLOTS = 1 << 20
+"""The maximum number of slots in one step, so that their exact time is within 63 bits."""
 _FLIGHTS = 256
-"""Flows of a source that may be in flight; a power of 2."""
+"""The maximum number of a source's flows in flight; a power of 2."""
 _NO_FLOW = -1
-_MOST_SEGMENTS = 1 << 20
+_MAX_SEGMENTS = 1 << 20
 _NO_TABLE = FlowTable(
     np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
 )
 
 
 def acts_on_deliveries(flow: Flow) -> bool:
-    """Return whether what comes of a flow's frames makes its ends do something; others only count them."""
+    """Return whether the ends react to a flow's delivered frames; otherwise they only count them."""
     pattern = _NUMBERS[flow.pattern]
     return pattern == _TCP or pattern in _IN_FLOWS
 
 
 class FlowInFlight:
-    """A flow of given size that has begun; a record."""
+    """A flow of given size in flight; a record."""
 
     serial: int
-    """Its number among its source's, _NO_FLOW for none."""
+    """The flow's number at its source, _NO_FLOW for none."""
     octets: int
     began_ns: int
     missing_frames: int
@@ -132,23 +132,23 @@ class FlowInFlight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """A source's place in the network: numbers of hosts, of their flows and of its path."""
+    """The endpoints of a source in the network: numbers of hosts, of their flows and of its path."""
 
     station: int
     destination: int
     flow: int
     reverse_flow: int = 0
-    """Which of the destination's flows its answers belong to."""
+    """The flow of the answers among the destination's."""
     path: int
     link_rate_bps: int
-    """Of the link of the sending host."""
+    """The rate of the sending host's link."""
 
 
 class TrafficSources(Struct):
     """The sources of an experiment (`ecmproto.control.engine.traffic.Sources`)."""
 
     events: EventHeap
-    """When each source is due."""
+    """The due time of each source."""
     records: Sequence[TrafficSource]
     flights: Sequence[FlowInFlight]
     table: FlowTable
@@ -156,11 +156,11 @@ class TrafficSources(Struct):
     draws: Draws
 
     def next_source_ns(self) -> int:
-        """Return when the first source is due."""
+        """Return the time of the first due source."""
         return first_ns(self.events)
 
     def on_source_timer(self, now_ns: int, offers: Offers) -> None:
-        """Offer what is due, the lowest source's first."""
+        """Offer the due frames, from the lowest source on."""
         while first_ns(self.events) <= now_ns and has_offer_room(offers):
             index = first(self.events)
             source = self.records[index]
@@ -185,17 +185,17 @@ class TrafficSources(Struct):
         """Offer another frame of a source that keeps its NIC busy."""
         sender = self.records[source]
         if sender.pattern == _TCP:
-            _tell_connection(self, source, number, now_ns)
+            _notify_connection(self, source, number, now_ns)
         elif sender.in_nic > 0:
             sender.in_nic -= 1
             set_due(self.events, source, _fill_nic(self, source, now_ns, offers))
 
     def on_frame_refused(self, source: int, number: int, now_ns: int) -> None:
-        """Count a frame that is lost; a source that keeps its NIC busy waits for a frame's time."""
+        """Count a lost frame; a source that keeps its NIC busy waits for a frame's time."""
         sender = self.records[source]
         sender.refused_frames += 1
         if sender.pattern == _TCP:
-            _tell_connection(self, source, number, now_ns)
+            _notify_connection(self, source, number, now_ns)
         elif sender.in_nic > 0:
             sender.in_nic -= 1
             set_due(self.events, source, now_ns + sender.frame_ns)
@@ -203,7 +203,7 @@ class TrafficSources(Struct):
     def on_frame_delivered(
         self, source: int, number: int, octets: int, offered_ns: int, now_ns: int, offers: Offers
     ) -> None:
-        """Count a frame, and a flow that is whole with it; a connection answers it."""
+        """Count a frame, and a flow completed by it; a connection answers it."""
         sender = self.records[source]
         if sender.pattern == _TCP:
             on_tcp_frame(self.connections, sender, source, number, self.draws, now_ns, offers)
@@ -222,8 +222,8 @@ class TrafficSources(Struct):
 
 
 @inlined
-def _tell_connection(sources: TrafficSources, index: int, number: int, now_ns: int) -> None:
-    """Tell a connection of a frame that has left its host."""
+def _notify_connection(sources: TrafficSources, index: int, number: int, now_ns: int) -> None:
+    """Notify a connection of a frame that has left its host."""
     on_tcp_frame_left(sources.connections.records[sources.records[index].connection], number, now_ns)
     _schedule_connection(sources, index, now_ns)
 
@@ -231,14 +231,14 @@ def _tell_connection(sources: TrafficSources, index: int, number: int, now_ns: i
 @inlined
 def _schedule_connection(sources: TrafficSources, index: int, now_ns: int) -> None:
     due_ns = tcp_due_ns(sources.connections.records[sources.records[index].connection], now_ns)
-    # Later, as it mostly is, can wait: the timer finds that out when it is due.
+    # A later time, the usual case, is found when the timer is due.
     if due_ns < entry_due_ns(sources.events, index):
         set_due(sources.events, index, due_ns)
 
 
 @inlined
 def _advance(source: TrafficSource, steps: int) -> None:
-    """Let the source's timer be due ``steps`` steps later, exactly."""
+    """Advance the source's timer by ``steps`` steps, exactly."""
     rest = source.timer_rest + steps * source.step_rest
     source.timer_ns += steps * source.step_ns
     if rest >= source.step_of:
@@ -249,44 +249,44 @@ def _advance(source: TrafficSource, steps: int) -> None:
 
 @inlined
 def _due_ns(source: TrafficSource) -> int:
-    """Return the first whole ns by which the source's timer is due."""
+    """Return the first whole ns at or after the source's timer."""
     return source.timer_ns + int(source.timer_rest > 0)
 
 
 @inlined
 def _slots_to_frame(source: TrafficSource, draws: Random) -> int:
-    """Return how many slots there are up to the next one with a frame, that one included."""
+    """Return the number of slots up to and including the next one with a frame."""
     if source.log_stay == -math.inf:
         return 1
     empty = math.log(1.0 - draws.random()) / source.log_stay
-    return 1 + int(min(empty, float(_MOST_SLOTS) * _MOST_SLOTS))
+    return 1 + int(min(empty, float(_MAX_SLOTS) * _MAX_SLOTS))
 
 
 @compiled
 def _to_next_slot(source: TrafficSource, slots: int) -> None:
-    """Go on by ``slots`` slots, or to where the source has stopped."""
+    """Advance by ``slots`` slots, or to the source's stop."""
     while slots > 0 and _due_ns(source) < source.stop_ns:
-        some = min(slots, _MOST_SLOTS)
+        some = min(slots, _MAX_SLOTS)
         _advance(source, some)
         slots -= some
 
 
 @inlined
 def _duration_ns(mean_ns: float, shape: float, draws: Random) -> int:
-    """Return a time on or off: Pareto's of ``shape``; exponential where it is 0, constant where below."""
+    """Return a time on or off: Pareto with ``shape``; exponential if it is 0, constant if below 0."""
     if shape < 0.0:
         drawn_ns = mean_ns
     elif shape == 0.0:
         drawn_ns = mean_ns * exponential(draws)
     else:
-        # The least time is the distribution's scale.
+        # The minimum time is the distribution's scale.
         drawn_ns = mean_ns * (shape - 1.0) / shape * (1.0 - draws.random()) ** (-1.0 / shape)
     return int(min(drawn_ns, LONGEST_NS) + 0.5)
 
 
 @compiled
 def _while_on(source: TrafficSource, draws: Random) -> None:
-    """Put off the next frame, if the source goes off before it, by the time that it is off."""
+    """Postpone the next frame by the off time, if the source goes off before it."""
     while source.pause_ns <= _due_ns(source) < source.stop_ns:
         off_ns = _duration_ns(source.off_ns, source.pareto_shape, draws)
         source.timer_ns += off_ns
@@ -295,7 +295,7 @@ def _while_on(source: TrafficSource, draws: Random) -> None:
 
 @compiled
 def _next_frame_ns(source: TrafficSource, draws: Random) -> int:
-    """Return when a source of frames offers its next one."""
+    """Return the time of the next frame of a source of frames."""
     if source.pattern == _BERNOULLI:
         _to_next_slot(source, _slots_to_frame(source, draws))
     elif source.pattern == _POISSON:
@@ -310,7 +310,7 @@ def _next_frame_ns(source: TrafficSource, draws: Random) -> int:
 
 @compiled
 def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) -> int:
-    """Offer frames of a source that keeps its NIC busy; return when it is due though none of them leaves."""
+    """Offer frames of a source that keeps its NIC busy; return its next time if none of them leaves."""
     source = sources.records[index]
     while source.in_nic < _IN_NIC:
         if not has_offer_room(offers):
@@ -333,7 +333,7 @@ def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) 
 
 @compiled
 def _begin_flow(sources: TrafficSources, source: TrafficSource) -> None:
-    """Begin the flow that has come, and find out when the next one does."""
+    """Begin the flow that has come, and set the time of the next one."""
     if source.pattern == _SCHEDULE:
         size = sources.table.octets[source.table_at]
         source.table_at += 1
@@ -351,7 +351,7 @@ def _begin_flow(sources: TrafficSources, source: TrafficSource) -> None:
 
 
 def source_count(flow: Flow) -> int:
-    """Return how many sources ``flow`` becomes: one, or one for each TCP connection."""
+    """Return the number of sources of ``flow``: one, or one for each TCP connection."""
     return max(1, connection_count(flow))
 
 
@@ -363,11 +363,11 @@ def new_sources(
     overhead_octets: int = 0,
     captured: Mapping[int, CapturedFrames] | None = None,
 ) -> TrafficSources:
-    """Return the sources of ``flows``, each of which has as many ``endpoints`` as `source_count` says.
+    """Return the sources of ``flows``, each with `source_count` of the ``endpoints``.
 
-    ``overhead_octets`` is what a frame takes on a link besides its own; ``captured`` has the frames of those
-    that are captures, by source, if they were read already.  Raises ParameterError for a flow that cannot be:
-    without the rate that its pattern needs, for one.
+    ``overhead_octets`` is the overhead of a frame on a link; ``captured`` has the frames of captures, by
+    source, if they were already read. Raises ParameterError for an invalid flow, such as one without its
+    pattern's rate.
     """
     of_sources = [flow for flow in flows for _ in range(source_count(flow))]
     if len(of_sources) != len(endpoints):
@@ -377,16 +377,16 @@ def new_sources(
     rings = [arrived_octets(flow) if connection_count(flow) else 0 for flow in of_sources]
     flights = [_FLIGHTS if _NUMBERS[flow.pattern] in _IN_FLOWS and not connection_count(flow) else 0
                for flow in of_sources]  # fmt: skip
-    sources = _room_for(tables, rings, flights, generator)
+    sources = _new_stores(tables, rings, flights, generator)
     table_at = flight_at = ring_at = connection = 0
-    for index, (flow, place) in enumerate(zip(of_sources, endpoints, strict=True)):
+    for index, (flow, ends) in enumerate(zip(of_sources, endpoints, strict=True)):
         source = sources.records[index]
         source.table = source.table_at = table_at
         source.table_end = table_at = table_at + len(tables[index].octets)
         source.flights = flight_at
         flight_at += flights[index]
         source.connection = connection if rings[index] else -1
-        _set_up(source, flow, place, overhead_octets)
+        _set_up(source, flow, ends, overhead_octets)
         due_ns = _first_ns(sources, source, flow)
         if rings[index]:
             set_up_connection(sources.connections.records[connection], source, flow, ring_at, due_ns)
@@ -396,13 +396,13 @@ def new_sources(
     return sources
 
 
-def _room_for(
+def _new_stores(
     tables: Sequence[FlowTable],
     rings: Sequence[int],
     flights: Sequence[int],
     generator: np.random.Generator,
 ) -> TrafficSources:
-    """Return as many sources as there are ``tables``, their records still empty."""
+    """Return sources for ``tables``, with empty records."""
     count = max(1, len(tables))
     all_tables = tables or [_NO_TABLE]
     table = FlowTable(
@@ -421,23 +421,23 @@ def _room_for(
     )
 
 
-def _set_up(source: TrafficSource, flow: Flow, place: Endpoints, overhead_octets: int) -> None:
-    """Fill in what does not change, or is 0 at first, of the source of ``flow``."""
-    _check(flow, place)
+def _set_up(source: TrafficSource, flow: Flow, ends: Endpoints, overhead_octets: int) -> None:
+    """Fill in the constants and initial values of the source of ``flow``."""
+    _check(flow, ends)
     source.pattern = _TCP if connection_count(flow) else _NUMBERS[flow.pattern]
-    source.station, source.destination = place.station, place.destination
-    source.flow, source.reverse_flow, source.path = place.flow, place.reverse_flow, place.path
+    source.station, source.destination = ends.station, ends.destination
+    source.flow, source.reverse_flow, source.path = ends.flow, ends.reverse_flow, ends.path
     source.priority = flow.priority
     source.frame_octets = flow.frame_octets
     link_octets = flow.frame_octets + overhead_octets
-    source.frame_ns = serialisation_ns(link_octets, place.link_rate_bps)
+    source.frame_ns = serialisation_ns(link_octets, ends.link_rate_bps)
     source.stop_ns = NEVER_NS if flow.stop_ns is None else flow.stop_ns
     source.on_ns, source.off_ns, source.pareto_shape = flow.on_ns, flow.off_ns, flow.shape
     bits, rate_bps = 8 * flow.frame_octets, flow.rate_bps
     if flow.pattern is Pattern.BERNOULLI:
-        chance = rate_bps * link_octets / (place.link_rate_bps * flow.frame_octets)
+        chance = rate_bps * link_octets / (ends.link_rate_bps * flow.frame_octets)
         source.log_stay = math.log1p(-chance) if chance < 1.0 else -math.inf
-        bits, rate_bps = 8 * link_octets, place.link_rate_bps
+        bits, rate_bps = 8 * link_octets, ends.link_rate_bps
     if flow.pattern is Pattern.SIZES:
         source.mean_ns = 8 * NS_PER_S * mean_octets(flow.sizes) * source_count(flow) / rate_bps
     elif flow.pattern in _OF_A_RATE:
@@ -447,7 +447,7 @@ def _set_up(source: TrafficSource, flow: Flow, place: Endpoints, overhead_octets
 
 
 def _first_ns(sources: TrafficSources, source: TrafficSource, flow: Flow) -> int:
-    """Return when the source of ``flow`` is due for the first time."""
+    """Return the first time of the source of ``flow``."""
     start_ns = flow.start_ns
     if flow.random_start:
         start_ns += int(_period_ns(source, flow) * sources.draws.random())
@@ -466,7 +466,7 @@ def _first_ns(sources: TrafficSources, source: TrafficSource, flow: Flow) -> int
 
 
 def _period_ns(source: TrafficSource, flow: Flow) -> float:
-    """Return the period in which a source with a random start begins."""
+    """Return the period of a source with a random start."""
     if flow.pattern is Pattern.ON_OFF:
         return flow.on_ns + flow.off_ns
     if flow.pattern in (Pattern.SCHEDULE, Pattern.CAPTURE):
@@ -506,23 +506,26 @@ def _table(flow: Flow, captured: CapturedFrames | None) -> FlowTable:
     )
 
 
-def _check(flow: Flow, place: Endpoints) -> None:
-    """Raise ParameterError for a flow that its pattern cannot make."""
+def _check(flow: Flow, ends: Endpoints) -> None:
+    """Raise ParameterError for a flow that its pattern does not allow."""
     _demand(flow, "frame_octets", LEAST_FRAME_OCTETS <= flow.frame_octets <= MOST_FRAME_OCTETS,
             f"{LEAST_FRAME_OCTETS} to {MOST_FRAME_OCTETS} octets")  # fmt: skip
     if flow.pattern in _OF_A_RATE:
         _demand(flow, "rate_bps", flow.rate_bps > 0, "more than 0 bit/s")
     if flow.pattern is Pattern.BERNOULLI:
-        _demand(flow, "rate_bps", flow.rate_bps <= place.link_rate_bps, "no more than its link's rate")
+        _demand(flow, "rate_bps", flow.rate_bps <= ends.link_rate_bps, "no more than its link's rate")
     if flow.pattern is Pattern.ON_OFF:
         _demand(flow, "on_ns", flow.on_ns > 0, "more than 0 ns")
         _demand(flow, "off_ns", flow.off_ns >= 0, "0 ns or more")
-        _demand(flow, "shape", flow.shape <= 0 or flow.shape > 1, "more than 1, or the mean is infinite")
+        _demand(flow, "shape", flow.shape <= 0 or flow.shape > 1, "more than 1, for a finite mean")
     if flow.pattern is Pattern.SIZES:
         octets, shares = [each for each, _ in flow.sizes], [each for _, each in flow.sizes]
         rising = bool(shares) and octets == sorted(octets) and shares == sorted(shares) and octets[-1] > 0
         _demand(
-            flow, "sizes", rising and shares[0] >= 0 and shares[-1] == 1, "sizes and shares that rise, to 1"
+            flow,
+            "sizes",
+            rising and shares[0] >= 0 and shares[-1] == 1,
+            "rising sizes, shares rising to 1",
         )
     if flow.pattern is Pattern.SCHEDULE:
         _demand(flow, "bursts", all(ns >= 0 and octets > 0 for ns, octets in flow.bursts),
@@ -535,8 +538,8 @@ def _check(flow: Flow, place: Endpoints) -> None:
 def _check_tcp(flow: Flow) -> None:
     tcp = parameters_of(flow)
     _demand(flow, "tcp", tcp.algorithm in ALGORITHMS, f"one of {', '.join(ALGORITHMS)}")
-    _demand(flow, "tcp", 1 <= tcp.initial_window <= tcp.window <= _MOST_SEGMENTS,
-            f"an initial window of 1 or more, and a window of up to {_MOST_SEGMENTS}")  # fmt: skip
+    _demand(flow, "tcp", 1 <= tcp.initial_window <= tcp.window <= _MAX_SEGMENTS,
+            f"an initial window of 1 or more, and a window of up to {_MAX_SEGMENTS}")  # fmt: skip
     _demand(flow, "tcp", 0 < tcp.rto_min_ns <= tcp.rto_max_ns, "an RTO of more than 0 ns, min before max")
     _demand(flow, "tcp", tcp.ack_octets <= MOST_FRAME_OCTETS, f"ACKs of up to {MOST_FRAME_OCTETS} octets")
     if flow.pattern is Pattern.TRANSACTIONS:

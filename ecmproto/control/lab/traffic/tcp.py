@@ -1,29 +1,31 @@
 """TCP connections: Reno, NewReno and CUBIC, bulk transfers and transactions, in segments of one frame each.
 
 A connection carries data from ``source`` to ``destination``, its acknowledgements back; both ends are one
-record, but each acts only on what has come to it.  Segments are numbered over all transfers of a connection.
+record, but each acts only on frames that reached it. Segments are numbered over all transfers of a
+connection.
 
 - RFC 5681: slow start, congestion avoidance, fast retransmit and fast recovery (reno leaves it with the first
   acknowledgement of new data), limited transmit (RFC 3042), the restart after idleness
-- RFC 6582 (newreno, cubic): partial acknowledgements retransmit and restart the timer once; ``recover`` keeps
-  duplicate acknowledgements of what a time-out sent again from starting a second recovery
+- RFC 6582 (newreno, cubic): partial acknowledgements retransmit and restart the timer once; ``recover``
+  prevents a second recovery by duplicate acknowledgements of segments that a time-out sent again
 - RFC 6298: the timer from one timed segment at a time, Karn's rule, exponential back-off until a new sample;
-  within the given limits, and 1 s (or the upper limit) before the first sample.  While the first segment that
-  is not acknowledged has not left its own host, the timer waits for that, as Linux's does: a rate limiter may
-  hold a window for longer than the longest time-out
-- a time-out in a recovery never raises ssthresh (RFC 5681, 3.1: "no more than"; Linux keeps it too): what was
-  sent for duplicates is in no flight, and would make windows of more than the path holds for ever
+  within the given limits, and 1 s (or the upper limit) before the first sample. While the first
+  unacknowledged segment has not left its own host, the timer waits for that, as Linux's does: a rate limiter
+  may delay a window for longer than the maximum time-out
+- a time-out in a recovery never raises ssthresh (RFC 5681, 3.1: "no more than"; Linux does so too): segments
+  sent for duplicates are in no flight, and would cause permanent windows above the path's capacity
 - RFC 9438 (cubic): the window over time with its Reno-friendly region and fast convergence, ssthresh 0.7
-- delayed acknowledgements: each second segment, or 500 µs after the first; at once for what is out of order,
-  fills a gap or came before.  500 µs are the most of RFC 5681, divided by 1,000 as time-outs here are
+- delayed acknowledgements: each second segment, or 500 µs after the first; at once for a segment that is out
+  of order, fills a gap or is a duplicate. 500 µs are the maximum of RFC 5681, divided by 1,000 as time-outs
+  here are
 
-The congestion window does not grow beyond the receiver's.  There is neither SACK nor FIN.
+The congestion window does not grow beyond the receiver's. There is neither SACK nor FIN.
 
-A transaction begins with a handshake, where the connection is to have one, and with the initial window then.
-Where ``destination`` asks, it opens, sends the request in one frame, and has completed when the last octet of
-the response comes; where ``source`` sends unasked, it opens, and has completed when the last octet is
-acknowledged.  Latency counts from the first frame, be it SYN, request or data.  The idle time follows.  Flows
-of a size distribution are transactions that are sent unasked; latency counts from when a flow came.
+A transaction begins with a handshake, if the connection has one, and with the initial window then. If
+``destination`` sends requests, it opens, sends the request in one frame, and completes with the last octet of
+the response; otherwise ``source`` opens, and completes with the acknowledgement of the last octet. Latency
+counts from the first frame: SYN, request or data. The idle time follows. Flows of a size distribution are
+transactions without requests; their latency counts from the flow's arrival.
 """
 
 from __future__ import annotations
@@ -69,22 +71,22 @@ _CUBIC = 2
 ALGORITHMS = {"reno": _RENO, "newreno": _NEWRENO, "cubic": _CUBIC}
 
 _IDLE = 0
-"""It waits for its next transfer."""
+"""A phase: waiting for the next transfer."""
 _OPENING = 1
-"""Its SYN is not answered."""
+"""A phase: the SYN is not yet answered."""
 _ASKING = 2
-"""Its request is not answered."""
+"""A phase: the request is not yet answered."""
 _BUSY = 3
-"""Data comes, or goes."""
+"""A phase: data is received or sent."""
 
 _DUPLICATES = 3
 _LIMITED = 2
-_LEAST_SSTHRESH = 2.0
+_MIN_SSTHRESH = 2.0
 
 _CUBIC_C = 0.4
 _CUBIC_BETA = 0.7
 _CUBIC_ALPHA = 3.0 * (1.0 - _CUBIC_BETA) / (1.0 + _CUBIC_BETA)
-_CUBIC_MOST_GROWTH = 1.5
+_CUBIC_MAX_GROWTH = 1.5
 _NO_EPOCH = -1
 
 
@@ -93,7 +95,7 @@ class Connection:
 
     algorithm: int
     window: int
-    """The receiver's."""
+    """The receiver's window."""
     initial_window: int
     rto_min_ns: int
     rto_max_ns: int
@@ -101,88 +103,88 @@ class Connection:
     ack_octets: int
     handshake: int
     request_octets: int
-    """0: data is sent unasked."""
+    """The length of a request; 0 for data without requests."""
     transfer_octets: int
-    """0: without end."""
+    """The length of a transfer; 0 for an endless one."""
     transfer_segments: int
     last_octets: int
-    """Of the last segment of a transfer."""
+    """The octets of the last segment of a transfer."""
     idle_ns: float
 
     phase: int
-    """Of the end that opens: the destination if it asks, else the source."""
+    """The phase of the opening end: the destination if it sends requests, else the source."""
     transfer: int
-    """The number of the last transfer that it began, from 1 on …"""
+    """The number of the last begun transfer, from 1 on."""
     began_ns: int
-    """… and when."""
+    """The start of the last begun transfer."""
     open_ns: int
-    """When it begins the next one, or sends its SYN or request again."""
+    """The time of the next transfer, or of the next SYN or request retransmission."""
     open_rto_ns: int
     opened_ns: int
-    """When it sent that."""
+    """The time of the last SYN or request."""
     open_tries: int
     syn_lost: int
 
     serving: int
-    """The transfer that the sender is at."""
+    """The number of the transfer being sent."""
     end: int
-    """The segment after the last of it."""
+    """The segment after the last of the transfer being sent."""
     acked: int
-    """The first segment that is not acknowledged …"""
+    """The first unacknowledged segment."""
     following: int
-    """… the one that is sent next …"""
+    """The next segment to send."""
     most: int
-    """… and the one after all that were ever sent."""
+    """The segment after all segments ever sent."""
     cwnd: float
     ssthresh: float
     duplicates: int
     limited: int
-    """Segments sent beyond the window for duplicate acknowledgements (RFC 3042)."""
+    """The number of segments sent beyond the window for duplicate acknowledgements (RFC 3042)."""
     recovering: int
     recover: int
-    """What was sent when the last recovery began, or at the last time-out."""
+    """The segment after all sent ones at the start of the last recovery, or at the last time-out."""
     was_partial: int
-    """Whether this recovery has met a partial acknowledgement."""
+    """Whether this recovery has received a partial acknowledgement."""
     lost_at: int
     """The segment of the last time-out, −1 for none."""
     sent_ns: int
-    """When it last sent a segment."""
+    """The time of the last sent segment."""
     blocked: int
-    """Whether it has more to send than was room for."""
+    """Whether more is to be sent than the offers have capacity for."""
     srtt_ns: float
     rttvar_ns: float
     rto_ns: int
     rto_due_ns: int
     in_host: int
-    """Data frames that have not left their host."""
+    """The number of data frames that have not left their host."""
     is_held: int
-    """Whether the timer waits for the first of them to leave."""
+    """Whether the timer waits for the first of these frames to leave."""
     timed: int
-    """The segment whose round-trip time is being measured, −1 for none …"""
+    """The segment being timed, −1 for none."""
     timed_ns: int
-    """… and when it was sent."""
+    """The time at which the timed segment was sent."""
     w_max: float
-    """CUBIC: the window before the last reduction, 0 for none …"""
+    """CUBIC: the window before the last reduction, 0 for none."""
     prior: float
-    """… as it was, without fast convergence."""
+    """CUBIC: the window before the last reduction, without fast convergence."""
     w_est: float
     epoch_ns: int
-    """When this time of congestion avoidance began, _NO_EPOCH for none."""
+    """The start of this congestion avoidance, _NO_EPOCH for none."""
     k_s: float
 
     received: int
-    """The first segment that has not come."""
+    """The first segment not yet received."""
     beyond: int
-    """How many have come beyond it."""
+    """The number of segments received beyond ``received``."""
     asked_at: int
-    """What ``received`` was when it asked."""
+    """The value of ``received`` at the last request."""
     unacked: int
-    """Segments that it has come to, and not acknowledged."""
+    """The number of received segments that are not yet acknowledged."""
     ack_due_ns: int
     arrived_at: int
-    """Where its ring of arrived segments begins, one octet for each …"""
+    """The offset of the ring of received segments, one byte each."""
     arrived_size: int
-    """… and how many there are; a power of 2."""
+    """The length of the ring; a power of 2."""
 
 
 class Connections(Struct):
@@ -197,7 +199,7 @@ class Connections(Struct):
 def on_tcp_timer(
     connections: Connections, source: TrafficSource, index: int, draws: Draws, now_ns: int, offers: Offers
 ) -> None:
-    """Do what the connection of ``source`` (number ``index``) is due to, as far as there is room."""
+    """Run the due actions of the connection of ``source`` (number ``index``), up to the capacity."""
     tcp = connections.records[source.connection]
     if tcp.ack_due_ns <= now_ns and has_offer_room(offers):
         _acknowledge(tcp, source, index, offers)
@@ -214,7 +216,7 @@ def on_tcp_timer(
 
 @inlined
 def tcp_due_ns(tcp: Connection, now_ns: int) -> int:
-    """Return when the connection is due."""
+    """Return the next due time of the connection."""
     if tcp.blocked:
         return now_ns
     return min(min(tcp.open_ns, tcp.rto_due_ns), tcp.ack_due_ns)
@@ -230,7 +232,7 @@ def on_tcp_frame(
     now_ns: int,
     offers: Offers,
 ) -> None:
-    """Take a frame of the connection of ``source`` (number ``index``) where it was for."""
+    """Receive a frame of the connection of ``source`` (number ``index``) at its destination."""
     tcp = connections.records[source.connection]
     kind, value = kind_of(number), value_of(number)
     if kind == DATA:
@@ -253,7 +255,7 @@ def on_tcp_frame(
 
 @inlined
 def on_tcp_frame_left(tcp: Connection, number: int, now_ns: int) -> None:
-    """Take note that a frame of the connection has left its host, or was refused there."""
+    """Note that a frame of the connection has left its host, or was refused there."""
     if kind_of(number) == DATA:
         tcp.in_host -= 1
         if tcp.is_held and not _is_in_host(tcp):
@@ -264,7 +266,7 @@ def on_tcp_frame_left(tcp: Connection, number: int, now_ns: int) -> None:
 
 @inlined
 def _is_in_host(tcp: Connection) -> bool:
-    """Return whether the first segment in flight has not left: frames leave in the order of their offers."""
+    """Return whether the first segment in flight is still in its host; frames leave in offer order."""
     return tcp.in_host >= tcp.following - tcp.acked
 
 
@@ -296,7 +298,7 @@ def _begin(
     """Begin a transfer, unless the source has stopped."""
     tcp.began_ns = now_ns
     if source.table < source.table_end:
-        # It may have come while an earlier one was going.
+        # It may have arrived during an earlier one.
         tcp.began_ns = source.timer_ns
         _set_size(tcp, source, drawn_octets(table, source, draws))
         next_arrival(table, source, draws)
@@ -316,7 +318,7 @@ def _begin(
 
 @compiled
 def _set_size(tcp: Connection, source: TrafficSource, octets: int) -> None:
-    """Let transfers be of so many octets."""
+    """Set the length of transfers to ``octets``."""
     tcp.transfer_octets = octets
     tcp.transfer_segments = -(-octets // source.frame_octets)
     tcp.last_octets = max(LEAST_FRAME_OCTETS, octets - (tcp.transfer_segments - 1) * source.frame_octets)
@@ -324,7 +326,7 @@ def _set_size(tcp: Connection, source: TrafficSource, octets: int) -> None:
 
 @compiled
 def _open(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
-    """Send the SYN or the request, again if it was sent before."""
+    """Send the SYN or the request, or retransmit it."""
     if tcp.open_tries > 0:
         tcp.open_rto_ns = min(2 * tcp.open_rto_ns, tcp.rto_max_ns)
         tcp.syn_lost |= int(tcp.phase == _OPENING)
@@ -337,7 +339,7 @@ def _open(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offer
 
 @compiled
 def _opened(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
-    """Go on behind the handshake."""
+    """Continue after the handshake."""
     if tcp.open_tries == 1:
         measure_rtt(tcp, now_ns - tcp.opened_ns)
     tcp.open_tries = 0
@@ -347,7 +349,7 @@ def _opened(tcp: Connection, source: TrafficSource, index: int, now_ns: int, off
 
 @compiled
 def _go_on(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
-    """Ask, or send unasked."""
+    """Send the request, or data without one."""
     if tcp.request_octets > 0:
         tcp.phase = _ASKING
         tcp.asked_at = tcp.received
@@ -374,7 +376,7 @@ def _end_transfer(
 def _start_sending(
     tcp: Connection, source: TrafficSource, index: int, transfer: int, now_ns: int, offers: Offers
 ) -> None:
-    """Send the first of a transfer; that it is wanted says that the one before has come."""
+    """Send the start of a transfer; its request implies that the previous one was received."""
     first = tcp.end
     tcp.serving = transfer
     tcp.acked = tcp.following = tcp.most = first
@@ -395,7 +397,7 @@ def _start_sending(
 
 @inlined
 def _has_data(tcp: Connection, source: TrafficSource, now_ns: int) -> bool:
-    """Return whether there is a segment to be sent, were the window open."""
+    """Return whether there is a segment to send, with the window open."""
     if tcp.following < tcp.most:
         return True
     if tcp.serving == 0:
@@ -405,7 +407,7 @@ def _has_data(tcp: Connection, source: TrafficSource, now_ns: int) -> bool:
 
 @inlined
 def _is_open(tcp: Connection) -> bool:
-    """Return whether the windows let the next segment go."""
+    """Return whether the windows allow the next segment."""
     flight = tcp.following - tcp.acked
     allowed = int(tcp.cwnd)
     if not tcp.recovering and tcp.following >= tcp.most:
@@ -415,7 +417,7 @@ def _is_open(tcp: Connection) -> bool:
 
 @compiled
 def _send(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
-    """Send what the windows let go, as far as there is room."""
+    """Send the segments that the windows allow, up to the capacity."""
     tcp.blocked = 0
     while _is_open(tcp) and _has_data(tcp, source, now_ns):
         if not has_offer_room(offers):
@@ -449,7 +451,7 @@ def _send_segment(
 
 @compiled
 def _retransmit(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
-    """Send the first segment again that is not acknowledged."""
+    """Retransmit the first unacknowledged segment."""
     tcp.timed = -1
     _send_segment(tcp, source, index, tcp.acked, now_ns, offers)
 
@@ -505,13 +507,13 @@ def _leave_recovery(tcp: Connection) -> None:
     tcp.duplicates = tcp.limited = 0
     tcp.cwnd = tcp.ssthresh
     if tcp.algorithm != _RENO:
-        # Of RFC 6582's two ways this one makes no burst.
+        # Of RFC 6582's two options this one causes no burst.
         tcp.cwnd = min(tcp.cwnd, max(tcp.following - tcp.acked, 1) + 1.0)
 
 
 @compiled
 def _reduce(tcp: Connection, flight: int) -> None:
-    """Set ssthresh by what was in flight when a loss was found."""
+    """Set ssthresh by the flight size at a detected loss."""
     if tcp.algorithm == _CUBIC:
         tcp.prior = tcp.cwnd
         converging = tcp.cwnd < tcp.w_max
@@ -522,12 +524,12 @@ def _reduce(tcp: Connection, flight: int) -> None:
 
 @inlined
 def _reduced(tcp: Connection, flight: int) -> float:
-    return max(flight * (_CUBIC_BETA if tcp.algorithm == _CUBIC else 0.5), _LEAST_SSTHRESH)
+    return max(flight * (_CUBIC_BETA if tcp.algorithm == _CUBIC else 0.5), _MIN_SSTHRESH)
 
 
 @compiled
 def _time_out(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
-    """Take all that is in flight for lost, unless it has not left."""
+    """Treat all segments in flight as lost, unless they have not left."""
     if _is_in_host(tcp):
         tcp.is_held = 1
         tcp.rto_due_ns = NEVER_NS
@@ -535,11 +537,11 @@ def _time_out(tcp: Connection, source: TrafficSource, index: int, now_ns: int, o
     source.timeouts += 1
     flight = tcp.following - tcp.acked - tcp.limited
     if tcp.recovering:
-        # What is not acknowledged has grown by what duplicates let go, and the network holds less.
+        # Duplicates have let further segments go, so the network holds less than is unacknowledged.
         tcp.ssthresh = min(tcp.ssthresh, _reduced(tcp, flight))
     elif tcp.lost_at != tcp.acked:
         _reduce(tcp, flight)
-    # CUBIC begins its next congestion avoidance as if there had been no window before (RFC 9438, 4.8).
+    # CUBIC begins its next congestion avoidance without a previous window (RFC 9438, 4.8).
     tcp.w_max, tcp.epoch_ns = 0.0, _NO_EPOCH
     tcp.lost_at = tcp.acked
     tcp.cwnd = 1.0
@@ -566,7 +568,7 @@ def measure_rtt(tcp: Connection, rtt_ns: int) -> None:
 
 @compiled
 def _grow(tcp: Connection, count: int, now_ns: int) -> None:
-    """Open the window for an acknowledgement of ``count`` segments."""
+    """Increase the window for an acknowledgement of ``count`` segments."""
     if tcp.cwnd < tcp.ssthresh:
         tcp.cwnd += 1.0
     elif tcp.algorithm == _CUBIC:
@@ -590,7 +592,7 @@ def _grow_cubic(tcp: Connection, count: int, now_ns: int) -> None:
         tcp.cwnd = max(tcp.cwnd, tcp.w_est)
     else:
         target = _cubic(tcp, elapsed_s + tcp.srtt_ns / NS_PER_S)
-        target = min(max(target, tcp.cwnd), _CUBIC_MOST_GROWTH * tcp.cwnd)
+        target = min(max(target, tcp.cwnd), _CUBIC_MAX_GROWTH * tcp.cwnd)
         tcp.cwnd += (target - tcp.cwnd) / tcp.cwnd
 
 
@@ -610,7 +612,7 @@ def _take_segment(
     now_ns: int,
     offers: Offers,
 ) -> None:
-    """Take a segment where it was for, and acknowledge it."""
+    """Receive a segment at its destination, and acknowledge it."""
     if tcp.phase == _ASKING and segment >= tcp.asked_at:
         tcp.phase = _BUSY
         tcp.open_ns = NEVER_NS
@@ -644,13 +646,13 @@ def _acknowledge(tcp: Connection, source: TrafficSource, index: int, offers: Off
 
 
 def connection_count(flow: Flow) -> int:
-    """Return how many connections ``flow`` has; 0 if it is none of TCP."""
+    """Return the number of connections of ``flow``; 0 if it is not TCP."""
     over_tcp = flow.pattern is Pattern.SIZES and flow.tcp is not None
     return flow.connections if over_tcp or flow.pattern in (Pattern.TCP, Pattern.TRANSACTIONS) else 0
 
 
 def arrived_octets(flow: Flow) -> int:
-    """Return the room that a connection of ``flow`` needs in ``Connections.arrived``."""
+    """Return the capacity that a connection of ``flow`` needs in ``Connections.arrived``."""
     return 1 << (parameters_of(flow).window - 1).bit_length()
 
 
@@ -662,7 +664,7 @@ def parameters_of(flow: Flow) -> TCP:
 def set_up_connection(
     tcp: Connection, source: TrafficSource, flow: Flow, arrived_at: int, start_ns: int
 ) -> None:
-    """Make the connection of a source of ``flow``, which opens at ``start_ns``."""
+    """Set up the connection of a source of ``flow``, which opens at ``start_ns``."""
     given = parameters_of(flow)
     tcp.algorithm = ALGORITHMS[given.algorithm]
     tcp.window, tcp.initial_window = given.window, given.initial_window

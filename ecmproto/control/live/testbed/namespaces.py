@@ -1,6 +1,6 @@
-"""Network namespaces that go away whatever happens, and programs in them.
+"""Network namespaces with guaranteed removal, and programs in them.
 
-A guardian process waits for this one to end, however it does, and removes what is left.
+A guardian process waits for the end of this one, and removes the remaining namespaces.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _WAIT_S = 5.0
 
 
 class Namespaces:
-    """Namespaces with names of this process; leaving the context ends their programs and removes them.
+    """Namespaces named after this process; leaving the context ends their programs and removes them.
 
-    InterfaceError without the right to make any, MissingDependencyError without pyroute2.
+    InterfaceError without the right to create them, MissingDependencyError without pyroute2.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -57,7 +57,7 @@ class Namespaces:
         self._guardian = subprocess.Popen(
             [sys.executable, "-c", _GUARDIAN, *self._full.values()],
             stdin=subprocess.PIPE,
-            start_new_session=True,  # what ends this process's group is not to end it before it is ready
+            start_new_session=True,  # a signal to this process's group must not end it before it is ready
         )
         try:
             for name in self._full.values():
@@ -85,7 +85,7 @@ class Namespaces:
             self._guardian.wait()
 
     def connect(self, one: tuple[str, str], other: tuple[str, str], *, mtu_octets: int) -> None:
-        """Put a veth pair between two ends, each a namespace and a name for its end; both are up."""
+        """Create a veth pair between two ends, each a namespace and an interface name; both are up."""
         pyroute2 = _pyroute2()
         with pyroute2.IPRoute() as ip:
             ip.link(
@@ -96,7 +96,7 @@ class Namespaces:
             self.inside(namespace, functools.partial(_set, interface, state="up"))
 
     def address(self, name: str, interface: str, *, mac: str, ip: str, mtu_octets: int) -> None:
-        """Give an interface its addresses."""
+        """Set the addresses of an interface."""
         self.inside(name, functools.partial(_set, interface, ip=ip, address=mac, mtu=mtu_octets))
 
     def inside(self, name: str, do: Callable[[], _Made]) -> _Made:
@@ -119,7 +119,7 @@ class Namespaces:
         return result[0]
 
     def processor_ns(self) -> dict[str, int]:
-        """Return the processor time of each thread of the programs, by its number."""
+        """Return the processor time of each thread of the programs, by thread number."""
         times = {}
         for program in self._programs:
             for task in Path(f"/proc/{program.pid}/task").glob("*/schedstat"):
@@ -138,7 +138,7 @@ class Namespaces:
     ) -> subprocess.Popen[bytes]:
         """Start a program in a namespace; it ends with this process, or with the context.
 
-        A ``realtime`` one runs before ordinary processes, behind the devices.
+        A ``realtime`` one runs before ordinary processes, after the devices.
         """
         full = self._full[name]
 
@@ -156,7 +156,7 @@ class Namespaces:
 
 
 def check_rights() -> None:
-    """Make and remove a namespace; InterfaceError without the right to, MissingDependencyError as above."""
+    """Create and remove a namespace; InterfaceError without the right, MissingDependencyError as above."""
     name = f"ecmproto-{os.getpid()}-trial"
     _create(name)
     remove(name)
@@ -168,21 +168,21 @@ def _create(name: str) -> None:
     except PermissionError as error:
         raise InterfaceError(
             interface="testbed",
-            needed="the right to make network namespaces",
+            needed="the right to create network namespaces",
             got="a process without it",
             remedy="run it as root",
         ) from error
 
 
 def remove(name: str) -> None:
-    """Remove a namespace, if it is there."""
+    """Remove a namespace, if it exists."""
     with suppress(OSError):
         if (_FOLDER / name).exists():
             _pyroute2().netns.remove(name)
 
 
 def left_behind() -> list[str]:
-    """Return the names of namespaces of testbeds whose process is gone."""
+    """Return the names of namespaces of testbeds without a running process."""
     found = []
     for path in _FOLDER.glob("ecmproto-*-*") if _FOLDER.is_dir() else ():
         number = path.name.split("-")[1]
@@ -199,8 +199,8 @@ def _enter(name: str) -> None:
 
 
 def _set(interface: str, *, ip: str | None = None, **facts: str | int) -> None:
-    """Set facts of an interface of this thread's namespace, and its IPv4 address."""
-    # Not pyroute2's own way into namespaces: it forks, and signals would unwind this program's stack there.
+    """Set attributes of an interface of this thread's namespace, and its IPv4 address."""
+    # pyroute2's own entry into namespaces forks, and signals would unwind this program's stack there.
     with _pyroute2().IPRoute() as route:
         index = route.link_lookup(ifname=interface)[0]
         route.link("set", index=index, **facts)
@@ -209,7 +209,7 @@ def _set(interface: str, *, ip: str | None = None, **facts: str | int) -> None:
 
 
 def _be_quiet() -> None:
-    """Turn off IPv6 in this thread's namespace, which sends frames of its own accord."""
+    """Turn off IPv6 in this thread's namespace, which would send frames by itself."""
     for scope in ("all", "default"):
         with suppress(OSError):
             Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6").write_text("1", encoding="ascii")
@@ -231,13 +231,13 @@ _ALL = (_TSO, _GSO, _GRO, _TX_CHECKSUM, _RX_CHECKSUM, _SCATTER)
 def turn_off(interface: str) -> None:
     """Turn off checksum and segmentation offloads of an interface of this thread's namespace.
 
-    The kernel hands frames over between namespaces without checksums, and segments of up to 64 KiB; what goes
-    through a packet socket has to be as on a wire.
+    The kernel passes frames between namespaces without checksums, and as segments of up to 64 KiB; a packet
+    socket needs them as on a wire.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for command in _ALL:
             value = array.array("B", struct.pack("=II", command, 0))
             request = struct.pack("16sP16x", os.fsencode(interface), value.buffer_info()[0])
-            # An interface that does not have it says so.
+            # An interface without the offload reports that.
             with suppress(OSError):
                 fcntl.ioctl(asked.fileno(), _SIOCETHTOOL, request)

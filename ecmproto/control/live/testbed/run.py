@@ -1,4 +1,4 @@
-"""One run of a testbed: start devices and hosts, send traffic for a while, and reduce it to numbers."""
+"""One run of a testbed: start devices and hosts, send traffic, and compute the results."""
 
 from __future__ import annotations
 
@@ -26,34 +26,36 @@ from ecmproto.paths import make_folder
 from ecmproto.units import NS_PER_S, jain_index
 
 LINK_MTU_OCTETS = 1600
-"""Of the devices' links: a full frame has room for the tags it gets."""
+"""The MTU of the devices' links: a full frame plus its tags."""
 HOST_MTU_OCTETS = 1500
 PAYLOAD_OCTETS = 1400
 STATS_INTERVAL = "500ms"
 
 _DEVICES = "net"
 _RECEIVER, _VICTIM, _PINGER = "receiver", "victim", "pinger"
-"""Who sends pings has no reaction point: they tell of the port's queue, not of one behind a limiter."""
+"""The host that sends pings has no reaction point, so that they measure only the port's queue."""
 _READY_S = 120.0
 _PING_INTERVAL_S = 0.05
 _GRACE_S = 10.0
 _LAST_WORDS_S = 30.0
-"""What iperf3's ends say to each other at the end waits behind what the sender still has queued."""
+"""The time for iperf3's final exchange, which waits for the sender's queued data."""
 _LOOK_S = 0.02
 _MEET_S = 5.0
 _FIRST_PORT = 5201
 _CONGESTION = "cubic"
-"""Of TCP, whatever else this machine uses."""
+"""The congestion control of TCP, independent of this machine's default."""
 _ECT0 = "2"
-"""The type of service of flows: a port may mark their frames."""
+"""The type of service of flows, so that a port may mark their frames."""
 _SHOWN_OCTETS = 128
 _LISTEN_S, _SETTLE_S, _WARM_UP_S = 0.3, 0.4, 1.0
-"""For receivers to listen, for traffic to begin, and for a look at what its frames take."""
+"""The times for receivers to listen, for traffic to begin, and for measuring the cost of frames."""
 _TOGETHER = "net.ndjson"
 _HOST_PROCESSORS = 2
 _COALESCED_FRAMES = {"cp": 2, "edge": 4, "rp": 2}
-"""Devices share the processors: each waits for more, whenever it wakes, as long as so many full frames take
-at the port.  Were it longer, frames would leave in clumps, which mechanisms that measure a rate misjudge."""
+"""The coalescing time of devices in full frames at the port, since they share the processors.
+
+Longer times would send frames in bursts, which mechanisms that measure a rate misjudge.
+"""
 _FULL_FRAME_BITS = 12_000
 
 
@@ -61,7 +63,7 @@ _FULL_FRAME_BITS = 12_000
 class RunSettings:
     """The settings of a run besides its topology.
 
-    ``command`` starts this project's command line, ``folder`` takes reports and captures.
+    ``command`` starts this project's command line, ``folder`` is for reports and captures.
     """
 
     mechanism: str
@@ -72,21 +74,21 @@ class RunSettings:
     seed: int
     flow_control: str | None = None
     any_rate: bool = False
-    """Whether to go on if the machine cannot carry the rate."""
+    """Whether to continue if the machine cannot carry the rate."""
     together: bool | None = None
-    """Whether the devices are threads of one process, or a process each; None: what suits the machine."""
+    """Whether the devices are threads of one process, or a process each; None for an automatic choice."""
     check: Callable[[], None] = lambda: None
-    """Called often, and may raise what ends the run."""
+    """A function called often, which may raise an exception to end the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """The programs' own reports of a run, each as it wrote it."""
+    """The programs' own reports of a run, unchanged."""
 
     senders: tuple[dict[str, Any], ...]
-    """iperf3's, of the receiving end."""
+    """Reports of iperf3's receiving end."""
     sent: tuple[dict[str, Any], ...]
-    """iperf3's, of the sending end: it knows of retransmissions."""
+    """Reports of iperf3's sending end, which has the retransmissions."""
     victim: dict[str, Any] | None
     ping: str
     port: list[dict[str, Any]]
@@ -96,14 +98,14 @@ class RunReport:
 
 
 def check_programs() -> None:
-    """Raise MissingDependencyError if a program is not there that makes the traffic."""
+    """Raise MissingDependencyError if a program for the traffic is missing."""
     for program, purpose in (("iperf3", "traffic"), ("ping", "latency")):
         if which(program) is None:
             raise MissingDependencyError(package=program, extra="live", purpose=f"a testbed's {purpose}")
 
 
 def run(topology: Topology, given: RunSettings) -> RunReport:
-    """Build the network, run the traffic, tear it down.
+    """Build the network, run the traffic, and remove the network.
 
     InterfaceError without the right to, ParameterError for a rate that this machine cannot carry.
     """
@@ -130,7 +132,7 @@ def _hosts(topology: Topology) -> list[tuple[str, int]]:
 
 
 def _wire(spaces: Namespaces, topology: Topology) -> None:
-    """Hosts to their bumps, bumps to the port: all but the hosts are in one namespace."""
+    """Connect hosts to their devices, and these to the port; all but the hosts are in one namespace."""
     hosts = _hosts(topology)
     for name, number in hosts:
         spaces.connect((name, "eth0"), (_DEVICES, name), mtu_octets=LINK_MTU_OCTETS)
@@ -149,7 +151,7 @@ def _wire(spaces: Namespaces, topology: Topology) -> None:
 
 
 def _use_ecn() -> None:
-    """Have TCP connections of this namespace send frames that are ECT, which a port may mark."""
+    """Make TCP connections of this namespace send ECT frames, which a port may mark."""
     Path("/proc/sys/net/ipv4/tcp_ecn").write_text("1", encoding="ascii")
 
 
@@ -158,13 +160,13 @@ def _ip(number: int) -> str:
 
 
 class _Device(NamedTuple):
-    """A live device: its role, and its options by the names that they have in a file."""
+    """A live device: its role, and its options by their names in a file."""
 
     role: str
     options: dict[str, Any]
 
     def words(self) -> list[str]:
-        """Return it as words of a command line."""
+        """Return the arguments of a command line."""
         words = [self.role]
         for name, value in self.options.items():
             for each in [value] if isinstance(value, str) else value:
@@ -182,20 +184,20 @@ def _net_text(mechanism: str, devices: Mapping[str, _Device]) -> str:
 
 
 def _suits_one_process(devices: int) -> bool:
-    """Return whether ``devices`` devices had better be threads of one process.
+    """Return whether ``devices`` devices are better run as threads of one process.
 
-    They take less processor time than a process each, and wait a fifth as long for a processor where they
-    share some; where each has one of its own, beside the hosts, none waits for another.
+    They take less processor time than a process each, and wait a fifth as long for a shared processor; if
+    each has a processor of its own, besides the hosts, none waits for another.
     """
     return len(os.sched_getaffinity(0)) <= devices + _HOST_PROCESSORS
 
 
 def _part_reports(folder: Path, devices: Iterable[str]) -> None:
-    """Give each device a file with its own reports, as if it had been a process."""
+    """Write a file with each device's own reports, as from a process of its own."""
     lines = (folder / _TOGETHER).read_text(encoding="utf-8").splitlines(keepends=True)
     own: dict[str, list[str]] = {name: [] for name in devices}
     for line in lines:
-        with suppress(ValueError):  # the last one may not be whole
+        with suppress(ValueError):  # the last one may be truncated
             own[json.loads(line)["device"]].append(line)
     for name, said in own.items():
         (folder / f"{name}.ndjson").write_text("".join(said), encoding="utf-8")
@@ -312,7 +314,7 @@ def _flows(topology: Topology) -> list[_Flow]:
 
 
 def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> None:
-    """Send for as long as asked, ping beside it."""
+    """Send for the requested time, with pings."""
     flows = _flows(topology)
     _meet(spaces, [(_PINGER, _ip(250)), *((flow.sender, flow.ip) for flow in flows)], given)
     _start_receivers(spaces, flows, given)
@@ -340,7 +342,7 @@ def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: RunSettin
 
 
 def _check_rate(spaces: Namespaces, topology: Topology) -> None:
-    """Raise ParameterError if the machine cannot carry the rate, by what the first frames take of it."""
+    """Raise ParameterError if the machine cannot carry the rate, by the cost of the first frames."""
     names = _sender_names(topology)
 
     def sent() -> int:
@@ -360,7 +362,7 @@ def _check_rate(spaces: Namespaces, topology: Topology) -> None:
 
 
 def _received_frames(interfaces: Sequence[str]) -> int:
-    """Return how many frames came to interfaces of this thread's namespace."""
+    """Return the number of frames received by interfaces of this thread's namespace."""
     lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()
     found = (line.split(":") for line in lines if ":" in line)
     return sum(int(counts.split()[1]) for name, counts in found if name.strip() in interfaces)
@@ -428,20 +430,20 @@ class _Reader:
 
 
 SETTLING_S = 5.0
-"""Time for a mechanism to settle before its queue and its losses count; at most half of the run."""
+"""The settling time before a mechanism's queue and losses count; at most half of the run."""
 _BUSY_FRAMES = 50
-"""More than this leave the port between two reports while there is traffic."""
+"""The minimum number of frames that leave the port between two reports under traffic."""
 _ROUND_TRIP = re.compile(r"time=([0-9.]+) ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """A run in numbers, once it had time to settle: rates in bit/s as the receivers got them, the queue.
+    """The results of a run after settling: rates in bit/s at the receivers, and the queue.
 
-    ``lost_share`` is of all that UDP senders sent, wherever it was lost, ``retransmits`` the segments TCP
-    senders sent again, both of the whole run and None without such senders; ``dropped_frames`` at the port
-    after it settled.  Ping times, of the whole run, are None if none came back.  ``starved_ns`` is for
-    how long the device that was kept longest from the processor was ready to run and did not; 0 if hardly.
+    ``lost_share`` is the lost fraction of all frames of UDP senders, ``retransmits`` the retransmissions of
+    TCP senders, both for the whole run and None without such senders; ``dropped_frames`` at the port after
+    settling. Ping times, of the whole run, are None if none came back. ``starved_ns`` is the longest time for
+    which a device was ready to run but did not; 0 if negligible.
     """
 
     mechanism: str
@@ -461,7 +463,7 @@ class RunOutcome:
 
 
 def outcome_of(mechanism: str, set_point_octets: int | None, report: RunReport) -> RunOutcome:
-    """Reduce the reports of a run to numbers."""
+    """Return the results in the reports of a run."""
     rates = tuple(_rate_bps(flow) for flow in report.senders)
     trips = [float(found) for found in _ROUND_TRIP.findall(report.ping)]
     lost = [share for flow in report.senders if (share := _lost_share(flow)) is not None]
@@ -489,17 +491,17 @@ def outcome_of(mechanism: str, set_point_octets: int | None, report: RunReport) 
 
 
 def _starved_ns(documents: list[dict[str, Any]]) -> int:
-    """Return for how long a device was kept from the processor, 0 where that hardly matters."""
+    """Return the time for which a device waited for the processor, 0 if negligible."""
     if not documents:
         return 0
     last = documents[-1]
-    # A processor that the hypervisor takes away is one that devices do not get.
+    # Processors taken by the hypervisor are not available to devices.
     waited_ns: int = max(last.get("waited_ns", 0), last.get("stolen_ns", 0))
     return waited_ns if is_starved(waited_ns, last.get("elapsed_ns", NS_PER_S)) else 0
 
 
 def _settled(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the reports of the port while there was traffic, but for the time it had to settle."""
+    """Return the reports of the port under traffic, without the settling time."""
     busy = [
         later
         for earlier, later in pairwise(documents)
@@ -509,7 +511,7 @@ def _settled(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return []
     start_ns, end_ns = busy[0]["elapsed_ns"], busy[-1]["elapsed_ns"]
     from_ns = start_ns + min(SETTLING_S * NS_PER_S, (end_ns - start_ns) / 2)
-    # The last one may reach beyond the traffic's end.
+    # The last one may extend beyond the traffic's end.
     return [document for document in busy[:-1] if document["elapsed_ns"] >= from_ns]
 
 
@@ -526,10 +528,10 @@ def _grown(settled: list[dict[str, Any]], name: str) -> int:
 
 
 def _rate_bps(flow: dict[str, Any]) -> float:
-    """Return the rate at iperf3's receiving end once the run had time to settle."""
+    """Return the rate at iperf3's receiving end after settling."""
     spans = [interval["sum"] for interval in flow.get("intervals", [])]
     from_s = min(SETTLING_S, spans[-1]["end"] / 2) if spans else 0.0
-    # The last one is not whole, and has what came late.
+    # The last one is incomplete, and includes late frames.
     settled = [span for span in spans[:-1] if span["start"] >= from_s]
     seconds = sum(span["seconds"] for span in settled)
     return 8 * sum(span["bytes"] for span in settled) / seconds if seconds else _rate_in_all_bps(flow)

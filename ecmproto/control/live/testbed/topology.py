@@ -1,10 +1,10 @@
-"""The shape of a testbed, a dumbbell given in numbers or read from a TOML file.
+"""The shape of a testbed: a dumbbell given in numbers or read from a TOML file.
 
 ::
 
     rate = "50M"                # of the port that all senders share
     buffer = "1000frames"
-    victim = "5M"               # optional: from the first sender to a host beside the port
+    victim = "5M"               # optional: from the first sender to a host at the port
 
     [[sender]]
     rate = "30M"
@@ -29,7 +29,7 @@ _KNOWN_OF_SENDER = {"rate", "protocol"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """A host that sends to the receiver: at ``rate_bps`` with UDP, as it can with TCP."""
+    """A host that sends to the receiver: at ``rate_bps`` with UDP, at TCP's own rate otherwise."""
 
     rate_bps: int
     protocol: str = "udp"
@@ -42,10 +42,10 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Senders, each behind a reaction point, a port of ``rate_bps``, and a receiver behind an edge.
+    """Senders, each with a reaction point, a port of ``rate_bps``, and a receiver with an edge.
 
-    ``victim_bps`` is what the first sender sends, besides, to a host beside the port; 0 for no such host.
-    ParameterError for a rate that no port has, for no senders, or more than 32.
+    ``victim_bps`` is the additional rate of the first sender to a host at the port; 0 for no such host.
+    ParameterError for an invalid rate, for no senders, or more than 32.
     """
 
     rate_bps: int
@@ -54,7 +54,7 @@ class Topology:
     victim_bps: int = 0
 
     def __post_init__(self) -> None:
-        """Check the rate, and how many senders there are."""
+        """Check the rate and the number of senders."""
         PortConfig(rate_bps=self.rate_bps, buffer_octets=1)
         if not 1 <= len(self.senders) <= MOST_SENDERS:
             raise ParameterError(name="senders", needed=f"1 to {MOST_SENDERS}", got=str(len(self.senders)))
@@ -73,7 +73,7 @@ def dumbbell(
 
 
 def read_topology(path: str) -> Topology:
-    """Read a topology from a TOML file; SpecError if it is invalid, OSError if it cannot be read."""
+    """Return the topology in a TOML file; SpecError if it is invalid, OSError if it is unreadable."""
     with open(path, "rb") as stream:
         found = read_document(stream, path)
     _check_names(path, found, _KNOWN)

@@ -6,8 +6,8 @@ For each **arriving** frame, enqueued or dropped, the caller does::
         draw(sampler, settings, generator)
         ...
 
-With Sf = 0 the interval is its random part alone: S = Sr·u.  S is drawn at the start and after each sample.
-Counts are whole, so counting up to ⌈S⌉ is counting up to S.
+With Sf = 0 the interval is only its random part: S = Sr·u. S is drawn at the start and after each sample.
+Counts are integers, so counting up to ⌈S⌉ is counting up to S.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire.formats.text import cpid
 
 OFF_OCTETS = 2**62
-"""A threshold that no queue is above."""
+"""A threshold that no queue exceeds."""
 
 
 class Sampler:
@@ -41,16 +41,16 @@ class Sampler:
     counted_octets: int
     """Octets that arrived since the last sample."""
     interval_octets: int
-    """⌈S⌉: the octets that make a sample, before over-sampling."""
+    """⌈S⌉: the octets between two samples, before over-sampling."""
 
 
 class SamplerSettings:
     """The parameters of byte sampling as the kernels read them; a record."""
 
     fixed_octets: int
-    """Sf."""
+    """Sf, the fixed part of the interval."""
     random_octets: int
-    """Sr."""
+    """Sr, half the width of the random part."""
     oversampling_shift: int
     """Sscale: S is divided by 2^Sscale while the queue is empty or above Qmc."""
     qmc_octets: int
@@ -59,7 +59,7 @@ class SamplerSettings:
 
 @compiled
 def draw(sampler: Sampler, settings: SamplerSettings, generator: Random) -> None:
-    """Start counting towards the next sample, with an interval of its own; draws once."""
+    """Start counting towards the next sample, with a new interval; one random number."""
     drawn = generator.random()
     spread = 2.0 * drawn - 1.0 if settings.fixed_octets > 0 else drawn
     sampler.interval_octets = math.ceil(float(settings.fixed_octets) + float(settings.random_octets) * spread)
@@ -70,7 +70,8 @@ def draw(sampler: Sampler, settings: SamplerSettings, generator: Random) -> None
 def count(sampler: Sampler, settings: SamplerSettings, octets: int, qlen_octets: int, enqueued: bool) -> bool:
     """Count an arrived frame of ``octets``; return whether it is a sample.
 
-    ``qlen_octets`` is Qlen after it was ``enqueued`` or dropped; the queue is empty when it holds no other.
+    ``qlen_octets`` is Qlen after it was ``enqueued`` or dropped; the queue is empty if it contains no other
+    frame.
     """
     sampler.counted_octets += octets
     empty = qlen_octets == (octets if enqueued else 0)
@@ -83,15 +84,15 @@ class Thresholds:
 
     qeq_octets: int
     qmc_octets: int
-    """Or OFF_OCTETS."""
+    """Qmc, or OFF_OCTETS."""
     qsc_octets: int
-    """Or OFF_OCTETS."""
+    """Qsc, or OFF_OCTETS."""
     qscale_8: int
     """Qscale in 1/8."""
 
 
 def threshold_fields(parameters: AIMDCongestionPointParameters) -> dict[str, int]:
-    """Return the fields of `Thresholds` that are no parameters as they stand."""
+    """Return the fields of `Thresholds` that differ from the parameters."""
     return {
         "qmc_octets": parameters.qmc_octets or OFF_OCTETS,
         "qsc_octets": parameters.qsc_octets or OFF_OCTETS,
@@ -107,7 +108,7 @@ def clamped(value: int, limit: int) -> int:
 
 @inlined
 def offset_octets(thresholds: Thresholds, qlen_octets: int) -> int:
-    """Return Qoff = Qlen − Qeq within ±Qeq; S000's pseudo-code forgets the upper bound, its text does not."""
+    """Return Qoff = Qlen − Qeq within ±Qeq; S000's pseudo-code lacks the upper bound, its text has it."""
     return clamped(qlen_octets - thresholds.qeq_octets, thresholds.qeq_octets)
 
 
@@ -133,34 +134,34 @@ class ECMPayload:
     """The payload of an ECM or E²CM congestion point's message, in the units of the wire; a record."""
 
     cpid: int
-    """As `ecmproto.control.mechanisms.api.protocol` has it."""
+    """The CPID, in the form of `ecmproto.control.mechanisms.api.protocol`."""
     q_off: int
     q_delta: int
     q: int
     timestamp: int
     unit: int
     tagged: int
-    """1 if ``timestamp`` and ``unit`` mean something: the sampled frame had a tag."""
+    """1 if ``timestamp`` and ``unit`` are valid, since the sampled frame had a tag."""
 
 
 ecm_payload = payload_view(ECMPayload, "payload")
 
 
 class Meter:
-    """What a congestion point measures by, and counters of samples that no message follows; a record."""
+    """The measurements of a congestion point, and counters of samples without a message; a record."""
 
     cpid: int
-    """Its own identifier, as `ecmproto.control.mechanisms.api.protocol` has it."""
+    """The congestion point's own identifier, in the form of `ecmproto.control.mechanisms.api.protocol`."""
     qlen_old_octets: int
     """Qlen at the previous sample."""
     samples: int
-    """Those with a message, by its kind, and the three suppressions that follow."""
+    """Samples: those with a message, counted by kind, and the three suppressed kinds that follow."""
     balanced: int
-    """Suppressed because the queue is at Qeq and stays there: Qoff = Qdelta = 0, with BCN e = 0."""
+    """Samples suppressed because the queue is at Qeq and stays there: Qoff = Qdelta = 0, with BCN e = 0."""
     unassociated: int
     """Positive feedback suppressed: Qoff ≤ 0, and the frame carried no tag with this CPID."""
     truncated: int
-    """Suppressed because all that the message says truncates to 0."""
+    """Samples suppressed because all fields of the message truncate to 0."""
     unanswerable: int
     """Messages not sent because the sampled frame's source is a group or the congestion point itself."""
 
@@ -171,7 +172,7 @@ class SamplingMeter(Sampler, Meter):
 
 @compiled
 def start(state: SamplingMeter, settings: SamplerSettings, generator: Random) -> None:
-    """Bring ``state`` to its start: an interval of its own and a previous Qlen of 0."""
+    """Initialise ``state``: a new interval and a previous Qlen of 0."""
     state.qlen_old_octets = 0
     draw(state, settings, generator)
 
@@ -180,7 +181,7 @@ _State = TypeVar("_State", bound=Meter)
 
 
 def new_states(kind: type[_State], cp_mac: bytes) -> Sequence[_State]:
-    """Return the records of the priorities' congestion points, local numbers from 1 on, not started."""
+    """Return the records of the priorities' congestion points, with local numbers from 1 on, not started."""
     states = new_records(kind, PRIORITIES)
     for priority in range(PRIORITIES):
         states[priority].cpid = signed_cpid(cpid(cp_mac, priority + 1))
@@ -188,13 +189,13 @@ def new_states(kind: type[_State], cp_mac: bytes) -> Sequence[_State]:
 
 
 def has_point(enabled: Collection[int]) -> NDArray[np.bool_]:
-    """Return for each priority whether it has a congestion point."""
+    """Return whether each priority has a congestion point."""
     return np.isin(np.arange(PRIORITIES), list(enabled))
 
 
 @inlined
 def withhold(message: Message, arrival: Arrival, state: Meter) -> None:
-    """Do not send ``message``, unless it is silent anyway, if the frame's source may not be answered."""
+    """Suppress ``message``, unless it is silent anyway, if the frame's source may not be answered."""
     if message.sent == 1 and not arrival.answerable:
         message.sent = 0
         state.unanswerable += 1

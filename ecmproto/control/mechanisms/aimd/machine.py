@@ -1,4 +1,4 @@
-"""The machine that ECM, BCN and E²CM have in common."""
+"""The common machine of ECM, BCN and E²CM."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from ecmproto.wire.formats.base import Layer
 
 _LEAST_PAYLOAD_OCTETS = 24
 _LEAST_PAYLOAD_UNTAGGED_OCTETS = 28
-"""What makes a whole frame of 60 octets without the four of a VLAN tag (wire-formats 4)."""
+"""The payload that completes a frame of 60 octets without the four of a VLAN tag (wire-formats 4)."""
 
 
 class AIMDMachine(Machine):
-    """ECM, BCN or E²CM with its parameters set: messages that show a sampled frame, for tables of limiters.
+    """ECM, BCN or E²CM with its parameters: messages that contain a sampled frame, for tables of limiters.
 
-    A mechanism's own says its ``messages``, and what of them does not follow from the names of fields.
+    A subclass defines its ``messages``, and the conversions that do not follow from the names of fields.
     """
 
     message: ClassVar[type[ECM] | type[BCN] | type[E2CM]]
-    """The format of the messages that show the sampled frame."""
+    """The format of the messages that contain the sampled frame."""
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -50,9 +50,9 @@ class AIMDMachine(Machine):
         self.flow_hash = flow_hash_of(self._rp)
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the message as a frame to the source of the frame that it is about, which it shows.
+        """Return the message as a frame to the source of the frame that it contains.
 
-        ParameterError for a kind that is not in ``messages``, ValueError if that source takes none.
+        ParameterError for a kind that is not in ``messages``, ValueError for a source that accepts none.
         """
         source = source_of(about, place.cp_mac)
         sampled = headers(about.octets, place.ethertypes)
@@ -69,15 +69,15 @@ class AIMDMachine(Machine):
         )
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the reaction points; a mechanism has those of its congestion points."""
+        """Return the counters of the reaction points; a subclass adds its congestion points'."""
         return station_counters(machine) if isinstance(machine, Stations) else {}
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
-        """Return the reaction points' average round-trip time, where tags have timestamps."""
+        """Return the reaction points' average round-trip time, if tags have timestamps."""
         return rtt_gauges(machine.slots) if isinstance(machine, Stations) else {}
 
     def completed(self, layer: Layer, sampled: Frame) -> Layer:
-        """Return a message with what it takes from the headers of the sampled frame."""
+        """Return a message with the fields copied from the headers of the sampled frame."""
         return layer
 
     def parse_feedback(
@@ -91,7 +91,7 @@ class AIMDMachine(Machine):
     ) -> ParsedFeedback | None:
         """Return the feedback in a message about a frame of ``station_mac``; any Version is read as 0.
 
-        Malformed is what does not decode, is no message that shows a sampled frame, or shows it too short.
+        A message is malformed if it cannot be decoded, contains no sampled frame, or one that is too short.
         """
         frame = addressed(
             octets,
@@ -110,11 +110,11 @@ class AIMDMachine(Machine):
         return self._about_shown(fields, layer, station_mac, place, refusals)
 
     def admits(self, layer: Any) -> bool:
-        """Return whether a message is one for reaction points with these parameters."""
+        """Return whether a message is valid for reaction points with these parameters."""
         return True
 
     def fields_in(self, layer: Layer) -> dict[str, int]:
-        """Return a message's kind, the one of ``messages`` that says most of it, and its fields."""
+        """Return a message's fields, and its kind: the most specific one of ``messages``."""
         kinds = (
             kind for kind, each in self.messages.items() if each.format is type(layer) and each.is_of(layer)
         )
@@ -122,7 +122,7 @@ class AIMDMachine(Machine):
         return {"kind": kind, **self.messages[kind].fields_of(layer)}
 
     def fields_shown(self, tag: Any) -> dict[str, int]:
-        """Return the fields that stand in the sampled frame's tag, None without one, not in the message."""
+        """Return the fields in the sampled frame's tag (None without one) that the message lacks."""
         return {}
 
     def _tag_in(self, sampled: Frame) -> Layer | None:

@@ -1,4 +1,4 @@
-"""Messages of ECM, BCN and E²CM as their receiver takes them (wire-formats 1.2)."""
+"""Messages of ECM, BCN and E²CM as their receiver reads them (wire-formats 1.2)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def addressed(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Frame | None:
-    """Return the decoded frame, if it is a message of ``kind`` to one of ``stations``; None, counted, if not.
+    """Return the decoded frame of a message of ``kind`` to one of ``stations``; else None, counted.
 
-    One that ``admits`` denies is malformed.  ``length_octets`` is the frame's length on the wire where a snap
-    length may have cut it.
+    A message that ``admits`` rejects is malformed. ``length_octets`` is the frame's length on the wire, if a
+    snap length may have truncated it.
     """
     try:
         frame = decode(octets, original_octets=length_octets, ethertypes=ethertypes)
@@ -49,7 +49,7 @@ def addressed(
 
 
 def shows_flow(sampled: bytes, ethertypes: EtherTypes) -> bool:
-    """Return whether the octets of a sampled frame reach to the end of its outermost VLAN tag's own."""
+    """Return whether a sampled frame's octets include its outermost VLAN tag completely."""
     if len(sampled) < HEADER_OCTETS:
         return False
     announced = int.from_bytes(sampled[_TYPE_AT:HEADER_OCTETS])

@@ -1,4 +1,4 @@
-"""Parameters that ECM, BCN and E²CM share; each mechanism derives its own from these."""
+"""Parameters common to ECM, BCN and E²CM; each mechanism derives its own from these."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from ecmproto.units import NS_PER_S, QUEUE_UNIT_OCTETS, format_octets
 PRIORITIES = 8
 
 WEIGHT_DENOMINATOR = 8
-"""w and Qscale are whole numbers of 1/8 (S000 3.3.1), so that feedback stays in integers."""
+"""The denominator of w and Qscale, whole numbers of 1/8 (S000 3.3.1), which keeps feedback in integers."""
 
 PACKET_OCTETS = 1500
-"""S004 counts queues in packets of this length."""
+"""The packet length in which S004 counts queues."""
 
 LARGEST_FIELD_UNITS = 16_383
-"""Qeq·Qscale at most: 2·Qeq must fit a signed 16-bit field (wire-formats 4)."""
+"""The maximum of Qeq·Qscale, so that 2·Qeq fits a signed 16-bit field (wire-formats 4)."""
 
 UNSET: Any = None
-"""The default of a parameter that follows from others; `Parameters.__post_init__` puts a number there."""
+"""The default of a parameter that follows from others; `Parameters.__post_init__` sets its number."""
 
 _SAMPLE_NS = 2_400_000
 _LEAST_SAMPLE_OCTETS, _MOST_SAMPLE_OCTETS = 15_000, 150_000
 
 
 def sampled_often(rate_bps: int) -> list[str]:
-    """Return what ECM and BCN sample by at a slow port, where 150 KB last too long between samples."""
+    """Return ECM's and BCN's sampling for a slow port, where 150 KB last too long between samples."""
     octets = rate_bps * _SAMPLE_NS // (8 * NS_PER_S)
     sf = min(_MOST_SAMPLE_OCTETS, max(_LEAST_SAMPLE_OCTETS, octets))
     return [f"cp.sf={sf}B", f"cp.sr={3 * sf // 10}B"]
@@ -49,12 +49,12 @@ def sampled_often(rate_bps: int) -> list[str]:
 _LAB = "S004 VI, in octets"
 
 feedback_weight = partial(ratio, "w", 2.0, (1 / WEIGHT_DENOMINATOR, 8), step=1 / WEIGHT_DENOMINATOR)
-"""The declaration of w; congestion points of BCN and E²CM have one, those of ECM leave it to the sender."""
+"""The declaration of w: a parameter of BCN's and E²CM's congestion points, and of ECM's senders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParameters(Parameters):
-    """The parameters of byte sampling.  Raises ParameterError on values out of range or Sr > Sf > 0."""
+    """The parameters of byte sampling. Raises ParameterError on values out of range or Sr > Sf > 0."""
 
     fixed_octets: int = octets(
         "sf", 150_000, (0, 256_000), source="S000 3.2",
@@ -63,7 +63,7 @@ class SamplingParameters(Parameters):
     random_octets: int = octets(
         "sr", UNSET, (0, 64_000), source="S000 3.2",
         doc="half the width of the random part, at most sf; by default 0.3·sf, at most 64 kB; with sf=0 the "
-        "interval is random alone, from 0 to sr",
+        "interval is only random, from 0 to sr",
     )  # fmt: skip
     oversampling_shift: int = count(
         "sscale", 0, (0, 15), source="S000 3.2",
@@ -86,7 +86,7 @@ class AIMDCongestionPointParameters(SamplingParameters):
     qeq_octets: int = octets(
         "qeq", 16 * PACKET_OCTETS, (1, LARGEST_FIELD_UNITS * QUEUE_UNIT_OCTETS * WEIGHT_DENOMINATOR),
         source=_LAB,
-        doc="queue length that the congestion point steers to (Qeq)",
+        doc="equilibrium queue length of the congestion point (Qeq)",
     )  # fmt: skip
     qmc_octets: int = octets(
         "qmc", 0, (0, MOST_OCTETS), source="S000 3.2", doc="mild congestion threshold (Qmc); 0 turns it off"
@@ -97,7 +97,7 @@ class AIMDCongestionPointParameters(SamplingParameters):
     )  # fmt: skip
     qscale: float = ratio(
         "qscale", 1.0, (1 / WEIGHT_DENOMINATOR, 1024), step=1 / WEIGHT_DENOMINATOR, source="S000 3.2",
-        doc="factor on the feedback in messages; makes congestion points of different qeq comparable",
+        doc="factor of the feedback in messages, which makes congestion points of different qeq comparable",
     )  # fmt: skip
     payload_octets: int = octets(
         "payload", 48, (24, 1400), source="S000 3.1; wire-formats 4",
@@ -132,23 +132,23 @@ class AIMDCongestionPointParameters(SamplingParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AIMDReactionPointParameters(Parameters):
-    """Gains and limiters of a reaction point.  Gains are per unit of 64 octets of feedback."""
+    """Gains and limiters of a reaction point. Gains are per unit of 64 octets of feedback."""
 
     increase_gain: float = ratio(
         "gi", 4 * QUEUE_UNIT_OCTETS / PACKET_OCTETS, (0, 1024), source="S004 VI: 4 per packet of 1500 octets",
-        doc="increase gain Gi: times Ru a unit (64 octets) of positive feedback",
+        doc="increase gain Gi: multiple of Ru per unit (64 octets) of positive feedback",
     )  # fmt: skip
     decrease_gain: float = ratio(
         "gd", 0.0124 * QUEUE_UNIT_OCTETS / PACKET_OCTETS, (0, 1),
         source="S004 VI: 0.0124 per packet of 1500 octets",
-        doc="decrease gain Gd: share of the rate taken for a unit (64 octets) of negative feedback",
+        doc="decrease gain Gd: share of the rate removed per unit (64 octets) of negative feedback",
     )  # fmt: skip
     largest_decrease: float = ratio(
-        "alpha", 1.0, (0, 1), source="S000 3.3.1 (α)", doc="largest share of the rate that one message takes"
+        "alpha", 1.0, (0, 1), source="S000 3.3.1 (α)", doc="maximum share of the rate removed by one message"
     )
     largest_increase: float = ratio(
         "beta", 1.0, (0, 1), source="S000 3.3.1 (β)",
-        doc="largest share of the link's capacity that one message adds",
+        doc="maximum share of the link's capacity that one message adds",
     )  # fmt: skip
     initial_share: float = ratio(
         "ri", 0.5, (0.0001, 1), source="S000 3.3, footnote 3",
@@ -156,7 +156,7 @@ class AIMDReactionPointParameters(Parameters):
     )  # fmt: skip
     tmax_ns: int = duration(
         "tmax", 10_000, (1_000, 1_000_000_000), step=1_000, source="S000 3.3.2",
-        doc="longest first time-out; doubles with each",
+        doc="maximum of the first time-out; doubles with each",
     )  # fmt: skip
     self_increase_ns: int = duration(
         "td", 1_000_000, (1_000, 10_000_000), step=1_000, source="S000 3.3.1 (Td)",
@@ -164,19 +164,17 @@ class AIMDReactionPointParameters(Parameters):
     )  # fmt: skip
     limiters: int = count(
         "limiters", 64, (0, 65_536), source="S000 3.3; algorithms §1",
-        doc="fine rate limiters; when none is free, one for the whole priority takes over",
+        doc="number of fine rate limiters; if none is free, one for the whole priority takes over",
     )  # fmt: skip
-    key_vlan: bool = flag("key_vlan", True, source="S000 3.3", doc="whether the VLAN id tells flows apart")
-    key_dst: bool = flag("key_dst", True, source="S000 3.3", doc="whether the destination tells flows apart")
-    key_src: bool = flag(
-        "key_src", True, source="S000 3.3", doc="whether the source address tells flows apart"
-    )
+    key_vlan: bool = flag("key_vlan", True, source="S000 3.3", doc="whether the VLAN id separates flows")
+    key_dst: bool = flag("key_dst", True, source="S000 3.3", doc="whether the destination separates flows")
+    key_src: bool = flag("key_src", True, source="S000 3.3", doc="whether the source address separates flows")
     key_priority: bool = flag(
-        "key_priority", True, source="S000 3.3", doc="whether the priority tells flows apart"
+        "key_priority", True, source="S000 3.3", doc="whether the priority separates flows"
     )
     hash_bits: int = count(
         "hash_bits", 0, (0, 32), source="S000 3.3 (compressed flow identifier)",
-        doc="bits of the hash that stands for a flow's key; 0 matches the key itself",
+        doc="bits of the hash that replaces a flow's key; 0 matches the key itself",
     )  # fmt: skip
     enabled: frozenset[int] = redeclared(
         AIMDCongestionPointParameters, "enabled",
@@ -190,7 +188,7 @@ class AIMDEdgeParameters(Parameters):
 
     strip: bool = flag(
         "strip", True, source="S004 IV.C; algorithms, heading",
-        doc="whether reaction points' tags are taken out of frames that leave the domain",
+        doc="whether reaction points' tags are removed from frames that leave the domain",
     )  # fmt: skip
 
 

@@ -1,19 +1,18 @@
 """The rate limiters of ECM's, BCN's and E²CM's reaction points (S000 3.3; algorithms §1, RP 2-6 and 8).
 
-n fine limiters, each for one flow, then eight coarse ones, each for a whole priority.  When no fine one is
+n fine limiters, each for one flow, then eight coarse ones, each for a whole priority. When no fine one is
 free, the coarse one of the priority takes over: it takes each flow once that flow's fine queue is empty;
-the fine ones go to the maximum rate meanwhile and are released as they drain.
+meanwhile the fine ones go to the maximum rate and are released as they drain.
 
-Flows are small whole numbers that the caller has for its flows' keys; −1 is a flow it does not know.  The
-caller holds the queues::
+Flows are small whole numbers that the caller assigns to its flows' keys; −1 is an unknown flow. The caller
+has the queues::
 
     index = route(limiters, flow, priority)                    # NO_LIMITER: the frame leaves at once
-    join(limiters, index)                                      # else it queues behind limiter ``index``
+    join(limiters, index)                                      # else it queues for limiter ``index``
     departure_ns(limiters, settings, index, now_ns)            # when the queue's head may leave
-    depart(limiters, settings, index, now_ns, octets)          # it does
+    depart(limiters, settings, index, now_ns, octets)          # it leaves
 
-Frames that no limiter matches are never queued.  `mechanisms.aimd.reaction_point` has the last two,
-`ecmproto.control.mechanisms.aimd.reaction_point` the timers.
+Frames that no limiter matches are never queued.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from ecmproto.wire.flow import FlowHash, FlowKey
 NO_FLOW = -1
 
 FREE, ACTIVE, TIMED_OUT = range(3)
-"""What a limiter is: not in use, limiting, or silent until its timer expires."""
+"""The status of a limiter: not in use, limiting, or silent until its timer expires."""
 
 LEAST_RESTART_BPS = 1e6
 LONGEST_TMAX_NS = 1_000_000_000
@@ -50,21 +49,21 @@ class Limiter(RateLimiter):
     status: int
     """FREE, ACTIVE or TIMED_OUT."""
     draining: int
-    """1 on a fine limiter that its priority's coarse one takes over from."""
+    """1 for a fine limiter that its priority's coarse one replaces."""
     flow: int
-    """NO_FLOW on a coarse limiter."""
+    """The flow; NO_FLOW for a coarse limiter."""
     priority: int
     waiting: int
-    """Frames in its queue."""
+    """The number of frames in the queue."""
     cpid: int
-    """The congestion point it is associated with, as `ecmproto.control.mechanisms.api.protocol` has it."""
+    """The associated congestion point, in the form of `ecmproto.control.mechanisms.api.protocol`."""
     restart_bps: float
     """Rmin: the rate after the next time-out."""
     tmax_ns: int
     expires_ns: int
-    """When the time-out ends; NEVER_NS outside one."""
+    """The end of the time-out; NEVER_NS outside one."""
     rtt_average_ns: float
-    """Of the associated congestion point; NO_AVERAGE before the first sample."""
+    """The average round-trip time of the associated congestion point; NO_AVERAGE before the first sample."""
 
 
 class LimiterCounters:
@@ -72,23 +71,23 @@ class LimiterCounters:
 
     messages: int
     allocated: int
-    """Gave a flow a limiter, fine or coarse."""
+    """Messages that gave a flow a limiter, fine or coarse."""
     decreased: int
     increased: int
     stopped: int
-    """Silenced a limiter (one that gave a flow its limiter by that counts as ``allocated``)."""
+    """Messages that stopped a limiter (``allocated`` counts those that also gave a flow its limiter)."""
     neutral: int
-    """Ignored: feedback 0."""
+    """Messages ignored because their feedback is 0."""
     in_time_out: int
-    """Ignored: the flow's limiter is in a time-out."""
+    """Messages ignored because the flow's limiter is in a time-out."""
     unassociated: int
-    """Ignored: positive, from another congestion point than the limiter's."""
+    """Positive messages ignored because they are not from the limiter's congestion point."""
     unlimited: int
-    """Ignored: neither negative nor a stop, for a flow that has no limiter."""
+    """Messages ignored because they are neither negative nor a stop, for a flow without a limiter."""
     unknown_flow: int
-    """Ignored: for a flow that the caller does not know."""
+    """Messages ignored because the caller has no such flow."""
     disabled: int
-    """Ignored: for a priority that is not rate limited, or none."""
+    """Messages ignored because their priority is not rate limited, or missing."""
 
 
 class LimiterTable(LimiterCounters, MessageDiscards):
@@ -97,9 +96,9 @@ class LimiterTable(LimiterCounters, MessageDiscards):
     active: int
     """Limiters in use."""
     span: int
-    """Fine limiters from this index on are free."""
+    """The index from which on fine limiters are free."""
     tick_ns: int
-    """The next self-increase."""
+    """The time of the next self-increase."""
     expires_ns: int
     """The earliest end of a time-out, or NEVER_NS."""
     time_outs: int
@@ -107,34 +106,34 @@ class LimiterTable(LimiterCounters, MessageDiscards):
     coarse_allocated: int
     released: int
     floored: int
-    """Decreases that the floor cut short."""
+    """Decreases limited by the floor."""
     capped: int
-    """Increases that the link's capacity cut short."""
+    """Increases limited by the link's capacity."""
     saturated: int
-    """Changes that α or β cut short."""
+    """Changes limited by α or β."""
     replaced_tags: int
-    """Tags of its own kind that its frames carried already."""
+    """Tags of the mechanism that frames already carried."""
 
 
 class TableSettings:
     """The parameters as the kernels read them; a record."""
 
     link_bps: float
-    """C, the capacity of the link behind the limiters; no rate is above it."""
+    """C, the capacity of the link after the limiters, and the maximum rate."""
     floor_bps: float
     initial_bps: float
-    """Ri."""
+    """Ri, the initial rate."""
     largest_decrease: float
-    """α."""
+    """α, the maximum share of a decrease."""
     largest_increase_bps: float
-    """β·C."""
+    """β·C, the maximum increase."""
     tmax_ns: int
     restart_bps: float
-    """Rmin at first; it halves at each expiry."""
+    """The first Rmin; it halves at each expiry."""
     tick_ns: int
-    """Td."""
+    """Td, the interval of self-increases."""
     self_increase_bps: float
-    """Rd; 0 for none."""
+    """Rd, the size of a self-increase; 0 for none."""
     enabled: Annotated[NDArray[np.int64], 8]
     """1 for priorities that are rate limited."""
 
@@ -147,9 +146,9 @@ class Limiters(NamedTuple):
 
 
 def table_fields(parameters: Any, link_rate_bps: int) -> dict[str, Any]:
-    """Return the fields of `TableSettings` that are no parameters as they stand.
+    """Return the fields of `TableSettings` that differ from the parameters.
 
-    The limiters are in front of a link of ``link_rate_bps``, the parameters ECM's, BCN's or E²CM's.  Raises
+    The limiters precede a link of ``link_rate_bps``; the parameters are ECM's, BCN's or E²CM's. Raises
     ParameterError if the floor is above the initial rate on such a link.
     """
     initial_bps = parameters.initial_share * link_rate_bps
@@ -166,7 +165,7 @@ def table_fields(parameters: Any, link_rate_bps: int) -> dict[str, Any]:
 
 
 def new_limiters(fine: int, settings: TableSettings, now_ns: int) -> Limiters:
-    """Return a reaction point with ``fine`` limiters, none of them active, started at ``now_ns``."""
+    """Return a reaction point with ``fine`` inactive limiters, started at ``now_ns``."""
     point = new_record(LimiterTable)
     point.tick_ns = now_ns + settings.tick_ns
     point.expires_ns = NEVER_NS
@@ -180,7 +179,7 @@ def new_limiters(fine: int, settings: TableSettings, now_ns: int) -> Limiters:
 
 @inlined
 def fine_count(limiters: Limiters) -> int:
-    """Return n, the number of fine limiters; a priority's coarse one stands at n + priority."""
+    """Return n, the number of fine limiters; a priority's coarse one has the index n + priority."""
     return len(limiters.slots) - PRIORITIES
 
 
@@ -197,9 +196,9 @@ def find_fine(limiters: Limiters, flow: int) -> int:
 
 @compiled
 def route(limiters: Limiters, flow: int, priority: int) -> int:
-    """Return the limiter that a frame of ``flow`` queues behind, or NO_LIMITER (no match).
+    """Return the limiter for a frame of ``flow``, or NO_LIMITER for no match.
 
-    A flow's own limiter comes first, so that no frame overtakes another of its flow (rule 8).
+    A flow's own limiter has precedence, so that no frame overtakes another of its flow (rule 8).
     """
     if limiters.point.active == 0:
         return NO_LIMITER
@@ -212,15 +211,15 @@ def route(limiters: Limiters, flow: int, priority: int) -> int:
 
 @inlined
 def join(limiters: Limiters, index: int) -> None:
-    """Note that a frame queues behind limiter ``index``."""
+    """Count a frame that queues for limiter ``index``."""
     limiters.slots[index].waiting += 1
 
 
 @compiled
 def limiter_of(limiters: Limiters, flow: int, priority: int) -> int:
-    """Return the limiter that a message about ``flow`` is for, or NO_LIMITER.
+    """Return the limiter for a message about ``flow``, or NO_LIMITER.
 
-    That is the coarse one once it has taken over, except that a flow's time-out is seen through.
+    That is the coarse one once it has taken over, except that a flow's time-out is completed first.
     """
     index = find_fine(limiters, flow)
     coarse = fine_count(limiters) + priority
@@ -237,7 +236,7 @@ def allocate(
 ) -> int:
     """Give ``flow`` a limiter at the initial rate, associated with ``cpid``; return its index.
 
-    It is a fine one, or when none is free the coarse one of ``priority`` (rule 8).
+    It is a fine one, or, if none is free, the coarse one of ``priority`` (rule 8).
     """
     point, slots = limiters
     fine = fine_count(limiters)
@@ -274,7 +273,7 @@ def associate(limiter: Limiter, cpid: int) -> None:
 
 @compiled
 def _hand_over(limiters: Limiters, settings: TableSettings, priority: int, now_ns: int) -> None:
-    # Rule 8.  A time-out is seen through: the limiter goes to the maximum rate when it ends.
+    # Rule 8.  A time-out is completed: the limiter goes to the maximum rate when it ends.
     for index in range(limiters.point.span):
         limiter = limiters.slots[index]
         if limiter.status != FREE and limiter.priority == priority:
@@ -286,7 +285,7 @@ def _hand_over(limiters: Limiters, settings: TableSettings, priority: int, now_n
 
 @compiled
 def release_idle(limiters: Limiters, settings: TableSettings, index: int) -> bool:
-    """Release limiter ``index`` if it limits no longer: at the link's rate, its queue empty (rule 6)."""
+    """Release limiter ``index`` if it has no effect: at the link's rate, with an empty queue (rule 6)."""
     point, slots = limiters
     limiter = slots[index]
     if limiter.status != ACTIVE or limiter.waiting > 0 or limiter.rate_bps < settings.link_bps:
@@ -301,7 +300,7 @@ def release_idle(limiters: Limiters, settings: TableSettings, index: int) -> boo
     while point.span > 0 and slots[point.span - 1].status == FREE:
         point.span -= 1
     if index >= fine_count(limiters):
-        # What still drains at full rate is a fine limiter like any other again.
+        # A fine limiter that still drains at full rate is an ordinary one again.
         for other in range(point.span):
             if slots[other].priority == limiter.priority:
                 slots[other].draining = 0
@@ -310,7 +309,7 @@ def release_idle(limiters: Limiters, settings: TableSettings, index: int) -> boo
 
 @compiled
 def next_timer_ns(limiters: Limiters) -> int:
-    """Return when the next timer is due, NEVER_NS if none is."""
+    """Return the time of the next timer, NEVER_NS for none."""
     point = limiters.point
     return min(point.expires_ns, point.tick_ns) if point.active > 0 else NEVER_NS
 
@@ -326,7 +325,7 @@ def on_timer(limiters: Limiters, settings: TableSettings, now_ns: int) -> None:
             changed = _tick(limiters, settings, point.tick_ns)
             point.tick_ns += settings.tick_ns
             if not changed:
-                # Further ticks change nothing either until a time-out ends.
+                # Further ticks change nothing until a time-out ends.
                 skip_ticks(limiters, settings, min(now_ns + 1, point.expires_ns))
     if point.active == 0:
         skip_ticks(limiters, settings, now_ns + 1)
@@ -334,7 +333,7 @@ def on_timer(limiters: Limiters, settings: TableSettings, now_ns: int) -> None:
 
 @inlined
 def skip_ticks(limiters: Limiters, settings: TableSettings, until_ns: int) -> None:
-    """Put the next self-increase at or after ``until_ns``, in step."""
+    """Set the next self-increase at or after ``until_ns``, in step."""
     behind_ns = until_ns - limiters.point.tick_ns
     if behind_ns > 0:
         limiters.point.tick_ns += -(-behind_ns // settings.tick_ns) * settings.tick_ns
@@ -383,9 +382,9 @@ def _restart(limiters: Limiters, settings: TableSettings, limiter: Limiter, now_
 
 @compiled
 def departure_ns(limiters: Limiters, settings: TableSettings, index: int, now_ns: int) -> int:
-    """Return when the head of limiter ``index``'s queue may leave: now, later, or NEVER_NS.
+    """Return the time when the head of limiter ``index``'s queue may leave: now, later, or NEVER_NS.
 
-    That holds until the next timer or message; ask again then.
+    It is valid until the next timer or message.
     """
     on_timer(limiters, settings, now_ns)
     return leaves_ns(limiters.slots[index], now_ns)
@@ -395,7 +394,7 @@ def departure_ns(limiters: Limiters, settings: TableSettings, index: int, now_ns
 def depart(limiters: Limiters, settings: TableSettings, index: int, now_ns: int, octets: int) -> None:
     """Send the head of limiter ``index``'s queue, a frame of ``octets``, at ``now_ns``.
 
-    `departure_ns` said now.  The limiter may be released by it (rule 6).
+    `departure_ns` has returned that time. The limiter may be released by it (rule 6).
     """
     on_timer(limiters, settings, now_ns)
     limiter = limiters.slots[index]
@@ -408,17 +407,17 @@ NOTHING, INCREASE, DECREASE, STOP = range(4)
 
 
 class Demand(NamedTuple):
-    """The rate change that a message asks for."""
+    """The rate change that a message requests."""
 
     kind: int
     """NOTHING, INCREASE, DECREASE or STOP."""
     cpid: int
     share: float
-    """DECREASE: the share of the rate to take; α bounds it."""
+    """DECREASE: the share of the rate to remove, at most α."""
     step_bps: float
-    """INCREASE: what to add; β·C bounds it."""
+    """INCREASE: the rate to add, at most β·C."""
     doubled: bool
-    """INCREASE and DECREASE: go twice as far as β and α allow instead (S000 3.3.2, the Q bit)."""
+    """INCREASE and DECREASE: twice β or α instead (S000 3.3.2, the Q bit)."""
     restart_bps: float
     """STOP: the rate afterwards; 0 for the limiter's own, which backs off."""
 
@@ -433,9 +432,9 @@ def react(
     priority: int,
     now_ns: int,
 ) -> int:
-    """Apply the rate change that a message about ``flow`` (``priority`` 0 to 7) asks for at ``now_ns``.
+    """Apply the rate change of a message about ``flow`` (``priority`` 0 to 7) at ``now_ns``.
 
-    Returns the limiter that heeded it, NO_LIMITER if none did; what was ignored is counted.
+    Returns the changed limiter, NO_LIMITER for none; ignored messages are counted.
     """
     on_timer(limiters, settings, now_ns)
     point, slots = limiters
@@ -484,14 +483,14 @@ def _begin(
     priority: int,
     now_ns: int,
 ) -> int:
-    # Rule 2: only negative feedback or a stop limits a flow; the initial rate is all that the former does.
+    # Rule 2: only negative feedback or a stop limits a flow; the former only sets the initial rate.
     if demand.kind != DECREASE and demand.kind != STOP:
         limiters.point.unlimited += 1
         return NO_LIMITER
     limiters.point.allocated += 1
     index = allocate(limiters, settings, flow, priority, demand.cpid, now_ns)
     if demand.kind == DECREASE and settings.initial_bps >= settings.link_bps:
-        # At the link's rate it would limit nothing, and the next departure would release it (rule 6).
+        # At the link's rate it would have no effect, and the next departure would release it (rule 6).
         decrease(limiters, settings, limiters.slots[index], demand.share, demand.doubled, now_ns)
     if demand.kind == STOP:
         _stop(limiters, generator, limiters.slots[index], demand.restart_bps, now_ns)
@@ -502,7 +501,7 @@ def _begin(
 def decrease(
     limiters: Limiters, settings: TableSettings, limiter: Limiter, share: float, doubled: bool, now_ns: int
 ) -> None:
-    """Take min(share, α) of the rate, or min(2α, 1); it never falls below the fixed floor (rule 3)."""
+    """Remove min(share, α) of the rate, or min(2α, 1); the fixed floor is the minimum (rule 3)."""
     if doubled:
         share = min(2.0 * settings.largest_decrease, 1.0)
     elif share > settings.largest_decrease:
@@ -519,7 +518,7 @@ def decrease(
 def increase(
     limiters: Limiters, settings: TableSettings, limiter: Limiter, step_bps: float, doubled: bool, now_ns: int
 ) -> None:
-    """Add min(step, β·C) to the rate, or 2·β·C; it never rises above the link's (rule 3)."""
+    """Add min(step, β·C) to the rate, or 2·β·C; the link's rate is the maximum (rule 3)."""
     if doubled:
         step_bps = 2.0 * settings.largest_increase_bps
     elif step_bps > settings.largest_increase_bps:
@@ -548,22 +547,22 @@ _Settings = TypeVar("_Settings", bound=TableSettings)
 _Stations = TypeVar("_Stations", bound="Stations[Any]")
 
 _NO_COUNTERS = ("active", "span", "tick_ns", "expires_ns")
-"""What else a point's record holds."""
+"""Fields of a point's record that are no counters."""
 
 
 class Stations(Struct, Generic[_Settings]):
-    """The reaction points of stations, their records one station after the other."""
+    """The reaction points of stations, with consecutive records per station."""
 
     points: Sequence[LimiterTable]
     slots: Sequence[Limiter]
     slots_each: int
     timestamp_unit: int
-    """Of timestamps in tags, 0 where there are none."""
+    """The unit of timestamps in tags, 0 for none."""
     settings: _Settings
     generator: Draws
 
     def limiters(self) -> int:
-        """Return how many limiters a station has, the coarse ones included."""
+        """Return the number of limiters of a station, the coarse ones included."""
         return self.slots_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
@@ -571,15 +570,15 @@ class Stations(Struct, Generic[_Settings]):
         return route(limiters_at(self, station), flow, priority)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Count a frame that queues behind ``limiter``."""
+        """Count a frame that queues for ``limiter``."""
         join(limiters_at(self, station), limiter)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return when the head of the queue may leave."""
+        """Return the time when the head of the queue may leave."""
         return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
     def next_station_timer_ns(self, station: int) -> int:
-        """Return when the first timer of the station's limiters is due."""
+        """Return the time of the first timer of the station's limiters."""
         return next_timer_ns(limiters_at(self, station))
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
@@ -591,7 +590,7 @@ class Stations(Struct, Generic[_Settings]):
         return self.slots[station * self.slots_each + limiter].rate_bps
 
     def rtt_average_ns(self, station: int, limiter: int) -> float:
-        """Return RTTavg (S000), NO_AVERAGE before the first sample and where tags have no timestamps."""
+        """Return RTTavg (S000), NO_AVERAGE before the first sample and for tags without timestamps."""
         return self.slots[station * self.slots_each + limiter].rtt_average_ns
 
 
@@ -604,15 +603,15 @@ def limiters_at(stations: Stations[_Settings], station: int) -> Limiters:
 
 @compiled
 def send(stations: Stations[_Settings], departure: Departure, tag_octets: int, mark: int) -> Sent:
-    """Send a frame from a station, with a tag of ``tag_octets`` if it went through a limiter.
+    """Send a frame from a station, with a tag of ``tag_octets`` if it passed a limiter.
 
-    The tag names the limiter's congestion point, replaces one that the frame brought, which is counted, and
-    is part of what the limiter counts.
+    The tag has the limiter's congestion point, replaces an earlier one, which is counted, and counts in the
+    limiter.
     """
     if departure.limiter == NO_LIMITER:
         return Sent(departure.tagged, departure.tag, departure.mark, 0)
     limiters = limiters_at(stations, departure.station)
-    # Before it leaves: a limiter that it releases has no congestion point any more.
+    # Before the departure, which may release the limiter and so its congestion point.
     cpid = limiters.slots[departure.limiter].cpid
     added = tag_octets
     if departure.tagged:
@@ -632,9 +631,9 @@ def new_stations(
     timestamp_unit: int = 0,
     **parts: Any,
 ) -> _Stations:
-    """Return the stations of ``place`` at time 0, without active limiters; ``parts`` are a mechanism's own.
+    """Return the stations of ``place`` at time 0, without active limiters; ``parts`` are the mechanism's own.
 
-    Fine limiters beyond the flows that a station can have would never be used; they are left out.
+    Fine limiters beyond a station's maximum number of flows are left out.
     """
     one = new_limiters(min(parameters.limiters, max(place.flows, 0)), settings, 0)
     point: Any = one.point
@@ -646,25 +645,25 @@ def new_stations(
 
 
 def flow_key_of(parameters: AIMDReactionPointParameters) -> FlowKey:
-    """Return the header fields that tell a station's flows apart, besides the station's source address."""
+    """Return the header fields that distinguish a station's flows, besides the source address."""
     return FlowKey(
         vlan=parameters.key_vlan, dst=parameters.key_dst, priority=parameters.key_priority, cn_tag=False
     )
 
 
 def flow_hash_of(parameters: AIMDReactionPointParameters) -> FlowHash:
-    """Return the hash that replaces flow keys; of 0 bits where none does."""
+    """Return the hash that replaces flow keys, with 0 bits for none."""
     return FlowHash(parameters.hash_bits, parameters.key_src)
 
 
 def station_counters(stations: Stations[Any]) -> dict[str, int]:
-    """Return the counters of all reaction points, added up, by name."""
+    """Return the sums of the counters of all reaction points, by name."""
     names = record_dtype(LimiterTable).names or ()
     return total(stations.points, *(name for name in names if name not in _NO_COUNTERS))
 
 
 def rtt_gauges(slots: Sequence[Limiter]) -> dict[str, float]:
-    """Return the mean over limiters of their average round-trip times; nothing where none has one."""
+    """Return the mean over limiters of their average round-trip times; empty without any."""
     average_ns = columns(slots)["rtt_average_ns"]
     known_ns = average_ns[average_ns >= 0]
     return {"rtt_average_ns": float(known_ns.mean())} if len(known_ns) else {}

@@ -1,7 +1,7 @@
 """Mechanisms' messages as frames: headers read and made, and message fields mapped to format fields by name.
 
-A :class:`MessageFormat` says which format a kind of message has on the wire.  Fields of the format take the
-values of the message's fields of the same name, in its head or its payload; the declaration names the others.
+A :class:`MessageFormat` is the wire format of a kind of message. Fields of the format have the values of the
+message's fields of the same name, in its head or its payload; the declaration names the others.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from ecmproto.wire.formats.registry import announcement
 ADDRESS_OCTETS = 6
 _TYPE_OCTETS = 2
 _SHOWN_OCTETS = 256
-"""More than any sane stack of tags; what follows needs no decoding."""
+"""A bound on the length of any plausible stack of tags; later octets need no decoding."""
 _WORD_BITS = 64
 _LARGEST_WORD = (1 << _WORD_BITS) - 1
 
 
 def headers(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Frame:
-    """Return the frame's addresses and tags, decoded laxly; the rest is not looked at.
+    """Return the frame's addresses and tags, decoded laxly; the rest is not decoded.
 
-    The last tag counts as whole even where what follows it was cut off with its EtherType.
+    The last tag counts as complete even if its EtherType was truncated.
     """
     return _headers(octets[:_SHOWN_OCTETS], ethertypes)
 
 
 @lru_cache(maxsize=16)
 def _headers(shown: bytes, ethertypes: EtherTypes) -> Frame:
-    # Who asks for a frame's priority asks for its addresses next.
+    # Callers that need a frame's priority need its addresses next.
     return decode_lax(shown + bytes(_TYPE_OCTETS), original_octets=1 << 30, ethertypes=ethertypes)
 
 
 def tags(frame: Frame) -> list[Layer]:
-    """Return the tags that follow the addresses, outermost first, as `ecmproto.wire.codec.tags` has them."""
+    """Return the tags after the addresses, outermost first, as in `ecmproto.wire.codec.tags`."""
     return list(takewhile(lambda layer: is_tag(type(layer)), frame.layers[1:]))
 
 
 def outer_vlan(frame: Frame) -> VLAN | STag | None:
-    """Return the outermost VLAN tag, None on an untagged frame."""
+    """Return the outermost VLAN tag, None for an untagged frame."""
     return next((layer for layer in tags(frame) if isinstance(layer, VLAN | STag)), None)
 
 
 def priority_of(frame: Frame) -> int:
-    """Return the priority that a frame counts for: its outermost VLAN tag's, else 0."""
+    """Return the priority of a frame: its outermost VLAN tag's, else 0."""
     vlan = outer_vlan(frame)
     return 0 if vlan is None else vlan.priority
 
@@ -75,10 +75,10 @@ def framed(
     behind: Sequence[Layer] = (),
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes:
-    """Return the octets of ``message`` behind the VLAN stack of ``like``, padded to 60, without FCS.
+    """Return the octets of ``message`` after the VLAN stack of ``like``, padded to 60, without FCS.
 
-    Of the stack only the outermost tag changes: it gets ``priority`` (None keeps its own) and DEI 0.  Where
-    layers stand ``behind`` the message, lengths and checksums of it and of them are computed.
+    Only the outermost tag of the stack changes: it gets ``priority`` (None keeps its own) and DEI 0. With
+    layers ``behind`` the message, their lengths and checksums and the message's are computed.
     """
     stack: list[tuple[int, VLAN | STag]] = []
     for before, layer in pairwise((like.layers[0], *tags(like))):
@@ -88,7 +88,7 @@ def framed(
         if not stack:
             tag = layer.replace(priority=layer.priority if priority is None else priority, dei=0)
         stack.append((int(getattr(before, before.next_key)), tag))
-    # Each header's type announces what follows it.
+    # Each header's type announces the next layer.
     types = [*(announced for announced, _ in stack), announced_by(type(message), ethertypes)]
     layers = (
         Ethernet(dst=dst, src=src, type=types[0]),
@@ -100,7 +100,7 @@ def framed(
 
 
 def announced_by(kind: type[Layer], ethertypes: EtherTypes) -> int:
-    """Return the EtherType that announces a format; ParameterError for one that none does."""
+    """Return the EtherType that announces a format; ParameterError for a format without one."""
     found = announcement(kind, ethertypes)
     if found is None:
         raise ParameterError(name=kind.prefix, needed="a format that an EtherType announces", got="another")
@@ -108,12 +108,12 @@ def announced_by(kind: type[Layer], ethertypes: EtherTypes) -> int:
 
 
 _HEAD = frozenset({"priority", "qlen_octets", "qoff_octets", "qdelta_octets", "fb_octets", "rate_kbps"})
-"""The fields of a message's head that a wire can carry; the others are numbers that mean something here."""
+"""The fields of a message's head that a wire format can carry; the others are local numbers."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Place(NamedTuple):
-    """A field of a format that carries one of a message's: its name, its unit, and what it can hold."""
+    """A format's field for one of a message's: its name, its unit, and its range."""
 
     key: str
     unit: int
@@ -121,48 +121,47 @@ class _Place(NamedTuple):
     maximum: int
 
     def written(self, value: float) -> int:
-        """Return a machine's value in the unit of the wire, as the field holds it."""
+        """Return a machine's value in the unit of the wire, limited to the field's range."""
         number = int(value) if self.unit == 1 else int(abs(value) // abs(self.unit))
         if self.unit != 1 and (value < 0) != (self.unit < 0):
             number = -number
         if self.maximum == _LARGEST_WORD:
-            # Machines hold unsigned 64-bit numbers as the signed ones of the same bits.
+            # Machines store unsigned 64-bit numbers as the signed ones of the same bits.
             return number & _LARGEST_WORD
         return max(self.minimum, min(self.maximum, number))
 
     def read(self, value: int) -> int:
-        """Return a value of the wire as machines hold it."""
+        """Return a value of the wire in the machines' form."""
         return (value - (1 << _WORD_BITS) if value >> (_WORD_BITS - 1) > 0 else value) * self.unit
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessageFormat:
-    """One kind of message as it stands in a frame."""
+    """The wire format of one kind of message."""
 
     format: type[Layer]
     payload: type[Any] | None = None
     """The record of the message's payload, None without one."""
     name: str = ""
-    """What the kind is called; the name that the format counts as unless it is given."""
+    """The name of the kind; by default the format's name in counts."""
     fields: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """The message's fields, by those of the format that have other names."""
+    """The message's fields, by the fields of the format that have other names."""
     units: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
-    """How many of the message's units are one of the format's, by its fields; below 0: of opposite sign."""
+    """The number of message units in a unit of each field of the format; below 0: of opposite sign."""
     constants: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
-    """Fields of the format that are the same in all messages of the kind, by which it is known."""
+    """Constant fields of the format, which identify the kind."""
     destination: str = ""
-    """The format's field that has the destination address of the flow that the message is about."""
+    """The format's field with the destination address of the flow that the message is about."""
     is_answer: bool = False
-    """Whether destinations send it, not the congestion point about a frame that it sampled."""
+    """Whether destinations send it, instead of a congestion point about a sampled frame."""
     lowered: str = ""
-    """The format's field with a rate that congestion points on its way lower, as they do a tag's
-    (`protocol.CongestionPoint.rewrite_tag`)."""
+    """The format's rate field that congestion points lower (`protocol.CongestionPoint.rewrite_tag`)."""
     shown_octets: int = 64
-    """How much of the sampled frame it shows, where its format shows one."""
+    """The number of octets of the sampled frame in the message, if its format has them."""
 
     @cached_property
     def places(self) -> Mapping[str, _Place]:
-        """The places in the format of the message's fields, by their names."""
+        """The format fields of the message's fields, by their names."""
         kind: Any = self.payload
         carried = _HEAD | set(record_dtype(kind).names or () if kind is not None else ())
         named = {self.fields.get(each.key, each.key): each for each in self.format.layout if each.is_number}
@@ -180,9 +179,9 @@ class MessageFormat:
         }
 
     def layer_of(self, message: Mapping[str, Any]) -> Layer:
-        """Return the message with these fields as its format has it.
+        """Return a message with these fields in its format.
 
-        Units are rounded towards zero; what a field cannot hold becomes the nearest value that it can.
+        Units are rounded towards zero; a value out of a field's range becomes the nearest limit.
         """
         values: dict[str, int] = dict(self.constants)
         for name, at in self.places.items():
@@ -190,7 +189,7 @@ class MessageFormat:
         return self.format(**values)
 
     def fields_of(self, layer: Layer) -> dict[str, int]:
-        """Return the message's fields as ``layer`` has them, as exactly as its fields give them."""
+        """Return the message's fields in ``layer``, as exactly as its fields allow."""
         return {name: at.read(getattr(layer, at.key)) for name, at in self.places.items()}
 
     def is_of(self, layer: Layer) -> bool:

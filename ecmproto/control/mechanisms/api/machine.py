@@ -1,7 +1,8 @@
 """The machines of a mechanism, and the conversion between their messages and octets.
 
-`machine_of` gives a :class:`Machine` for a mechanism of the registry with its parameters.  What that makes is
-driven as `ecmproto.control.mechanisms.api.protocol` says; frames go through the mechanism's own messages.
+`machine_of` returns a :class:`Machine` for a mechanism of the registry with its parameters. The objects that
+it creates are driven as described in `ecmproto.control.mechanisms.api.protocol`; the mechanism's own messages
+convert frames.
 """
 
 from __future__ import annotations
@@ -56,108 +57,107 @@ class PortContext:
     """The port that machines run at: rates in bit/s, CP address, number of stations and flows."""
 
     rate_bps: int
-    """Of the port."""
+    """The port's rate."""
     link_rate_bps: int
-    """Of the stations' own links."""
+    """The rate of the stations' own links."""
     cp_mac: bytes
     stations: int
     flows: int
-    """Flows that a station can have."""
+    """The maximum number of a station's flows."""
     flight_ns: int = UNKNOWN_NS
-    """How long a probe behind a data frame takes to its destination when nothing else is under way."""
+    """The time of a probe after a data frame to its destination over an idle path."""
     hops: int = 1
-    """Congestion points on the path of a flow."""
+    """The number of congestion points on the path of a flow."""
     ethertypes: EtherTypes = DEFAULT
 
 
 class SampledFrame(NamedTuple):
-    """A frame that a message is about: what was captured of it, and its length; without FCS."""
+    """A frame that a message is about: its captured octets and its length, without FCS."""
 
     octets: bytes
     length_octets: int
     msdu_offset: int
-    """Where its payload EtherType or length stands."""
+    """The offset of its payload EtherType or length."""
     queue_pair: int = 0
-    """The queue pair of its sender that its flow is known by, 0 unless an acknowledge has told."""
+    """The sender's queue pair of the flow, 0 until an acknowledge has shown it."""
 
 
 class AboutFlow(NamedTuple):
-    """The flow that a message is about, as far as it tells; its source is the station the message is for."""
+    """The flow of a message, as far as it is specified; its source is the receiving station."""
 
     destination: bytes
     vlan: int | None
-    """Identifier in the outermost VLAN tag; None without one."""
+    """The identifier in the outermost VLAN tag; None without one."""
     priority: int | None
-    """None if the message does not tell."""
+    """The priority; None if the message does not specify it."""
     cn_flow: int | None = None
-    """The Flow ID that the flow's frames carry, if they have one."""
+    """The Flow ID in the flow's frames, if any."""
     given: int | None = None
-    """The number that the flow must have within its station, if it was a reaction point here that gave it
-    its Flow ID."""
+    """The flow's number within its station, if a reaction point here assigned its Flow ID."""
     among: range | None = None
-    """The numbers that the flow may have within its station, where the message names its queue."""
+    """The possible numbers of the flow within its station, if the message names its queue."""
     queue_pair: QueuePair | None = None
-    """The queue pair that the message names; then this alone tells the flow."""
+    """The queue pair in the message, which then alone identifies the flow."""
 
 
 class ParsedFeedback(NamedTuple):
-    """A message received as a frame: the fields of `protocol.Message` that it has; the others are 0."""
+    """A message received as a frame: its fields of `protocol.Message`; the others are 0."""
 
     fields: Mapping[str, int]
-    """Without station and flow, which have no numbers on a wire."""
+    """The fields without station and flow, which have no numbers on a wire."""
     about: AboutFlow | None
-    """None: no flow of the station can be meant."""
+    """The flow; None if no flow of the station is possible."""
 
 
 class ParsedProbe(NamedTuple):
     """A sender's probe received as a frame."""
 
     mark: int
-    """As `protocol.ProbePayload` has it."""
+    """The mark, as in `protocol.ProbePayload`."""
     source: bytes
     about: AboutFlow | None
-    """The flow that it measures; None for a probe that is refused: nobody answers it."""
+    """The measured flow; None for a refused probe, which has no answer."""
 
 
 class DomainEdge(Protocol):
-    """What a mechanism's domain asks of the port that is its edge, besides answers and tags that end there.
+    """The functions of a domain's edge port, besides answers and the removal of tags.
 
     Tables are by priority, 0 to 7.
     """
 
     @property
     def due_ns(self) -> int:
-        """When `on_timer` is next needed."""
+        """The next time to call `on_timer`."""
 
     @property
     def strips(self) -> Sequence[bool] | None:
-        """Whether frames to the host lose their tags; None: all do."""
+        """Whether frames to the host lose their tags; None for all."""
 
     @property
     def received(self) -> Sequence[int]:
-        """The priority that a frame from the host gets."""
+        """The priority assigned to a frame from the host."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the operator should know."""
+        """Warnings for the operator."""
 
     def on_timer(self, now_ns: int) -> bytes | None:
-        """Return the frame that is to be sent both ways now, if one is."""
+        """Return the frame to send both ways now, if any."""
 
     def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
-        """Return whether a frame that is no data was for the edge itself, and what the host gets for it."""
+        """Return whether a non-data frame was for the edge itself, and its replacement for the host."""
 
     def take_from_host(self, octets: bytes, now_ns: int) -> bool:
-        """Return whether a frame that is for bridges alone was for the edge itself."""
+        """Return whether a frame for bridges only was for the edge itself."""
 
     def count_entering(self, priority: int, frames: int) -> None:
-        """Count frames from the host, which have the priority that `received` says in their VLAN tags now."""
+        """Count frames from the host, whose VLAN tags have the priority of `received`."""
 
     def counters(self) -> dict[str, int]:
         """Return the counters of frames and changes."""
 
     def mechanism_counters(self) -> dict[str, int]:
-        """Return the counters that are the mechanism's own."""
+        """Return the mechanism's own counters."""
 
 
 class NoRefusals:
@@ -165,57 +165,58 @@ class NoRefusals:
 
 
 class MessageDiscards:
-    """The discard counters of a mechanism whose messages are read by the names of their fields; a record."""
+    """The discard counters of messages that are read by the names of their fields; a record."""
 
     group_address: int
-    """To a group address."""
+    """Messages to a group address."""
     foreign_address: int
-    """To another station, or about another station's frame."""
+    """Messages to another station, or about another station's frame."""
     malformed: int
-    """Cut short, or without what tells the flow."""
+    """Messages that are truncated, or do not identify the flow."""
 
 
 class Machine:
-    """A mechanism with its parameters set.
+    """A mechanism with its parameters.
 
-    Without a method of its own for a role, a mechanism has none: its port only forwards, its stations send
-    as they please, its destinations keep silent.
+    Roles without a method are idle: the port only forwards, stations send without limits, destinations do not
+    answer.
     """
 
     name = "none"
-    """The mechanism's, as the registry has it."""
+    """The mechanism's name in the registry."""
     knows_stations = False
-    """Whether its congestion point must be told a frame's station."""
+    """Whether the congestion point needs a frame's station."""
     flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
     flow_hash = FlowHash()
     tag: TagFormat | ECNField | None = None
-    """The tag that data frames carry, and which of its fields machines know as tag and mark; or the ECN field
-    of their IP headers."""
+    """The tag of data frames, with its fields for the machines' tag and mark; or the ECN field of IP."""
     udp_messages: tuple[int, int] | None = None
-    """The UDP destination port of its messages, and the first octet behind it, where they come over IP."""
+    """The UDP destination port of messages over IP, and the first octet after it."""
     messages: Mapping[int, MessageFormat] = MappingProxyType({})
-    """Its kinds of messages and their formats, for `frame` and `parse_feedback` to convert by the names of
-    their fields; ``kinds``, ``answers`` and ``payloads`` follow from it."""
+    """The kinds of messages and their formats, which `frame` and `parse_feedback` convert by field names.
+
+    ``kinds``, ``answers`` and ``payloads`` follow from it.
+    """
     kinds: Mapping[int, str] = MappingProxyType({})
-    """The names of its kinds of messages."""
+    """The names of the kinds of messages."""
     answers: frozenset[int] = frozenset()
-    """Those of them that destinations send, not the congestion point about a frame that it sampled."""
+    """The kinds that destinations send, instead of a congestion point about a sampled frame."""
     payloads: Mapping[int, type[Any]] = MappingProxyType({})
-    """The records that messages of its kinds say things in, by kind; SILENT ones too, if they do."""
+    """The payload records by kind, including SILENT ones if they have any."""
     shown_fields: Mapping[str, str] = MappingProxyType({})
-    """Fields of the payload that a comment on a message shows, by what they are called there."""
+    """Payload fields displayed in a comment on a message, by their labels."""
     shown_counters: tuple[str, ...] = ()
-    """Counters of its congestion point that a summary shows, where no message tells what it did."""
+    """Counters of the congestion point displayed in a summary, if no message reports its actions."""
     histogram_field = ""
-    """The field of the payload of samples whose values, 0 to 63, are counted; empty for none."""
+    """The payload field of samples whose values, 0 to 63, are counted; empty for none."""
     feedback_label = ""
-    """What ``Message.fb_octets`` is called; empty if there is no such thing."""
+    """The label of ``Message.fb_octets``; empty for none."""
     set_point_octets: int | None = None
-    """The queue length that the congestion point steers to."""
+    """The equilibrium queue length of the congestion point."""
     refusal_record: type[Any] = NoRefusals
-    """The record that `parse_feedback` counts in; its fields are counters by name."""
+    """The record of `parse_feedback`'s counters, by field name."""
     probe_refusal_record: type[Any] = NoRefusals
-    """The record that `parse_probe` counts in."""
+    """The record of `parse_probe`'s counters."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -227,7 +228,7 @@ class Machine:
         following: dict[str, Any] = {
             "kinds": {kind: each.name or each.format.counted_as for kind, each in said},
             "answers": frozenset(kind for kind, each in said if each.is_answer),
-            # A sample that stays silent has what the messages about samples have.
+            # A silent sample has the payload of messages about samples.
             "payloads": ({SILENT: sampled[0]} if sampled else {}) | payloads,
             "refusal_record": MessageDiscards if cls.refusal_record is NoRefusals else cls.refusal_record,
         }
@@ -245,7 +246,7 @@ class Machine:
 
     @property
     def strips_tags(self) -> bool:
-        """Whether an edge takes the tag out: its parameter ``strip``, where there is one, says so."""
+        """Whether an edge removes the tag, by its parameter ``strip`` if there is one."""
         return not isinstance(self.tag, ECNField) and bool(
             getattr(self.parameters.get(Role.EDGE), "strip", True)
         )
@@ -255,23 +256,23 @@ class Machine:
         return {role.value: parameters.as_text() for role, parameters in self.parameters.items()}
 
     def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return the congestion point of a port, at its start at time 0."""
+        """Return the congestion point of a port, initialised at time 0."""
         return NullCongestionPoint()
 
     def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
-        """Return the reaction points of ``place.stations`` stations, at their start at time 0."""
+        """Return the reaction points of ``place.stations`` stations, initialised at time 0."""
         return NullReactionPoints()
 
     def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
-        """Return the destinations behind the port, at their start at time 0."""
+        """Return the destinations after the port, initialised at time 0."""
         return NullReceivers()
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         """Return ``message`` as a frame, padded to 60 octets, without FCS.
 
-        ``about`` is the frame that caused it, or one of the flow that it is about: the message goes to its
-        source behind the same VLAN tags, in the priority of its format.  ValueError if that source takes no
-        messages, ParameterError for a kind that is not in ``messages``.
+        ``about`` is the frame that caused it, or one of its flow: the message goes to its source with the
+        same VLAN tags, in the priority of its format. ValueError for a source that accepts no messages,
+        ParameterError for a kind that is not in ``messages``.
         """
         made = self.format_of(message.kind)
         layer = made.layer_of(fields_of(message, self.payloads))
@@ -282,7 +283,7 @@ class Machine:
         if made.format.shows is Ethernet:
             shown = about.octets[: max(made.shown_octets, made.format.least_shown)]
             layer = layer.replace(**{made.format.layout[-1].key: shown.ljust(made.format.least_shown, b"\0")})
-        # A group has no address to answer from: the port's stands for it.
+        # A group has no address to answer from: the port's replaces it.
         answers = made.is_answer and not is_group(destination)
         return framed(
             layer,
@@ -309,12 +310,12 @@ class Machine:
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback that the frame ``octets`` brings to the reaction points of ``station_mac``.
+        """Return the feedback in the frame ``octets`` for the reaction points of ``station_mac``.
 
-        None for a frame that is no message of the mechanism, or one that they refuse, which is counted in
-        ``refusals``, a record of ``refusal_record``.  ``octets`` have no FCS; ``length_octets`` is their
-        number on the wire where a snap length may have cut them.  With an empty ``station_mac`` the frame
-        is for no station.  Never raises, whatever the octets.
+        None for a frame that is no message of the mechanism, or a refused one, which is counted in
+        ``refusals``, a record of ``refusal_record``. ``octets`` have no FCS; ``length_octets`` is their
+        number on the wire, if a snap length may have truncated them. With an empty ``station_mac`` the frame
+        is for no station. Never raises, for any octets.
         """
         if not self.messages:
             return None
@@ -339,7 +340,7 @@ class Machine:
             return self._about_shown(fields, layer, station_mac, place, refusals)
         destination = getattr(layer, made.destination) if made.destination else header.src
         vlan = outer_vlan(frame)
-        # Without its own field for it a message travels in a priority that is not the data's.
+        # Without a field for the data's priority, the message's own priority is not the data's.
         priority = fields.get("priority", 0 if vlan is None else None)
         about = AboutFlow(destination, None if vlan is None else vlan.id, priority)
         return ParsedFeedback(fields, about)
@@ -347,7 +348,7 @@ class Machine:
     def _about_shown(
         self, fields: dict[str, int], layer: Layer, station_mac: bytes, place: PortContext, refusals: Any
     ) -> ParsedFeedback | None:
-        """Return the feedback about the flow of the frame that a message shows."""
+        """Return the feedback about the flow of the frame in a message."""
         shown: bytes = getattr(layer, layer.layout[-1].key)
         if len(shown) < HEADER_OCTETS:
             refusals.malformed += 1
@@ -361,50 +362,50 @@ class Machine:
         return ParsedFeedback({**fields, "priority": priority}, about)
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
-        """Return remarks on how ``point`` fared, for whoever reads the result."""
+        """Return remarks on the run of ``point`` for the user."""
         return ()
 
     def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
         """Return the probe of a sender in the frame ``octets``; None if it is none.
 
-        One that is refused is counted in ``refusals``, a record of ``probe_refusal_record``.
+        A refused one is counted in ``refusals``, a record of ``probe_refusal_record``.
         """
         return None
 
     def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
-        """Return the duties of ``port`` as an edge of the domain, if any; its address is ``place.cp_mac``."""
+        """Return the functions of ``port``, of address ``place.cp_mac``, as an edge of the domain, if any."""
         return None
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Tell ``point`` the rate of its port's line from now on; most keep the C that they started with."""
+        """Set the rate of the line of ``point`` from now on; most keep their initial C."""
         return
 
     def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
-        """Tell ``senders`` of the path of a station's flow; for most all paths are alike.
+        """Set the path of a station's flow in ``senders``; most do not distinguish paths.
 
-        ``hops`` are the congestion points on it, ``flight_ns`` the time of a probe on it with nothing else
-        under way.  It holds from the first frame of the flow on.
+        ``hops`` is the number of congestion points on it, ``flight_ns`` the time of a probe on the idle path.
+        It holds from the first frame of the flow on.
         """
         return
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
-        """Return the fields of the tags of data frames, by name, for values as `protocol.Sent` has them."""
+        """Return the fields of the tags of data frames, by name, for values as in `protocol.Sent`."""
         unsigned = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
         return {} if self.tag is None else self.tag.values(*unsigned)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of a machine made here, by name, over all its stations."""
+        """Return the counters of a machine created here, by name, over all its stations."""
         return {}
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
-        """Return the present measurements of a machine made here; each name ends in its unit."""
+        """Return the current measurements of a machine created here; each name ends in its unit."""
         return {}
 
 
 def source_of(about: SampledFrame, cp_mac: bytes) -> bytes:
-    """Return the source of the frame that a message is about; ValueError if it takes none from ``cp_mac``.
+    """Return the source of the frame that a message is about; ValueError if ``cp_mac`` may not answer it.
 
-    A group and the congestion point itself take none, and of a cut frame the source is not known.
+    A group and the congestion point itself accept no messages, and a truncated frame has no known source.
     """
     source = about.octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]
     if len(about.octets) < HEADER_OCTETS or is_group(source) or source == cp_mac:
@@ -429,10 +430,10 @@ def total(records: Any, *names: str) -> dict[str, int]:
 
 
 class StackedCongestionPoint(Struct):
-    """Two congestion points that know nothing of one another; ``first`` always comes first.
+    """Two independent congestion points; ``first`` always comes first.
 
-    Each sees every frame as it came to the port.  Where one may post so many messages, both may post twice
-    as many.  Either may be two again.
+    Each sees every frame as it reached the port. The bound on posted messages doubles. Either may again be
+    two.
     """
 
     first: CongestionPoint
@@ -450,16 +451,16 @@ class StackedCongestionPoint(Struct):
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Tell both congestion points that a frame left the queue."""
+        """Count a frame that left the queue in both congestion points."""
         self.first.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
         self.second.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
 
     def next_timer_ns(self) -> int:
-        """Return when the first of both congestion points needs `on_timer`."""
+        """Return the earlier `on_timer` time of both congestion points."""
         return min(self.first.next_timer_ns(), self.second.next_timer_ns())
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Run the timers of each congestion point that are due."""
+        """Run the due timers of each congestion point."""
         if self.first.next_timer_ns() <= now_ns:
             self.first.on_timer(now_ns, qlens_octets, outbox)
         if self.second.next_timer_ns() <= now_ns:
@@ -489,7 +490,7 @@ class StackedMachine(Machine):
         )
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Tell both congestion points the rate of the port's line."""
+        """Set the rate of the port's line in both congestion points."""
         if isinstance(point, StackedCongestionPoint):
             self._upper.set_capacity(point.first, capacity_bps)
             self._lower.set_capacity(point.second, capacity_bps)
@@ -499,7 +500,7 @@ class StackedMachine(Machine):
         return self._upper.senders(place, generator)
 
     def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
-        """Tell the senders of the upper mechanism of a flow's path."""
+        """Set a flow's path in the senders of the upper mechanism."""
         self._upper.set_path(senders, station, flow, hops=hops, flight_ns=flight_ns)
 
     def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
@@ -531,7 +532,7 @@ class StackedMachine(Machine):
         return self._upper.remarks(point.first) if isinstance(point, StackedCongestionPoint) else ()
 
     def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
-        """Return the duties of an edge of the upper mechanism's domain."""
+        """Return the edge functions of the upper mechanism's domain."""
         return self._upper.domain_edge(place, port)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
@@ -546,4 +547,4 @@ class StackedMachine(Machine):
 
 
 class NoControl(Machine):
-    """The mechanism that controls nothing: all its roles are idle."""
+    """The mechanism without control: all its roles are idle."""

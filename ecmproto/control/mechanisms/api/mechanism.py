@@ -1,4 +1,4 @@
-"""The description of a mechanism: its names, its source and, per role that it has, parameters and code.
+"""The description of a mechanism: its names, its source and, for each of its roles, parameters and code.
 
 The code of a role is named, not imported: kernels need numba, and listing mechanisms must not.
 """
@@ -13,11 +13,11 @@ from ecmproto.control.mechanisms.api.parameters import Parameters, unknown_name
 from ecmproto.errors import ParameterError
 
 _DEFAULTS_FROM_BPS = 10**10
-"""Mechanisms' defaults are for ports of this rate."""
+"""The port rate of mechanisms' defaults."""
 
 
 class Role(Enum):
-    """The place where a part of a mechanism runs."""
+    """The location of a part of a mechanism."""
 
     CONGESTION_POINT = "cp"
     """A switch's output queue."""
@@ -26,36 +26,36 @@ class Role(Enum):
     """The rate limiters of a sender."""
 
     EDGE = "edge"
-    """The destination: strips tags, turns probes round."""
+    """The destination: removes tags, returns probes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism:
     """A congestion management mechanism.
 
-    ``name`` is what a command line calls it, ``title`` a line for a person, ``source`` the document
-    that defines it, ``roles`` the parts that it has, ``machine`` what makes them run.
+    ``name`` is its name on a command line, ``title`` a line of description, ``source`` the defining document,
+    ``roles`` its parts, ``machine`` the code that runs them.
     """
 
     name: str
     title: str
     source: str
     machine: str
-    """``package.module:Class`` of its `ecmproto.control.mechanisms.api.machine.Machine`."""
+    """The import path ``package.module:Class`` of its `ecmproto.control.mechanisms.api.machine.Machine`."""
     roles: Mapping[Role, type[Parameters]]
     low_rate: Callable[[int], Sequence[str]] | None = None
-    """The function that gives the parameters for a port of so many bit/s to settle as at 10 Gb/s."""
+    """The function that returns parameters for a slower port, in bit/s, to settle as at 10 Gb/s."""
 
     def low_rate_parameters(self, rate_bps: int) -> list[str]:
-        """Return assignments that let it settle at a port of ``rate_bps``; none from 10 Gb/s on."""
+        """Return assignments for settling at a port of ``rate_bps``; none from 10 Gb/s on."""
         if self.low_rate is None or rate_bps >= _DEFAULTS_FROM_BPS:
             return []
         return list(self.low_rate(rate_bps))
 
     def parse(self, assignments: Iterable[str]) -> dict[Role, Parameters]:
-        """Return the parameters of all roles that texts such as ``qeq=33kB`` or ``rp.w=2`` set.
+        """Return the parameters of all roles for texts such as ``qeq=33kB`` or ``rp.w=2``.
 
-        Without a role a name is for every role that has it.  Raises ParameterError as `Parameters.parse`.
+        A name without a role applies to every role that has it. Raises ParameterError as `Parameters.parse`.
         """
         chosen: dict[Role, list[str]] = {role: [] for role in self.roles}
         for assignment in assignments:
@@ -64,7 +64,7 @@ class Mechanism:
         return {role: part.parse(chosen[role]) for role, part in self.roles.items()}
 
     def _addressed(self, assignment: str) -> list[tuple[Role, str]]:
-        """Return which roles an assignment is for."""
+        """Return the roles and the text of an assignment."""
         prefix, dot, rest = assignment.partition(".")
         if dot and prefix in {role.value for role in Role}:
             self.role(Role(prefix))

@@ -1,11 +1,11 @@
-"""Parameters of a mechanism: documented, checked when they are set, readable from ``name=value`` texts.
+"""Parameters of a mechanism: documented, checked at creation, parsed from ``name=value`` texts.
 
 A mechanism's parameters are a frozen dataclass derived from :class:`Parameters` whose fields carry their
 documentation, each declared by a function named for its unit::
 
     qeq_octets: int = octets("qeq", 26_000, (100, MOST_OCTETS), source="S001", doc="queue length …")
 
-From it come the checks, the parsing of command lines and the tables in the documentation.
+The checks, the parsing of command lines and the tables in the documentation follow from it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Parameter:
     """The description of one parameter.
 
     ``name`` is the short name on a command line (``qeq``), ``attribute`` the dataclass field
-    (``qeq_octets``); ``minimum`` and ``maximum`` are inclusive and None for flags and sets; ``step``,
-    if not 0, is what the value must be a multiple of; ``unit`` is a key of :data:`UNITS`; a parameter of
-    the unit "choice" has one of ``choices``.
+    (``qeq_octets``); ``minimum`` and ``maximum`` are inclusive and None for flags and sets; the value is a
+    multiple of ``step``, unless that is 0; ``unit`` is a key of :data:`UNITS`; a parameter of the unit
+    "choice" has one of ``choices``.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Parameter:
 
     @property
     def range_text(self) -> str:
-        """Return the range and unit as a person reads them, for tables and errors."""
+        """Return the range and unit as text, for tables and errors."""
         unit = UNITS[self.unit]
         if self.choices:
             return f"one of {', '.join(self.choices)}"
@@ -57,7 +57,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """The text form of a unit's values: how to write, read and recognise them."""
+    """The text form of a unit's values: output, parsing and types."""
 
     types: tuple[type, ...]
     needed: str
@@ -125,11 +125,11 @@ _Range = tuple[float, float]
 _Value = TypeVar("_Value")
 
 MOST_OCTETS = 2**32 - 1
-"""The longest queue that can be named, as in the MIB's 32-bit objects."""
+"""The maximum length of a queue, as in the MIB's 32-bit objects."""
 
 
 def octets(name: str, default: int, within: tuple[int, int], *, source: str, doc: str) -> int:
-    """Declare a number of octets; ``within`` are the least and the greatest, as in all that follow."""
+    """Declare a number of octets; ``within`` is the minimum and the maximum, as in all that follow."""
     return _declared(name, default, within, unit="octets", source=source, doc=doc)
 
 
@@ -173,7 +173,7 @@ def priority_set(name: str, default: frozenset[int], *, source: str, doc: str) -
 def _declared(name: str, default: _Value, within: _Range | None = None, **described: Any) -> _Value:
     minimum, maximum = within or (None, None)
     described |= {"name": name, "minimum": minimum, "maximum": maximum}
-    # Typed as its default, as dataclasses have it.
+    # Typed as its default, like dataclasses.field.
     value: _Value = field(default=default, metadata={_KEY: described})
     return value
 
@@ -188,7 +188,7 @@ def redeclared(
     within: _Range | None = None,
     **changed: str,
 ) -> Any:
-    """Declare a parameter as ``attribute`` of ``base`` is, but for what is given: source and doc as well."""
+    """Declare a parameter as ``attribute`` of ``base``, except the given properties: source and doc too."""
     (known,) = [one for one in fields(base) if one.name == attribute]
     described: dict[str, Any] = known.metadata[_KEY] | changed
     if within is not None:
@@ -199,10 +199,10 @@ def redeclared(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Base of every mechanism's parameters; a value that exists is a value in range."""
+    """Base of every mechanism's parameters; an existing instance is in range."""
 
     def __post_init__(self) -> None:
-        """Check every field; raises ParameterError naming the first one out of its range."""
+        """Check every field; raises ParameterError for the first one out of its range."""
         for parameter in self.describe():
             check(parameter, getattr(self, parameter.attribute))
 
@@ -215,11 +215,11 @@ class Parameters:
 
     @classmethod
     def parse(cls, assignments: Iterable[str] | Mapping[str, str] = ()) -> Self:
-        """Return the parameters that texts such as ``qeq=33kB`` name, the rest at their defaults.
+        """Return the parameters in texts such as ``qeq=33kB``, the rest at their defaults.
 
-        Short names and field names are both taken; of two assignments of one parameter the last wins.
-        Raises ParameterError for an unknown name (with the nearest one), a text that is no value of
-        the parameter's unit, or a value out of range.
+        Short names and field names are both accepted; the last of several assignments of a parameter applies.
+        Raises ParameterError for an unknown name (with the nearest one), an invalid text for the parameter's
+        unit, or a value out of range.
         """
         pairs = assignments.items() if isinstance(assignments, Mapping) else map(_split, assignments)
         known = {name: p for p in cls.describe() for name in (p.name, p.attribute)}
@@ -232,12 +232,12 @@ class Parameters:
         return cls(**values)
 
     def as_text(self) -> dict[str, str]:
-        """Return short name → value as text; ``parse`` of it gives an equal value."""
+        """Return short name → value as text; ``parse`` of it returns an equal value."""
         return {p.name: _round_trip(p, getattr(self, p.attribute)) for p in self.describe()}
 
 
 def check(parameter: Parameter, value: Any) -> None:
-    """Raise ParameterError unless ``value`` is one of ``parameter``'s."""
+    """Raise ParameterError unless ``value`` is valid for ``parameter``."""
     unit = UNITS[parameter.unit]
     fits = isinstance(value, unit.types) and isinstance(value, bool) == (parameter.unit == "flag")
     if fits and parameter.unit == "priorities":
@@ -254,7 +254,7 @@ def check(parameter: Parameter, value: Any) -> None:
 
 
 def read(parameter: Parameter, text: str) -> Any:
-    """Return the value of ``parameter`` that ``text`` names; raises ParameterError if it names none."""
+    """Return the value of ``parameter`` in ``text``; raises ParameterError for an invalid text."""
     try:
         return UNITS[parameter.unit].parse(text)
     except (ValueError, KeyError, ParameterError) as error:
@@ -267,7 +267,7 @@ def read(parameter: Parameter, text: str) -> Any:
 
 
 def unknown_name(name: str, known: list[str], *, kind: str) -> ParameterError:
-    """Return the error for a ``name`` that is none of ``known``, offering the nearest one."""
+    """Return the error for a ``name`` that is not in ``known``, with the nearest one."""
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
     return ParameterError(name=kind, needed=f"one of {', '.join(known)}", got=f"{name!r}{hint}")

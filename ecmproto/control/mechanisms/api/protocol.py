@@ -1,15 +1,15 @@
-"""Messages, and the three interfaces that the engine drives: the same for every mechanism.
+"""Messages, and the three interfaces that the engine drives, common to every mechanism.
 
-A mechanism's machines are structs (``ecmproto.kernels.structs``) with the methods below.  Frames go in
-as plain numbers; what comes out is a decision, or a :class:`Message` posted to the caller's outbox.  Whoever
-drives them asks for the next timer and calls it when its time has come, before anything else of that time::
+A mechanism's machines are structs (``ecmproto.kernels.structs``) with the methods below. Frames enter as
+plain numbers; the result is a decision, or a :class:`Message` posted to the caller's outbox. The caller reads
+the time of the next timer and runs it when it is due, before any other event of that time::
 
     CongestionPoint     one output port of a switch, all its priorities
     Senders             the reaction points of many stations, each with limiters of its own
-    Receivers           what the destinations behind the port do with tags and probes
+    Receivers           the destinations after the port, which process tags and probes
 
-They run compiled, called by their addresses, and as plain Python.  `mechanisms.api.machine` has how
-they are made, and how what they say becomes octets.
+They run compiled, called by their addresses, and as plain Python. `mechanisms.api.machine` creates them, and
+converts their messages to octets.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ EVERY_STATION = -2
 NO_STATION = -1
 NO_CAUSE = -1
 NO_AVERAGE = -1.0
-"""Instead of an average round-trip time: there was no sample, or the mechanism measures none."""
+"""The value of a missing average round-trip time: without a sample, or not measured."""
 
 EVENT_MESSAGES = 16
-"""More messages, frames and notes than one event makes; ticks and reports look for room themselves."""
+"""A bound on the messages, frames and notes of one event; ticks and reports check the capacity themselves."""
 SILENT = 0
-"""The kind of a message that is not sent: a sample that found nothing to say.  Others are a mechanism's."""
+"""The kind of an unsent message: a sample without a result. The other kinds are a mechanism's."""
 PAUSE_KIND = 100
 PFC_KIND = 101
 PROBE_KIND = 102
-"""A frame that a sender puts in band, behind the one that it is about; to the destination of its flow."""
+"""A frame that a sender inserts in band, after the one it is about, to the destination of its flow."""
 
 
 PAYLOAD_WORDS = 8
@@ -48,7 +48,7 @@ PAYLOAD_WORDS = 8
 class Message:
     """A message that a machine posts, or a sample that stayed SILENT; a record.
 
-    All messages have this head; what a mechanism says besides is in the payload, a record of its own.
+    All messages have this head; the mechanism's other fields are in the payload, a record of its own.
     """
 
     kind: int
@@ -56,19 +56,19 @@ class Message:
     """1 unless it is SILENT or its frame's source may not be answered."""
     time_ns: int
     cause: int
-    """The caller's number of the frame that was sampled or delivered, NO_CAUSE for none."""
+    """The caller's number of the sampled or delivered frame, NO_CAUSE for none."""
     station: int
-    """Whom it is for; EVERY_STATION: all that feed the port."""
+    """The receiving station; EVERY_STATION for all that feed the port."""
     flow: int
-    """Which of the station's flows it is about, −1 for none."""
+    """The flow of the station, −1 for none."""
     priority: int
     qlen_octets: int
     qoff_octets: int
     qdelta_octets: int
     fb_octets: float
-    """The feedback as its mechanism's rules have it, below 0 for congestion."""
+    """The feedback by its mechanism's rules, below 0 for congestion."""
     rate_kbps: int
-    """The rate that it advertises, 0 if it is none of rates."""
+    """The advertised rate, 0 for a message without one."""
     payload: Annotated[NDArray[np.int64], PAYLOAD_WORDS]
     """The other fields of the message: the record that its mechanism declares for its kind."""
 
@@ -84,7 +84,7 @@ class ProbePayload:
     """The payload of a message of PROBE_KIND; a record."""
 
     mark: int
-    """The mark that the probe's frame carries, such as a time."""
+    """The mark in the probe's frame, such as a time."""
 
 
 flow_control_payload = payload_view(FlowControlPayload, "payload")
@@ -95,7 +95,7 @@ SHARED_PAYLOADS: dict[int, type[Any]] = {
     PFC_KIND: FlowControlPayload,
     PROBE_KIND: ProbePayload,
 }
-"""The payloads of the kinds that are no one mechanism's."""
+"""The payloads of the kinds that all mechanisms share."""
 
 
 def payload_columns(messages: NDArray[Any], kind: type[Any]) -> NDArray[Any]:
@@ -106,7 +106,7 @@ def payload_columns(messages: NDArray[Any], kind: type[Any]) -> NDArray[Any]:
 
 
 def fields_of(message: Any, payloads: Mapping[int, type[Any]]) -> dict[str, Any]:
-    """Return a message's fields by name: those of its head and, by its kind, those of its payload."""
+    """Return a message's fields by name: the head's and, by its kind, the payload's."""
     fields = dict(zip(message.dtype.names, message.item(), strict=True))
     words = fields.pop("payload")
     payload = payloads.get(fields["kind"]) or SHARED_PAYLOADS.get(fields["kind"])
@@ -118,7 +118,7 @@ def fields_of(message: Any, payloads: Mapping[int, type[Any]]) -> dict[str, Any]
 
 
 def messages_of(found: Sequence[Mapping[str, Any]], payloads: Mapping[int, type[Any]]) -> Sequence[Message]:
-    """Return messages with the fields that are ``found``, those of a payload by the record of its kind."""
+    """Return messages with the fields in ``found``; payload fields follow the record of the kind."""
     messages: Any = new_records(Message, len(found))
     columns = np.asarray(messages)
     kinds = [fields.get("kind", SILENT) for fields in found]
@@ -138,11 +138,11 @@ def messages_of(found: Sequence[Mapping[str, Any]], payloads: Mapping[int, type[
 
 
 class Posted:
-    """The number of messages in an outbox, and the frame that machines handle now; a record."""
+    """The number of messages in an outbox, and the current frame; a record."""
 
     count: int
     cause: int
-    """The caller's number of the frame that machines are told about now, NO_CAUSE for none."""
+    """The caller's number of the current frame, NO_CAUSE for none."""
 
 
 class Outbox(Struct):
@@ -169,7 +169,7 @@ def has_room(outbox: Outbox, count: int) -> bool:
 def post(outbox: Outbox, kind: int, now_ns: int, station: int, flow: int, priority: int) -> Message:
     """Return a new message in the outbox, sent unless it is SILENT, its other fields 0.
 
-    The caller has made sure that there is room.
+    The caller has checked the capacity.
     """
     message = outbox.messages[outbox.posted.count]
     outbox.posted.count += 1
@@ -195,11 +195,11 @@ def clear(message: Message) -> None:
 
 
 class Arrival(NamedTuple):
-    """A frame that came to a port: it was just enqueued or dropped.
+    """A frame that reached a port and was just enqueued or dropped.
 
-    ``tagged``, ``tag`` and ``mark`` are what the frame carries of the mechanism's own tag: its CPID and
-    timestamp, or its rate and RLQ-ID.  ``qlen_octets`` is the length of its priority's queue after it,
-    ``port_octets`` that of all queues.
+    ``tagged``, ``tag`` and ``mark`` are the frame's values of the mechanism's own tag: its CPID and
+    timestamp, or its rate and RLQ-ID. ``qlen_octets`` is the length of its priority's queue after it,
+    ``port_octets`` the length of all queues.
     """
 
     now_ns: int
@@ -220,7 +220,7 @@ class Arrival(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """A frame that leaves a sender, through ``limiter`` or none, as it came: with its tag, if it had one."""
+    """A frame that leaves a sender, through ``limiter`` or none, with the tag that it had, if any."""
 
     now_ns: int
     station: int
@@ -238,21 +238,21 @@ class Delivery(NamedTuple):
 
     now_ns: int
     station: int
-    """Its source."""
+    """The source station."""
     flow: int
     priority: int
     octets: int
     probe: bool
-    """Whether it is a sender's probe; ``mark`` is its timestamp then."""
+    """Whether it is a sender's probe; ``mark`` is then its timestamp."""
     tagged: bool
     tag: int
     mark: int
     destination: int = 0
-    """Where it came, the number of a station in a network; below 1 where there is but one."""
+    """The receiving station in a network; below 1 if there is only one."""
 
 
 class Sent(NamedTuple):
-    """The change that a sender makes to a frame it sends: the mechanism's tag, and the octets it added."""
+    """A sender's changes to a frame: the mechanism's tag, and the added octets."""
 
     tagged: bool
     tag: int
@@ -268,7 +268,7 @@ class CongestionPoint(Protocol):
         """Count, sample and answer a frame that was enqueued or dropped; post at most two messages."""
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the tag that an enqueued, tagged frame has when it leaves."""
+        """Return the tag of an enqueued, tagged frame at its departure."""
 
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
@@ -276,10 +276,10 @@ class CongestionPoint(Protocol):
         """Count a frame that left the port; post at most one message."""
 
     def next_timer_ns(self) -> int:
-        """Return when `on_timer` is next needed, NEVER_NS if it is not."""
+        """Return the next time to call `on_timer`, NEVER_NS for none."""
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Run the timers that are due; ``qlens_octets`` is by priority.  Post as far as there is room."""
+        """Run the due timers and post messages up to the capacity; ``qlens_octets`` is by priority."""
 
 
 @interface
@@ -287,28 +287,28 @@ class Senders(Protocol):
     """The reaction points of stations 0 to n − 1."""
 
     def limiters(self) -> int:
-        """Return how many limiters a station has."""
+        """Return the number of a station's limiters."""
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
-        """Return the limiter that a frame queues behind, or NO_LIMITER: it leaves at once."""
+        """Return the limiter of a frame, or NO_LIMITER for one that leaves at once."""
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Count a frame that queues behind a limiter."""
+        """Count a frame that queues for a limiter."""
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return when the head of the queue may leave, if nothing changes; NEVER_NS in a time-out."""
+        """Return the departure time of the queue's head, if nothing changes; NEVER_NS in a time-out."""
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Send a frame and return the tag it carries now; post a probe if one follows it."""
+        """Send a frame and return its new tag; post a probe that follows it, if due."""
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """React to a message for one of the stations."""
 
     def next_station_timer_ns(self, station: int) -> int:
-        """Return when the station's next timer is due."""
+        """Return the time of the station's next timer."""
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Run the station's timers that are due."""
+        """Run the due timers of the station."""
 
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return the rate of a limiter."""
@@ -319,16 +319,16 @@ class Senders(Protocol):
 
 @interface
 class Receivers(Protocol):
-    """The destinations behind the port."""
+    """The destinations after the port."""
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
-        """Take a frame that has left the port; post at most one answer to its station."""
+        """Process a frame that has left the port; post at most one answer to its station."""
 
     def next_report_ns(self) -> int:
-        """Return when `post_reports` is next needed, NEVER_NS if it is not."""
+        """Return the next time to call `post_reports`, NEVER_NS for none."""
 
     def post_reports(self, now_ns: int, outbox: Outbox) -> None:
-        """Post the reports that are due, as far as there is room."""
+        """Post the due reports, up to the capacity."""
 
 
 class NullCongestionPoint(Struct):
@@ -338,7 +338,7 @@ class NullCongestionPoint(Struct):
         """Do nothing."""
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the tag as it came."""
+        """Return the tag unchanged."""
         return tag
 
     def on_dequeue(
@@ -373,7 +373,7 @@ class NullReactionPoints(Struct):
         return now_ns
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Leave the frame as it is."""
+        """Leave the frame unchanged."""
         return Sent(departure.tagged, departure.tag, departure.mark, 0)
 
     def on_message(self, message: Message, now_ns: int) -> None:
@@ -410,7 +410,7 @@ class NullReceivers(Struct):
 
 
 def takes_deliveries(receivers: Receivers) -> bool:
-    """Return whether ``receivers`` act on frames that come to them."""
+    """Return whether ``receivers`` act on delivered frames."""
     return type(receivers).on_delivery is not NullReceivers.on_delivery
 
 
@@ -420,5 +420,5 @@ _BITS = 64
 
 
 def signed_cpid(cpid: int) -> int:
-    """Return an unsigned 64-bit ``cpid`` as kernels hold it: the signed number of the same bits."""
+    """Return an unsigned 64-bit ``cpid`` in the kernels' form: the signed number of the same bits."""
     return cpid - (1 << _BITS) if cpid >> (_BITS - 1) else cpid

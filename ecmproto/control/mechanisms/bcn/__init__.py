@@ -1,1 +1,1 @@
-"""Enhanced BCN, backward congestion notification (S004): one folder, one mechanism."""
+"""Enhanced BCN, backward congestion notification (S004)."""

@@ -1,11 +1,11 @@
 """The BCN congestion point: algorithms §2, on a plain state record.
 
-Used as ECM's (`mechanisms.ecm.congestion_point`): for each **arriving** frame that may be sampled::
+The use is ECM's (`mechanisms.ecm.congestion_point`): for each **arriving** frame that may be sampled::
 
     if is_sample(state, settings, generator, octets, qlen_octets, enqueued):
         feedback = sample(state, settings, generator, qlen_octets, tag_cpid)
 
-and a BCN message is sent if ``feedback.kind`` is not SILENT.  Every decision is exact in integers.
+and a BCN message is sent if ``feedback.kind`` is not SILENT. Every decision is exact in integers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire.formats.bcn import NORMAL, STOP
 
 SILENT = -1
-"""What a sample makes the congestion point send when that is neither NORMAL nor STOP."""
+"""The kind of a sample that sends nothing, neither NORMAL nor STOP."""
 
 _UNIT_64 = WEIGHT_DENOMINATOR * WEIGHT_DENOMINATOR * QUEUE_UNIT_OCTETS
 """One unit of 64 octets in the product of a feedback in 1/8 octet and Qscale in 1/8."""
@@ -78,7 +78,7 @@ _LARGEST_CAPACITY_KBPS = 0xFFFFFFFF
 
 
 def capacity_kbps(capacity_bps: int) -> int:
-    """Return a link's capacity as messages carry it."""
+    """Return a link's capacity in the unit of messages."""
     return min(capacity_bps // _KILO, _LARGEST_CAPACITY_KBPS)
 
 
@@ -93,9 +93,9 @@ class BCNPointSettings(SamplerSettings, Thresholds):
     """The parameters as the kernels read them; a record."""
 
     weight_8: int
-    """w in 1/8."""
+    """The weight w in 1/8."""
     probability: float
-    """Pm; 0: frames are sampled by octets."""
+    """Pm; with 0, frames are sampled by octets."""
 
 
 class BCNFeedback(NamedTuple):
@@ -106,11 +106,11 @@ class BCNFeedback(NamedTuple):
     qoff_octets: int
     """Qlen − Qeq, clamped."""
     qdelta_octets: int
-    """Clamped."""
+    """Qdelta, clamped."""
     e_8: int
     """e in 1/8 octet, exact, before Qscale."""
     e: int
-    """In units of 64 octets, times Qscale; positive means increase; 0 in a STOP."""
+    """e in units of 64 octets, times Qscale; positive for an increase; 0 in a STOP."""
 
 
 def settings_record(parameters: BCNCongestionPointParameters) -> BCNPointSettings:
@@ -128,7 +128,7 @@ def is_sample(
     qlen_octets: int,
     enqueued: bool,
 ) -> bool:
-    """Return whether an arrived frame is a sample: by chance with Pm, else as `count` has it."""
+    """Return whether an arrived frame is a sample: with probability Pm, or by `count`."""
     if settings.probability > 0.0:
         return bool(generator.random() < settings.probability)
     return count(state, settings, octets, qlen_octets, enqueued)
@@ -138,10 +138,10 @@ def is_sample(
 def sample(
     state: BCNPointState, settings: BCNPointSettings, generator: Random, qlen_octets: int, tag_cpid: int
 ) -> BCNFeedback:
-    """Return the feedback for a sampled frame, and set up the next sample.
+    """Return the feedback for a sampled frame, and prepare the next sample.
 
-    ``tag_cpid`` is the CPID of the sampled frame's RRT tag, 0 without one.  The previous Qlen follows at
-    every sample, whatever becomes of it.
+    ``tag_cpid`` is the CPID of the sampled frame's RRT tag, 0 without one. The previous Qlen is updated at
+    every sample, with any result.
     """
     draw(state, settings, generator)
     qoff = offset_octets(settings, qlen_octets)
@@ -171,7 +171,7 @@ _WHOLE_LINK = 0
 
 
 class PauseThreshold(Struct):
-    """The output queue compared with Qst, and the PAUSE state of the upstream ports, the same for all."""
+    """The output queue compared with Qst, and the common PAUSE state of the upstream ports."""
 
     meter: OccupancyMeter
     told: FlowControlState
@@ -179,7 +179,7 @@ class PauseThreshold(Struct):
 
 
 def new_threshold(parameters: BCNCongestionPointParameters, link_rate_bps: int) -> PauseThreshold:
-    """Return the threshold with nobody paused; the upstream links are of ``link_rate_bps``."""
+    """Return the threshold without pauses; the upstream links have ``link_rate_bps``."""
     settings = flow_control_settings(GenerationParameters(pause_on="output"), rate_bps=link_rate_bps)
     settings.high_octets = parameters.qst_octets or OFF_OCTETS
     settings.low_octets = parameters.qst_low_octets
@@ -197,7 +197,7 @@ def _tell(now_ns: int, port_octets: int, quanta: int, outbox: Outbox) -> None:
 
 @compiled
 def watch(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outbox) -> None:
-    """Post the PAUSE that a change of the output queue to ``port_octets`` asks for, if it does."""
+    """Post the PAUSE that a change of the output queue to ``port_octets`` requires, if any."""
     change = judge(threshold.meter, threshold.settings, port_octets)
     if change != 0:
         signal = demand(threshold.told, threshold.settings, now_ns, _WHOLE_LINK, change)
@@ -206,7 +206,7 @@ def watch(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outb
 
 @compiled
 def refresh(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outbox) -> None:
-    """Post the PAUSE anew if that is due and there is room."""
+    """Repeat the PAUSE if that is due and there is capacity."""
     if has_room(outbox, 1):
         signal = on_timer(threshold.told, threshold.settings, now_ns)
         if signal.enable_vector != 0:
@@ -214,7 +214,7 @@ def refresh(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Ou
 
 
 KIND_OF_TYPE = 1
-"""How far a kind of message is from the Type on the wire."""
+"""The offset of a kind of message to the Type on the wire."""
 BCN_KIND, BCN_STOP_KIND = NORMAL + KIND_OF_TYPE, STOP + KIND_OF_TYPE
 
 
@@ -222,7 +222,7 @@ class BCNPayload:
     """The payload of a BCN message, in the units of the wire; a record."""
 
     cpid: int
-    """As `ecmproto.control.mechanisms.api.protocol` has it."""
+    """The CPID, in the form of `ecmproto.control.mechanisms.api.protocol`."""
     e: int
     capacity: int
 
@@ -231,7 +231,7 @@ bcn_payload = payload_view(BCNPayload, "payload")
 
 
 class BCNPoints(Struct):
-    """The congestion points of a port, by priority, and the threshold above which all of it is paused."""
+    """The congestion points of a port, by priority, and the threshold above which the port is paused."""
 
     states: Sequence[BCNPointState]
     has_point: NDArray[np.bool_]
@@ -269,7 +269,7 @@ class BCNPoints(Struct):
         withhold(message, arrival, state)
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the RRT tag's CPID as it came."""
+        """Return the RRT tag's CPID unchanged."""
         return tag
 
     def on_dequeue(
@@ -280,7 +280,7 @@ class BCNPoints(Struct):
             watch(self.threshold, now_ns, port_octets, outbox)
 
     def next_timer_ns(self) -> int:
-        """Return when the PAUSE is next refreshed, NEVER_NS while there is none."""
+        """Return the time of the next PAUSE refresh, NEVER_NS without a PAUSE."""
         return next_timer_ns(self.threshold.told) if self.threshold.meter.above == 1 else NEVER_NS
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
@@ -290,7 +290,7 @@ class BCNPoints(Struct):
 
 @inlined
 def feedback_octets(settings: BCNPointSettings, found: BCNFeedback) -> float:
-    """Return e of the clamped values; that of a STOP is the least there is."""
+    """Return e of the clamped values; for a STOP the minimum."""
     e_8 = found.e_8
     if found.kind == STOP:
         e_8 = -settings.qeq_octets * (WEIGHT_DENOMINATOR + 2 * settings.weight_8)
@@ -300,7 +300,7 @@ def feedback_octets(settings: BCNPointSettings, found: BCNFeedback) -> float:
 def new_points(
     parameters: BCNCongestionPointParameters, place: PortContext, generator: np.random.Generator
 ) -> BCNPoints:
-    """Return the congestion points of a port, started, with nobody paused."""
+    """Return the congestion points of a port, started, without pauses."""
     points = BCNPoints(
         new_states(BCNPointState, place.cp_mac),
         has_point(parameters.enabled),

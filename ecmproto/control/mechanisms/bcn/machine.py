@@ -25,11 +25,11 @@ from ecmproto.wire.codec.tags import TagFormat
 from ecmproto.wire.formats.bcn import NORMAL, STOP
 
 PROTOCOL = 1
-"""BCN in the discriminator word."""
+"""The protocol number of BCN in the discriminator word."""
 
 
 class BCNMachine(AIMDMachine):
-    """Enhanced BCN with its parameters set."""
+    """Enhanced BCN with its parameters."""
 
     tag = TagFormat(format=RRTTag, tag="cpid", constants={"protocol": PROTOCOL})
     message = BCN
@@ -56,13 +56,13 @@ class BCNMachine(AIMDMachine):
         return new_stations(BCNStations, self._rp, settings, place, generator)
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the BCN message or the PAUSE; raises as the family's."""
+        """Return the BCN message or the PAUSE; raises the errors of `AIMDMachine.frame`."""
         if message.kind == PAUSE_KIND:
             return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
         return super().frame(message, about, place)
 
     def admits(self, layer: BCN) -> bool:
-        """Return whether it has a capacity, where Ru follows the congested link's."""
+        """Return whether the message has a capacity, which is required if Ru follows the congested link's."""
         return layer.capacity > 0 or not self._rp.capacity_scaling
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:

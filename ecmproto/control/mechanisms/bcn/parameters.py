@@ -1,4 +1,4 @@
-"""Parameters of enhanced BCN (S004); what S004 leaves open is as in ECM (algorithms §2)."""
+"""Parameters of enhanced BCN (S004); points that S004 leaves open are as in ECM (algorithms §2)."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
-    """The parameters of a BCN congestion point.  Raises ParameterError on values that do not go together."""
+    """The parameters of a BCN congestion point. Raises ParameterError on inconsistent values."""
 
     weight: float = feedback_weight(
         source="S004 eq. 1, VI; range of S000 3.3.1",
-        doc="weight of the queue's change against its offset in the feedback e",
+        doc="weight of the queue's change relative to its offset in the feedback e",
     )  # fmt: skip
     probability: float = ratio(
         "pm", 0.0, (0, 1), source="S004 III (Pm)",
-        doc="probability with which each arriving frame is sampled, whatever its length and the queue; 0 "
-        "samples by octets instead, as sf, sr and sscale say",
+        doc="sampling probability of each arriving frame, at any length and queue; 0 "
+        "samples by octets instead, with sf, sr and sscale",
     )  # fmt: skip
     qst_octets: int = octets(
         "qst", 0, (0, MOST_OCTETS), source="S004 IV.A",
-        doc="queue length above which the upstream ports are sent PAUSE (Qst); 0 turns it off",
+        doc="queue length above which PAUSE is sent to the upstream ports (Qst); 0 turns it off",
     )  # fmt: skip
     qst_low_octets: int = octets(
         "qst_low", UNSET, (0, MOST_OCTETS), source="choice (S004 IV.B: some predefined level)",
-        doc="queue length at or below which they may send again, less than qst; by default qsc or qeq",
+        doc="queue length at or below which they resume, less than qst; by default qsc or qeq",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -64,15 +64,15 @@ class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
     )  # fmt: skip
     capacity_scaling: bool = flag(
         "capacity_scaling", True, source="S004 VI.C",
-        doc="whether Ru follows the congested link's capacity, as enhanced BCN has it",
+        doc="whether Ru follows the congested link's capacity, as in enhanced BCN",
     )  # fmt: skip
     floor_bps: int = rate(
         "floor", _MB, (1_000, 1_000 * _MB), source="algorithms §2",
-        doc="no limiter's rate falls below it, except to 0 in a time-out",
+        doc="minimum rate of a limiter, except 0 in a time-out",
     )  # fmt: skip
     self_increase_bps: int = rate(
         "rd", _MB, (0, 100 * _MB), step=_MB, source="S000 3.3.1 (Rd); S004 does not mention it",
-        doc="what a limiter gains at each self-increase; 0 turns it off",
+        doc="rate added at each self-increase; 0 turns it off",
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The BCN reaction point: algorithms §2, on the table of limiters that it shares with ECM.
 
-For each BCN message about one of its flows the caller does ``receive(...)``; how frames and timers go stands
-in `ecmproto.control.mechanisms.aimd.reaction_point`.
+For each BCN message about one of its flows the caller does ``receive(...)``;
+`ecmproto.control.mechanisms.aimd.reaction_point` describes frames and timers.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ecmproto.kernels.structs import Random
 from ecmproto.wire.formats.bcn import STOP as STOP_TYPE
 
 REFERENCE_CAPACITY_BPS = 10_000_000_000
-"""The capacity that Ru is given for."""
+"""The link capacity for which Ru is given."""
 
 _RESTART_SHARE = 0.01
-"""A stopped source starts again at C/100 (S004 IV.B)."""
+"""The share of C at which a stopped source restarts, C/100 (S004 IV.B)."""
 
 _KILO = 1000.0
 
@@ -45,10 +45,10 @@ class BCNFields(NamedTuple):
     type: int
     """NORMAL or STOP."""
     cpid: int
-    """As `ecmproto.control.mechanisms.api.protocol` has it."""
+    """The CPID, in the form of `ecmproto.control.mechanisms.api.protocol`."""
     e: int
     capacity: int
-    """C in kb/s; 0 stands for the reaction point's own link."""
+    """C in kb/s; 0 means the reaction point's own link."""
 
 
 class BCNStationSettings(TableSettings):
@@ -85,14 +85,14 @@ def receive(
 ) -> int:
     """React to a BCN message about a frame of ``flow`` and ``priority``, received at ``now_ns``.
 
-    Returns the limiter that heeded it, NO_LIMITER if none did; what was ignored is counted in the point.
+    Returns the changed limiter, NO_LIMITER for none; ignored messages are counted in the point.
     """
     return react(limiters, settings, generator, demanded(settings, message), flow, priority, now_ns)
 
 
 @compiled
 def demanded(settings: BCNStationSettings, message: BCNFields) -> Demand:
-    """Return the rate change ``message`` asks for: the sign of e decides, whatever queue length caused it.
+    """Return the rate change that ``message`` requests, by the sign of e, at any queue length.
 
     The rate after a STOP does not back off, since each STOP sets it.
     """
@@ -113,7 +113,7 @@ def demanded(settings: BCNStationSettings, message: BCNFields) -> Demand:
 
 
 TAG_OCTETS = 12
-"""What an RRT tag adds to a frame."""
+"""The length that an RRT tag adds to a frame."""
 _NO_MARK = 0
 
 
@@ -123,11 +123,11 @@ class BCNStations(Stations[BCNStationSettings]):
     settings: BCNStationSettings
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Give a frame that a limiter let through its RRT tag."""
+        """Add the RRT tag to a frame from a limiter."""
         return send(self, departure, TAG_OCTETS, _NO_MARK)
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """React to a BCN message; one without the capacity that Ru is to follow is malformed."""
+        """React to a BCN message; one without the capacity that Ru requires is malformed."""
         if message.station < 0:
             return
         fields = bcn_payload(message)

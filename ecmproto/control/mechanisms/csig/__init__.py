@@ -1,1 +1,1 @@
-"""CSIG (draft-ravi-ippm-csig): what the most congested hop of a path has, written into tags on their way."""
+"""CSIG (draft-ravi-ippm-csig): the state of the most congested hop of a path, written into passing tags."""

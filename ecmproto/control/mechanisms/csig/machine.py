@@ -1,8 +1,8 @@
 """CSIG's congestion point and its machine; there is no reaction point, and tags stay in their frames.
 
-A tag asks for one of four signals.  When its frame is enqueued, the port compares the value that it has
-itself with the tag's and puts in its own, and its locator, where that says more of the path: the least
-available bandwidth, the least share of capacity that is available, the greatest delay, the deepest queue.
+A tag requests one of four signals. When its frame is enqueued, the port compares its own value with the
+tag's, and writes its own value and locator if that is the more congested: the minimum available bandwidth,
+the minimum share of available capacity, the maximum delay, the deepest queue.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class CSIGState:
 
     capacity_bps: float
     begun_ns: int
-    """When the interval began in which octets are counted."""
+    """The start of the interval in which octets are counted."""
     sent_octets: int
     available_bps: float
-    """In the interval before."""
+    """The available bandwidth in the previous interval."""
     qlen_octets: int
     port_octets: int
-    """When the last frame came: what waits in its priority's queue, and in all, with it."""
+    """The length of all queues after the last frame; ``qlen_octets`` is its own queue's."""
     tagged_frames: int
     replaced_frames: int
-    """Those of them whose value and locator became the port's."""
+    """Tagged frames whose value and locator became the port's."""
 
 
 class CSIGSettings:
@@ -56,7 +56,7 @@ class CSIGSettings:
 
     interval_ns: int
     rate_step_bps: float
-    """0: a thirty-first of the capacity."""
+    """The step of available bandwidth; 0 for a thirty-first of the capacity."""
     delay_step_ns: int
     depth_step_octets: int
     locator: int
@@ -64,12 +64,12 @@ class CSIGSettings:
 
 @inlined
 def advance(state: CSIGState, settings: CSIGSettings, now_ns: int) -> None:
-    """Begin a new interval if the one that octets are counted in is over."""
+    """Begin a new interval if the current one is over."""
     intervals = (now_ns - state.begun_ns) // settings.interval_ns
     if intervals <= 0:
         return
     sent_bps = float(_OCTET_BITS * state.sent_octets) * NS_PER_S / settings.interval_ns
-    # After more than one, nothing was sent in the last.
+    # After more than one interval, nothing was sent in the last.
     state.available_bps = max(0.0, state.capacity_bps - sent_bps) if intervals == 1 else state.capacity_bps
     state.sent_octets = 0
     state.begun_ns += intervals * settings.interval_ns
@@ -77,7 +77,7 @@ def advance(state: CSIGState, settings: CSIGSettings, now_ns: int) -> None:
 
 @compiled
 def bucket(state: CSIGState, settings: CSIGSettings, signal: int) -> int:
-    """Return the port's own value of a signal, 0 to 31; −1 for a signal that there is not."""
+    """Return the port's own value of a signal, 0 to 31; −1 for an unknown signal."""
     if signal == AVAILABLE and settings.rate_step_bps > 0.0:
         value = int(state.available_bps / settings.rate_step_bps)
     elif signal in (AVAILABLE, SHARE):
@@ -99,13 +99,13 @@ class CSIGPort(NullCongestionPoint):
     settings: CSIGSettings
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Note the queues as they are with a frame that was just enqueued."""
+        """Record the queues' lengths after a frame that was just enqueued."""
         advance(self.state, self.settings, arrival.now_ns)
         self.state.qlen_octets = arrival.qlen_octets
         self.state.port_octets = arrival.port_octets
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the tag with the port's own value and locator where that says more of the path."""
+        """Return the tag, with the port's own value and locator if that is the more congested."""
         state, settings = self.state, self.settings
         signal = tag >> (_BUCKET_BITS + _LOCATOR_BITS)
         value = tag >> _LOCATOR_BITS & LARGEST_BUCKET
@@ -128,7 +128,7 @@ class CSIGPort(NullCongestionPoint):
 
 
 class CSIGMachine(Machine):
-    """CSIG with its parameters set."""
+    """CSIG with its parameters."""
 
     tag = TagFormat(format=CSIG, tag=("t", "s", "lm"))
     shown_counters = ("tagged_frames", "replaced_frames")
@@ -139,7 +139,7 @@ class CSIGMachine(Machine):
 
     @property
     def strips_tags(self) -> bool:
-        """No edge takes the tags out: they are for the receiver."""
+        """False: tags are for the receiver, so edges keep them."""
         return False
 
     def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
@@ -150,7 +150,7 @@ class CSIGMachine(Machine):
         return CSIGPort(state, settings)
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Have signals be of the line's new rate."""
+        """Set the line's rate for later signals."""
         if isinstance(point, CSIGPort):
             point.state.capacity_bps = capacity_bps
 
@@ -159,9 +159,7 @@ class CSIGMachine(Machine):
         return total(machine.state, *self.shown_counters) if isinstance(machine, CSIGPort) else {}
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
-        """Return a line where no frame brought a tag."""
+        """Return a remark if no frame had a tag."""
         if not isinstance(point, CSIGPort) or point.state.tagged_frames:
             return ()
-        return (
-            "CSIG wrote nothing: no frame brought a tag of its EtherType (as in --ethertype csig=0x9900)",
-        )
+        return ("CSIG wrote nothing: no frame had a tag of its EtherType (as in --ethertype csig=0x9900)",)

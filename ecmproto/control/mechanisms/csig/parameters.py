@@ -1,4 +1,4 @@
-"""Parameters of CSIG's congestion point; the draft leaves open what values buckets stand for."""
+"""Parameters of CSIG's congestion point; the draft does not define the values of buckets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CSIGParameters(Parameters):
 
     interval_ns: int = duration(
         "interval", 100_000, (1_000, _MOST_NS), source=_CHOICE,
-        doc="time over which what the port sent is counted, for available bandwidth and its share",
+        doc="interval in which sent octets are counted, for available bandwidth and its share",
     )  # fmt: skip
     rate_step_bps: int = rate(
         "rate_step", 0, (0, _MOST_BPS), source=_CHOICE,
@@ -27,21 +27,21 @@ class CSIGParameters(Parameters):
     )  # fmt: skip
     delay_step_ns: int = duration(
         "delay_step", 1_000, (1, _MOST_NS), source=_CHOICE,
-        doc="delay of one bucket: what the port takes for what waits when a frame comes, and for that",
+        doc="delay of one bucket: the time to send all waiting frames, with the arriving one",
     )  # fmt: skip
     depth_step_octets: int = octets(
         "depth_step", 16_000, (1, MOST_OCTETS), source=_CHOICE,
-        doc="octets of one bucket of the queue of the frame's priority, with the frame in it",
+        doc="octets of one bucket: the queue of the frame's priority, with the frame in it",
     )  # fmt: skip
     locator: int = count(
         "locator", 0, (0, 127), source=f"{_DRAFT} LM",
-        doc="what the port writes beside its own values; 0: the last seven bits of its address",
+        doc="locator that the port writes with its own values; 0: the last seven bits of its address",
     )  # fmt: skip
 
 
 CSIG = Mechanism(
     name="csig",
-    title="Congestion signals in tags that frames bring (CSIG)",
+    title="Congestion signals in tags of passing frames (CSIG)",
     source=_DRAFT,
     machine="ecmproto.control.mechanisms.csig.machine:CSIGMachine",
     roles={Role.CONGESTION_POINT: CSIGParameters},

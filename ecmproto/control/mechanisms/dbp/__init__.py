@@ -1,1 +1,1 @@
-"""DBP (S002): destinations send rate reports to their sources, and the switches on the way lower them."""
+"""DBP (S002): destinations send rate reports to their sources, and the switches on the path lower them."""

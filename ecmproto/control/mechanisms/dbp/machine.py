@@ -49,15 +49,15 @@ class DBPDestination:
     """The state of a destination; a record (``kernels.record``)."""
 
     timer_ns: int
-    """When the next reports are due; NEVER_NS while no source is active."""
+    """The time of the next reports; NEVER_NS while no source is active."""
     phase_ns: int
-    """When reports are due: at multiples of their interval plus this."""
+    """The phase of reports, which are due at multiples of their interval plus this."""
     last_source: int
-    """The largest number of a source heard, −1 before the first."""
+    """The largest number of an active source so far, −1 before the first."""
     reports: int
     """Reports that became due."""
     unheard_frames: int
-    """Data frames from sources beyond the table, who get no reports."""
+    """Data frames from sources beyond the table, which get no reports."""
 
 
 class DBPSource:
@@ -86,7 +86,7 @@ def start(
     settings: DBPDestinationSettings,
     generator: Random,
 ) -> None:
-    """Bring ``destination`` to its start; draws once from ``generator`` if the phase is random."""
+    """Initialise ``destination``; one random number if the phase is random."""
     destination.timer_ns = NEVER_NS
     destination.last_source = -1
     destination.phase_ns = 0
@@ -98,7 +98,7 @@ def start(
 
 @inlined
 def next_timer_ns(destination: DBPDestination) -> int:
-    """Return when the next reports are due; NEVER_NS while no source is active."""
+    """Return the time of the next reports; NEVER_NS while no source is active."""
     return destination.timer_ns
 
 
@@ -110,7 +110,7 @@ def hear(
     source: int,
     now_ns: int,
 ) -> None:
-    """Record a data frame of the source numbered ``source`` (−1: more than can be numbered) at ``now_ns``."""
+    """Record a data frame of the source numbered ``source`` (−1: beyond the table) at ``now_ns``."""
     if source < 0 or source >= len(heard):
         destination.unheard_frames += 1
         return
@@ -129,9 +129,9 @@ def on_timer(
     now_ns: int,
     due: NDArray[np.int64],
 ) -> int:
-    """Put the numbers of the sources that get a report into ``due``, one entry a source; return how many.
+    """Write the numbers of the sources to report to into ``due``; return how many entries it has.
 
-    Handles one due time a call: when late, the caller calls again while :func:`next_timer_ns` has passed.
+    Each call handles one due time: a late caller repeats it while :func:`next_timer_ns` is in the past.
     """
     if now_ns < destination.timer_ns:
         return 0
@@ -147,7 +147,7 @@ def on_timer(
 
 
 def receiving_rate(link_rate_bps: int) -> int:
-    """Return the rate that a report starts with: the receiving link's speed in kb/s, always a finite one."""
+    """Return the initial rate of a report: the receiving link's speed in kb/s, always a finite one."""
     return min(LARGEST_RATE, link_rate_bps // BPS_PER_KBPS)
 
 
@@ -174,7 +174,7 @@ REPORT_KIND = 1
 
 
 class DBPRound:
-    """Reports that are due and not yet posted: entries ``posted`` to ``count`` − 1 of a list; a record."""
+    """Due reports that are not yet posted: entries ``posted`` to ``count`` − 1 of a list; a record."""
 
     due_ns: int
     posted: int
@@ -182,7 +182,7 @@ class DBPRound:
 
 
 class DBPReceivers(Struct):
-    """All destinations behind the port; source s · ``flows_each`` + f is flow f of station s."""
+    """All destinations after the port; source s · ``flows_each`` + f is flow f of station s."""
 
     destination: DBPDestination
     heard: Sequence[DBPSource]
@@ -191,29 +191,29 @@ class DBPReceivers(Struct):
     round: DBPRound
     due: NDArray[np.int64]
     rate: int
-    """What reports start with: the destinations' receiving link speed, in kb/s."""
+    """The initial rate of reports: the destinations' receiving link speed, in kb/s."""
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
-        """Note where a data frame came from, after the reports that are due by then."""
+        """Record the source of a data frame, after the reports that are due by then."""
         begin(self.destination, self.heard, self.settings, self.round, self.due, delivery.now_ns)
         source = delivery.station * self.flows_each + delivery.flow
         hear(self.destination, self.heard, self.settings, source, delivery.now_ns)
 
     def next_report_ns(self) -> int:
-        """Return when reports are due next."""
+        """Return the time of the next reports."""
         if self.round.posted < self.round.count:
             return self.round.due_ns
         return next_timer_ns(self.destination)
 
     def post_reports(self, now_ns: int, outbox: Outbox) -> None:
-        """Post the reports that are due, as far as there is room; they are about no priority."""
+        """Post the due reports, up to the capacity; they have no priority."""
         begin(self.destination, self.heard, self.settings, self.round, self.due, now_ns)
         while self.round.posted < self.round.count and has_room(outbox, 1):
             source = self.due[self.round.posted]
             self.round.posted += 1
             station, flow = source // self.flows_each, source % self.flows_each
             post(outbox, REPORT_KIND, now_ns, station, flow, 0)
-            # Plain Python gets a copy of a record that a compiled function returns.
+            # In plain Python a compiled function returns a copy of a record.
             outbox.messages[outbox.posted.count - 1].rate_kbps = self.rate
 
 
@@ -226,7 +226,7 @@ def begin(
     due: NDArray[np.int64],
     now_ns: int,
 ) -> None:
-    """Put the sources whose reports are due at ``now_ns`` into ``due``, unless others still wait there."""
+    """Write the sources whose reports are due at ``now_ns`` into ``due``, unless others still wait there."""
     if round.posted < round.count or now_ns < destination.timer_ns:
         return
     round.due_ns = destination.timer_ns
@@ -237,7 +237,7 @@ def begin(
 def new_destinations(
     parameters: DBPEdgeParameters, place: PortContext, generator: np.random.Generator
 ) -> DBPReceivers:
-    """Return destinations that have heard nothing; they have no room for stations beyond ``sources``."""
+    """Return destinations without active sources; stations beyond ``sources`` have no entry."""
     sources = min(place.stations, parameters.sources) * place.flows
     destinations = DBPReceivers(
         new_record(DBPDestination),
@@ -253,12 +253,12 @@ def new_destinations(
 
 
 class DBPStations(FECNStations):
-    """FECN's sources, which tag nothing here and take their rates from reports."""
+    """FECN's sources, without tags, at the rates of reports."""
 
     __slots__ = ()
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Take the rate that a report brings for its flow's queue."""
+        """Set the rate of a report for its flow's queue."""
         queues = queues_of(self.queues, self.queues_each, message.station)
         on_report(
             self.sources[message.station], queues, self.settings, message.flow, message.rate_kbps, now_ns
@@ -266,7 +266,7 @@ class DBPStations(FECNStations):
 
 
 class DBPMachine(AnsweredMachine):
-    """DBP with its parameters set."""
+    """DBP with its parameters."""
 
     flow_key = FlowKey(vlan=False, dst=True, priority=False, cn_tag=False)
     answer_priority = "report_priority"
@@ -279,11 +279,11 @@ class DBPMachine(AnsweredMachine):
     )
 
     def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
-        """Return sources of which no queue was used yet."""
+        """Return sources without used queues."""
         return DBPStations(*new_stations(self._rp, settings_record(self._rp), place, generator))
 
     def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
-        """Return destinations that have heard nothing."""
+        """Return destinations without active sources."""
         return new_destinations(self._edge, place, generator)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:

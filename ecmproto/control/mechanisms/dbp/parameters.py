@@ -26,7 +26,7 @@ class DBPCongestionPointParameters(FECNCongestionPointParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DBPReactionPointParameters(SourceParameters):
-    """The parameters of a source: FECN's, without those of tagging.
+    """The parameters of a source: FECN's, without tagging.
 
     Raises ParameterError on a value out of its range.
     """
@@ -38,7 +38,7 @@ class DBPReactionPointParameters(SourceParameters):
 class DBPEdgeParameters(Parameters):
     """The parameters of a destination.
 
-    Raises ParameterError on a value out of its range, or if sources would be forgotten between two reports.
+    Raises ParameterError on a value out of its range, or if sources would expire between two reports.
     """
 
     report_interval_ns: int = duration(
@@ -47,7 +47,7 @@ class DBPEdgeParameters(Parameters):
     )  # fmt: skip
     active_ns: int = duration(
         "active", 20_000_000, (1_000, 10_000_000_000), source="algorithms 5",
-        doc="a source is active if data came from it within this time",
+        doc="time after its last data in which a source is active",
     )  # fmt: skip
     sources: int = count(
         "sources", 1_024, (1, 1_000_000), source="choice",
@@ -63,7 +63,7 @@ class DBPEdgeParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check every field, and the two times against each other; raises ParameterError."""
+        """Check every field, and the relation of the two times; raises ParameterError."""
         Parameters.__post_init__(self)
         if self.active_ns < self.report_interval_ns:
             raise ParameterError(
@@ -75,7 +75,7 @@ class DBPEdgeParameters(Parameters):
 
 DBP = Mechanism(
     name="dbp",
-    title="Destination-based probing: rate reports on the way back",
+    title="Destination-based probing: rate reports on the return path",
     source="S002 (M. Seaman's proposal), with the switch of S003",
     machine="ecmproto.control.mechanisms.dbp.machine:DBPMachine",
     roles={

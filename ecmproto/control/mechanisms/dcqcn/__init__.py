@@ -1,1 +1,1 @@
-"""DCQCN (Zhu et al., SIGCOMM 2015): ECN marks, CNPs, and a rate per queue pair; QCN's heir."""
+"""DCQCN (Zhu et al., SIGCOMM 2015), derived from QCN: ECN marks, CNPs, and a rate per queue pair."""

@@ -1,11 +1,11 @@
 """The DCQCN congestion point: a port that marks ECT frames as they are enqueued.
 
-Per port there is one record of :class:`DCQCNPointState`.  For each frame the caller does::
+A port has one record of :class:`DCQCNPointState`. For each frame the caller does::
 
     if marks(settings, generator, qlen_octets):    # of its priority, with the frame in it
         ...                                        # an ECT frame gets the codepoint CE
 
-Frames that are not ECT are never marked; what is CE already stays so.  A congestion point sends nothing.
+Frames that are not ECT are never marked; CE frames stay CE. A congestion point sends nothing.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class DCQCNPointState:
     """The state of one port, and its counters; a record (``kernels.record``)."""
 
     marking: int
-    """Whether the frame that was told last is marked."""
+    """Whether the last arrived frame is marked."""
     ect_frames: int
-    """Enqueued frames that could be marked …"""
+    """Enqueued frames that could be marked."""
     marked_frames: int
-    """… and those that were."""
+    """Enqueued frames that were marked."""
     ce_frames: int
-    """Enqueued frames that came marked."""
+    """Enqueued frames that arrived marked."""
     not_ect_frames: int
-    """Enqueued frames that nobody may mark."""
+    """Enqueued frames that must not be marked."""
 
 
 class DCQCNPointSettings:
@@ -45,7 +45,7 @@ class DCQCNPointSettings:
 
 
 def settings_record(parameters: DCQCNCongestionPointParameters, *, rate_bps: int) -> DCQCNPointSettings:
-    """Return the record of settings for a port of ``rate_bps``; raises ParameterError as `Parameters` do."""
+    """Return the record of settings for a port of ``rate_bps``; raises ParameterError as `Parameters`."""
     kmin_octets, kmax_octets = parameters.thresholds_octets(rate_bps)
     return record_from(DCQCNPointSettings, parameters, kmin_octets=kmin_octets, kmax_octets=kmax_octets)
 
@@ -54,8 +54,7 @@ def settings_record(parameters: DCQCNCongestionPointParameters, *, rate_bps: int
 def marks(settings: DCQCNPointSettings, generator: Random, qlen_octets: int) -> bool:
     """Return whether an ECT frame is marked with ``qlen_octets`` in its queue.
 
-    Draws once from ``generator`` between Kmin and Kmax: the probability there is
-    Pmax·(q − Kmin)/(Kmax − Kmin).
+    Between Kmin and Kmax it draws one random number: the probability there is Pmax·(q − Kmin)/(Kmax − Kmin).
     """
     if qlen_octets > settings.kmax_octets:
         return True
@@ -66,7 +65,7 @@ def marks(settings: DCQCNPointSettings, generator: Random, qlen_octets: int) -> 
 
 
 class DCQCNPort(NullCongestionPoint):
-    """The congestion point of a port; each priority's queue counts for itself."""
+    """The congestion point of a port; each priority's queue counts separately."""
 
     state: DCQCNPointState
     settings: DCQCNPointSettings
@@ -89,7 +88,7 @@ class DCQCNPort(NullCongestionPoint):
             state.not_ect_frames += 1
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return CE for the frame that was told last if it is to be marked, else its codepoint."""
+        """Return CE for the last arrived frame if it is to be marked, else its codepoint."""
         return CE if self.state.marking == 1 and tag in (ECT0, ECT1) else tag
 
 

@@ -42,7 +42,7 @@ from ecmproto.wire.formats.infiniband import CNP, CNP_OPCODE, ROCE_PORT
 
 
 class DCQCNMachine(Machine):
-    """DCQCN with its parameters set."""
+    """DCQCN with its parameters."""
 
     flow_key = FlowKey(vlan=True, dst=True, priority=True, conversation=True)
     tag = ECNField()
@@ -59,7 +59,7 @@ class DCQCNMachine(Machine):
         self._edge: DCQCNEdgeParameters = parameters[Role.EDGE]
 
     def parameters_as_text(self) -> dict[str, dict[str, str]]:
-        """Return the values of all parameters, those that the variant decides as it does."""
+        """Return the values of all parameters, with the variant's defaults."""
         rp = self._rp
         decided: dict[str, Any] = {name: rp.of_variant(name) for name in BY_VARIANT}
         return super().parameters_as_text() | {
@@ -71,7 +71,7 @@ class DCQCNMachine(Machine):
         return new_port(self._cp, place, generator)
 
     def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
-        """Return reaction points that had no CNP yet."""
+        """Return reaction points before their first CNP."""
         return new_stations(self._rp, place)
 
     def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
@@ -91,7 +91,7 @@ class DCQCNMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback in a CNP, about the queue pair that it names."""
+        """Return the feedback in a CNP, about its queue pair."""
         frame = decode_lax(octets, original_octets=length_octets, ethertypes=place.ethertypes)
         found, packet = frame.get(CNP), frame.get(IPv4) or frame.get(IPv6)
         if found is None or packet is None:
@@ -120,7 +120,7 @@ class DCQCNMachine(Machine):
         return station_counters(machine) if isinstance(machine, DCQCNStations) else {}
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
-        """Return a line where no frame could be marked."""
+        """Return a remark if no frame could be marked."""
         if not isinstance(point, DCQCNPort) or point.state.ect_frames or not point.state.not_ect_frames:
             return ()
         return (f"DCQCN never marked: {point.state.not_ect_frames:,} frames are not ECT",)

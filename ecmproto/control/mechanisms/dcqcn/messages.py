@@ -21,9 +21,9 @@ def notification(
 ) -> bytes:
     """Return the CNP about a frame's flow, padded to 60 octets, without FCS.
 
-    It goes from the frame's destination to its source, behind the same VLAN tags, to the queue pair that the
-    source knows the flow by (0 if no acknowledge has told it); where packets are not RoCEv2's, to the number
-    that stands in for it.  ValueError for a frame that is not IP, or whose source takes no messages.
+    It goes from the frame's destination to its source, with the same VLAN tags, to the source's queue pair of
+    the flow (0 if no acknowledge has shown it); for packets other than RoCEv2's, to its substitute number.
+    ValueError for a frame that is not IP, or whose source accepts no messages.
     """
     source, destination = source_of(about, cp_mac), about.octets[:ADDRESS_OCTETS]
     frame = decode_lax(about.octets, original_octets=_UNKNOWN_LENGTH, ethertypes=ethertypes)
@@ -64,7 +64,7 @@ def notification(
 
 
 def is_sound(frame: Frame, octets: bytes) -> bool:
-    """Return whether the invariant CRC of a packet is right, as far as it was captured."""
+    """Return whether the captured part of a packet is consistent with its invariant CRC."""
     check = frame.get(ICRC)
     if check is None:
         return True

@@ -1,4 +1,4 @@
-"""The DCQCN notification point: a CNP for a marked frame, unless one was sent a moment ago."""
+"""The DCQCN notification point: a CNP for a marked frame, at most one per interval."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DCQCNReceiverCounts:
 
     delivered_frames: int
     ce_frames: int
-    """Marked frames; each was answered, or is one of the next."""
+    """Marked frames; each was answered or suppressed."""
     cnps: int
     suppressed: int
     """Marked frames within the interval of a CNP."""
@@ -34,7 +34,7 @@ class DCQCNReceiverCounts:
 
 @inlined
 def is_due(sent_ns: NDArray[np.int64], place: int, now_ns: int, interval_ns: int) -> bool:
-    """Return whether a marked frame at ``now_ns`` makes a CNP, which counts as sent then."""
+    """Return whether a marked frame at ``now_ns`` causes a CNP, and record it as sent."""
     if now_ns - sent_ns[place] < interval_ns:
         return False
     sent_ns[place] = now_ns
@@ -42,11 +42,11 @@ def is_due(sent_ns: NDArray[np.int64], place: int, now_ns: int, interval_ns: int
 
 
 class DCQCNReceivers(Struct):
-    """The notification points behind the port."""
+    """The notification points after the port."""
 
     counts: DCQCNReceiverCounts
     sent_ns: NDArray[np.int64]
-    """When the last CNP was sent, by what the interval is for."""
+    """The time of the last CNP in each scope of the interval."""
     interval_ns: int
     scope: int
     stations: int
@@ -76,11 +76,11 @@ class DCQCNReceivers(Struct):
         return NEVER_NS
 
     def post_reports(self, now_ns: int, outbox: Outbox) -> None:
-        """Do nothing: a notification point speaks only when a marked frame comes."""
+        """Do nothing: a notification point reacts only to marked frames."""
 
 
 def new_receivers(parameters: DCQCNEdgeParameters, place: PortContext) -> DCQCNReceivers:
-    """Return notification points that have sent nothing yet."""
+    """Return notification points before their first CNP."""
     places = place.stations * place.flows
     if parameters.per == ADDRESS:
         places = place.stations * place.stations

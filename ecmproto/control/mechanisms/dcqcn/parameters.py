@@ -1,4 +1,4 @@
-"""Parameters of DCQCN.  A default that the rate or the variant decides is 0."""
+"""Parameters of DCQCN. The default 0 means a value by the rate or the variant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.units import exact_octets, format_rate
 
 _PAPER = "Zhu et al., SIGCOMM 2015"
-_NIC = "network cards, as a well-known simulator of RDMA networks has them"
+_NIC = "network cards, as in a well-known simulator of RDMA networks"
 _CHOICE = "choice"
 _MBPS = 10**6
 _MOST_BPS = 4_294_967_295 * _MBPS
@@ -28,14 +28,14 @@ _MOST_NS = 10**12
 
 _REFERENCE_BPS = 25 * 10**9
 _REFERENCE_KMIN, _REFERENCE_KMAX = 100_000, 400_000
-"""Of a port of that rate; other ports have theirs in proportion."""
+"""The defaults of Kmin and Kmax at the reference rate; other ports scale them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DCQCNCongestionPointParameters(Parameters):
     """The parameters of a port that marks frames.
 
-    Raises ParameterError on a value out of its range, and when Kmin is above Kmax.
+    Raises ParameterError on a value out of its range, and if Kmin is above Kmax.
     """
 
     kmin_octets: int = octets(
@@ -48,7 +48,7 @@ class DCQCNCongestionPointParameters(Parameters):
     )  # fmt: skip
     pmax: float = ratio(
         "pmax", 0.2, (0, 1), source=f"{_PAPER} P_max (0.01); vendors' 0.2",
-        doc="probability of a mark at Kmax; below, it grows linearly from 0 at Kmin",
+        doc="probability of a mark at Kmax, to which it grows linearly from 0 at Kmin",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ def _check_thresholds(kmin: int, kmax: int) -> None:
 
 
 PAPER, NIC = "paper", "nic"
-"""The two reaction points: the publication's, and that of network cards."""
+"""The two reaction points: the publication's, and network cards'."""
 
 BY_VARIANT = {
     "threshold": (5, 1),
@@ -92,12 +92,12 @@ class DCQCNReactionPointParameters(Parameters):
 
     variant: str = choice(
         "variant", PAPER, (PAPER, NIC), source=f"{_PAPER}; {_NIC}",
-        doc="which reaction point: the paper's cuts at each CNP and recovers by a timer and a byte counter; "
-        "cards' looks for CNPs at intervals and recovers by a timer",
+        doc="reaction point: the paper's cuts at each CNP and recovers by a timer and a byte counter; the "
+        "cards' checks for CNPs at intervals and recovers by a timer",
     )  # fmt: skip
     g: float = ratio(
         "g", 1 / 256, (2**-20, 1), source=f"{_PAPER} g; {_NIC}",
-        doc="gain of the average α: the share of a new observation in it",
+        doc="gain of the average α: the weight of a new observation",
     )  # fmt: skip
     threshold: int = count(
         "f", 0, (0, 1_000), source=f"{_PAPER} F = 5; {_NIC}: 1",
@@ -118,16 +118,16 @@ class DCQCNReactionPointParameters(Parameters):
     )  # fmt: skip
     decrease_interval_ns: int = duration(
         "decrease_interval", 4_000, (1, _MOST_NS), source=_NIC,
-        doc="time from one look for CNPs to the next, the rate being cut if there were some (nic)",
+        doc="interval of checks for CNPs, with a cut of the rate if there were any (nic)",
     )  # fmt: skip
     ai_rate_bps: int = rate(
         "ai_rate", 0, (0, _MOST_BPS), source=f"{_PAPER} R_AI = 40 Mb/s; {_NIC}: 50 Mb/s",
-        doc="what additive increase adds to the target rate; 0: the variant's, 40 Mb/s or 50 Mb/s",
+        doc="rate that additive increase adds to the target rate; 0: the variant's, 40 Mb/s or 50 Mb/s",
     )  # fmt: skip
     hai_rate_bps: int = rate(
         "hai_rate", 0, (0, _MOST_BPS), source=f"{_CHOICE} (400 Mb/s: the paper gives it no figure); {_NIC}: "
         "100 Mb/s",
-        doc="what hyper increase adds to the target rate, times its step (paper); 0: the variant's, "
+        doc="rate that hyper increase adds to the target rate, times its step (paper); 0: the variant's, "
         "400 Mb/s or 100 Mb/s",
     )  # fmt: skip
     min_rate_bps: int = rate(
@@ -136,21 +136,21 @@ class DCQCNReactionPointParameters(Parameters):
     )  # fmt: skip
     clamp_target: bool = flag(
         "clamp_target", False, source=_NIC,
-        doc="whether every cut sets the target rate to the rate before it, not only the first since an "
+        doc="whether every cut sets the target rate to the previous rate, not only the first since an "
         "increase (nic)",
     )  # fmt: skip
     rate_on_first_cnp: float = ratio(
         "rate_on_first_cnp", 1.0, (0.001, 1), source=_NIC,
-        doc="share of the line rate that the first CNP of a queue pair leaves it (nic)",
+        doc="share of the line rate of a queue pair after its first CNP (nic)",
     )  # fmt: skip
     queue_pairs: int = count(
         "queue_pairs", 256, (1, 4096), source=_CHOICE,
-        doc="queue pairs of a station with a rate of their own; the last is shared by those beyond",
+        doc="queue pairs of a station with a rate of their own; further ones share the last",
     )  # fmt: skip
     ect: bool = flag(
         "ect", False, source=f"RFC 3168; {_CHOICE}",
-        doc="whether a station makes the IP frames that are not ECT, ECT(0); frames that a scenario makes "
-        "always are",
+        doc="whether a station sets IP frames that are not ECT to ECT(0); a scenario's frames "
+        "always are ECT",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -159,19 +159,19 @@ class DCQCNReactionPointParameters(Parameters):
 
     @property
     def is_nic(self) -> bool:
-        """Whether the variant is that of network cards."""
+        """Whether the variant is the network cards'."""
         return self.variant == NIC
 
     def of_variant(self, attribute: str) -> int:
-        """Return a parameter, its variant's default where it is 0."""
+        """Return a parameter, or its variant's default if it is 0."""
         value: int = getattr(self, attribute)
         return value or BY_VARIANT[attribute][self.is_nic]
 
     def least_rate_bps(self, link_rate_bps: int) -> int:
-        """Return the floor of rates on a link; raises ParameterError if the link is slower."""
+        """Return the minimum rate on a link; raises ParameterError if the link is slower."""
         least = self.of_variant("min_rate_bps")
         if least > link_rate_bps:
-            # What nobody asked for gives way to a slow link.
+            # A default gives way to a slow link.
             if not self.min_rate_bps:
                 return link_rate_bps
             raise ParameterError(
@@ -196,7 +196,7 @@ class DCQCNEdgeParameters(Parameters):
     )  # fmt: skip
     per: str = choice(
         "per", QP, SCOPES, source=f"{_PAPER} (a flow); network cards (an address, a port)",
-        doc="what the interval is for: each queue pair, each address that CNPs go to, or the whole port",
+        doc="scope of the interval: each queue pair, each destination address of CNPs, or the whole port",
     )  # fmt: skip
     cnp_priority: int = count(
         "cnp_priority", 6, (0, 7), source="vendors' default",
@@ -212,7 +212,7 @@ _SLOWEST = 100
 
 
 def _low_rate(rate_bps: int) -> list[str]:
-    """Return times that grow as the rate shrinks, down to 100 Mb/s, as steps do, and thresholds of frames."""
+    """Return times that grow as the rate shrinks, down to 100 Mb/s, and proportional steps and thresholds."""
     slower = max(1, min(_SLOWEST, 10**10 // rate_bps))
     return [
         "cp.kmin=15kB", "cp.kmax=60kB", f"edge.interval={50 * slower}us", f"rp.timer={55 * slower}us",

@@ -1,17 +1,17 @@
-"""The DCQCN reaction point: a rate for each queue pair, cut by CNPs and raised in stages, as QCN's is.
+"""The DCQCN reaction point: a rate for each queue pair, cut by CNPs and raised in stages like QCN's.
 
-A station has one record of :class:`DCQCNStation` and a row of :class:`DCQCNLimiter`, one a queue pair, free
-until its first CNP: a queue pair starts at line rate.  The frames wait at the caller, who asks :func:`route`
-where one belongs, ``limiter.leaves_ns`` when the first may go, and calls :func:`depart` when it goes.  CNPs
-go through :func:`receive`; :func:`on_timer` runs when :func:`next_timer_ns` has come.
+A station has one record of :class:`DCQCNStation` and a row of :class:`DCQCNLimiter`, one per queue pair, free
+until its first CNP: a queue pair starts at line rate. The caller has the waiting frames: :func:`route`
+returns a frame's limiter, ``limiter.leaves_ns`` the departure time of the first, and :func:`depart` is called
+at its departure. CNPs go through :func:`receive`; :func:`on_timer` runs at :func:`next_timer_ns`.
 
 ``paper``: a CNP cuts the rate by α/2 of it; a timer and a byte counter advance stages, at each of which the
-rate comes half-way to a target that grows in the later ones; α decays while no CNP comes.
-``nic``: CNPs are looked for at two intervals, one that updates α, one that cuts the rate; a timer advances
-the stages.  At one time α is updated first, then the timer expires, then the rate is cut.
+rate goes half-way to a target that grows in the later ones; α decays without CNPs. ``nic``: CNPs are checked
+at two intervals, one that updates α, one that cuts the rate; a timer advances the stages. At equal times α is
+updated first, then the timer expires, then the rate is cut.
 
-α decides nothing but how deep a cut is, so it is brought up to date when one is due.  A timer that changes
-nothing any more, the rate and its target being the line's, stops until the next cut.
+α determines only the depth of a cut, so it is updated when one is due. A timer without effect, when the rate
+and its target are the line's, stops until the next cut.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ecmproto.wire.codec.tags import NO_IP_HEADER
 from ecmproto.wire.formats.ip import ECT0, NOT_ECT
 
 FAST_RECOVERY, ADDITIVE_INCREASE, HYPER_INCREASE = range(3)
-"""What the end of a stage does: the target stays, grows by R_AI, or by R_HAI."""
+"""The effect of the end of a stage: the target stays, grows by R_AI, or by R_HAI."""
 
 
 class DCQCNLimiter(RateLimiter):
@@ -42,7 +42,7 @@ class DCQCNLimiter(RateLimiter):
     """1 from its first CNP on."""
     target_bps: float
     alpha: float
-    """Up to the update before ``alpha_due_ns``."""
+    """The average up to the update before ``alpha_due_ns``."""
     alpha_due_ns: int
     alpha_cnp: int
     """nic: whether a CNP came since the last update of α."""
@@ -51,35 +51,35 @@ class DCQCNLimiter(RateLimiter):
     byte_stage: int
     time_stage: int
     timer_ns: int
-    """When the timer expires; NEVER_NS while it is off."""
+    """The expiry of the timer; NEVER_NS while it is off."""
     first_cnp_ns: int
-    """nic: the intervals count from here."""
+    """nic: the start of the intervals."""
     decrease_ns: int
-    """nic: when the rate is cut, as a CNP came since the last look; NEVER_NS without one."""
+    """nic: the time of the next cut, if a CNP came since the last check; NEVER_NS otherwise."""
 
 
 class DCQCNStation:
     """The state of a station besides its queue pairs, and its counters; a record."""
 
     due_ns: int
-    """When the first timer of all is due; NEVER_NS while there is none."""
+    """The time of the first timer of all; NEVER_NS for none."""
     due_index: int
-    """Whose it is."""
+    """The index of the limiter with the first timer."""
     used: int
-    """Limiters up to this one may be active."""
+    """The index up to which limiters may be active."""
     cnps: int
-    """CNPs; each is for a queue pair, or counted in the next."""
+    """CNPs, each for a queue pair or counted in ``unknown_flow``."""
     unknown_flow: int
-    """Ignored: nothing told which queue pair of this station is meant."""
+    """CNPs ignored because their queue pair is not known here."""
     limited: int
     """Queue pairs that had a first CNP."""
     decreases: int
     floored: int
-    """Decreases that the minimum rate cut short."""
+    """Decreases limited by the minimum rate."""
     time_expiries: int
     byte_expiries: int
     made_ect: int
-    """Frames that were not ECT and left as such."""
+    """Frames that were not ECT and left as ECT."""
 
 
 class DCQCNStationSettings:
@@ -92,7 +92,7 @@ class DCQCNStationSettings:
     hai_rate_bps: float
     g: float
     kept: float
-    """1 − g."""
+    """The factor 1 − g."""
     threshold: int
     timer_ns: int
     byte_counter_octets: int
@@ -100,7 +100,7 @@ class DCQCNStationSettings:
     decrease_interval_ns: int
     clamp_target: int
     first_bps: float
-    """nic: the rate that the first CNP leaves."""
+    """nic: the rate after the first CNP."""
     makes_ect: int
 
 
@@ -122,7 +122,7 @@ def settings_record(parameters: DCQCNReactionPointParameters, *, link_rate_bps: 
 
 
 def new_reaction_point(queue_pairs: int) -> DCQCNLimiters:
-    """Return a station's reaction points at their start."""
+    """Return a station's reaction points, initialised."""
     point = new_record(DCQCNStation)
     point.due_ns = NEVER_NS
     slots = new_records(DCQCNLimiter, queue_pairs)
@@ -133,13 +133,13 @@ def new_reaction_point(queue_pairs: int) -> DCQCNLimiters:
 
 @inlined
 def index_of(limiters: DCQCNLimiters, flow: int) -> int:
-    """Return the index of the limiter for ``flow``: its own, or the last one beyond them."""
+    """Return the index of the limiter for ``flow``: its own, or the last one for further flows."""
     return flow if flow < len(limiters.slots) else len(limiters.slots) - 1
 
 
 @inlined
 def route(limiters: DCQCNLimiters, flow: int) -> int:
-    """Return the index of the limiter that ``flow`` goes through, or NO_LIMITER before its first CNP."""
+    """Return the index of the limiter of ``flow``, or NO_LIMITER before its first CNP."""
     if flow < 0:
         return NO_LIMITER
     index = index_of(limiters, flow)
@@ -189,7 +189,7 @@ def _activate(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int
 
 @inlined
 def _note_cnp(settings: DCQCNStationSettings, limiter: DCQCNLimiter, is_first: bool, now_ns: int) -> None:
-    """Set what the two intervals look for (nic); the first CNP only begins them, at a rate of its own."""
+    """Record a CNP for the next checks (nic); the first CNP only starts the intervals, at its own rate."""
     if is_first:
         limiter.first_cnp_ns = now_ns
         limiter.rate_bps = settings.first_bps
@@ -204,7 +204,7 @@ def _note_cnp(settings: DCQCNStationSettings, limiter: DCQCNLimiter, is_first: b
 
 @compiled
 def update_alpha(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int) -> None:
-    """Do the updates of α that are due by ``now_ns``."""
+    """Apply the updates of α that are due by ``now_ns``."""
     while limiter.alpha_due_ns <= now_ns:
         before = limiter.alpha
         limiter.alpha = settings.kept * before
@@ -212,7 +212,7 @@ def update_alpha(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: 
             limiter.alpha += settings.g
             limiter.alpha_cnp = 0
         elif limiter.alpha == before:
-            # So small that it decays no further: all other updates leave it as it is.
+            # Too small to decay further: all other updates leave it unchanged.
             late = (now_ns - limiter.alpha_due_ns) // settings.alpha_interval_ns
             limiter.alpha_due_ns += late * settings.alpha_interval_ns
         limiter.alpha_due_ns += settings.alpha_interval_ns
@@ -220,7 +220,7 @@ def update_alpha(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: 
 
 @inlined
 def _cut(point: DCQCNStation, settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int) -> None:
-    """Cut the rate by α/2 of it; the timer starts anew, its stage too."""
+    """Cut the rate by α/2 of it; the timer and its stage restart."""
     rate_bps = limiter.rate_bps * (1.0 - limiter.alpha / 2.0)
     if rate_bps < settings.min_rate_bps:
         rate_bps = settings.min_rate_bps
@@ -252,7 +252,7 @@ def depart(
 
 @inlined
 def next_timer_ns(limiters: DCQCNLimiters) -> int:
-    """Return when `on_timer` is next needed, or NEVER_NS."""
+    """Return the next time to call `on_timer`, or NEVER_NS."""
     return limiters.point.due_ns
 
 
@@ -282,7 +282,7 @@ def on_timer(limiters: DCQCNLimiters, settings: DCQCNStationSettings, now_ns: in
 
 @inlined
 def phase(settings: DCQCNStationSettings, limiter: DCQCNLimiter) -> int:
-    """Return the phase that the stages are in: the timer's alone (nic), or both counters' (paper)."""
+    """Return the phase of the stages: the timer's alone (nic), or both counters' (paper)."""
     if settings.is_nic != 0:
         if limiter.time_stage > settings.threshold:
             return HYPER_INCREASE
@@ -321,7 +321,7 @@ def _increase_of_nic(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_
 
 @inlined
 def _approach(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int, added_bps: float) -> None:
-    """Raise the target, and bring the rate half-way to it."""
+    """Raise the target, and move the rate half-way to it."""
     limiter.target_bps = min(limiter.target_bps + added_bps, settings.line_bps)
     rate_bps = min((limiter.target_bps + limiter.rate_bps) / 2.0, settings.line_bps)
     if rate_bps == limiter.rate_bps and limiter.target_bps == settings.line_bps:
@@ -331,7 +331,7 @@ def _approach(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int
 
 @compiled
 def _schedule(limiters: DCQCNLimiters) -> None:
-    """Find the timer that is due first; of several, the lowest index's."""
+    """Set the timer that is due first; of several, the lowest index's."""
     due_ns = NEVER_NS
     for index in range(limiters.point.used):
         own_ns = min(limiters.slots[index].timer_ns, limiters.slots[index].decrease_ns)
@@ -342,7 +342,7 @@ def _schedule(limiters: DCQCNLimiters) -> None:
 
 
 class DCQCNStations(Struct):
-    """The reaction points of stations, their records one station after the other."""
+    """The reaction points of stations, with consecutive records per station."""
 
     points: Sequence[DCQCNStation]
     slots: Sequence[DCQCNLimiter]
@@ -350,7 +350,7 @@ class DCQCNStations(Struct):
     settings: DCQCNStationSettings
 
     def limiters(self) -> int:
-        """Return how many queue pairs a station tells apart."""
+        """Return the number of queue pairs that a station distinguishes."""
         return self.slots_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
@@ -358,18 +358,18 @@ class DCQCNStations(Struct):
         return route(_limiters(self, station), flow)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Do nothing: limiters stay for good."""
+        """Do nothing: limiters are permanent."""
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return when the head of the queue may leave."""
+        """Return the time when the head of the queue may leave."""
         return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Count a frame at its limiter, and make it ECT if that is asked for and it is an IP frame."""
+        """Count a frame at its limiter, and make an IP frame ECT if configured."""
         if departure.limiter != NO_LIMITER:
             limiters = _limiters(self, departure.station)
             depart(limiters, self.settings, departure.limiter, departure.now_ns, departure.octets)
-        # What a scenario makes has no header yet that could say otherwise: queue pairs send ECT.
+        # A scenario's frame has no header yet: queue pairs send ECT.
         made = not departure.tagged and departure.mark != NO_IP_HEADER
         if made or (self.settings.makes_ect != 0 and departure.tagged and departure.tag == NOT_ECT):
             self.points[departure.station].made_ect += 1
@@ -381,7 +381,7 @@ class DCQCNStations(Struct):
         receive(_limiters(self, message.station), self.settings, message.flow, now_ns)
 
     def next_station_timer_ns(self, station: int) -> int:
-        """Return when the first timer of the station's queue pairs is due."""
+        """Return the time of the first timer of the station's queue pairs."""
         return next_timer_ns(_limiters(self, station))
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
@@ -404,7 +404,7 @@ def _limiters(stations: DCQCNStations, station: int) -> DCQCNLimiters:
 
 
 def new_stations(parameters: DCQCNReactionPointParameters, place: PortContext) -> DCQCNStations:
-    """Return stations of which no queue pair had a CNP yet.
+    """Return stations before their first CNP.
 
     Flows are numbered densely, so limiters beyond a station's flows would stay unused; they are left out.
     """
@@ -418,7 +418,7 @@ def new_stations(parameters: DCQCNReactionPointParameters, place: PortContext) -
 
 
 def station_counters(stations: DCQCNStations) -> dict[str, int]:
-    """Return the counters of all stations, added up, by name."""
+    """Return the sums of the counters of all stations, by name."""
     return total(
         stations.points, "cnps", "unknown_flow", "limited", "decreases", "floored", "time_expiries",
         "byte_expiries", "made_ect",

@@ -1,15 +1,14 @@
 """The E²CM congestion point: ECM's, with two octet counters (algorithms §4, rule 1).
 
-Rate-limited frames, those with an E²CM CM-Tag, are counted and sampled by themselves and more often: one
-counter for all starves a fast flow of the samples that its limiter needs.  Per enabled priority of an output
-queue there is one :class:`E2CMPoint`.  For each **arriving** frame, enqueued or dropped, that may be
-sampled::
+Rate-limited frames, which have an E²CM CM-Tag, are counted and sampled separately and more often: a single
+counter would deprive a fast flow of the samples that its limiter needs. Each enabled priority of an output
+queue has one :class:`E2CMPoint`. For each **arriving** frame, enqueued or dropped, that may be sampled::
 
     if count_arrival(point, settings, tagged, octets, qlen_octets, enqueued):
         feedback = sample(point, settings, generator, tagged, qlen_octets, tag_cpid)
 
 and the caller sends a message if ``feedback.kind`` is not SILENT: BCN for REGULAR, BCN_MAX for SATURATED,
-BCN_ZERO for SEVERE.  ``tagged`` is 1 for rate-limited frames, else 0.
+BCN_ZERO for SEVERE. ``tagged`` is 1 for rate-limited frames, else 0.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class E2CMPointState(ECMMeter):
     """The state of a congestion point's measurements, like ECM's; a record."""
 
     withheld: int
-    """Regular messages not sent because they would increase a rate; ``regular`` does not count them."""
+    """Regular messages suppressed because they would increase a rate; ``regular`` does not count them."""
 
 
 class PointSettings(ECMMeterSettings):
@@ -64,7 +63,7 @@ class PointSettings(ECMMeterSettings):
 
     increase_signals: int
     weight_8: int
-    """w in 1/8."""
+    """The weight w in 1/8."""
 
 
 class E2CMPoint(NamedTuple):
@@ -93,7 +92,7 @@ def settings_record(parameters: E2CMCongestionPointParameters) -> E2CMPointSetti
 
 @compiled
 def start(point: E2CMPoint, settings: E2CMPointSettings, generator: Random) -> None:
-    """Bring ``point`` to its start: an interval of its own for each counter and a previous Qlen of 0."""
+    """Initialise ``point``: a new interval for each counter and a previous Qlen of 0."""
     point.meter.qlen_old_octets = 0
     for tagged in range(_KINDS_OF_FRAMES):
         draw(point.samplers[tagged], settings.samplers[tagged], generator)
@@ -119,10 +118,10 @@ def sample(
     qlen_octets: int,
     tag_cpid: int,
 ) -> ECMFeedback:
-    """Return the feedback of a sampled frame, and set up the next sample of its kind.
+    """Return the feedback of a sampled frame, and prepare the next sample of its kind.
 
-    ``tag_cpid`` is the CPID of the frame's CM-Tag, 0 without one.  Qdelta is the change since the previous
-    sample of either kind: it is the queue's, not the frames'.
+    ``tag_cpid`` is the CPID of the frame's CM-Tag, 0 without one. Qdelta is the change since the previous
+    sample of either kind, since it is the queue's.
     """
     draw(point.samplers[tagged], settings.samplers[tagged], generator)
     found = measure(point.meter, settings.meter, qlen_octets, tag_cpid)
@@ -143,7 +142,7 @@ class E2CMPoints(NullCongestionPoint):
 
     meters: Sequence[E2CMPointState]
     samplers: Sequence[Sampler]
-    """By priority, for frames that are not rate limited and for those that are."""
+    """Samplers by priority, for frames that are not rate limited and for rate-limited ones."""
     enabled: NDArray[np.bool_]
     settings: E2CMPointSettings
     generator: Draws

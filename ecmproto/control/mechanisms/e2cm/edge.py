@@ -1,8 +1,8 @@
-"""The edge receiver: what a destination measures between two probes of a flow (algorithms §4, rule 3).
+"""The edge receiver: a destination's measurements between two probes of a flow (algorithms §4, rule 3).
 
-Per flow (source, destination, priority) there is one record of :class:`MeasuredFlow`.  Frames are counted
-and probes read as they arrive, **before** the queue of the egress adapter; a probe is answered with what
-`on_probe` returns.  Probes are no data and are not counted.
+Each flow (source, destination, priority) has one record of :class:`MeasuredFlow`. Frames are counted and
+probes read as they arrive, **before** the queue of the egress adapter; a probe is answered with the result of
+`on_probe`. Probes are no data and are not counted.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ecmproto.kernels.structs import Struct, payload_view
 _TIMESTAMPS = 2**32
 _LARGEST_KBPS = 2**32 - 1
 _LARGEST_OCTETS = 10**12
-"""Keeps octets · 8·10⁶ within 63 bits."""
+"""A bound that keeps octets · 8·10⁶ within 63 bits."""
 _KBPS_NS_PER_OCTET = 8_000_000
-"""An octet in a ns is 8 Gb/s."""
+"""One octet per ns in kb/s, 8 Gb/s."""
 
 
 class MeasuredFlow:
@@ -35,20 +35,20 @@ class MeasuredFlow:
     probed: int
     """1 once a probe has come."""
     probed_ns: int
-    """When the last probe came."""
+    """The time of the last probe."""
     counted_octets: int
-    """Octets of the flow since then."""
+    """Octets of the flow since the last probe."""
 
 
 class E2CMEdgeCounters(MessageDiscards):
     """The counters of an edge receiver, over all flows; a record."""
 
     probes: int
-    """Answered."""
+    """Answered probes."""
     unmeasured_probes: int
-    """Of those, without throughput: the first of a flow, two at one time, or no room for the flow."""
+    """Answered probes without throughput: the first of a flow, two at one time, or no record for the flow."""
     unanswerable: int
-    """Not answered: from a group address, or the station's own."""
+    """Unanswered probes: from a group address, or the station's own."""
 
 
 class ReplyPayload:
@@ -76,16 +76,16 @@ def on_data(flow: MeasuredFlow, octets: int) -> None:
 
 @inlined
 def latency_ns(now_ns: int, timestamp_ns: int) -> int:
-    """Return now − timestamp modulo 2^32, whatever the two clocks are."""
+    """Return now − timestamp modulo 2^32, for any two clocks."""
     return (now_ns - timestamp_ns) % _TIMESTAMPS
 
 
 @compiled
 def on_probe(flow: MeasuredFlow, counters: E2CMEdgeCounters, now_ns: int, timestamp_ns: int) -> ProbeReply:
-    """Answer a forward probe of a flow: the latency so far, and the flow's service rate since its last probe.
+    """Answer a forward probe of a flow: the latency so far, and the service rate since its last probe.
 
-    The throughput is 0 for the first probe; for one that comes at the same time as the one before, too, and
-    then the measurement goes on.
+    The throughput is 0 for the first probe, and for one at the same time as its predecessor, after which the
+    measurement continues.
     """
     counters.probes += 1
     elapsed_ns = now_ns - flow.probed_ns
@@ -105,14 +105,14 @@ def on_probe(flow: MeasuredFlow, counters: E2CMEdgeCounters, now_ns: int, timest
 
 @compiled
 def on_unknown_probe(counters: E2CMEdgeCounters, now_ns: int, timestamp_ns: int) -> ProbeReply:
-    """Answer a probe of a flow that no record is free for: the source still learns its flight time."""
+    """Answer a probe of a flow without a record: the source still gets its flight time."""
     counters.probes += 1
     counters.unmeasured_probes += 1
     return ProbeReply(latency_ns(now_ns, timestamp_ns), 0)
 
 
 REPLY_KIND = 4
-"""BCN_PROBE_REV."""
+"""The kind of BCN_PROBE_REV."""
 
 
 class E2CMEdge(E2CMEdgeCounters):
@@ -123,15 +123,15 @@ class E2CMEdge(E2CMEdgeCounters):
 
 
 class E2CMReceivers(Struct):
-    """The destinations behind a port: a record for each probed flow of a station, up to ``max_flows``.
+    """The destinations after a port: a record for each probed flow of a station, up to ``max_flows``.
 
-    A flow takes its record with its first probe: what came before that is not measured anyway.
+    A flow gets its record with its first probe, before which nothing is measured.
     """
 
     edge: E2CMEdge
     flows: Sequence[MeasuredFlow]
     numbers: NDArray[np.int32]
-    """By station and flow: the number of its record, from 1 on; 0 for none."""
+    """The number of the record by station and flow, from 1 on; 0 for none."""
     flows_each: int
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
@@ -158,7 +158,7 @@ class E2CMReceivers(Struct):
         fields.throughput = reply.throughput_kbps
 
     def next_report_ns(self) -> int:
-        """Return NEVER_NS: they speak only when they are asked."""
+        """Return NEVER_NS: destinations only answer."""
         return NEVER_NS
 
     def post_reports(self, now_ns: int, outbox: Outbox) -> None:
@@ -166,7 +166,7 @@ class E2CMReceivers(Struct):
 
 
 def new_destinations(parameters: E2CMEdgeParameters, place: PortContext) -> E2CMReceivers:
-    """Return destinations that no probe has come to."""
+    """Return destinations before their first probe."""
     numbers = np.zeros(place.stations * place.flows, np.int32)
     return E2CMReceivers(
         new_record(E2CMEdge), new_records(MeasuredFlow, parameters.max_flows), numbers, place.flows

@@ -69,20 +69,20 @@ if TYPE_CHECKING:
 
 
 PROTOCOL = 2
-"""E²CM in the discriminator word."""
+"""The protocol number of E²CM in the discriminator word."""
 
 
 class E2CMDiscards(MessageDiscards):
     """Counters of refused messages that came as frames, by reason; a record."""
 
     forward_probes: int
-    """For a destination, not a reaction point."""
+    """Probes for a destination, not a reaction point."""
     lying_replies: int
-    """With a flow id that the station has no flow for, whatever it sends."""
+    """Replies with a flow id that no flow of the station can have."""
 
 
 class E2CMMachine(AIMDMachine):
-    """E²CM with its parameters set."""
+    """E²CM with its parameters."""
 
     tag = TagFormat(format=CMTag, tag="cpid", mark=("unit", "timestamp"), constants={"protocol": PROTOCOL})
     message = E2CM
@@ -129,11 +129,11 @@ class E2CMMachine(AIMDMachine):
             set_path_of(senders, self._rp, station, flow, congested_hops=hops, flight_ns=flight_ns)
 
     def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
-        """Return edge receivers that no probe has come to."""
+        """Return edge receivers before their first probe."""
         return new_destinations(self._edge, place)
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the message of a congestion point, the probe or its reply; raises as the family's."""
+        """Return a congestion point's message, the probe or its reply; raises as `AIMDMachine.frame`."""
         if message.kind == PROBE_KIND:
             return probe_frame(
                 about.octets,
@@ -152,7 +152,7 @@ class E2CMMachine(AIMDMachine):
 
     def _reply(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
         flow, ethertypes = probed_flow_of(about.octets, place.ethertypes), place.ethertypes
-        # What a reply takes from its probe, the probe took from the data frame.
+        # A reply's fields from its probe are the probe's from the data frame.
         probe = Probe(flow, 0, headers(about.octets, ethertypes))
         fields = reply_payload(message)
         measured = ProbeReply(int(fields.latency), int(fields.throughput))
@@ -177,7 +177,7 @@ class E2CMMachine(AIMDMachine):
         return super().parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
 
     def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
-        """Return the forward probe in a frame; one whose flow id lies is of no flow."""
+        """Return the forward probe in a frame; one with an impossible flow id has no flow."""
         if type_of(octets, place.ethertypes) != PROBE_FWD:
             return None
         read = read_probe(octets, stations=(octets[:6],), counters=refusals, ethertypes=place.ethertypes)
@@ -190,11 +190,11 @@ class E2CMMachine(AIMDMachine):
         return ParsedProbe(read.timestamp_ns, read.flow.src, about)
 
     def admits(self, layer: E2CM) -> bool:
-        """Return whether a congestion point sent it."""
+        """Return whether a congestion point sent the message."""
         return layer.type in BCN_TYPES
 
     def fields_shown(self, tag: CMTag | None) -> dict[str, int]:
-        """Return the timestamp of the CM-Tag in the payload: the message itself has none."""
+        """Return the timestamp of the CM-Tag in the payload, since the message itself has none."""
         if tag is None:
             return {"timestamp": 0, "unit": 0, "tagged": 0}
         return {"timestamp": tag.timestamp, "unit": tag.unit, "tagged": 1}
@@ -245,7 +245,7 @@ class E2CMMachine(AIMDMachine):
 
 
 _REFUSED = frozenset(record_dtype(MessageDiscards).names or ())
-"""Counted by `E2CMDiscards`, not in the reaction points' records."""
+"""Counters in `E2CMDiscards`, not in the reaction points' records."""
 
 
 def _stations_counters(stations: E2CMStations) -> dict[str, int]:

@@ -23,7 +23,7 @@ NO_TYPE = -1
 
 
 def type_of(octets: bytes, ethertypes: EtherTypes = DEFAULT, *, length_octets: int | None = None) -> int:
-    """Return the type of an E²CM frame, NO_TYPE of any other; ``length_octets`` as in `addressed`."""
+    """Return the type of an E²CM frame, NO_TYPE for any other; ``length_octets`` as in `addressed`."""
     found = decode_lax(octets, original_octets=length_octets, ethertypes=ethertypes).get(E2CM)
     return NO_TYPE if found is None else found.type
 
@@ -33,7 +33,7 @@ _LOCAL_IDENTIFIER_BITS = 16
 
 
 class ProbedFlow(NamedTuple):
-    """The identity of a flow in probes, the same at the source and at the destination."""
+    """The identity of a flow in probes, equal at the source and at the destination."""
 
     dst: bytes
     src: bytes
@@ -41,7 +41,7 @@ class ProbedFlow(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """A forward probe that a destination is to answer."""
+    """A forward probe for a destination."""
 
     flow: ProbedFlow
     timestamp_ns: int
@@ -50,7 +50,7 @@ class Probe(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A reply that is for a source, fields as on the wire."""
+    """A reply for a source, fields as on the wire."""
 
     flow: ProbedFlow
     latency_ns: int
@@ -76,7 +76,7 @@ def probe_frame(
 ) -> bytes:
     """Return a probe of the flow of the data frame ``data``, without FCS.
 
-    ``timestamp_ns`` is the source's clock as the probe leaves.
+    ``timestamp_ns`` is the source's clock at the probe's departure.
     """
     frame = headers(data, ethertypes)
     flow = _probed_flow(frame)
@@ -143,10 +143,10 @@ def read_reply(
 ) -> Reply | None:
     """Return a probe's reply that one of ``stations`` received; None, counted, if it is refused.
 
-    ``length_octets`` is the frame's length on the wire where a snap length may have cut it.
+    ``length_octets`` is the frame's length on the wire, if a snap length may have truncated it.
 
-    Its flow is told by the CPID's MAC and the flow id (wire-formats 6): whether the station has sent
-    probes of it is the caller's to know.
+    The CPID's MAC and the flow id identify its flow (wire-formats 6): the caller checks whether the station
+    has sent probes of it.
     """
     frame = addressed(
         octets, lambda reply: reply.type == PROBE_REV, E2CM, stations=stations, refusals=counters,
@@ -161,9 +161,9 @@ def read_reply(
 
 
 def replied_priority(octets: bytes, flow: ProbedFlow, ethertypes: EtherTypes = DEFAULT) -> int | None:
-    """Return the priority of the data that a reply about ``flow`` speaks of; None if its flow id lies.
+    """Return the priority of the data that a reply about ``flow`` describes; None for an impossible flow id.
 
-    A reply has a priority of its own in the VLAN tag that the data have too: the flow id tells theirs.
+    A reply has a priority of its own in the VLAN tag that the data have too: the flow id has the data's.
     """
     candidates = range(1) if outer_vlan(headers(octets, ethertypes)) is None else range(PRIORITIES)
     return next((p for p in candidates if flow_id(flow.dst, flow.src, p) == flow.flow_id), None)

@@ -41,7 +41,7 @@ _set = partial(redeclared, source=S002)
 class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     """The parameters of an E²CM congestion point: ECM's with S002's values, and its own.
 
-    Raises ParameterError on values that do not go together.
+    Raises ParameterError on inconsistent values.
     """
 
     fixed_octets: int = _set(
@@ -54,21 +54,21 @@ class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     qsc_octets: int = _set(_CP, "qsc_octets", 0, doc="threshold above which BCN_ZERO is sent; 0 turns it off")
     tagged_fixed_octets: int = octets(
         "tagged_sf", 15_000, (0, LARGEST_SAMPLING_OCTETS), source=S002,
-        doc="fixed part of the sampling interval of rate-limited frames, which are counted by themselves",
+        doc="fixed part of the sampling interval of rate-limited frames, which are counted separately",
     )  # fmt: skip
     tagged_random_octets: int = octets(
         "tagged_sr", UNSET, (0, 64_000), source="algorithms §1",
-        doc="half the width of its random part, at most tagged_sf; by default 0.3·tagged_sf; with "
-        "tagged_sf=0 the interval is random alone, from 0 to tagged_sr",
+        doc="half the width of the random part, at most tagged_sf; by default 0.3·tagged_sf; with "
+        "tagged_sf=0 the interval is only random, from 0 to tagged_sr",
     )  # fmt: skip
     q_bit: bool = redeclared(ecm.ECMCongestionPointParameters, "q_bit")
     increase_signals: bool = flag(
         "increase_signals", True,
         source="S002 E²CM Principles (potential optimization: bridges do not send increase signals)",
-        doc="whether messages whose feedback is positive are sent: probes raise the rate as well",
+        doc="whether messages with positive feedback are sent: probes raise the rate as well",
     )  # fmt: skip
     weight: float = feedback_weight(
-        source=S002, doc="weight of Qdelta in the sign of the feedback, where increase signals are not sent"
+        source=S002, doc="weight of Qdelta in the sign of the feedback, without increase signals"
     )
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class E2CMEdgeParameters(Parameters):
 
     max_flows: int = count(
         "max_flows", 4_096, (1, 65_536), source="choice",
-        doc="flows that are measured at a time; probes of others are answered without a throughput",
+        doc="number of flows measured at a time; probes of others are answered without a throughput",
     )  # fmt: skip
     reply_priority: int = count(
         "reply_priority", 7, (0, 7), source="wire-formats 1.2",
@@ -107,7 +107,7 @@ class E2CMEdgeParameters(Parameters):
 
 
 OWN_PRIORITY = -1
-"""Probes travel with their flow's priority."""
+"""The value for probes with their flow's priority."""
 
 _MB = 1_000_000
 _LARGEST_QUEUE_OCTETS = LARGEST_FIELD_UNITS * QUEUE_UNIT_OCTETS
@@ -118,9 +118,9 @@ class Gains:
     """The four gains per octet of feedback; increases in units of R_unit, decreases in shares of the rate."""
 
     increase: float
-    """Gi, of the congestion points' messages."""
+    """Gi of the congestion points' messages."""
     decrease: float
-    """Gd."""
+    """Gd of the congestion points' messages."""
     flow_increase: float
     """Gi of probes."""
     flow_decrease: float
@@ -129,10 +129,10 @@ class Gains:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
-    """The parameters of an E²CM reaction point: ECM's with S002's values, and those of its probes.
+    """The parameters of an E²CM reaction point: ECM's with S002's values, and its probes'.
 
-    Raises ParameterError on a value out of its range, if nothing would ever make a probe due, or if Qmax
-    is not above the flow's Qeq.
+    Raises ParameterError on a value out of its range, if no probe would ever be due, or if Qmax is not above
+    the flow's Qeq.
     """
 
     increase_gain: float = _set(
@@ -141,7 +141,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     )  # fmt: skip
     decrease_gain: float = _set(
         _RP, "decrease_gain", 0.5, (0, 100),
-        doc="decrease gain Gd in units of 1 / ((2w + 1)·qeq): the share taken by the largest feedback",
+        doc="decrease gain Gd in units of 1 / ((2w + 1)·qeq): the share removed by the largest feedback",
     )  # fmt: skip
     rate_unit_bps: int = _set(
         _RP, "rate_unit_bps", _MB,
@@ -149,44 +149,44 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     )  # fmt: skip
     self_increase_bps: int = _set(
         _RP, "self_increase_bps", 0, (0, 100 * _MB),
-        doc="what a limiter gains at each self-increase; 0 for none",
+        doc="rate added at each self-increase; 0 for none",
     )  # fmt: skip
     qeq_octets: int = octets(
         "qeq", QEQ_OCTETS, (1, _LARGEST_QUEUE_OCTETS), source=S002,
-        doc="Qeq of the congestion points, which all four gains are relative to",
+        doc="Qeq of the congestion points, the reference of all four gains",
     )  # fmt: skip
     flow_increase_gain: float = ratio(
-        "flow_gi", 0.025, (0, 100), source=S002, doc="increase gain of probes, in units of Gi0 as gi"
+        "flow_gi", 0.025, (0, 100), source=S002, doc="increase gain of probes, in units of Gi0 like gi"
     )
     flow_decrease_gain: float = ratio(
         "flow_gd", 2.5, (0, 100), source=S002,
-        doc="decrease gain of probes, in units of 1 / ((2w + 1)·qeq) as gd, five times that",
+        doc="decrease gain of probes, in units of 1 / ((2w + 1)·qeq) like gd, five times as large",
     )  # fmt: skip
     flow_qeq_octets: int = octets(
         "flow_qeq", 15_000, (1, _LARGEST_QUEUE_OCTETS), source=S002,
-        doc="octets that a flow is steered to have in the queues of its path, if these are one hop",
+        doc="equilibrium octets of a flow in the queues of its path, for one hop",
     )  # fmt: skip
     flow_qmax_octets: int = octets(
         "flow_qmax", 56_000, (1, 100 * _LARGEST_QUEUE_OCTETS), source=S002,
-        doc="octets above which a flow is cut as far as it goes; follows flow_qeq from flow to flow",
+        doc="octets of a flow above which it is cut fully; proportional to flow_qeq",
     )  # fmt: skip
     hops_exponent: int = count(
         "hops_exponent", 0, (-1, 1),
         source="S002 Parking Lot Scenario, Conclusion (user-defined fairness); algorithms §4, 6",
-        doc="fairness: a flow over n congested hops is given flow_qeq·n^hops_exponent: 0 is proportional "
+        doc="fairness: a flow over n congested hops gets flow_qeq·n^hops_exponent: 0 is proportional "
         "fairness, 1 max-min fairness, -1 favours throughput",
     )  # fmt: skip
     probe_octets: int = octets(
         "probe_octets", 75_000, (0, 100_000_000), source="S002 E²CM Operation (X KB, e.g. 75 or 15)",
-        doc="octets that a flow sends for one probe; 0 does not count them",
+        doc="octets of a flow between two probes; 0 does not count them",
     )  # fmt: skip
     probe_frames: int = count(
         "probe_frames", 0, (0, 1_000_000), source="S002 Proposed Compromise Scheme details (n-pkts)",
-        doc="frames that a flow sends for one probe; 0 does not count them",
+        doc="frames of a flow between two probes; 0 does not count them",
     )  # fmt: skip
     probe_interval_ns: int = duration(
         "probe_interval", 0, (0, 10_000_000_000), source="S002 Proposed Compromise Scheme details (t)",
-        doc="time from probe to probe of a flow; 0 for none by time",
+        doc="time between two probes of a flow; 0 for none by time",
     )  # fmt: skip
     autonomous: bool = flag(
         "autonomous", False, source="S002 Critique 2 (triggered by BCN, or autonomous: congestion avoidance)",
@@ -198,7 +198,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     )  # fmt: skip
     max_flows: int = redeclared(
         E2CMEdgeParameters, "max_flows",
-        doc="flows that have a record for their probes; others are never probed",
+        doc="number of flows that can be probed; others are never probed",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -229,7 +229,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
         )
 
     def path_qeq_octets(self, congested_hops: int, *, frame_octets: int = PACKET_OCTETS) -> int:
-        """Return the Qeq of a flow over ``congested_hops`` (1 or more); at least one frame.
+        """Return the Qeq of a flow over ``congested_hops`` (1 or more), one frame at the minimum.
 
         Raises ParameterError for fewer hops.
         """
@@ -241,7 +241,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
         return max(octets, min(frame_octets, self.flow_qeq_octets))
 
     def path_qmax_octets(self, qeq_octets: int) -> int:
-        """Return the Qmax that goes with a flow's ``qeq_octets``: in the same proportion as flow_qmax."""
+        """Return the Qmax for a flow's ``qeq_octets``, in the proportion of flow_qmax."""
         return self.flow_qmax_octets * qeq_octets // self.flow_qeq_octets
 
 
@@ -249,9 +249,9 @@ _QUICK_SAMPLES = (
     "cp.sf=15kB", "cp.sr=4500B", "cp.tagged_sf=9kB", "cp.tagged_sr=2700B", "rp.probe_octets=30kB",
 )  # fmt: skip
 _QUICK_GAINS = ("rp.gi=0.1", "rp.flow_gi=0.5", "rp.flow_gd=0.5")
-"""Both gains are shares of the rate a message: at a slow port there are few messages in a second."""
+"""Gains as shares of the rate per message: at a slow port there are few messages in a second."""
 _PROBES_RAISE = ("cp.increase_signals=off", "rp.flow_qeq=25kB")
-"""Messages that raise rates are most of them, and keep devices busy; what three flows are given is Qeq."""
+"""Settings without increase messages, the most frequent ones, which keep devices busy; flows share Qeq."""
 
 
 def _low_rate(rate_bps: int) -> list[str]:

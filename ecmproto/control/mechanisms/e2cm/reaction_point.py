@@ -1,6 +1,6 @@
 """The E²CM reaction point: algorithms §4, rules 2 and 4, on the shared table of limiters.
 
-A :class:`E2CMStation` is ECM's table and, by flow, what probes know.  One limiter serves both kinds of
+A :class:`E2CMStation` is ECM's table and, by flow, the state of probing. One limiter serves both kinds of
 feedback: messages of congestion points, which associate it, and replies to probes, which never do::
 
     receive(source, settings, generator, message, flow, priority, now_ns)     # BCN, BCN_MAX, BCN_ZERO
@@ -9,8 +9,8 @@ feedback: messages of congestion points, which associate it, and replies to prob
     if pass_by(source, settings, flow, now_ns, octets): ...               # of no limiter: only if autonomous
     if probe_on_timer(source, settings, flow, now_ns): ...                # only if probes are sent per time
 
-Where frames queue (`route`, `join`) and the limiters' own timers (`on_timer`, `next_timer_ns`) are ECM's, on
-``source.limiters``.  Flows are 0 to ``max_flows`` − 1; −1 is a flow the caller does not know.
+The queues of frames (`route`, `join`) and the limiters' own timers (`on_timer`, `next_timer_ns`) are ECM's,
+on ``source.limiters``. Flows are 0 to ``max_flows`` − 1; −1 is an unknown flow.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire.formats.e2cm import BCN_TYPES
 
 NO_LATENCY = -1
-"""Instead of a latency: it is not known."""
+"""The value of an unknown latency."""
 
 _LATENCIES = 2**32
 _KBPS_NS_PER_OCTET = 8e6
-"""An octet in a ns is 8 Gb/s."""
+"""One octet per ns in kb/s, 8 Gb/s."""
 
 
 class Probing:
@@ -91,18 +91,18 @@ class Probing:
     """The flow's own Qeq: its fairness setting."""
     qmax_octets: int
     known_flight_ns: int
-    """The latency of the unloaded path, where source and destination share a clock, else NO_LATENCY."""
+    """The latency of the unloaded path, if source and destination share a clock, else NO_LATENCY."""
     active: int
     """1 while the flow is probed."""
     sent_octets: int
     """Data octets that left since the last probe was due."""
     sent_frames: int
     due_ns: int
-    """When the next probe is due, if they are sent per time."""
+    """The time of the next probe, if probes are sent by time."""
     replies: int
-    """Since probing started."""
+    """Replies since probing started."""
     flight_ns: int
-    """The least latency seen, modulo 2^32, or NO_LATENCY."""
+    """The minimum latency so far, modulo 2^32, or NO_LATENCY."""
     queue_octets: float
     """flowQ at the last reaction (flowLastQ)."""
 
@@ -111,38 +111,38 @@ class ProbeCounters:
     """Counters of probes and replies by outcome, over all flows; a record."""
 
     probes: int
-    """Sent."""
+    """Probes sent."""
     reactions: int
     """Replies that measured the flow's queue."""
     unknown_replies: int
-    """For no flow of this source."""
+    """Replies for no flow of this source."""
     idle_replies: int
-    """For a flow that is not probed (any more)."""
+    """Replies for a flow that is not probed (any more)."""
     first_replies: int
-    """The first since probing started: they measure no throughput of this time."""
+    """First replies since probing started, which measure no throughput of this time."""
     unmeasured_replies: int
-    """Others without a throughput."""
+    """Other replies without a throughput."""
     allocated: int
     """Limiters that a reply gave its flow; only if autonomous."""
     held_replies: int
-    """For a limiter that is in a time-out, or gives way to its priority's."""
+    """Replies for a limiter in a time-out, or replaced by its priority's."""
 
 
 class ProbeSettings:
     """The parameters of probing as the kernels read them; a record."""
 
     probe_octets: int
-    """A probe is due after so many octets of data; 0: they do not count."""
+    """Octets of data between probes; 0 does not count them."""
     probe_frames: int
-    """After so many frames; 0: they do not count."""
+    """Frames between probes; 0 does not count them."""
     probe_interval_ns: int
-    """After so long; 0: time does not count."""
+    """The time between probes; 0 for none by time."""
     weight_8: int
     """W in 1/8."""
 
 
 class Reaction(NamedTuple):
-    """The result of a reply: flowQ and the AIMD's feedback, both in octets; nothing if not ``reacts``."""
+    """The result of a reply: flowQ and the AIMD's feedback, both in octets; no effect if not ``reacts``."""
 
     reacts: bool
     queue_octets: float
@@ -151,10 +151,10 @@ class Reaction(NamedTuple):
 
 @compiled
 def start_probing(probing: Probing, settings: ProbeSettings, now_ns: int) -> None:
-    """Start probing a flow at ``now_ns``, with nothing left of what earlier probes said (rule 4).
+    """Start probing a flow at ``now_ns``, without state of earlier probes (rule 4).
 
-    Where the flow's flight time is not known, the least latency seen stands for it, and a standing queue
-    that the first probe meets is taken for a part of the path.
+    If the flow's flight time is unknown, the minimum latency so far replaces it, and a standing queue at the
+    first probe counts as a part of the path.
     """
     probing.active = 1
     probing.sent_octets = 0
@@ -167,7 +167,7 @@ def start_probing(probing: Probing, settings: ProbeSettings, now_ns: int) -> Non
 
 @inlined
 def stop_probing(probing: Probing) -> None:
-    """Probe the flow no more; replies that are still under way are ignored."""
+    """Stop probing the flow; replies in flight are ignored."""
     probing.active = 0
     probing.due_ns = NEVER_NS
 
@@ -182,7 +182,7 @@ def on_departure(probing: Probing, counters: ProbeCounters, settings: ProbeSetti
     due = False
     if settings.probe_octets > 0 and probing.sent_octets >= settings.probe_octets:
         due = True
-        # What went beyond counts towards the next one: one probe per X octets, whatever the lengths.
+        # The excess counts towards the next one: one probe per X octets, at any lengths.
         probing.sent_octets %= settings.probe_octets
     if settings.probe_frames > 0 and probing.sent_frames >= settings.probe_frames:
         due = True
@@ -194,7 +194,7 @@ def on_departure(probing: Probing, counters: ProbeCounters, settings: ProbeSetti
 
 @compiled
 def on_probe_timer(probing: Probing, counters: ProbeCounters, settings: ProbeSettings, now_ns: int) -> bool:
-    """Return whether a probe is due by time; a late timer gives one probe and keeps to its beat."""
+    """Return whether a probe is due by time; a late timer gives one probe and stays in step."""
     if probing.active == 0 or settings.probe_interval_ns == 0 or probing.due_ns > now_ns:
         return False
     missed = (now_ns - probing.due_ns) // settings.probe_interval_ns
@@ -205,7 +205,7 @@ def on_probe_timer(probing: Probing, counters: ProbeCounters, settings: ProbeSet
 
 @inlined
 def next_probe_ns(probing: Probing) -> int:
-    """Return when `on_probe_timer` has something to do, NEVER_NS if nothing is probed by time."""
+    """Return the next time for `on_probe_timer`, NEVER_NS if nothing is probed by time."""
     return int(probing.due_ns) if probing.active == 1 else NEVER_NS
 
 
@@ -223,10 +223,10 @@ def on_reply(
     latency_ns: int,
     throughput_kbps: int,
 ) -> Reaction:
-    """Take a reply for a flow: ``latency_ns`` (modulo 2^32) and ``throughput_kbps`` as on the wire.
+    """Process a reply for a flow: ``latency_ns`` (modulo 2^32) and ``throughput_kbps`` as on the wire.
 
-    The flight time follows every reply.  The first one measures nothing (rule 3); nor does any other
-    without a throughput.
+    Every reply updates the flight time. The first one measures nothing (rule 3); nor does any other without a
+    throughput.
     """
     if probing.active == 0:
         counters.idle_replies += 1
@@ -277,7 +277,7 @@ class E2CMStationSettings(ecm.ECMStationSettings, ProbeSettings):
 
 
 class E2CMStation(NamedTuple):
-    """A reaction point: its limiters, and by flow what probes know."""
+    """A reaction point: its limiters, and the state of probing by flow."""
 
     limiters: Limiters
     counters: ProbeCounters
@@ -305,7 +305,7 @@ def new_source(
     *,
     congested_hops: int = 1,
 ) -> E2CMStation:
-    """Return a reaction point without active limiters, started at ``now_ns``; all paths are alike."""
+    """Return a reaction point without active limiters, started at ``now_ns``; all paths are equal."""
     limiters = new_limiters(parameters.limiters, settings, now_ns)
     source = E2CMStation(limiters, new_record(ProbeCounters), new_records(Probing, parameters.max_flows))
     for flow in range(parameters.max_flows):
@@ -324,9 +324,9 @@ def set_path(
 ) -> None:
     """Set the path parameters of ``flow``; they hold from the next start of its probing.
 
-    ``congested_hops`` decides its share (see ``hops_exponent``); ``flight_ns`` is the latency of the
-    unloaded path where source and destination share a clock, else NO_LATENCY.  Raises ParameterError for a
-    flow that there is no record for, or fewer hops than 1.
+    ``congested_hops`` determines its share (see ``hops_exponent``); ``flight_ns`` is the latency of the
+    unloaded path, if source and destination share a clock, else NO_LATENCY. Raises ParameterError for a flow
+    without a record, or fewer hops than 1.
     """
     if not 0 <= flow < len(source.probings):
         raise ParameterError(name="flow", needed=f"0 to {len(source.probings) - 1}", got=str(flow))
@@ -355,8 +355,8 @@ def receive(
 ) -> int:
     """React to a congestion point's message about a frame of ``flow`` and ``priority``.
 
-    A flow that has a limiter of its own is probed from then on (rule 2).  Returns the limiter that heeded the
-    message, NO_LIMITER if none did; what was ignored is counted in ``limiters.point``.
+    A flow with its own limiter is probed from then on (rule 2). Returns the changed limiter, NO_LIMITER for
+    none; ignored messages are counted in ``limiters.point``.
     """
     limiters, _, probings = source
     allocated = limiters.point.allocated
@@ -374,7 +374,7 @@ def receive(
 
 @compiled
 def _demand(settings: E2CMStationSettings, message: ECMFields) -> Demand:
-    # The type says what ECM tells by (0,0).
+    # The type replaces ECM's (0,0).
     demand = demanded(settings, message)
     if message.type == BCN_ZERO:
         return Demand(STOP, message.cpid, 0.0, 0.0, False, 0.0)
@@ -394,7 +394,7 @@ def receive_reply(
 ) -> Reaction:
     """React to a probe's reply, fields as on the wire (rule 4); return its result.
 
-    The limiter's association with a congestion point stays as it is.
+    The limiter's association with a congestion point is unchanged.
     """
     limiters, counters, probings = source
     on_timer(limiters, settings, now_ns)
@@ -427,7 +427,7 @@ def _adjust(
             counters.allocated += 1
             index = allocate(limiters, settings, flow, priority, NO_CPID, now_ns)
             if settings.initial_bps >= settings.link_bps:
-                # As for a congestion point's message: at the link's rate it would limit nothing.
+                # As for a congestion point's message: at the link's rate it would have no effect.
                 share = settings.flow_share * -feedback_octets
                 decrease(limiters, settings, limiters.slots[index], share, False, now_ns)
         return
@@ -444,7 +444,7 @@ def _adjust(
 def depart(source: E2CMStation, settings: E2CMStationSettings, index: int, now_ns: int, octets: int) -> bool:
     """Send the head of limiter ``index``'s queue, a frame of ``octets``; return whether a probe follows it.
 
-    The caller has fired the timers due by then and `leaves_ns` says now.
+    The caller has run the timers due by then, and `leaves_ns` has returned that time.
     """
     limiters, counters, probings = source
     flow = limiters.slots[index].flow
@@ -471,7 +471,7 @@ def pass_by(source: E2CMStation, settings: E2CMStationSettings, flow: int, now_n
 
 @compiled
 def probe_on_timer(source: E2CMStation, settings: E2CMStationSettings, flow: int, now_ns: int) -> bool:
-    """Return whether a probe of ``flow`` is due by time; its limiter may be gone, and with it its probes."""
+    """Return whether a probe of ``flow`` is due by time; probing ends with the flow's limiter."""
     limiters, counters, probings = source
     if flow < 0 or flow >= len(probings):
         return False
@@ -481,20 +481,20 @@ def probe_on_timer(source: E2CMStation, settings: E2CMStationSettings, flow: int
 
 
 class E2CMStations(Stations[E2CMStationSettings]):
-    """The reaction points of stations, their records one station after the other."""
+    """The reaction points of stations, with consecutive records per station."""
 
     settings: E2CMStationSettings
     counters: Sequence[ProbeCounters]
     probings: Sequence[Probing]
     probings_each: int
-    """Flows of a station that can be probed: its first ones."""
+    """The number of a station's flows that can be probed: its first ones."""
     probe_priority: int
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Give a rate-limited frame its CM-Tag; post the probe that follows the frame, if one is due.
+        """Add the CM-Tag to a rate-limited frame; post the probe that follows the frame, if one is due.
 
-        The limiter counts the frame with its tag, and probes not at all.  A probe that is due by time goes
-        behind the flow's next frame.
+        The limiter counts the frame with its tag, and no probes. A probe that is due by time follows the
+        flow's next frame.
         """
         station, flow, now_ns = departure.station, departure.flow, departure.now_ns
         source = _source(self, station)
@@ -504,7 +504,7 @@ class E2CMStations(Stations[E2CMStationSettings]):
         if departure.limiter == NO_LIMITER:
             probed = pass_by(source, self.settings, flow, now_ns, departure.octets)
         else:
-            # Before it leaves: a limiter that it releases has no congestion point any more.
+            # Before the departure, which may release the limiter and so its congestion point.
             tag = self.slots[station * self.slots_each + departure.limiter].cpid
             mark = self.timestamp_unit << TIMESTAMP_BITS | ticks(now_ns, self.timestamp_unit)
             added = 0 if tagged else TAG_OCTETS
@@ -586,9 +586,9 @@ def set_path_of(
 
 
 def set_flight(stations: E2CMStations, flight_ns: int) -> None:
-    """Set the latency of the unloaded path, NO_LATENCY if the clocks at its ends are not one.
+    """Set the latency of the unloaded path, NO_LATENCY if its ends do not share a clock.
 
-    It holds for all flows, each from when its probing next starts (algorithms §4, rule 4).
+    It holds for all flows, from each one's next start of probing (algorithms §4, rule 4).
     """
     known_ns = NO_LATENCY if flight_ns == NO_LATENCY else flight_ns % _LATENCIES
     columns(stations.probings)["known_flight_ns"] = known_ns

@@ -1,1 +1,1 @@
-"""ECM, the Ethernet Congestion Manager (S000): one folder, one mechanism."""
+"""ECM, the Ethernet Congestion Manager (S000)."""

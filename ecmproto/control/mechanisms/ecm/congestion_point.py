@@ -1,13 +1,13 @@
 """The ECM congestion point: algorithms §1, rules CP 1-5, on a plain state record.
 
-Per enabled priority of an output queue there is one record of :class:`ECMPointState`; all share one of
-:class:`ECMPointSettings`.  For each **arriving** frame, enqueued or dropped, that may be sampled the caller
+Each enabled priority of an output queue has one record of :class:`ECMPointState`; all share one of
+:class:`ECMPointSettings`. For each **arriving** frame, enqueued or dropped, that may be sampled the caller
 does::
 
     if count(state, settings, octets, qlen_octets, enqueued):
         feedback = sample(state, settings, generator, qlen_octets, tag_cpid)
 
-and sends an ECM frame if ``feedback.kind`` is not SILENT.  Every decision is exact in integers.
+and sends an ECM frame if ``feedback.kind`` is not SILENT. Every decision is exact in integers.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from ecmproto.kernels.record import record_from
 from ecmproto.kernels.structs import Draws, Random
 
 SILENT, REGULAR, SATURATED, SEVERE = range(4)
-"""What a sample makes the congestion point send: nothing, Qoff and Qdelta, ECM-Max, ECM(0,0)."""
+"""The results of a sample: nothing to send, Qoff and Qdelta, ECM-Max, ECM(0,0)."""
 
 
 LEAST_SHOWN_OCTETS = 32
-"""The payload that shows a whole CM-Tag behind one VLAN tag (wire-formats 4)."""
+"""The minimum payload with a complete CM-Tag after one VLAN tag (wire-formats 4)."""
 
 
 class ECMMeter(Meter):
@@ -71,7 +71,7 @@ class ECMMeterSettings(Thresholds):
     """The parameters of measuring as the kernels read them; a record."""
 
     q_bit: int
-    """1 if messages say that Qdelta is saturated."""
+    """1 if messages report that Qdelta is saturated."""
 
 
 class ECMPointSettings(SamplerSettings, ECMMeterSettings):
@@ -85,7 +85,7 @@ class ECMFeedback(NamedTuple):
     qoff_octets: int
     qdelta_octets: int
     q_off: int
-    """In units of 64 octets, times Qscale."""
+    """Qoff in units of 64 octets, times Qscale."""
     q_delta: int
     q: int
 
@@ -99,7 +99,7 @@ def settings_record(parameters: ECMCongestionPointParameters) -> ECMPointSetting
 def sample(
     state: ECMPointState, settings: ECMPointSettings, generator: Random, qlen_octets: int, tag_cpid: int
 ) -> ECMFeedback:
-    """Return the feedback of a sampled frame, and set up the next sample; arguments as in `measure`."""
+    """Return the feedback of a sampled frame, and prepare the next sample; arguments as in `measure`."""
     draw(state, settings, generator)
     return measure(state, settings, qlen_octets, tag_cpid)
 
@@ -108,8 +108,8 @@ def sample(
 def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_cpid: int) -> ECMFeedback:
     """Return the feedback of a sample with ``qlen_octets`` in the queue (rules 2 to 4).
 
-    ``tag_cpid`` is the CPID of the sampled frame's CM-Tag, 0 without one.  The previous Qlen follows at
-    every sample, whatever becomes of it (rule 5).
+    ``tag_cpid`` is the CPID of the sampled frame's CM-Tag, 0 without one. The previous Qlen is updated at
+    every sample, with any result (rule 5).
     """
     qoff = offset_octets(settings, qlen_octets)
     qdelta = delta_octets(settings, qlen_octets, meter.qlen_old_octets)
@@ -131,7 +131,7 @@ def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_c
         meter.unassociated += 1
         return silent
     if found.q_off == 0 and found.q_delta == 0:
-        # Both fields truncate to 0, which would read as ECM(0,0).
+        # Both fields truncate to 0, which would mean ECM(0,0).
         meter.truncated += 1
         return silent
     meter.regular += 1
@@ -153,7 +153,7 @@ class ECMPoints(NullCongestionPoint):
     states: Sequence[ECMPointState]
     has_point: NDArray[np.bool_]
     shows_tags: bool
-    """Whether messages carry so much of the sampled frame that its CM-Tag is in it, behind one VLAN tag."""
+    """Whether messages contain enough of the sampled frame for its CM-Tag, after one VLAN tag."""
     weight_8: int
     """The reaction points' w in 1/8."""
     settings: ECMPointSettings
@@ -177,7 +177,7 @@ class ECMPoints(NullCongestionPoint):
 def post_feedback(
     outbox: Outbox, arrival: Arrival, found: ECMFeedback, fb_octets: float, meter: ECMMeter, shows_tags: bool
 ) -> None:
-    """Post the message about a sampled frame, or a silent sample; a CM-Tag's timestamp goes with it."""
+    """Post the message about a sampled frame, or a silent sample, with a CM-Tag's timestamp."""
     message = post(outbox, found.kind, arrival.now_ns, arrival.station, arrival.flow, arrival.priority)
     message.qlen_octets = arrival.qlen_octets
     message.qoff_octets = found.qoff_octets
@@ -197,7 +197,7 @@ def post_feedback(
 
 @inlined
 def feedback_octets(settings: ECMMeterSettings, weight_8: int, found: ECMFeedback) -> float:
-    """Return Fb = −(Qoff + w·Qdelta) of the clamped values; that of ECM(0,0) is the least there is."""
+    """Return Fb = −(Qoff + w·Qdelta) of the clamped values; for ECM(0,0) the minimum."""
     qoff, qdelta = found.qoff_octets, found.qdelta_octets
     if found.kind == SEVERE:
         qoff, qdelta = settings.qeq_octets, 2 * settings.qeq_octets

@@ -24,18 +24,18 @@ from ecmproto.wire.codec import ECM, CMTag
 from ecmproto.wire.codec.tags import TagFormat
 
 PROTOCOL = 0
-"""ECM in the discriminator word."""
+"""The protocol number of ECM in the discriminator word."""
 
 
 class ECMMachine(AIMDMachine):
-    """ECM with its parameters set."""
+    """ECM with its parameters."""
 
     tag = TagFormat(format=CMTag, tag="cpid", mark=("unit", "timestamp"), constants={"protocol": PROTOCOL})
     message = ECM
     messages = MappingProxyType(
         {
             ECM_KIND: MessageFormat(format=ECM, payload=ECMPayload),
-            # Only its values tell it apart: it is read as an ECM.
+            # Only its values distinguish it: it is read as an ECM.
             ECM_MAX_KIND: MessageFormat(format=ECM, payload=ECMPayload, name="ECM-Max"),
             ECM_ZERO_KIND: MessageFormat(
                 format=ECM, payload=ECMPayload, name="ECM(0,0)", constants={"q_off": 0, "q_delta": 0}
@@ -59,7 +59,7 @@ class ECMMachine(AIMDMachine):
         )
 
     def fields_shown(self, tag: CMTag | None) -> dict[str, int]:
-        """Return whether the payload shows a CM-Tag, so that the message's timestamp means something."""
+        """Return whether the payload contains a CM-Tag, which makes the message's timestamp valid."""
         return {"tagged": int(tag is not None)}
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Parameters of ECM (S000); what S000 leaves open follows algorithms §1."""
+"""Parameters of ECM (S000); points that S000 leaves open follow algorithms §1."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ECMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
-    """The parameters of an ECM congestion point.  Raises ParameterError on values that do not go together."""
+    """The parameters of an ECM congestion point. Raises ParameterError on inconsistent values."""
 
     q_bit: bool = flag(
         "q_bit", False, source="S000 3.2.1 (experimental feature)",
-        doc="whether a message says that Qdelta is saturated",
+        doc="whether a message reports that Qdelta is saturated",
     )  # fmt: skip
 
 
@@ -32,7 +32,7 @@ class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
     """The parameters of an ECM reaction point.  Raises ParameterError on a value out of its range."""
 
     weight: float = feedback_weight(
-        source="S000 3.3.1; S004 VI", doc="weight of Qdelta against Qoff in the feedback Fb"
+        source="S000 3.3.1; S004 VI", doc="weight of Qdelta relative to Qoff in the feedback Fb"
     )
     rate_unit_bps: int = rate(
         "ru", 4 * _MB, (_MB, 100 * _MB), step=_MB, source="S000 3.3.1; S004 VI",
@@ -40,7 +40,7 @@ class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
     )  # fmt: skip
     floor_bps: int = rate(
         "floor", UNSET, (1_000, 1_000 * _MB), source="algorithms §1, RP 3",
-        doc="no limiter's rate falls below it, except to 0 in a time-out; by default ru",
+        doc="minimum rate of a limiter, except 0 in a time-out; by default ru",
     )  # fmt: skip
     restart_bps: int = rate(
         "rmin", 100 * _MB, (_MB, 1_000 * _MB), step=_MB, source="S000 3.3.2 (Rmin)",
@@ -48,15 +48,15 @@ class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
     )  # fmt: skip
     self_increase_bps: int = rate(
         "rd", _MB, (_MB, 100 * _MB), step=_MB, source="S000 3.3.1 (Rd)",
-        doc="what a limiter gains at each self-increase",
+        doc="rate added at each self-increase",
     )  # fmt: skip
     rtt_shift: int = count(
         "wrtt", 3, (0, 30), source="S000 3.3; algorithms §1",
-        doc="a new round-trip time weighs 2^-wrtt in the average",
+        doc="a new round-trip time has the weight 2^-wrtt in the average",
     )  # fmt: skip
     timestamp_unit: int = count(
         "unit", 0, (0, 15), source="S000 3.1; algorithms §1",
-        doc="ticks of the CM-Tag's timestamp are 2^unit µs",
+        doc="unit of the CM-Tag's timestamp, 2^unit µs",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -70,11 +70,11 @@ _RU_SHARE = 0.0004
 """Ru as a share of the port's rate: 4 Mb/s at 10 Gb/s (S004)."""
 _LEAST_RU_BPS = _MB
 _GI = 4 * 64 / 1500
-"""S004's Gi, a unit of 64 octets."""
+"""S004's Gi per unit of 64 octets."""
 
 
 def _low_rate(rate_bps: int) -> list[str]:
-    # Ru is 0.0004·C; where its range ends above that, the gain that it is multiplied with is less.
+    # Ru is 0.0004·C; if that is below its range, its gain is reduced instead.
     gi = _GI * _RU_SHARE * rate_bps / _LEAST_RU_BPS
     return ["rp.ru=1M", f"rp.gi={gi:.6f}", "rp.floor=1M", "rp.td=10ms", *sampled_often(rate_bps), "cp.qsc=0"]
 

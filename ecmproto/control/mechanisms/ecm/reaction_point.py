@@ -1,7 +1,7 @@
 """The ECM reaction point: algorithms §1, rules RP 1-9, on the shared table of limiters.
 
-For each ECM frame about one of its flows the caller does ``receive(...)``; how frames and timers go stands
-in `ecmproto.control.mechanisms.aimd.reaction_point`.
+For each ECM frame about one of its flows the caller does ``receive(...)``;
+`ecmproto.control.mechanisms.aimd.reaction_point` describes frames and timers.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class ECMFields(NamedTuple):
     """The fields of an ECM or E²CM message as a reaction point reads them, in the units of the wire."""
 
     cpid: int
-    """As `ecmproto.control.mechanisms.api.protocol` has it."""
+    """The CPID, in the form of `ecmproto.control.mechanisms.api.protocol`."""
     q_off: int
     q_delta: int
     q: int
     timestamp: int
     unit: int
     tagged: bool
-    """Whether its payload shows a CM-Tag, so that ``timestamp`` means something."""
+    """Whether the payload contains a CM-Tag, which makes ``timestamp`` valid."""
     type: int = 0
     """BCN, BCN_MAX or BCN_ZERO of E²CM; ECM has no types."""
 
@@ -65,13 +65,13 @@ class ECMStationSettings(TableSettings):
     """The parameters as the kernels read them; a record."""
 
     weight_8: int
-    """w in 1/8."""
+    """The weight w in 1/8."""
     step_bps_8: float
     """Gi·Ru for a feedback of 1/8 unit."""
     share_8: float
     """Gd for a feedback of 1/8 unit."""
     rtt_weight: float
-    """2^-Wrtt."""
+    """The weight 2^-Wrtt of a new round-trip time."""
 
 
 def settings_record(parameters: ECMReactionPointParameters, link_rate_bps: int) -> ECMStationSettings:
@@ -87,7 +87,7 @@ def settings_record(parameters: ECMReactionPointParameters, link_rate_bps: int) 
 
 
 def limiting_fields(parameters: ECMReactionPointParameters, link_rate_bps: int) -> dict[str, Any]:
-    """Return the fields of the settings that are no parameters as they stand, gains left out."""
+    """Return the fields of the settings that differ from the parameters, without gains."""
     weight_8, rtt_weight = int(parameters.weight * WEIGHT_DENOMINATOR), 0.5**parameters.rtt_shift
     return table_fields(parameters, link_rate_bps) | {"weight_8": weight_8, "rtt_weight": rtt_weight}
 
@@ -104,7 +104,7 @@ def receive(
 ) -> int:
     """React to an ECM frame about a frame of ``flow`` and ``priority``, received at ``now_ns``.
 
-    Returns the limiter that heeded it, NO_LIMITER if none did; what was ignored is counted in the point.
+    Returns the changed limiter, NO_LIMITER for none; ignored messages are counted in the point.
     """
     demand = demanded(settings, message)
     index = react(limiters, settings, generator, demand, flow, priority, now_ns)
@@ -115,9 +115,9 @@ def receive(
 
 @compiled
 def demanded(settings: ECMStationSettings, message: ECMFields) -> Demand:
-    """Return the rate change ``message`` asks for (rules 1, 3, 4); integers decide, floats only measure."""
+    """Return the rate change that ``message`` requests (rules 1, 3, 4); integers decide its direction."""
     fb_8 = -(message.q_off * WEIGHT_DENOMINATOR + settings.weight_8 * message.q_delta)
-    # With the Q bit Qdelta alone decides, twice as strongly as otherwise possible (S000 3.3.2).
+    # With the Q bit only Qdelta counts, with twice the otherwise possible effect (S000 3.3.2).
     doubled = message.q != 0
     direction = -message.q_delta if doubled else fb_8
     kind = INCREASE if direction > 0 else DECREASE if direction < 0 else NOTHING
@@ -135,7 +135,7 @@ def ticks(now_ns: int, unit: int) -> int:
 
 @inlined
 def average_rtt(limiter: Limiter, settings: ECMStationSettings, message: ECMFields, now_ns: int) -> None:
-    """Add the round-trip time that ``message`` shows, if it does, to the limiter's average (rule 7)."""
+    """Add the round-trip time in ``message``, if any, to the limiter's average (rule 7)."""
     if not message.tagged or limiter.cpid != message.cpid:
         return
     elapsed = (ticks(now_ns, message.unit) - message.timestamp) & _TIMESTAMP_MASK
@@ -147,9 +147,9 @@ def average_rtt(limiter: Limiter, settings: ECMStationSettings, message: ECMFiel
 
 
 TAG_OCTETS = 16
-"""What a CM-Tag adds to a frame."""
+"""The length that a CM-Tag adds to a frame."""
 TIMESTAMP_BITS = 16
-"""A frame's mark is the tag's unit above the timestamp."""
+"""The bits of the timestamp in a frame's mark; the tag's unit is above them."""
 TIMESTAMP_MASK = 0xFFFF
 
 
@@ -159,7 +159,7 @@ class ECMStations(Stations[ECMStationSettings]):
     settings: ECMStationSettings
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Give a frame that a limiter let through its CM-Tag."""
+        """Add the CM-Tag to a frame from a limiter."""
         unit = self.timestamp_unit
         return send(self, departure, TAG_OCTETS, unit << TIMESTAMP_BITS | ticks(departure.now_ns, unit))
 

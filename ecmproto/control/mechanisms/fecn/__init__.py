@@ -1,1 +1,1 @@
-"""FECN (S003): explicit rates, carried forward in RD tags and turned round by the receiver."""
+"""FECN (S003): explicit rates, carried forward in RD tags and returned by the receiver."""

@@ -1,11 +1,11 @@
 """The FECN congestion point: the switch of algorithms §5 item 2, with S003's enhancements 1 to 4.
 
-Per output queue there is one record of :class:`FECNPointState`; all share one of :class:`FECNPointSettings`.
-Every arriving data frame, a dropped one too, goes through :func:`count`; :func:`on_timer` runs when
-:func:`next_timer_ns` has come, before the arrivals of that time; a forward RD tag that passes gets what
-:func:`lowered` returns.
+Each output queue has one record of :class:`FECNPointState`; all share one of :class:`FECNPointSettings`.
+Every arriving data frame, also a dropped one, goes through :func:`count`; :func:`on_timer` runs at
+:func:`next_timer_ns`, before the arrivals of that time; a passing forward RD tag gets the result of
+:func:`lowered`.
 
-The advertised rate is the same for all flows, so the switch knows none of them.
+The advertised rate is common to all flows, so the switch has no state of flows.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ class FECNPointState:
     rate_bps: float
     """r_i, the advertised rate."""
     previous_rate_bps: float
-    """r_{i−1}, the advertised rate before it."""
+    """r_{i−1}, the previous advertised rate."""
     increase_bps: float
-    """ΔR, the most that the advertised rate may grow at an update."""
+    """ΔR, the maximum increase of the advertised rate at an update."""
     arrived_octets: int
-    """Octets that arrived since the last tick, dropped ones too …"""
+    """Octets that arrived since the last tick, including dropped ones."""
     arrived_ns: int
-    """… and when the last of them did."""
+    """The time of the last arrival."""
     timer_ns: int
-    """When the next tick is due."""
+    """The time of the next tick."""
     updates: int
     """Ticks that updated the advertised rate."""
     idle_ticks: int
     """Ticks without arrivals, which update nothing."""
     limited_updates: int
-    """Updates whose increase ΔR limited."""
+    """Updates with an increase limited by ΔR."""
     bounded_updates: int
-    """Updates whose rate was brought back into its bounds."""
+    """Updates with a rate limited by its bounds."""
     capacity_losses: int
-    """Ticks that found C decreased."""
+    """Ticks that detected a decrease of C."""
     tags: int
     """RD tags that passed."""
     lowered_tags: int
@@ -97,9 +97,9 @@ def settings_record(parameters: FECNCongestionPointParameters) -> FECNPointSetti
 def start(
     state: FECNPointState, settings: FECNPointSettings, generator: Random, now_ns: int, capacity_bps: float
 ) -> None:
-    """Bring ``state`` to its start at ``now_ns``: r = ΔR = C/N0, the first tick at the next multiple of T.
+    """Initialise ``state`` at ``now_ns``: r = ΔR = C/N0, the first tick at the next multiple of T.
 
-    ``capacity_bps`` is above 0.  Draws once from ``generator`` if the phase is random.
+    ``capacity_bps`` is above 0. Draws one random number if the phase is random.
     """
     rate_bps = bounded(settings, capacity_bps, capacity_bps / settings.initial_sources)
     state.capacity_bps = capacity_bps
@@ -116,7 +116,7 @@ def start(
 
 @inlined
 def count(state: FECNPointState, octets: int, now_ns: int) -> None:
-    """Count a data frame of ``octets`` that arrived for the queue, whether or not it was dropped."""
+    """Count a data frame of ``octets`` that arrived for the queue, dropped or not."""
     state.arrived_octets += octets
     state.arrived_ns = now_ns
 
@@ -129,7 +129,7 @@ def set_capacity(state: FECNPointState, capacity_bps: float) -> None:
 
 @inlined
 def next_timer_ns(state: FECNPointState) -> int:
-    """Return when the next tick is due."""
+    """Return the time of the next tick."""
     return state.timer_ns
 
 
@@ -137,8 +137,8 @@ def next_timer_ns(state: FECNPointState) -> int:
 def on_timer(state: FECNPointState, settings: FECNPointSettings, now_ns: int, qlen_octets: int) -> None:
     """Run the ticks that are due at ``now_ns`` with ``qlen_octets`` in the queue.
 
-    What was counted arrived in the intervals up to that of the last arrival: they make one update, since
-    nobody could follow rates that were not advertised yet.  The others find an idle interval.
+    The counted frames arrived in the intervals up to the last arrival's: these make one update, since no
+    source could follow rates that were not advertised yet. The other intervals are idle.
     """
     if now_ns < state.timer_ns:
         return
@@ -155,8 +155,8 @@ def on_timer(state: FECNPointState, settings: FECNPointSettings, now_ns: int, ql
 def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, intervals: int) -> None:
     """Update the advertised rate after ``intervals`` of T, unless nothing arrived in them.
 
-    More than one were late: whatever kept the switch may have kept the sources too, so that few arrivals are
-    no reason to raise the rate by more than the least value of ΔR.
+    With several late intervals, the sources may have been delayed like the switch, so that few arrivals do
+    not justify an increase of the rate by more than the minimum of ΔR.
     """
     if state.capacity_bps < state.settled_capacity_bps:
         scale(state, settings)
@@ -167,7 +167,7 @@ def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, i
     arrival_bps = float(_OCTET_BITS * state.arrived_octets) * NS_PER_S / (intervals * settings.interval_ns)
     load = arrival_bps / state.capacity_bps / queue_control(settings, qlen_octets)
     found_bps = state.rate_bps / max(settings.least_load, load)
-    # Two steps back, as S003 prints it.
+    # Two steps back, as printed in S003.
     rate_bps = settings.averaging * found_bps + (1.0 - settings.averaging) * state.previous_rate_bps
     if intervals == 1:
         rate_bps = limited(state, settings, qlen_octets, rate_bps)
@@ -193,7 +193,7 @@ def scale(state: FECNPointState, settings: FECNPointSettings) -> None:
 
 @inlined
 def limited(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, rate_bps: float) -> float:
-    """Move ΔR by the queue, and return ``rate_bps`` with its increase limited to ΔR (enhancement 3)."""
+    """Adjust ΔR by the queue, and return ``rate_bps`` with its increase limited to ΔR (enhancement 3)."""
     if qlen_octets < settings.qeq_octets:
         state.increase_bps *= settings.increase_growth
     elif qlen_octets > settings.qsc_octets:
@@ -207,7 +207,7 @@ def limited(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int
 
 @inlined
 def bounded(settings: FECNPointSettings, capacity_bps: float, rate_bps: float) -> float:
-    """Return ``rate_bps`` within its bounds: at least the least rate, and in any case at most C."""
+    """Return ``rate_bps`` within its bounds: the minimum rate and, with precedence, C."""
     return float(min(capacity_bps, max(settings.least_rate_bps, rate_bps)))
 
 
@@ -253,7 +253,7 @@ class FECNPort(Struct):
     settings: FECNPointSettings
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Count a data frame, a dropped one too."""
+        """Count a data frame, also a dropped one."""
         if arrival.sampled:
             count(self.state, arrival.octets, arrival.now_ns)
 
@@ -264,21 +264,21 @@ class FECNPort(Struct):
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Do nothing: it measures at its ticks."""
+        """Do nothing: the queue is read at ticks."""
 
     def next_timer_ns(self) -> int:
-        """Return when the advertised rate is next updated."""
+        """Return the time of the next update of the advertised rate."""
         return next_timer_ns(self.state)
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Update the advertised rate; post it, silent, for whoever draws it."""
+        """Update the advertised rate; post it as a silent sample, for plots."""
         if now_ns < self.state.timer_ns:
             return
         qlen_octets = qlens_octets.sum()
         on_timer(self.state, self.settings, now_ns, qlen_octets)
         if has_room(outbox, 1):
             post(outbox, SILENT, now_ns, EVERY_STATION, -1, 0)
-            # Plain Python gets a copy of a record that a compiled function returns.
+            # In plain Python a compiled function returns a copy of a record.
             message = outbox.messages[outbox.posted.count - 1]
             message.qlen_octets = qlen_octets
             message.rate_kbps = advertised(self.state)

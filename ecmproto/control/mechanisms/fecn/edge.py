@@ -1,4 +1,4 @@
-"""FECN's edge: receivers that take RD tags off and send them back."""
+"""FECN's edge: receivers that remove RD tags and send them back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class FECNEdge:
     """The counters of an edge receiver; a record (``kernels.record``)."""
 
     stripped: int
-    """Data frames whose RD tag was taken out."""
+    """Data frames whose RD tag was removed."""
     returns: int
     """Returning frames made."""
 
@@ -21,7 +21,7 @@ RETURN_KIND = 1
 
 
 class FECNReceivers(Struct):
-    """The edge receivers behind the port: each strips RD tags and sends them back."""
+    """The edge receivers after the port: each removes RD tags and sends them back."""
 
     edge: FECNEdge
 
@@ -32,7 +32,7 @@ class FECNReceivers(Struct):
         self.edge.stripped += 1
         self.edge.returns += 1
         post(outbox, RETURN_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority)
-        # Plain Python gets a copy of a record that a compiled function returns.
+        # In plain Python a compiled function returns a copy of a record.
         message = outbox.messages[outbox.posted.count - 1]
         fecn_payload(message).rlq_id = delivery.mark
         message.rate_kbps = delivery.tag
@@ -42,4 +42,4 @@ class FECNReceivers(Struct):
         return NEVER_NS
 
     def post_reports(self, now_ns: int, outbox: Outbox) -> None:
-        """Do nothing: receivers speak only when a tag comes."""
+        """Do nothing: receivers only react to tags."""

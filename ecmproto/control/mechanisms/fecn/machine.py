@@ -1,4 +1,4 @@
-"""FECN's machine, and what DBP's has of it."""
+"""FECN's machine, and its common part with DBP's."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _ROLES = (Role.CONGESTION_POINT, Role.REACTION_POINT, Role.EDGE)
 
 
 class AnsweredMachine(Machine):
-    """FECN or DBP with its parameters set: switches rewrite a rate, and destinations' answers bring it back.
+    """FECN or DBP with its parameters: switches rewrite a rate, and destinations' answers return it.
 
-    A mechanism's own says the one kind of its ``messages``.
+    A subclass defines the one kind of its ``messages``.
     """
 
     answer_priority: ClassVar[str]
-    """The edge's parameter that is the priority of answers."""
+    """The edge's parameter with the priority of answers."""
     refusal_record = FECNDiscards
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
@@ -51,12 +51,12 @@ class AnsweredMachine(Machine):
         return new_port(self._cp, place, generator)
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Have the advertised rate follow the line's, at the next tick (enhancement 4)."""
+        """Set the line's rate, which the advertised rate follows at the next tick (enhancement 4)."""
         if isinstance(point, FECNPort):
             set_capacity(point.state, float(capacity_bps))
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the answer, as it comes out of the port's switch."""
+        """Return the answer, as the port's switch forwards it."""
         return answer(
             about.octets,
             self.format_of(message.kind).layer_of(fields_of(message, self.payloads)),
@@ -74,7 +74,7 @@ class AnsweredMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback in an answer; its headers tell the flow, but for the priority."""
+        """Return the feedback in an answer; its headers identify the flow, except the priority."""
         ((kind, made),) = self.messages.items()
         found = received(octets, made.format, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
         if found is None:
@@ -83,14 +83,14 @@ class AnsweredMachine(Machine):
         return ParsedFeedback(fields, answering(octets, place.ethertypes))
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion point or the sources; a mechanism has its receivers'."""
+        """Return the counters of the congestion point or the sources; a subclass has its receivers'."""
         if isinstance(machine, FECNPort):
             return port_counters(machine)
         return station_counters(machine) if isinstance(machine, FECNStations) else {}
 
 
 class FECNMachine(AnsweredMachine):
-    """FECN with its parameters set."""
+    """FECN with its parameters."""
 
     flow_key = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
     tag = TAG
@@ -108,7 +108,7 @@ class FECNMachine(AnsweredMachine):
     )
 
     def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
-        """Return sources of which no queue was used yet."""
+        """Return sources without used queues."""
         return new_stations(self._rp, settings_record(self._rp), place, generator)
 
     def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
@@ -124,7 +124,7 @@ class FECNMachine(AnsweredMachine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback in a returning frame; it is about a flow of the queue that it names."""
+        """Return the feedback in a returning frame, about a flow of the queue that it names."""
         found = super().parse_feedback(octets, station_mac, place, refusals)
         if found is None or found.about is None:
             return found

@@ -1,7 +1,7 @@
 """FECN's frames, the RD tag and the returning frame, its edge and its machine (wire-formats 1.2 and 7).
 
-Tags are put in, changed and taken out without touching any other octet: what a length behind the tags counts
-(802.3) stays what it counted.  Frames are given from their DA on, as far as they were captured, without FCS.
+Tags are inserted, changed and removed without a change of any other octet: a length after the tags (802.3)
+stays unchanged. Frames are given from their DA on, as far as they were captured, without FCS.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def reply(
 def answer(
     octets: bytes, body: Layer, *, port_mac: bytes, priority: int, ethertypes: EtherTypes = DEFAULT
 ) -> bytes:
-    """Return the frame with ``body`` that the destination of ``octets`` answers with, as `reply` makes it.
+    """Return the destination's answer to ``octets`` with ``body``, in the form of `reply`.
 
-    A group has no address to answer from: ``port_mac`` stands for it.
+    A group has no address to answer from: ``port_mac`` replaces it.
     """
     is_group = octets[:1] and octets[0] & _GROUP_BIT
     station_mac = port_mac if is_group else octets[:_ADDRESS_OCTETS]
@@ -74,9 +74,9 @@ def received(
 
 
 def answering(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> AboutFlow:
-    """Return the flow that a destination's answer is about, as its headers show it.
+    """Return the flow of a destination's answer, from its headers.
 
-    In a VLAN tag they have a priority of their own: the data's is not told.
+    The priority in its VLAN tag is its own: the data's is unknown.
     """
     frame = headers(octets, ethertypes)
     vlan = outer_vlan(frame)

@@ -1,4 +1,4 @@
-"""Parameters of FECN.  Queue lengths are S003's packets of 1500 octets, in octets."""
+"""Parameters of FECN. Queue lengths are S003's packets of 1500 octets, in octets."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class FECNCongestionPointParameters(Parameters):
     )  # fmt: skip
     initial_sources: int = count(
         "N0", 20, (1, 1_000_000), source="S003 (20 to 200; can be set to a large value)",
-        doc="sources expected at start: the advertised rate and its largest increase start at C/N0",
+        doc="sources expected at start: the advertised rate and its maximum increase start at C/N0",
     )  # fmt: skip
     averaging: float = ratio(
         "alpha", 0.5, (0.01, 1), source="S003 enhancement 2",
-        doc="weight of the rate just found against the rate two updates back",
+        doc="weight of the new rate relative to the rate two updates back",
     )  # fmt: skip
     linear: bool = flag(
         "linear", False, source="S003 enhancement 1 (recommends the hyperbolic one)",
@@ -54,35 +54,35 @@ class FECNCongestionPointParameters(Parameters):
         doc="b of the hyperbolic queue control, for queues up to Qeq",
     )  # fmt: skip
     least_control: float = ratio(
-        "c", 0.1, (0.001, 1), source="S003 enhancement 1", doc="least value of the queue control"
+        "c", 0.1, (0.001, 1), source="S003 enhancement 1", doc="minimum of the queue control"
     )
     slope: float = ratio("k", 0.1, (0, 100), source=_CHOICE, doc="k of the linear queue control")
     qeq_octets: int = octets(
         "qeq", 24_000, (64, MOST_OCTETS), source="S003 (16 packets, algorithms 5)",
-        doc="queue length that the switch steers to (Qeq)",
+        doc="equilibrium queue length of the switch (Qeq)",
     )  # fmt: skip
     qsc_octets: int = octets(
         "qsc", 120_000, (64, MOST_OCTETS), source="S003 (80 packets, algorithms 5)",
-        doc="queue length above which the largest increase shrinks (Qsc)",
+        doc="queue length above which the maximum increase shrinks (Qsc)",
     )  # fmt: skip
     least_load: float = ratio(
         "rho_min", 0.001, (1e-9, 1), source=_CHOICE,
-        doc="least effective load factor ρ that the rate is divided by",
+        doc="minimum effective load factor ρ, the divisor of the rate",
     )  # fmt: skip
     least_rate_bps: int = rate(
-        "r_min", 100_000, (1_000, 1_000_000_000), source=_CHOICE, doc="least advertised rate"
+        "r_min", 100_000, (1_000, 1_000_000_000), source=_CHOICE, doc="minimum advertised rate"
     )
     least_increase_bps: int = rate(
         "dr_min", 1_000_000, (1_000, 1_000_000_000), source=_CHOICE,
-        doc="least value of the largest increase ΔR",
+        doc="minimum of the maximum increase ΔR",
     )  # fmt: skip
     increase_growth: float = ratio(
         "dr_up", 1.414, (1, 10), source="S003 enhancement 3",
-        doc="ΔR is multiplied by it at an update below Qeq (λ)",
+        doc="factor of ΔR at an update below Qeq (λ)",
     )  # fmt: skip
     increase_decay: float = ratio(
         "dr_down", 0.707, (0.01, 1), source="S003 enhancement 3",
-        doc="ΔR is multiplied by it at an update above Qsc",
+        doc="factor of ΔR at an update above Qsc",
     )  # fmt: skip
     random_phase: bool = flag(
         "random_phase", False, source=_CHOICE,
@@ -103,7 +103,7 @@ class FECNCongestionPointParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceParameters(Parameters):
-    """The parameters of a source that is told its rates; one set serves all its rate-limited queues.
+    """The parameters of a source with explicit rates; one set serves all its rate-limited queues.
 
     Raises ParameterError on a value out of its range.
     """
@@ -114,14 +114,14 @@ class SourceParameters(Parameters):
     )  # fmt: skip
     idle_ns: int = duration(
         "idle", 2_000_000, (1_000, 10_000_000_000), source="choice (algorithms 5: 2T)",
-        doc="a queue that was empty for this time starts anew, at the link rate divided by N0",
+        doc="idle time after which a queue restarts, at the link rate divided by N0",
     )  # fmt: skip
     least_rate_bps: int = redeclared(
-        FECNCongestionPointParameters, "least_rate_bps", doc="least rate of a queue, whatever it is told"
+        FECNCongestionPointParameters, "least_rate_bps", doc="minimum rate of a queue, at any feedback"
     )
     queues: int = count(
         "queues", 1_024, (1, 65_535), source="choice (the RLQ-ID has 16 bits)",
-        doc="rate-limited queues of a source; flows beyond them share the last one",
+        doc="number of rate-limited queues of a source; further flows share the last one",
     )  # fmt: skip
 
 
@@ -131,11 +131,11 @@ class FECNReactionPointParameters(SourceParameters):
 
     tag_interval_ns: int = duration(
         "tau", 1_000_000, (1_000, 1_000_000_000), source="S003 enhancement 5 (τ = T)",
-        doc="a queue tags a frame when this time has passed since its last tag",
+        doc="time after a queue's last tag until it tags another frame",
     )  # fmt: skip
     frames_per_tag: int = count(
         "tag_frames", 0, (0, 1_000_000), source="S003 (overhead: every n-th packet)",
-        doc="a queue tags its first and then every n-th frame, whatever the time; 0 tags by time",
+        doc="number of frames per tag, from a queue's first on; 0 tags by time",
     )  # fmt: skip
     random_phase: bool = redeclared(
         FECNCongestionPointParameters, "random_phase",
@@ -156,7 +156,7 @@ class FECNEdgeParameters(Parameters):
 
 
 _INTERVAL_BITS = 600_000
-"""What the measurement interval holds at a slow port: fifty full frames, lest it count clumps."""
+"""The measurement interval at a slow port: fifty full frames, so that bursts average out."""
 _LEAST_INTERVAL_NS = 1_000_000
 
 

@@ -1,10 +1,10 @@
 """The FECN reaction point: the source of algorithms §5 item 1, with S003's enhancement 5.
 
 A source has one record of :class:`FECNSource` and a table of :class:`FECNQueue`, rate-limited queues (RLQ)
-per destination and priority; the RLQ-ID of ``queues[i]`` is i + 1.  The frames wait at the caller, who asks
-:func:`route` where one belongs when it comes and calls :func:`join` when it waits there, asks
-``limiter.leaves_ns`` when the first may go, and calls :func:`leave` when it goes, which says whether to tag
-it.  Returning frames go through :func:`on_return`.
+per destination and priority; the RLQ-ID of ``queues[i]`` is i + 1. The caller has the waiting frames:
+:func:`route` returns a frame's queue, :func:`join` is called when it waits there, ``limiter.leaves_ns``
+returns the departure time of the first, and :func:`leave`, called at its departure, returns whether to tag
+it. Returning frames go through :func:`on_return`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ecmproto.kernels.structs import Draws, Random, Struct, payload_view
 from ecmproto.units import BPS_PER_KBPS, RATE_INFINITY
 
 TAG_OCTETS = 10
-"""What an RD tag adds to a frame (wire-formats 7)."""
+"""The length that an RD tag adds to a frame (wire-formats 7)."""
 
 
 class FECNDiscards:
@@ -43,42 +43,41 @@ class FECNSource(FECNDiscards):
 
     link_rate_bps: float
     routed_flow: int
-    """The flow of the frame that was routed last, and when, for `join`."""
+    """The flow of the last routed frame, for `join`; ``routed_ns`` is its time."""
     routed_ns: int
     restarts: int
     """Queues that started at r0, first or after an idle time."""
     shared_arrivals: int
     """Frames of flows beyond the table, which share the last queue."""
     tags: int
-    """Frames that were given an RD tag."""
+    """Frames that got an RD tag."""
     untaggable_frames: int
-    """Frames that were to be tagged, but whose headers were cut off."""
+    """Frames that were to be tagged, but whose headers were truncated."""
     returns: int
     """Returning frames that set a rate."""
     infinite_returns: int
-    """Those that brought infinity: no switch on the path lowers rates."""
+    """Returning frames with rate infinity: no switch on the path lowers rates."""
     capped_returns: int
-    """Those with a finite rate above the link's."""
+    """Returning frames with a finite rate above the link's."""
     floored_returns: int
-    """Those below the least rate."""
+    """Returning frames with a rate below the minimum."""
     unknown_returns: int
-    """Returning frames for an RLQ-ID that this source never used, or from where that queue sends nothing:
-    ignored."""
+    """Returning frames ignored: for an unused RLQ-ID, or not from a destination of that queue."""
 
 
 class FECNQueue(RateLimiter):
     """One rate-limited queue; a record."""
 
     used: int
-    """Whether a frame ever joined it."""
+    """Whether a frame ever joined the queue."""
     waiting: int
-    """Frames in it, which the caller holds."""
+    """The number of frames in the queue; the caller has the frames."""
     emptied_ns: int
-    """When the last frame left."""
+    """The time when the last frame left."""
     tag_due_ns: int
-    """From when on the next frame to leave is tagged."""
+    """The time from which on the next departure is tagged."""
     frames_to_tag: int
-    """Frames that leave before the next tagged one, when tags go by frames."""
+    """The number of departures before the next tagged one, if tags are sent by frames."""
 
 
 class FECNSourceSettings:
@@ -112,13 +111,13 @@ def source_settings_record(parameters: SourceParameters) -> FECNSourceSettings:
 
 @inlined
 def start(source: FECNSource, link_rate_bps: float) -> None:
-    """Bring ``source`` to its start; ``link_rate_bps`` is above 0."""
+    """Initialise ``source``; ``link_rate_bps`` is above 0."""
     source.link_rate_bps = link_rate_bps
 
 
 @inlined
 def next_timer_ns(source: FECNSource) -> int:
-    """Return NEVER_NS: a source has no timers but the departures of its limiters."""
+    """Return NEVER_NS: a source has no timers except the departures of its limiters."""
     return NEVER_NS
 
 
@@ -126,8 +125,8 @@ def next_timer_ns(source: FECNSource) -> int:
 def route(source: FECNSource, queues: Sequence[FECNQueue], flow: int, now_ns: int) -> int:
     """Return the index of the queue for a frame of ``flow`` that comes at ``now_ns``.
 
-    ``flow`` is the dense number of a destination and priority, −1 when the caller ran out of them.  Nothing
-    is counted or started before the frame joins: the caller may have no room for it.
+    ``flow`` is the dense number of a destination and priority, −1 beyond the caller's table. Nothing is
+    counted or started before the frame joins: the caller may not have the capacity for it.
     """
     source.routed_flow = flow
     source.routed_ns = now_ns
@@ -142,10 +141,9 @@ def join(
     generator: Random,
     index: int,
 ) -> None:
-    """Queue the frame that was routed last in ``queues[index]``, the queue it was routed to.
+    """Queue the last routed frame in ``queues[index]``, the result of its routing.
 
-    A queue that is new or was empty long enough starts anew, which draws from ``generator`` if the phase is
-    random.
+    A queue that is new or was idle long enough restarts, with one random number if the phase is random.
     """
     now_ns = source.routed_ns
     if index != source.routed_flow:
@@ -158,7 +156,7 @@ def join(
 
 @inlined
 def queue_index(queues: Sequence[FECNQueue], flow: int) -> int:
-    """Return the index of the queue that serves ``flow``: its own, or the last one beyond the table."""
+    """Return the index of the queue of ``flow``: its own, or the last one beyond the table."""
     last = len(queues) - 1
     return flow if 0 <= flow < last else last
 
@@ -190,7 +188,7 @@ def leave(
 ) -> bool:
     """Send a frame of ``octets`` at ``now_ns``; return whether to tag it with rate infinity.
 
-    ``tag_octets`` is what a tag adds to its length, which the limiter counts: 0 if it replaces one.
+    ``tag_octets`` is the length added by a tag, which the limiter counts: 0 if it replaces one.
     """
     tagged = takes_tag(queue, settings, now_ns)
     if tagged:
@@ -204,7 +202,7 @@ def leave(
 
 @inlined
 def takes_tag(queue: FECNQueue, settings: FECNSourceSettings, now_ns: int) -> bool:
-    """Return whether the frame that leaves at ``now_ns`` is to be tagged, and set up the next tag."""
+    """Return whether the departure at ``now_ns`` is to be tagged, and schedule the next tag."""
     if settings.frames_per_tag > 0:
         if queue.frames_to_tag > 0:
             queue.frames_to_tag -= 1
@@ -225,9 +223,9 @@ def on_return(
     returned: FECNFields,
     now_ns: int,
 ) -> None:
-    """Set the queue that ``returned`` names to the rate it brings, within the least rate and the link's.
+    """Set the queue of ``returned`` to its rate, within the minimum rate and the link's.
 
-    Infinity is the link rate; an RLQ-ID that was never used is ignored.
+    Infinity is the link rate; an unused RLQ-ID is ignored.
     """
     index = returned.rlq_id - 1
     if index < 0 or index >= len(queues) or queues[index].used == 0:
@@ -257,7 +255,7 @@ fecn_payload = payload_view(FECNPayload, "payload")
 
 
 class FECNStations(Struct):
-    """The sources of stations, their records one station after the other; a limiter is a queue."""
+    """The sources of stations, with consecutive records per station; a limiter is a queue."""
 
     sources: Sequence[FECNSource]
     queues: Sequence[FECNQueue]
@@ -266,20 +264,20 @@ class FECNStations(Struct):
     generator: Draws
 
     def limiters(self) -> int:
-        """Return how many rate-limited queues a station has."""
+        """Return the number of a station's rate-limited queues."""
         return self.queues_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
-        """Return the queue of ``flow``: no frame of a source goes without one."""
+        """Return the queue of ``flow``; every frame of a source has one."""
         return route(self.sources[station], queues_of(self.queues, self.queues_each, station), flow, now_ns)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Queue the frame that was routed last; a queue that was empty long enough starts anew."""
+        """Queue the last routed frame; a queue that was idle long enough restarts."""
         queues = queues_of(self.queues, self.queues_each, station)
         join(self.sources[station], queues, self.settings, self.generator, limiter)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return when the head of the queue may leave."""
+        """Return the time when the head of the queue may leave."""
         return leaves_ns(self.queues[station * self.queues_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
@@ -293,7 +291,7 @@ class FECNStations(Struct):
         return Sent(departure.tagged, departure.tag, departure.mark, 0)
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Take the rate that a returning frame brings, if the queue that it names serves its flow."""
+        """Set the rate in a returning frame, if the queue that it names serves its flow."""
         queues = queues_of(self.queues, self.queues_each, message.station)
         rlq_id = fecn_payload(message).rlq_id
         if message.flow < 0 or queue_index(queues, message.flow) + 1 != rlq_id:
@@ -320,7 +318,7 @@ class FECNStations(Struct):
 
 @expanded
 def queues_of(queues: Sequence[FECNQueue], queues_each: int, station: int) -> Sequence[FECNQueue]:
-    """Return the queues of one station, of which each has ``queues_each``."""
+    """Return the queues of one station, of ``queues_each`` per station."""
     return queues[station * queues_each : (station + 1) * queues_each]
 
 
@@ -330,7 +328,7 @@ def new_stations(
     place: PortContext,
     generator: np.random.Generator,
 ) -> FECNStations:
-    """Return sources at their start.
+    """Return sources, initialised.
 
     Flows are numbered densely, so queues beyond a station's flows would stay unused; they are left out.
     """
@@ -344,12 +342,12 @@ def new_stations(
 
 
 def queues_each(parameters: SourceParameters, place: PortContext) -> int:
-    """Return how many queues a station has."""
+    """Return the number of a station's queues."""
     return min(parameters.queues, max(1, place.flows))
 
 
 def station_counters(stations: FECNStations) -> dict[str, int]:
-    """Return the counters of all sources, added up, by name."""
+    """Return the sums of the counters of all sources, by name."""
     return total(
         stations.sources, "restarts", "shared_arrivals", "tags", "returns", "infinite_returns",
         "capped_returns", "floored_returns", "unknown_returns",

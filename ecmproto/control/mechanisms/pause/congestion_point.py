@@ -1,17 +1,16 @@
-"""Who sends PAUSE and PFC, and when: occupancy against two thresholds (algorithms §6).
+"""The senders of PAUSE and PFC: occupancy against two thresholds (algorithms §6).
 
-There are two kinds of record.  A :class:`OccupancyMeter` watches one occupancy: what frames of one input
-(and class) take of the memory, or one output queue (and class).  A :class:`FlowControlState` is what one
-link's upstream end has been told; it may be asked to stop by several meters at once, and resumes when the
-last of them does.  A class is a priority with PFC; with PAUSE there is class 0 alone.  For each change of an
-occupancy::
+There are two kinds of record. A :class:`OccupancyMeter` watches one occupancy: the memory used by frames of
+one input (and class), or one output queue (and class). A :class:`FlowControlState` is the state of one link's
+upstream end; several meters may stop it at once, and it resumes when the last of them does. A class is a
+priority with PFC; with PAUSE there is only class 0. For each change of an occupancy::
 
     change = judge(meter, settings, occupancy_octets)
     if change != 0:
         signal = demand(state, settings, now_ns, number, change)    # of every link concerned
 
-``pause_on = input`` concerns the input's own link, ``output`` every link that feeds the queue.  A frame
-is sent if ``signal.enable_vector`` is not 0; ``on_timer`` refreshes what has stopped for long.
+``pause_on = input`` concerns the input's own link, ``output`` every link that feeds the queue. A frame is
+sent if ``signal.enable_vector`` is not 0; ``on_timer`` refreshes long stops.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ class OccupancyMeter:
 
 
 class FlowControlState:
-    """The stops in force on one link, per class; a record.  Zeroed, it is at its start."""
+    """The stops in force on one link, per class; a record. Its initial state is all zero."""
 
     demands: Annotated[NDArray[np.int64], CLASSES]
-    """How many meters want the class stopped."""
+    """The number of meters that stop the class."""
     refresh_ns: Annotated[NDArray[np.int64], CLASSES]
-    """When the stop is refreshed, if the class is stopped."""
+    """The time of the next refresh, if the class is stopped."""
     since_ns: Annotated[NDArray[np.int64], CLASSES]
-    """When the class was stopped, if it is."""
+    """The start of the stop, if the class is stopped."""
     stopped_ns: Annotated[NDArray[np.int64], CLASSES]
-    """How long the class was stopped in all, up to its last XON."""
+    """The total stopped time of the class, up to its last XON."""
     xoff_frames: int
     xon_frames: int
     refresh_frames: int
@@ -92,7 +91,7 @@ def flow_control_settings(parameters: GenerationParameters, *, rate_bps: int) ->
 
 @inlined
 def judge(meter: OccupancyMeter, settings: FlowControlSettings, occupancy_octets: int) -> int:
-    """Return 1 if the occupancy now wants a stop, −1 if it wants that no more, 0 if nothing changed."""
+    """Return 1 if the occupancy starts to require a stop, −1 if that ends, 0 without a change."""
     if meter.above == 0 and occupancy_octets > settings.high_octets:
         meter.above = 1
         return 1
@@ -106,7 +105,7 @@ def judge(meter: OccupancyMeter, settings: FlowControlSettings, occupancy_octets
 def demand(
     state: FlowControlState, settings: FlowControlSettings, now_ns: int, number: int, change: int
 ) -> Signal:
-    """Take a meter's ``change`` of class ``number``; return XOFF for the first demand, XON after the last."""
+    """Apply a meter's ``change`` of class ``number``; return XOFF for the first stop, XON after the last."""
     if not (settings.class_mask >> number) & 1:
         return Signal(0, 0)
     before = state.demands[number]
@@ -142,7 +141,7 @@ def on_timer(state: FlowControlState, settings: FlowControlSettings, now_ns: int
 
 @compiled
 def next_timer_ns(state: FlowControlState) -> int:
-    """Return when ``on_timer`` has something to do, NEVER_NS if nothing is stopped."""
+    """Return the next time to call ``on_timer``, NEVER_NS if nothing is stopped."""
     first_ns = NEVER_NS
     for number in range(CLASSES):
         if state.demands[number] > 0:
@@ -152,7 +151,7 @@ def next_timer_ns(state: FlowControlState) -> int:
 
 @compiled
 def stopped_ns(state: FlowControlState, number: int, now_ns: int) -> int:
-    """Return how long class ``number`` was stopped in all, up to ``now_ns``."""
+    """Return the total stopped time of class ``number``, up to ``now_ns``."""
     running_ns = now_ns - state.since_ns[number] if state.demands[number] > 0 else 0
     return int(state.stopped_ns[number] + running_ns)
 
@@ -161,16 +160,16 @@ class RefreshClock:
     """The next refresh of stops; a record (``kernels.record``)."""
 
     stops: int
-    """How many classes are stopped, of all links."""
+    """The number of stopped classes, over all links."""
     refresh_ns: int
-    """While that is not 0: no stop is due before this."""
+    """A lower bound of the next refresh, while ``stops`` is not 0."""
 
 
 class FlowControlPoint(Struct):
-    """The occupancy of a port compared with the thresholds, by input and class or by class alone.
+    """The occupancy of a port compared with the thresholds, by input and class or by class only.
 
-    ``octets`` and ``meters`` have CLASSES entries for each link of ``links``, one link after the other.  A
-    link is a station's, or all of them together.
+    ``octets`` and ``meters`` have CLASSES consecutive entries for each link of ``links``. A link is a
+    station's, or all of them together.
     """
 
     octets: NDArray[np.int64]
@@ -178,12 +177,12 @@ class FlowControlPoint(Struct):
     links: Sequence[FlowControlState]
     clock: RefreshClock
     settings: Sequence[FlowControlSettings]
-    """Of each link."""
+    """The settings of each link."""
     kind: int
     by_priority: bool
-    """Whether classes are priorities; else there is class 0 alone."""
+    """Whether classes are priorities; otherwise there is only class 0."""
     by_station: bool
-    """Whether each station's frames count by themselves, and it alone is stopped."""
+    """Whether each station's frames count separately, and only it is stopped."""
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count an enqueued frame; post XOFF if that exceeds the XOFF threshold."""
@@ -191,17 +190,17 @@ class FlowControlPoint(Struct):
             _change(self, arrival.now_ns, arrival.station, arrival.priority, arrival.octets, outbox)
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the tag as it came."""
+        """Return the tag unchanged."""
         return tag
 
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Take the frame off; post XON if that reaches the XON threshold."""
+        """Remove the frame; post XON if that reaches the XON threshold."""
         _change(self, now_ns, station, priority, -octets, outbox)
 
     def next_timer_ns(self) -> int:
-        """Return when the next refresh may be due: never later than it is."""
+        """Return a lower bound of the next refresh."""
         return self.clock.refresh_ns if self.clock.stops > 0 else NEVER_NS
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
@@ -213,7 +212,7 @@ class FlowControlPoint(Struct):
 def _change(
     point: FlowControlPoint, now_ns: int, station: int, priority: int, octets: int, outbox: Outbox
 ) -> None:
-    """Add a frame to a link's occupancy or take it off, and tell its stations if they must stop or start."""
+    """Add a frame to a link's occupancy or remove it, and stop or resume its stations if required."""
     link = station if point.by_station else 0
     if link < 0:
         return
@@ -227,7 +226,7 @@ def _change(
     if signal.enable_vector == 0:
         return
     if point.clock.stops == 0:
-        # Later stops are due later: this is the first until it has been refreshed.
+        # Later stops are due later: this one is first until its refresh.
         point.clock.refresh_ns = point.links[link].refresh_ns[number]
     point.clock.stops += change
     _tell(point, now_ns, link, number, signal, outbox)

@@ -1,13 +1,13 @@
-"""The sending ends of many stations, which PAUSE and PFC stop beneath any mechanism: for whoever drives them.
+"""The sending ends of many stations, which PAUSE and PFC stop independently of any mechanism.
 
-A station that obeys both kinds keeps their timers apart: a PFC frame does not resume what PAUSE has stopped,
-nor PAUSE what PFC has.  Before a frame starts the driver asks ``opens_ns``; what is on the wire is never
-stopped.  A frame received changes what ``opens_ns`` says, so the driver asks again after each ``obey``.
+A station that obeys both kinds has separate timers for them: a PFC frame does not resume what PAUSE has
+stopped, nor PAUSE what PFC has. Before a frame starts the caller reads ``opens_ns``; a frame on the wire is
+never stopped. Each ``obey`` may change ``opens_ns``.
 
-A priority of a station stands still while a pause is in force for it, from the station's first frame of it on
-(`starts_sending`): PAUSE stops all eight, but only those that have something to send can stand still.  That
-time is kept for each station and priority (`paused_ns`), and as the time in which at least one station stood
-still, for each priority and for any of them (`Standstill`).
+A priority of a station is stopped while a pause is in force for it, from the station's first frame of it on
+(`starts_sending`): PAUSE stops all eight, but only those with frames to send count. That time is recorded for
+each station and priority (`paused_ns`), and as the time in which at least one station was stopped, for each
+priority and for any of them (`Standstill`).
 """
 
 from __future__ import annotations
@@ -47,30 +47,30 @@ _FIRST_SHIFT = 10
 
 
 class Stopped:
-    """The time one station's priorities were stopped by PAUSE or PFC; a record (``kernels.record``)."""
+    """The stopped time of one station's priorities by PAUSE or PFC; a record (``kernels.record``)."""
 
     sending_mask: int
-    """Bit p: frames of priority p have come to it."""
+    """Bit p: the station has had frames of priority p."""
 
     settled_ns: Annotated[NDArray[np.int64], PRIORITIES]
-    """Until when ``paused_ns`` is added up."""
+    """The time up to which ``paused_ns`` is added up."""
     paused_ns: Annotated[NDArray[np.int64], PRIORITIES]
 
 
 class Standstill:
-    """The time in which at least one station stood still, by priority and for any of them; a record.
+    """The time in which at least one station was stopped, by priority and for any of them; a record.
 
-    Kept in spans of equal length, which double, neighbours joined, whenever the time outgrows them.
+    It has spans of equal length, which double, with neighbours merged, whenever the time exceeds them.
     """
 
     settled_ns: int
-    """Until when all that follows is added up."""
+    """The time up to which the following fields are added up."""
     stale: int
-    """Whether a pause has begun or ended since ``until_ns`` was found."""
+    """Whether a pause has started or ended since ``until_ns`` was computed."""
     span_shift: int
-    """log2 of the length of a span, in ns."""
+    """The log2 of the length of a span, in ns."""
     until_ns: Annotated[NDArray[np.int64], _ROWS]
-    """When the last of the pauses in force ends."""
+    """The end of the last pause in force."""
     stopped_ns: Annotated[NDArray[np.int64], _ROWS]
     over_time_ns: Annotated[NDArray[np.int64], (_ROWS, STANDSTILL_SPANS)]
 
@@ -89,8 +89,8 @@ class Gates(Struct):
 def new_gates(stations: int, *, rate_bps: int, pause: bool, pfc_priorities: frozenset[int]) -> Gates:
     """Return open gates of ``stations`` stations on links of ``rate_bps``.
 
-    ``pause`` says whether they obey PAUSE, ``pfc_priorities`` for which priorities they obey PFC, none of it
-    if that is empty.  What they do not obey is counted as ignored.
+    ``pause`` is whether they obey PAUSE, ``pfc_priorities`` the priorities for which they obey PFC. Other
+    frames are counted as ignored.
     """
     pause_settings = pause_reaction_settings(PauseReactionParameters(), rate_bps=rate_bps)
     if not pause:
@@ -114,10 +114,10 @@ def new_gates(stations: int, *, rate_bps: int, pause: bool, pfc_priorities: froz
 
 @compiled
 def obey(gates: Gates, station: int, message: Message, now_ns: int) -> None:
-    """Stop or start ``station`` by a PAUSE_KIND or PFC_KIND message, whose reception ends at ``now_ns``.
+    """Stop or resume ``station`` by a PAUSE_KIND or PFC_KIND message, whose reception ends at ``now_ns``.
 
-    ``quanta`` holds for the priorities in ``enable_vector``; of a PAUSE it holds for all.  A message of
-    another kind is counted as refused.
+    ``quanta`` holds for the priorities in ``enable_vector``, for PAUSE for all. A message of another kind is
+    counted as refused.
     """
     settle_standstill(gates, now_ns)
     gates.standstill.stale = 1
@@ -137,16 +137,16 @@ def obey(gates: Gates, station: int, message: Message, now_ns: int) -> None:
 
 @inlined
 def opens_ns(gates: Gates, station: int, priority: int, now_ns: int) -> int:
-    """Return when a frame of ``priority`` that is ready at ``now_ns`` may start, if nothing changes."""
+    """Return the earliest start of a frame of ``priority`` ready at ``now_ns``, if nothing changes."""
     return int(max(now_ns, _until_ns(gates, station, priority)))
 
 
 @inlined
 def paused_ns(gates: Gates, station: int, priority: int, now_ns: int) -> int:
-    """Return how long ``station`` could start no frame of ``priority``, in all, up to ``now_ns``.
+    """Return the total time, up to ``now_ns``, for which ``station`` could start no frame of ``priority``.
 
-    That is from its first frame of the priority on, where `starts_sending` was called for it.  ``now_ns`` is
-    not before the last message.
+    It counts from the first frame of the priority on, reported by `starts_sending`. ``now_ns`` is not before
+    the last message.
     """
     stopped = gates.stopped[station]
     running_ns = min(now_ns, _until_ns(gates, station, priority)) - stopped.settled_ns[priority]
@@ -161,7 +161,7 @@ def is_sending(gates: Gates, station: int, priority: int) -> bool:
 
 @compiled
 def starts_sending(gates: Gates, station: int, priority: int, now_ns: int) -> None:
-    """Have ``priority`` of ``station`` count from ``now_ns`` on: its first frame has come."""
+    """Count ``priority`` of ``station`` from ``now_ns`` on, the time of its first frame."""
     settle_standstill(gates, now_ns)
     gates.standstill.stale = 1
     stopped = gates.stopped[station]
@@ -172,7 +172,7 @@ def starts_sending(gates: Gates, station: int, priority: int, now_ns: int) -> No
 
 @compiled
 def settle_standstill(gates: Gates, now_ns: int) -> None:
-    """Bring ``gates.standstill`` up to ``now_ns``, which is not before the last message."""
+    """Update ``gates.standstill`` to ``now_ns``, which is not before the last message."""
     still = gates.standstill
     if now_ns <= still.settled_ns:
         return
@@ -202,7 +202,7 @@ def _find_ends(gates: Gates) -> None:
 
 @inlined
 def _spread(still: Standstill, row: int, start_ns: int, end_ns: int) -> None:
-    """Enter a stretch of time into the spans."""
+    """Add a span of time to the row's spans."""
     while end_ns > STANDSTILL_SPANS << still.span_shift:
         for each in range(_ROWS):
             for span in range(STANDSTILL_SPANS // 2):
@@ -220,7 +220,7 @@ def _spread(still: Standstill, row: int, start_ns: int, end_ns: int) -> None:
 
 
 def counters(gates: Gates) -> dict[str, int]:
-    """Return the counters of all stations, added up, by name (`PauseTimers`)."""
+    """Return the sums of the counters of all stations, by name (`PauseTimers`)."""
     names = ("pause_frames", "pfc_frames", "ignored_frames", "ignored_times", "refused_frames")
     pause, pfc = total(gates.pause_states, *names), total(gates.pfc_states, *names)
     return {name: pause[name] + pfc[name] for name in names}
@@ -234,7 +234,7 @@ def _until_ns(gates: Gates, station: int, priority: int) -> int:
 
 @inlined
 def _settle(gates: Gates, station: int, priority: int, now_ns: int) -> None:
-    # Called whenever an end is about to move: until now it was where it is.
+    # Called before each change of an end, which was valid until now.
     stopped = gates.stopped[station]
     stopped.paused_ns[priority] = paused_ns(gates, station, priority, now_ns)
     stopped.settled_ns[priority] = max(now_ns, stopped.settled_ns[priority])

@@ -32,10 +32,10 @@ from ecmproto.kernels.record import new_record, new_records
 
 
 class FlowControlMachine(Machine):
-    """PAUSE or PFC with its parameters set; no mechanism by itself.
+    """PAUSE or PFC with its parameters, without a mechanism of its own.
 
-    A message's ``priority`` is its class, the lowest if it refreshes several; its ``qlen_octets`` the
-    occupancy that was judged: of the station's frames at the port, or of all.
+    A message's ``priority`` is its class, the lowest if it refreshes several; its ``qlen_octets`` is the
+    measured occupancy: of the station's frames at the port, or of all.
     """
 
     kind: int
@@ -63,25 +63,25 @@ class FlowControlMachine(Machine):
         )
 
     def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the PAUSE or PFC frame; ``about`` has no part in it."""
+        """Return the PAUSE or PFC frame; ``about`` is unused."""
         return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return how many frames the congestion point has sent."""
+        """Return the numbers of frames that the congestion point has sent."""
         if not isinstance(machine, FlowControlPoint):
             return {}
         return total(machine.links, "xoff_frames", "xon_frames", "refresh_frames")
 
 
 class PauseMachine(FlowControlMachine):
-    """PAUSE with its parameters set."""
+    """PAUSE with its parameters."""
 
     kind = PAUSE_KIND
     by_priority = False
 
 
 class PFCMachine(FlowControlMachine):
-    """PFC with its parameters set."""
+    """PFC with its parameters."""
 
     kind = PFC_KIND
     by_priority = True

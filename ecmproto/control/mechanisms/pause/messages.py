@@ -32,14 +32,14 @@ _REFUSED = PauseFrame(KIND_REFUSED, 0, (0, 0, 0, 0, 0, 0, 0, 0))
 
 
 def pause_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the octets of the PAUSE that signals ``signal``, padded to 60, without FCS."""
+    """Return the octets of the PAUSE for ``signal``, padded to 60, without FCS."""
     return _frame(Pause(pause_time=signal.quanta), src, ethertypes)
 
 
 def pfc_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the octets of the PFC frame that signals ``signal``, padded to 60, without FCS.
+    """Return the octets of the PFC frame for ``signal``, padded to 60, without FCS.
 
-    All eight times stand in it; those of priorities that are not enabled are 0.
+    It has all eight times; the times of disabled priorities are 0.
     """
     times = {
         f"time{priority}": signal.quanta
@@ -50,9 +50,9 @@ def pfc_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -
 
 
 def flow_control_frame(message: Message, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the octets of a PAUSE_KIND or PFC_KIND message, whichever machine posted it.
+    """Return the octets of a PAUSE_KIND or PFC_KIND message from any machine, padded to 60, without FCS.
 
-    Padded to 60, without FCS.  Raises ParameterError for a message of another kind.
+    Raises ParameterError for a message of another kind.
     """
     fields = flow_control_payload(message)
     signal = Signal(int(fields.enable_vector), int(fields.quanta))
@@ -71,7 +71,7 @@ def _frame(message: Pause | PFC, src: bytes, ethertypes: EtherTypes) -> bytes:
 def read_flow_control(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> PauseFrame:
     """Return the fields of the MAC Control frame ``octets`` (without FCS); never raises.
 
-    Anything but a whole, untagged PAUSE or PFC frame to 01-80-C2-00-00-01 is of KIND_REFUSED.
+    Anything but a complete, untagged PAUSE or PFC frame to 01-80-C2-00-00-01 is of KIND_REFUSED.
     """
     try:
         layers = decode(octets, ethertypes=ethertypes).layers
@@ -94,8 +94,7 @@ def parse_flow_control(
 ) -> list[Mapping[str, int]]:
     """Return the fields of the messages in a MAC Control frame (without FCS); none, counted, if refused.
 
-    A PFC frame is as many messages as it has different times.  They are for whoever the frame came to:
-    station and flow are the caller's to set.
+    A PFC frame is one message for each distinct time. The caller sets station and flow.
     """
     frame = read_flow_control(octets, ethertypes=ethertypes)
     if frame.kind == KIND_REFUSED:
@@ -107,7 +106,7 @@ def parse_flow_control(
         enabled = frame.enable_vector & 1 << priority
         if enabled:
             vectors[quanta] = vectors.get(quanta, 0) | enabled
-    # A frame that enables no priority does nothing, but it came.
+    # A frame that enables no priority has no effect, but counts.
     return [
         {"kind": kind, "enable_vector": vector, "quanta": quanta}
         for quanta, vector in (vectors or {0: 0}).items()

@@ -29,7 +29,7 @@ _ALL = frozenset(range(8))
 class GenerationParameters(Parameters):
     """The parameters of sending PAUSE: its XOFF and XON thresholds.
 
-    Raises ParameterError on a value out of its range, or an XON threshold above that of XOFF.
+    Raises ParameterError on a value out of its range, or an XON threshold above XOFF's.
     """
 
     high_octets: int = octets(
@@ -43,17 +43,17 @@ class GenerationParameters(Parameters):
     pause_on: str = choice(
         "pause_on", "input", ("input", "output"),
         source=f"{_SECTION}: per input in S002, on the output queue in S003 and S004",
-        doc="whose occupancy the thresholds are of: one input's, which is stopped, or an output queue's, "
-        "and all that feed it are stopped",
+        doc="occupancy compared with the thresholds: one input's, which is stopped, or an output queue's, "
+        "with all its feeds stopped",
     )  # fmt: skip
     pause_quanta: int = count(
         "pause_quanta", 0xFFFF, (2, 0xFFFF), source=_SECTION,
-        doc="the time that an XOFF carries; it is refreshed after half of it",
+        doc="pause time in an XOFF, which is refreshed after half of it",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check every field, and the thresholds against one another."""
-        # Not super(): a slotted dataclass is another class than the one super() would find.
+        """Check every field, and the order of the thresholds."""
+        # Not super(): a slotted dataclass differs from the class that super() would use.
         Parameters.__post_init__(self)
         if self.low_octets > self.high_octets:
             raise ParameterError(
@@ -68,7 +68,7 @@ class GenerationParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PFCGenerationParameters(GenerationParameters):
-    """The parameters of sending PFC: the thresholds hold for each priority by itself."""
+    """The parameters of sending PFC: the thresholds hold for each priority separately."""
 
     priorities: frozenset[int] = priority_set(
         "priorities", _ALL, source="802.3 Annex 31D; wire-formats 8",
@@ -77,7 +77,7 @@ class PFCGenerationParameters(GenerationParameters):
 
     @property
     def classes(self) -> frozenset[int]:
-        """Return the classes that are stopped separately: with PFC each priority that takes part."""
+        """Return the classes that are stopped separately: with PFC each participating priority."""
         return self.priorities
 
 

@@ -1,10 +1,9 @@
-"""Who receives PAUSE and PFC: a timer per priority (algorithms §6), on a plain state record.
+"""The receivers of PAUSE and PFC: a timer per priority (algorithms §6), on a plain state record.
 
-One record of :class:`PauseTimers` per link.  A frame received overwrites the timers of its enabled
-priorities, from the end of its reception on; 0 resumes.  Before it starts a frame the sender asks
-``starts_ns``; a frame that is on the wire is never stopped, and nothing but the start of frames is: rate
-limiters drain, and every other timer runs on.  A resume needs no action but to look again, at
-``next_timer_ns``.
+A link has one record of :class:`PauseTimers`. A received frame overwrites the timers of its enabled
+priorities, from the end of its reception on; 0 resumes. The sender starts a frame at ``starts_ns``; a frame
+on the wire is never stopped, and a stop affects only the start of frames: rate limiters drain, and every
+other timer continues. A resume requires only a new check, at ``next_timer_ns``.
 """
 
 from __future__ import annotations
@@ -24,28 +23,28 @@ PRIORITIES = 8
 ALL_PRIORITIES = 0xFF
 
 KIND_PAUSE, KIND_PFC, KIND_REFUSED = 0, 1, 2
-"""What a received frame is: PAUSE, PFC, or neither as it should be."""
+"""The type of a received frame: PAUSE, PFC, or invalid."""
 
-# The same text, for kernels.
+# The function for kernels.
 _quanta_to_ns = compiled(quanta_to_ns)
 
 
 class PauseTimers:
-    """The pause timers of one link's sending end, per priority; a record.  Zeroed, it is at its start."""
+    """The pause timers of one link's sending end, per priority; a record. Its initial state is all zero."""
 
     until_ns: Annotated[NDArray[np.int64], PRIORITIES]
-    """The priority starts no frame before this."""
+    """The time before which the priority starts no frame."""
     settled_ns: Annotated[NDArray[np.int64], PRIORITIES]
-    """Until when ``paused_ns`` is added up."""
+    """The time up to which ``paused_ns`` is added up."""
     paused_ns: Annotated[NDArray[np.int64], PRIORITIES]
     pause_frames: int
     pfc_frames: int
     ignored_frames: int
-    """Of the kind that this end does not obey, or with no priority enabled."""
+    """Frames of a kind that this end does not obey, or without an enabled priority."""
     ignored_times: int
-    """Times in obeyed frames for priorities that do not take part."""
+    """Times in obeyed frames for priorities that do not participate."""
     refused_frames: int
-    """Malformed, tagged, of an unknown opcode or to a foreign address."""
+    """Frames that are malformed, tagged, of an unknown opcode or to a foreign address."""
 
 
 class PauseReactionSettings:
@@ -53,13 +52,13 @@ class PauseReactionSettings:
 
     rate_bps: int
     kind: int
-    """The kind of frame that is obeyed; KIND_REFUSED: none is."""
+    """The kind of frame to obey; KIND_REFUSED for none."""
     priority_mask: int
     """Bit n: priority n obeys."""
 
 
 class PauseFrame(NamedTuple):
-    """A received frame: its kind, and eight times in quanta of which those in ``enable_vector`` count."""
+    """A received frame: its kind, and eight times in quanta, valid for priorities in ``enable_vector``."""
 
     kind: int
     enable_vector: int
@@ -79,7 +78,7 @@ def pause_reaction_settings(
 
 @compiled
 def on_frame(state: PauseTimers, settings: PauseReactionSettings, received_ns: int, frame: PauseFrame) -> int:
-    """Take a frame whose reception ended at ``received_ns``; return the mask of the timers it overwrote."""
+    """Process a frame received until ``received_ns``; return the mask of the timers that it overwrote."""
     if frame.kind == KIND_REFUSED:
         state.refused_frames += 1
         return 0
@@ -107,13 +106,13 @@ def on_frame(state: PauseTimers, settings: PauseReactionSettings, received_ns: i
 
 @inlined
 def starts_ns(state: PauseTimers, priority: int, now_ns: int) -> int:
-    """Return when a frame of ``priority`` that is ready at ``now_ns`` may start: now, or at the resume."""
+    """Return the earliest start of a frame of ``priority`` ready at ``now_ns``: now, or at the resume."""
     return int(max(now_ns, state.until_ns[priority]))
 
 
 @compiled
 def next_timer_ns(state: PauseTimers, now_ns: int) -> int:
-    """Return when the next priority resumes, NEVER_NS if none is paused at ``now_ns``."""
+    """Return the time of the next resume, NEVER_NS if no priority is paused at ``now_ns``."""
     first_ns = NEVER_NS
     for priority in range(PRIORITIES):
         if state.until_ns[priority] > now_ns:
@@ -123,14 +122,14 @@ def next_timer_ns(state: PauseTimers, now_ns: int) -> int:
 
 @compiled
 def paused_ns(state: PauseTimers, priority: int, now_ns: int) -> int:
-    """Return how long ``priority`` was paused in all, up to ``now_ns``."""
+    """Return the total pause of ``priority``, up to ``now_ns``."""
     _settle(state, priority, now_ns)
     return int(state.paused_ns[priority])
 
 
 @inlined
 def _settle(state: PauseTimers, priority: int, now_ns: int) -> None:
-    # A timer that ran out before now has paused for less than all the time since.
+    # A timer that expired before now has paused for less than the whole time since.
     counted_ns = min(now_ns, state.until_ns[priority]) - state.settled_ns[priority]
     if counted_ns > 0:
         state.paused_ns[priority] += counted_ns

@@ -1,1 +1,1 @@
-"""QCN (S001, 802.1Q clauses 30-33): one folder, one mechanism."""
+"""QCN (S001, 802.1Q clauses 30-33)."""

@@ -1,16 +1,16 @@
 """The QCN congestion point: algorithms §3, rules CP 1-3, on a plain state record.
 
-Per CN priority of an output queue there is one record of :class:`QCNPointState`; all share one of
+Each CN priority of an output queue has one record of :class:`QCNPointState`; all share one of
 :class:`QCNPointSettings`. For each **enqueued** frame the caller does::
 
     if count(state, octets):
         feedback = sample(state, settings, generator, qlen_octets)
 
-and sends a CNM if ``feedback.qntz_fb`` > 0.  Dropped frames and frames that are never sampled (wire-formats
-1.2) do not come here.  Nothing else happens at a congestion point.
+and sends a CNM if ``feedback.qntz_fb`` > 0. Dropped frames and frames that are never sampled (wire-formats
+1.2) are not counted here. A congestion point does nothing else.
 
-Every decision is exact in integers.  The countdown is the whole part of a real one: it counts whole octets,
-so both go negative at the same frame.
+Every decision is exact in integers. The countdown is the integer part of a real one: it counts whole octets,
+so both become negative at the same frame.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ecmproto.kernels.structs import Draws, Random, payload_view
 def spread(jitter: float, generator: Random) -> float:
     """Return U(1 − jitter, 1 + jitter).
 
-    Draws once from ``generator``; ``random()`` gives the same numbers in compiled and plain code.
+    Draws one random number; ``random()`` returns equal numbers in compiled and plain code.
     """
     return 1.0 - jitter + 2.0 * jitter * generator.random()
 
@@ -62,7 +62,7 @@ class QCNPointSettings:
 
     qeq_octets: int
     weight_1024: int
-    """w in 1/1024."""
+    """The weight w in 1/1024."""
     reload_octets: Annotated[NDArray[np.float64], _STEPS]
     """Octets to the next sample for QntzFb div 8 = 0…7, before the jitter."""
     jitter: float
@@ -88,7 +88,7 @@ def settings_record(parameters: QCNCongestionPointParameters) -> QCNPointSetting
 
 @compiled
 def start(state: QCNPointState, settings: QCNPointSettings, generator: Random) -> None:
-    """Bring ``state`` to its start (rule 3): a full, jittered countdown and Qlen_old 0."""
+    """Initialise ``state`` (rule 3): a full, jittered countdown and Qlen_old 0."""
     state.qlen_old_octets = 0
     state.countdown_octets = reload_octets(settings, generator, 0)
 
@@ -104,10 +104,10 @@ def count(state: QCNPointState, octets: int) -> bool:
 def sample(
     state: QCNPointState, settings: QCNPointSettings, generator: Random, qlen_octets: int
 ) -> QCNFeedback:
-    """Return the feedback at a sampling instant with ``qlen_octets`` in the queue, and set up the next.
+    """Return the feedback at a sampling instant with ``qlen_octets`` in the queue, and prepare the next.
 
-    Qlen_old follows at every sampling instant and the reload replaces what is left of the countdown,
-    whether or not a CNM will be sent (rules 1 and 3).
+    Every sampling instant updates Qlen_old, and the reload replaces the rest of the countdown, with or
+    without a CNM (rules 1 and 3).
     """
     qoff = qlen_octets - settings.qeq_octets
     qdelta = qlen_octets - state.qlen_old_octets
@@ -143,14 +143,14 @@ class CNMPayload:
 
     qntz_fb: int
     cpid: int
-    """0 until it stands in a frame."""
+    """The CPID; 0 before it is in a frame."""
 
 
 cnm_payload = payload_view(CNMPayload, "payload")
 
 
 class QCNPoints(NullCongestionPoint):
-    """The congestion points of a port, one a CN priority."""
+    """The congestion points of a port, one per CN priority."""
 
     states: Sequence[QCNPointState]
     has_point: NDArray[np.bool_]
@@ -172,7 +172,7 @@ class QCNPoints(NullCongestionPoint):
 
 @compiled
 def _answer(points: QCNPoints, arrival: Arrival, outbox: Outbox) -> None:
-    """Post the CNM, or the silent sample, of a frame that is one."""
+    """Post the CNM, or the silent sample, of a sampled frame."""
     priority = arrival.priority
     found = sample(points.states[priority], points.settings, points.generator, arrival.qlen_octets)
     kind = CNM_KIND if found.qntz_fb > 0 else SILENT

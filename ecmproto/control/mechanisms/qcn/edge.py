@@ -1,8 +1,8 @@
 """The edge of a QCN domain: CND defence modes (wire-formats 9) and the backbone edge's CNMs (3.1).
 
-A port has one :class:`QCNEdge` record of counters and, as long as nothing about its neighbour changes, one
-:class:`DefenceRules`, which say per priority what is done.  A driver of whole batches reads the rules' tables
-and calls `receive` and `transmit` only for the frames that they change.
+A port has one :class:`QCNEdge` record of counters and, while its neighbour does not change, one
+:class:`DefenceRules` with the actions per priority. A caller with whole batches reads the rules' tables and
+calls `receive` and `transmit` only for the frames that they change.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ from ecmproto.wire.formats.lldp import DESTINATION, TLV
 def strip_cn_tag(
     octets: bytes, *, length_octets: int | None = None, ethertypes: EtherTypes = DEFAULT
 ) -> bytes:
-    """Return the frame without CN-TAG, padded to 60 octets if that made it shorter.
+    """Return the frame without CN-TAG, padded to 60 octets if it became shorter.
 
-    ``length_octets`` is the frame's length where a snap length may have cut it: such a frame is not padded.
+    ``length_octets`` is the frame's length, if a snap length may have truncated it: such a frame is not
+    padded.
     """
     stripped, count = without_tags(octets, TAG, ethertypes)
     if not count:
@@ -56,7 +57,7 @@ def strip_cn_tag(
 
 
 def with_priority(octets: bytes, priority: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the frame with ``priority`` in its outermost VLAN tag; an untagged one as it is."""
+    """Return the frame with ``priority`` in its outermost VLAN tag; an untagged one unchanged."""
     for tag in tags_in(octets, ethertypes)[0]:
         if isinstance(tag.layer, VLAN | STag):
             row = tag.layer.replace(priority=priority).build()[:-TYPE_OCTETS]
@@ -83,24 +84,24 @@ class QCNEdge(CNMReceiver):
     """Counters of one port; a record (``kernels.record``)."""
 
     remapped_frames: int
-    """Received in a CNPV and given the alternate priority."""
+    """Frames received in a CNPV and given the alternate priority."""
     kept_out_frames: int
-    """The regeneration table would have put them into a CNPV; they kept their priority."""
+    """Frames that would have entered a CNPV by the regeneration table, and kept their priority."""
     cn_tags_stripped: int
     cnms_converted: int
     cnms_inconvertible: int
-    """Discarded: the Encapsulated MSDU does not reach behind the customer's tags."""
+    """CNMs discarded because the Encapsulated MSDU does not extend beyond the customer's tags."""
     cnms_misdirected: int
-    """Discarded: the customer's source is a group address, or this bridge's own."""
+    """CNMs discarded because the customer's source is a group address, or this bridge's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefenceRules:
     """The rules of a port's congestion notification domain defence, per priority 0 to 7.
 
-    ``modes``: its defence mode (disabled for what is no CNPV).  ``received``: the priority that a frame
-    received in this one gets.  ``kept_out``: whether the regeneration table says a CNPV instead.
-    ``strips``: whether frames transmitted in this priority lose their CN-TAG.
+    ``modes`` is the defence mode (disabled if it is no CNPV), ``received`` the priority given to a frame
+    received in this one, ``kept_out`` whether the regeneration table has a CNPV instead, and ``strips``
+    whether frames transmitted in this priority lose their CN-TAG.
     """
 
     modes: tuple[DefenceMode, ...]
@@ -112,7 +113,7 @@ class DefenceRules:
 def defence_modes(
     parameters: QCNEdgeParameters, neighbour: CongestionNotificationTLV | None
 ) -> tuple[DefenceMode, ...]:
-    """Return the mode of each priority, given what the neighbour last advertised; None if nothing."""
+    """Return the mode of each priority for the neighbour's last advertisement; None if there is none."""
     cnpv = 0 if neighbour is None else neighbour.cnpv
     ready = 0 if neighbour is None else neighbour.ready
     return tuple(
@@ -132,7 +133,7 @@ def _automatic(neighbour_cnpv: int, neighbour_ready: int) -> DefenceMode:
 
 
 def advertisement(parameters: QCNEdgeParameters, modes: Sequence[DefenceMode]) -> CongestionNotificationTLV:
-    """Return the TLV that tells the neighbour the CNPVs, Ready where they are not remapped (802.1Q 33.5)."""
+    """Return the TLV that advertises the CNPVs, Ready if they are not remapped (802.1Q 33.5)."""
     enabled = [p for p in sorted(parameters.cnpv) if modes[p] is not DefenceMode.DISABLED]
     ready = [p for p in enabled if modes[p] is not DefenceMode.EDGE]
     return CongestionNotificationTLV(cnpv=_mask(enabled), ready=_mask(ready))
@@ -185,9 +186,9 @@ def port_rules(
 def receive(
     edge: QCNEdge, rules: DefenceRules, octets: bytes, *, ethertypes: EtherTypes = DEFAULT
 ) -> tuple[bytes, int]:
-    """Return a frame that the port received, with its outermost VLAN priority as ruled, and that priority.
+    """Return a received frame with its outermost VLAN priority by the rules, and that priority.
 
-    An untagged frame counts as priority 0; a new priority of its stands beside it only.
+    An untagged frame counts as priority 0; its new priority is only returned.
     """
     priority = received_priority(octets, ethertypes=ethertypes)
     ruled = rules.received[priority]
@@ -198,7 +199,7 @@ def receive(
 
 
 def count_received(edge: QCNEdge, rules: DefenceRules, priority: int, frames: int) -> None:
-    """Count frames that the port received in ``priority`` and that have the priority as ruled now."""
+    """Count frames that the port received in ``priority`` and that already have the rules' priority."""
     edge.remapped_frames += frames * (rules.modes[priority] is DefenceMode.EDGE)
     edge.kept_out_frames += frames * rules.kept_out[priority]
 
@@ -212,7 +213,7 @@ def transmit(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes:
-    """Return a frame as the port transmits it in ``priority``: without CN-TAG if that is its mode."""
+    """Return a frame for transmission in ``priority``: without CN-TAG if that is the mode."""
     if not rules.strips[priority]:
         return octets
     stripped = strip_cn_tag(octets, length_octets=length_octets, ethertypes=ethertypes)
@@ -228,9 +229,9 @@ def convert(
     *,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes | None:
-    """Return the customer's CNM made of one that the backbone sent to this edge bridge, None if discarded.
+    """Return the customer's CNM for one that the backbone sent to this edge bridge, None if discarded.
 
-    ``own_mac`` is the backbone address of the bridge.  Every discard is counted, with the reason.
+    ``own_mac`` is the backbone address of the bridge. Every discard is counted, with the reason.
     """
     received = read_cnm(edge, octets, own_mac, ethertypes=ethertypes)
     if not isinstance(received, ReceivedCNM):
@@ -259,7 +260,7 @@ _Speaker = tuple[bytes, bytes, bytes]
 class Defence:
     """One port's defence mode of each priority; ``rules`` are its effects on frames.
 
-    The last speaker decides.  There should be one alone: two that are heard in turn are in ``warnings``.
+    The last LLDP speaker decides. There should be only one: two that alternate are in ``warnings``.
     """
 
     def __init__(
@@ -284,11 +285,11 @@ class Defence:
 
     @property
     def due_ns(self) -> int:
-        """Return when `on_timer` is next needed."""
+        """Return the next time to call `on_timer`."""
         return min(self._next_lldp_ns, self._expires_ns)
 
     def on_timer(self, now_ns: int) -> bytes | None:
-        """Forget a neighbour that fell silent; return the LLDP frame that is to be sent now, if one is."""
+        """Remove a silent neighbour; return the LLDP frame to send now, if any."""
         if now_ns >= self._expires_ns:
             self._set_neighbour(None, NEVER_NS)
         if now_ns < self._next_lldp_ns:
@@ -297,7 +298,7 @@ class Defence:
         return self._frame()
 
     def on_lldp(self, octets: bytes, now_ns: int) -> None:
-        """Take an LLDP frame from the neighbour, whatever it holds."""
+        """Process an LLDP frame from the neighbour, with any content."""
         try:
             layers = decode(octets, ethertypes=self._ethertypes).layers
         except DecodeError:
@@ -319,14 +320,14 @@ class Defence:
         self._set_neighbour(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
 
     def _note_speaker(self, speaker: _Speaker) -> None:
-        """Count changes of the speaker, and warn of two that take turns."""
+        """Count changes of the speaker, and warn of two that alternate."""
         if self._speaker is None:
             self._speaker = speaker
         if speaker == self._speaker:
             return
         self.speaker_changes += 1
         if speaker == self._former:
-            # the one before the last speaks again: neither has replaced the other
+            # the previous speaker is active again: neither has replaced the other
             one, other = sorted((speaker[0].hex(":"), self._speaker[0].hex(":")))
             told = f"two LLDP speakers take turns at {self._port}, {one} and {other}: the last one decides"
             self.warnings = (f"{told} the defence mode",)
@@ -338,7 +339,7 @@ class Defence:
         if rules != self.rules:
             self.rules = rules
             self.changes += 1
-            # A change is told at once, not with the next round.
+            # A change is sent at once, not with the next round.
             self._next_lldp_ns = 0
 
     def _frame(self) -> bytes:
@@ -363,7 +364,7 @@ class QCNDomainEdge:
     """The port of a bridge between a CN domain and a host, as `mechanisms.api.machine.DomainEdge`.
 
     With ``cnpv`` set, defence modes decide about tags and priorities; CNMs to its own address are a
-    backbone's, which become the customer's.
+    backbone's, and are converted to the customer's.
     """
 
     def __init__(
@@ -379,7 +380,7 @@ class QCNDomainEdge:
 
     @property
     def due_ns(self) -> int:
-        """When `on_timer` is next needed; NEVER_NS without defence."""
+        """The next time to call `on_timer`; NEVER_NS without defence."""
         return NEVER_NS if self.defence is None else self.defence.due_ns
 
     @property
@@ -389,20 +390,20 @@ class QCNDomainEdge:
 
     @property
     def received(self) -> Sequence[int]:
-        """The priority that a frame from the host gets."""
+        """The priority assigned to a frame from the host."""
         return UNCHANGED if self.defence is None else self.defence.rules.received
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the operator should know."""
+        """Warnings for the operator."""
         return () if self.defence is None else self.defence.warnings
 
     def on_timer(self, now_ns: int) -> bytes | None:
-        """Return the LLDP frame that is to be sent now, if one is."""
+        """Return the LLDP frame to send now, if any."""
         return None if self.defence is None else self.defence.on_timer(now_ns)
 
     def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
-        """Take LLDP and a backbone's CNMs; return whether it was such, and the customer's CNM."""
+        """Process LLDP and a backbone's CNMs; return whether it was one, and the customer's CNM."""
         if octets[:6] == self._mac:
             return True, convert(
                 self.record, self._parameters, octets, self._mac, ethertypes=self._ethertypes
@@ -410,14 +411,14 @@ class QCNDomainEdge:
         return self.defence is not None and _is_lldp(octets, self._ethertypes), None
 
     def take_from_host(self, octets: bytes, now_ns: int) -> bool:
-        """Take the neighbour's LLDP; return whether it was such."""
+        """Process the neighbour's LLDP; return whether it was LLDP."""
         if self.defence is None or not _is_lldp(octets, self._ethertypes):
             return False
         self.defence.on_lldp(octets, now_ns)
         return True
 
     def count_entering(self, priority: int, frames: int) -> None:
-        """Count frames from the host, given the priority that the port's defence mode gives them."""
+        """Count frames from the host, with the priority of the port's defence mode."""
         if self.defence is not None:
             count_received(self.record, self.defence.rules, priority, frames)
 

@@ -67,7 +67,7 @@ from ecmproto.wire.formats.text import cpid
 
 
 class QCNMachine(Machine):
-    """QCN with its parameters set."""
+    """QCN with its parameters."""
 
     flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
     tag = TAG
@@ -145,7 +145,7 @@ class QCNMachine(Machine):
             vlan=None if vlan is None else vlan.id,
             priority=feedback.encap_prio,
             cn_flow=feedback.flow_id,
-            # Flow ID 0 also stands for frames without CN-TAG.
+            # Flow ID 0 also means frames without CN-TAG.
             given=LAST_FLOW_ID - feedback.flow_id if feedback.flow_id else None,
         )
         fields = {
@@ -159,7 +159,7 @@ class QCNMachine(Machine):
         return ParsedFeedback(fields, about)
 
     def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
-        """Return the port's defence modes, and what becomes of a backbone's CNMs."""
+        """Return the port's defence modes, and its conversion of a backbone's CNMs."""
         parameters = self.parameters.get(Role.EDGE)
         if not isinstance(parameters, QCNEdgeParameters):
             parameters = QCNEdgeParameters()

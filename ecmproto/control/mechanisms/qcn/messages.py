@@ -35,7 +35,7 @@ class Discard(Enum):
 
 
 class CNMReceiver:
-    """Counters of what was received; a record (``kernels.record``)."""
+    """Counters of received frames; a record (``kernels.record``)."""
 
     taken_cnms: int
     not_cnms: int
@@ -48,7 +48,7 @@ class CNMReceiver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedCNM:
-    """A CNM that a receiver takes: what the algorithm needs of it, and the whole frame."""
+    """A CNM accepted by a receiver: the algorithm's fields, and the whole frame."""
 
     feedback: CNMFeedback
     frame: Frame
@@ -62,11 +62,11 @@ def read_cnm(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> ReceivedCNM | Discard:
-    """Return the CNM in ``octets`` if the station ``own_mac`` is to act on it, else why not; count either.
+    """Return the CNM in ``octets`` for the station ``own_mac``, or the reason to discard it; count either.
 
-    ``octets`` start at the DA and have no FCS; ``length_octets`` is their number on the wire where a snap
-    length may have cut them.  Any Version is read as 0, and a frame without CN-TAG is about flow 0.
-    Quantized Feedback 0 is taken: it is the reaction point that counts and ignores it.
+    ``octets`` start at the DA and have no FCS; ``length_octets`` is their number on the wire, if a snap
+    length may have truncated them. Any Version is read as 0, and a frame without CN-TAG is about flow 0.
+    Quantized Feedback 0 is accepted: the reaction point counts and ignores it.
     """
     frame = decode_lax(octets, original_octets=length_octets, ethertypes=ethertypes)
     cnm = frame.get(CNM)
@@ -99,7 +99,7 @@ def _discard(frame: Frame, cnm: CNM | None, own_mac: bytes) -> Discard | None:
 def _announces_cnm(frame: Frame) -> bool:
     """Return whether the headers lead to a CNM, even if it is too short to be read.
 
-    One behind an I-TAG is a customer's on its way through a backbone, and not for whom the frame is for.
+    A CNM after an I-TAG is a customer's in transit through a backbone, not for the frame's receiver.
     """
     announcing = [layer for layer in frame.layers if layer.next_key]
     if not announcing or ITag in frame:
@@ -117,11 +117,11 @@ _TYPE_OCTETS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifiedFrame:
-    """A sampled frame as far as a CNM is concerned.
+    """A sampled frame, as a CNM needs it.
 
-    ``octets``: what was captured of it from its DA on, its whole Ethernet header at least; ``length_octets``:
-    on the wire; both without FCS.  ``msdu_offset``: where its payload EtherType or length stands.
-    ``priority``: of its queue.
+    ``octets`` are the captured ones from its DA on, at least its complete Ethernet header; ``length_octets``
+    is the length on the wire; both without FCS. ``msdu_offset`` is the offset of its payload EtherType or
+    length, ``priority`` its queue's.
     """
 
     octets: bytes
@@ -143,8 +143,8 @@ def notification(
 ) -> bytes:
     """Return the octets of the CNM that answers ``sampled``, padded to 60, without FCS.
 
-    ``qoff_octets`` is Qlen − Qeq as the congestion point has it; the message carries its opposite.
-    Whether a CNM is to be sent at all is the caller's to know.
+    ``qoff_octets`` is Qlen − Qeq at the congestion point; the message carries its opposite. The caller
+    decides whether a CNM is sent at all.
     """
     header = sampled.octets[: sampled.msdu_offset + _TYPE_OCTETS].ljust(
         sampled.msdu_offset + _TYPE_OCTETS, b"\0"
@@ -162,7 +162,7 @@ def notification(
         msdu=msdu,
     )
     tags = _cnm_tags(layers, parameters.cnm_priority, ethertypes)
-    # Each header's type announces what follows it.
+    # Each header's type announces the next layer.
     types = [*(announced for announced, _ in tags), ethertypes.cnm]
     frame = (
         Ethernet(dst=sampled.octets[6:12], src=cp_mac, type=types[0]),
@@ -194,7 +194,7 @@ def _msdu(sampled: NotifiedFrame, limit_octets: int) -> bytes:
     type_or_length = int.from_bytes(sampled.octets[start : start + _TYPE_OCTETS])
     stop = min(start + limit_octets, sampled.length_octets)
     if type_or_length <= MAX_LENGTH:
-        # A length tells padding apart (802.3 3.2.6).
+        # A length marks the padding (802.3 3.2.6).
         stop = min(stop, start + _TYPE_OCTETS + type_or_length)
     return sampled.octets[start:stop]
 

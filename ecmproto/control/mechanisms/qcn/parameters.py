@@ -1,4 +1,4 @@
-"""Parameters of QCN.  Ranges are those of the IEEE8021-CN-MIB where it has one."""
+"""Parameters of QCN. Ranges are the IEEE8021-CN-MIB's, if it has them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLE_OCTETS = (150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500
 """Octets to the next sample for QntzFb div 8 = 0…7 when the minimum sample base is its default."""
 
 WEIGHT_DENOMINATOR = 1024
-"""w is a whole number of 1/1024: 2^-10, the MIB's least, so that every decision stays in integers."""
+"""The denominator of w, a whole number of 2^-10, the MIB's minimum, which keeps decisions in integers."""
 
 _MIB = "802.1Q, IEEE8021-CN-MIB"
 _CHOICE = "choice (wire-formats)"
@@ -41,12 +41,12 @@ class QCNCongestionPointParameters(Parameters):
 
     qeq_octets: int = octets(
         "qeq", 26_000, (100, MOST_OCTETS), source=f"{_MIB} ieee8021CnCpQueueSizeSetPoint",
-        doc="queue length that the congestion point steers to (Qeq)",
+        doc="equilibrium queue length of the congestion point (Qeq)",
     )  # fmt: skip
     weight: float = ratio(
         "w", 2.0, (1 / WEIGHT_DENOMINATOR, 1024), step=1 / WEIGHT_DENOMINATOR,
         source=f"{_MIB} ieee8021CnCpFeedbackWeight (its exponent, -10 to 10)",
-        doc="weight of the queue's change Qdelta against its offset Qoff in the feedback",
+        doc="weight of the queue's change Qdelta relative to its offset Qoff in the feedback",
     )  # fmt: skip
     sample_base_octets: int = octets(
         "sample_base", 150_000, (10_000, MOST_OCTETS), source=f"{_MIB} ieee8021CnCpMinSampleBase",
@@ -58,7 +58,7 @@ class QCNCongestionPointParameters(Parameters):
     )  # fmt: skip
     msdu_limit_octets: int = octets(
         "msdu_limit", 64, (0, 64), source="802.1Q cnmEncapsulated MSDU; wire-formats 3",
-        doc="most octets of the sampled frame's MSDU that a CNM carries",
+        doc="maximum octets of the sampled frame's MSDU in a CNM",
     )  # fmt: skip
     cnm_priority: int = count(
         "cnm_priority", 6, (0, 7), source="802.1Q; wire-formats 1.2",
@@ -87,12 +87,12 @@ PSEUDOCODE, STANDARD = "pseudocode", "standard"
 class QCNReactionPointParameters(Parameters):
     """The parameters of the reaction points of a QCN station.
 
-    Raises ParameterError on a value out of its range, and when the minimum rate is above the maximum.
+    Raises ParameterError on a value out of its range, and if the minimum rate is above the maximum.
     """
 
     byte_reset_octets: int = octets(
         "byte_reset", 150_000, (1, _MOST), source=f"S001 BC_LIMIT; {_MIB} ieee8021CnRpgByteReset",
-        doc="octets that a limiter sends in one stage of its byte counter",
+        doc="octets of one stage of a limiter's byte counter",
     )  # fmt: skip
     time_reset_ns: int = duration(
         "time_reset", 15_000_000, (1_000, _MOST * 10**6),
@@ -105,20 +105,20 @@ class QCNReactionPointParameters(Parameters):
     )  # fmt: skip
     ai_rate_bps: int = rate(
         "ai_rate", 5 * _MBPS, (_MBPS, _MOST * _MBPS), source=f"S001 R_AI; {_MIB} ieee8021CnRpgAiRate",
-        doc="what active increase adds to the target rate",
+        doc="rate that active increase adds to the target rate",
     )  # fmt: skip
     hai_rate_bps: int = rate(
         "hai_rate", 50 * _MBPS, (_MBPS, _MOST * _MBPS), source=f"S001 R_HAI; {_MIB} ieee8021CnRpgHaiRate",
-        doc="what hyper-active increase adds to the target rate, times its step",
+        doc="rate that hyper-active increase adds to the target rate, times its step",
     )  # fmt: skip
     gd: float = ratio(
         "gd", 1 / 128, (2**-31, 1), source=f"S001 GD; {_MIB} ieee8021CnRpgGd (its exponent, 7)",
-        doc="gain of the decrease: the share of the rate that one unit of Quantized Feedback takes",
+        doc="gain of the decrease: the share of the rate removed per unit of Quantized Feedback",
     )  # fmt: skip
     largest_decrease: float = ratio(
         "largest_decrease", 0.5, (0, 0.99),
-        source=f"{_MIB} ieee8021CnRpgMinDecFac (what is left, in percent)",
-        doc="largest share of the rate that one CNM takes",
+        source=f"{_MIB} ieee8021CnRpgMinDecFac (the remainder, in percent)",
+        doc="maximum share of the rate that one CNM removes",
     )  # fmt: skip
     min_rate_bps: int = rate(
         "min_rate", 10 * _MBPS, (_MBPS, _MOST * _MBPS),
@@ -131,7 +131,7 @@ class QCNReactionPointParameters(Parameters):
     )  # fmt: skip
     max_rps: int = count(
         "max_rps", 100, (1, 100), source=f"{_MIB} ieee8021CnRpPortPriMaxRps",
-        doc="flows that get a limiter of their own; those beyond share one more",
+        doc="number of flows with a limiter of their own; further flows share one more",
     )  # fmt: skip
     jitter: float = redeclared(
         QCNCongestionPointParameters, "jitter",
@@ -140,7 +140,7 @@ class QCNReactionPointParameters(Parameters):
     variant: str = choice(
         "variant", PSEUDOCODE, (PSEUDOCODE, STANDARD),
         source="algorithms 3: the published pseudo-code, the state diagram of 802.1Q",
-        doc="which published reading; standard: threshold reached counts as past it, hyper step one more, "
+        doc="published reading; standard: threshold reached counts as past it, hyper step one more, "
         "halving in hyper only, no jitter",
     )  # fmt: skip
 
@@ -152,7 +152,7 @@ class QCNReactionPointParameters(Parameters):
 
     @property
     def standard(self) -> bool:
-        """Return whether the variant is that of 802.1Q's state diagram."""
+        """Return whether the variant is 802.1Q's state diagram."""
         return self.variant == STANDARD
 
     def highest_rate_bps(self, link_rate_bps: int) -> int:
@@ -190,8 +190,8 @@ class DefenceMode(IntEnum):
 class QCNEdgeParameters(Parameters):
     """The parameters of a port at the edge of a congestion notification domain.
 
-    Raises ParameterError on a value out of its range, when all eight priorities are CNPVs and when the
-    alternate priority is one.
+    Raises ParameterError on a value out of its range, if all eight priorities are CNPVs, and if the alternate
+    priority is one.
     """
 
     cnpv: frozenset[int] = priority_set(
@@ -201,14 +201,14 @@ class QCNEdgeParameters(Parameters):
     mode: int = count(
         "mode", AUTOMATIC, (AUTOMATIC, max(DefenceMode)),
         source=f"{_MIB} ieee8021CnPortPriAdminDefenseMode; wire-formats 9",
-        doc="CND defence mode of the CNPVs: 1 disabled, 2 interior, 3 interiorReady, 4 edge, 0 by what the "
-        "neighbour's LLDP says",
+        doc="CND defence mode of the CNPVs: 1 disabled, 2 interior, 3 interiorReady, 4 edge, 0 by the "
+        "neighbour's LLDP",
     )  # fmt: skip
     alternate_priority: int = count(
         "alternate_priority", AUTOMATIC_ALTERNATE, (AUTOMATIC_ALTERNATE, PRIORITIES - 1),
         source=f"{_MIB} ieee8021CnPortPriAlternatePriority; wire-formats 9",
-        doc="what edge mode remaps CNPVs to; -1: the next lower priority that is no CNPV, else the next "
-        "higher",
+        doc="alternate priority of CNPVs in edge mode; -1: the next lower priority that is no CNPV, else the "
+        "next higher",
     )  # fmt: skip
     cnm_priority: int = redeclared(
         QCNCongestionPointParameters, "cnm_priority",
@@ -216,7 +216,7 @@ class QCNEdgeParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check every field and how they go together; raises ParameterError."""
+        """Check every field and their relations; raises ParameterError."""
         Parameters.__post_init__(self)
         if len(self.cnpv) == PRIORITIES:
             raise ParameterError(name="cnpv", needed="at most seven priorities", got="all eight")
@@ -230,7 +230,7 @@ class QCNEdgeParameters(Parameters):
 
 _SAMPLE_NS = 4_000_000
 _LEAST_SAMPLE_OCTETS, _MOST_SAMPLE_OCTETS = 40_000, 150_000
-"""At a slow port 150 kB last too long between samples; more of them leave less fair shares."""
+"""Limits of the sampling at a slow port, where 150 kB last too long; too short ones reduce fairness."""
 
 
 def _low_rate(rate_bps: int) -> list[str]:

@@ -1,20 +1,21 @@
 """The QCN reaction point: algorithms §3, rules RP 1-3, on plain state records.
 
-A station has one :class:`QCNLimiters`.  Its driver maps the key of a frame, (priority, flow id), to a small
-dense ``flow``, −1 being a key that the station never sent, and holds the queues::
+A station has one :class:`QCNLimiters`. Its caller maps the key of a frame, (priority, flow id), to a small
+dense ``flow``, with −1 for a key that the station never sent, and has the queues::
 
     index = route(limiters, flow)               # NO_LIMITER: the frame leaves at once and is never queued
-    join(limiters, index)                       # else it queues behind limiter ``index``
+    join(limiters, index)                       # else it queues for limiter ``index``
     leaves_ns(limiters.slots[index], now_ns)    # when the queue's head may leave, if nothing changes
     depart(limiters, settings, generator, index, now_ns, octets)
     receive(limiters, settings, generator, feedback, flow, now_ns)      # a CNM about one of its flows
 
-Timers that are due late are caught up with one by one at their own times; a timer goes before a CNM or a
-frame of the same instant: `receive` and `depart` see to that, and whoever asks `leaves_ns` after
-`next_timer_ns` calls `on_timer` first.  Limiters are released inside these functions (rule 3).
+Late timers run one by one at their own times; at equal times a timer precedes a CNM or a frame. `receive` and
+`depart` ensure that; a caller of `leaves_ns` after `next_timer_ns` calls `on_timer` first. Limiters are
+released inside these functions (rule 3).
 
-What the documents leave open: a counter expires when all its octets or ns have gone by (S001: "whenever a
-certain amount of data is accumulated"), and a frame that overshoots makes one stage and no credit.
+Choices that the documents leave open: a counter expires when all its octets or ns have passed (S001:
+"whenever a certain amount of data is accumulated"), and a frame that exceeds it causes one stage and no
+credit.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ _TARGET_EXCESS = 10.0
 _TARGET_CUT = 8.0
 
 FAST_RECOVERY, ACTIVE_INCREASE, HYPER_ACTIVE_INCREASE = range(3)
-"""What the end of a stage does: the target stays, grows by R_AI, or by R_HAI times the stages beyond."""
+"""The effect of the end of a stage: the target stays, grows by R_AI, or by R_HAI times the later stages."""
 
 
 class CNMFeedback(NamedTuple):
     """The CNM fields that the reaction point algorithm uses, named as on the wire.
 
-    The key of the limiter is (``encap_prio``, ``flow_id``).  CPID, cnmQOffset and cnmQDelta are not used
-    by it (S001).
+    The key of the limiter is (``encap_prio``, ``flow_id``). CPID, cnmQOffset and cnmQDelta are not used by it
+    (S001).
     """
 
     flow_id: int
@@ -64,17 +65,17 @@ class QCNLimiter(RateLimiter):
     byte_stage: int
     time_stage: int
     expires_ns: int
-    """When the timer expires; NEVER_NS while the limiter is free."""
+    """The expiry of the timer; NEVER_NS while the limiter is free."""
     waiting: int
-    """Frames in its queue, which the driver holds."""
+    """The number of frames in its queue; the caller has the frames."""
     lease: int
-    """Counts the uses of the limiter from 1; a flow of an earlier use is no longer limited by it."""
+    """The number of uses of the limiter from 1; it no longer limits a flow of an earlier use."""
     active: int
     """1 in use, 0 free."""
 
 
 class QCNFlow:
-    """The limiter that a flow goes through, as long as ``lease`` is still the limiter's; a record."""
+    """The limiter of a flow, while ``lease`` is still the limiter's; a record."""
 
     index: int
     lease: int
@@ -84,32 +85,32 @@ class QCNStation:
     """The state of a station besides its limiters, and its counters; a record."""
 
     due_ns: int
-    """When the first timer of all is due; NEVER_NS while there is none."""
+    """The time of the first timer of all; NEVER_NS for none."""
     due_index: int
-    """Whose it is."""
+    """The index of the limiter with the first timer."""
     active: int
     """Limiters in use."""
     messages: int
-    """CNMs; each is counted in exactly one of the next three."""
+    """CNMs, each counted in exactly one of the next three."""
     decreased: int
     without_feedback: int
-    """Ignored: Quantized Feedback 0."""
+    """CNMs ignored because their Quantized Feedback is 0."""
     unknown_flow: int
-    """Ignored: this station never sent such a flow."""
+    """CNMs ignored because this station never sent such a flow."""
     created: int
     released: int
     sharing: int
     """Flows sent to the shared limiter because no other was free."""
     saturated: int
-    """Decreases that the largest decrease cut short."""
+    """Decreases limited by the maximum decrease."""
     floored: int
-    """Decreases that the minimum rate cut short."""
+    """Decreases limited by the minimum rate."""
     byte_expiries: int
     time_expiries: int
     cut: int
     """Expiries that divided a target far above the rate by 8."""
     capped: int
-    """Increases of a target that the maximum rate cut short."""
+    """Increases of a target limited by the maximum rate."""
 
 
 class QCNStationSettings:
@@ -121,7 +122,7 @@ class QCNStationSettings:
     hai_rate_bps: float
     gd: float
     least_factor: float
-    """1 − the largest decrease."""
+    """The factor 1 − the maximum decrease."""
     byte_reset_octets: float
     time_reset_ns: float
     past_stage: int
@@ -131,7 +132,7 @@ class QCNStationSettings:
 
 
 class QCNLimiters(NamedTuple):
-    """A station's reaction points: ``max_rps`` limiters and the shared one, and the flows it may send."""
+    """A station's reaction points: ``max_rps`` limiters and the shared one, and its possible flows."""
 
     point: QCNStation
     slots: Sequence[QCNLimiter]
@@ -149,7 +150,7 @@ def settings_record(parameters: QCNReactionPointParameters, *, link_rate_bps: in
 
 
 def new_reaction_point(parameters: QCNReactionPointParameters, *, flows: int) -> QCNLimiters:
-    """Return a station's reaction points at their start, for flows 0 to ``flows`` − 1."""
+    """Return a station's reaction points, initialised, for flows 0 to ``flows`` − 1."""
     point = new_record(QCNStation)
     point.due_ns = NEVER_NS
     slots = new_records(QCNLimiter, parameters.max_rps + 1)
@@ -161,7 +162,7 @@ def new_reaction_point(parameters: QCNReactionPointParameters, *, flows: int) ->
 
 @inlined
 def route(limiters: QCNLimiters, flow: int) -> int:
-    """Return the index of the limiter that ``flow`` goes through, or NO_LIMITER."""
+    """Return the index of the limiter of ``flow``, or NO_LIMITER."""
     if flow < 0 or flow >= len(limiters.flows):
         return NO_LIMITER
     place = limiters.flows[flow]
@@ -170,7 +171,7 @@ def route(limiters: QCNLimiters, flow: int) -> int:
 
 @inlined
 def join(limiters: QCNLimiters, index: int) -> None:
-    """Count a frame that queues behind limiter ``index``; it is not released before that frame departs."""
+    """Count a frame that queues for limiter ``index``, which is not released before that frame departs."""
     limiters.slots[index].waiting += 1
 
 
@@ -204,7 +205,7 @@ def receive(
     created = not limiter.active
     if created:
         _create(point, settings, limiter, now_ns)
-    # The hold rule: without it a burst of CNMs forgets the rate to recover to.
+    # The hold rule: without it a burst of CNMs loses the rate to recover to.
     if created or limiter.byte_stage != 0:
         limiter.target_bps = limiter.rate_bps
         limiter.byte_countdown_octets = _reload(settings, generator, settings.byte_reset_octets)
@@ -247,7 +248,7 @@ def depart(
 
 @inlined
 def next_timer_ns(limiters: QCNLimiters) -> int:
-    """Return when `on_timer` is next needed, or NEVER_NS."""
+    """Return the next time to call `on_timer`, or NEVER_NS."""
     return limiters.point.due_ns
 
 
@@ -341,7 +342,7 @@ def _recover(point: QCNStation, settings: QCNStationSettings, limiter: QCNLimite
         target_bps = settings.max_rate_bps
         point.capped += 1
     limiter.target_bps = target_bps
-    # In fast recovery only this: half-way to the target, which stays.
+    # The only step of fast recovery: half-way to the target, which stays.
     rate_bps = (limiter.rate_bps + target_bps) / 2.0
     if rate_bps >= settings.max_rate_bps * _FULL:
         rate_bps = settings.max_rate_bps
@@ -374,7 +375,7 @@ def _reload(settings: QCNStationSettings, generator: Random, period: float) -> i
 
 @compiled
 def _schedule(limiters: QCNLimiters) -> None:
-    """Find the timer that is due first; of several, the lowest index's."""
+    """Set the timer that is due first; of several, the lowest index's."""
     due_ns = NEVER_NS
     for index in range(len(limiters.slots)):
         if limiters.slots[index].expires_ns < due_ns:
@@ -384,13 +385,13 @@ def _schedule(limiters: QCNLimiters) -> None:
 
 
 TAG_OCTETS = 4
-"""What a CN-TAG adds to a frame."""
+"""The length that a CN-TAG adds to a frame."""
 LAST_FLOW_ID = 0xFFFF
-"""Flow ids that a station gives count down from here: those that frames bring along usually count up."""
+"""The first flow id that a station assigns, counting down: the ids in frames usually count up."""
 
 
 class QCNStations(Struct):
-    """The reaction points of stations, their records one station after the other."""
+    """The reaction points of stations, with consecutive records per station."""
 
     points: Sequence[QCNStation]
     slots: Sequence[QCNLimiter]
@@ -398,12 +399,12 @@ class QCNStations(Struct):
     slots_each: int
     flows_each: int
     has_point: NDArray[np.bool_]
-    """By priority: whether frames get a CN-TAG."""
+    """Whether frames get a CN-TAG, by priority."""
     settings: QCNStationSettings
     generator: Draws
 
     def limiters(self) -> int:
-        """Return how many limiters a station has, the shared one included."""
+        """Return the number of a station's limiters, the shared one included."""
         return self.slots_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
@@ -411,15 +412,15 @@ class QCNStations(Struct):
         return route(_limiters(self, station), flow)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Count a frame that queues behind ``limiter``."""
+        """Count a frame that queues for ``limiter``."""
         join(_limiters(self, station), limiter)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return when the head of the queue may leave."""
+        """Return the time when the head of the queue may leave."""
         return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Give a frame of a CN priority its CN-TAG, and count it at its limiter with the tag."""
+        """Add the CN-TAG to a frame of a CN priority, and count it at its limiter with the tag."""
         added, tagged, tag = 0, departure.tagged, departure.tag
         if not tagged and self.has_point[departure.priority]:
             added, tagged, tag = TAG_OCTETS, True, LAST_FLOW_ID - departure.flow
@@ -436,7 +437,7 @@ class QCNStations(Struct):
         receive(limiters, self.settings, self.generator, feedback, message.flow, now_ns)
 
     def next_station_timer_ns(self, station: int) -> int:
-        """Return when the first timer of the station's limiters is due."""
+        """Return the time of the first timer of the station's limiters."""
         return next_timer_ns(_limiters(self, station))
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
