@@ -1,4 +1,4 @@
-"""Errors of the command line: the exit code of each, and the two lines that it prints."""
+"""Errors of the command line: their exit codes, and their two lines of text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141
 
 _OF_LINUX = frozenset({"fcntl", "grp", "pwd", "resource"})
-"""Modules of Python that only Linux and its relatives have."""
+"""Modules of Python that exist on Linux and other Unix systems only."""
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of outputs alone."""
@@ -75,9 +75,7 @@ def report(error: Exception, command: str = "") -> None:
         help = "reading, counting, checking, crafting and replaying files works on every system"
     elif isinstance(error, CaptureError):
         sentence = str(error)
-        help = (
-            f"what stands before it, {counted(error.frame, 'frame')}, was used" if error.offset else _CAPTURES
-        )
+        help = f"the {counted(error.frame, 'frame')} before it were used" if error.offset else _CAPTURES
     elif isinstance(error, MissingDependencyError):
         sentence, help = str(error), error.remedy
     elif isinstance(error, OutputExistsError):
@@ -85,7 +83,7 @@ def report(error: Exception, command: str = "") -> None:
     elif isinstance(error, InterfaceError | ExecutorError):
         sentence, help = str(error), error.remedy or help
     elif isinstance(error, OSError) and error.errno in _NO_ROOM:
-        # files have their own error, which names them
+        # files have their own error with their name
         sentence = f"{error.filename or 'stdout'}: needed room for the output, got {error.strerror}"
         help = "what was written before is there; free some room, or write elsewhere"
     elif isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
@@ -95,14 +93,14 @@ def report(error: Exception, command: str = "") -> None:
         sentence = f"{error.filename}: {error.strerror}"
     else:
         sentence = str(error)
-    # a filter stands on lines of its own
+    # a filter has lines of its own
     sentence = "\n".join(map(escaped, sentence.split("\n")))
     echo(f"ecmproto: {sentence}", err=True)
     echo(f"help: {help}", err=True)
 
 
 def tell_notes(error: BaseException | None) -> None:
-    """Print on stderr the notes on outputs that an error, or its cause, has cut short."""
+    """Print on stderr the notes on truncated outputs of an error, or of its cause."""
     while error is not None:
         for note in getattr(error, "__notes__", ()):
             warn(note)

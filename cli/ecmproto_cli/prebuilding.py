@@ -1,12 +1,12 @@
 """The machine code for a wheel: ``python -m ecmproto_cli.prebuilding FOLDER [WHAT]...``.
 
-Compiles what commands need, for any processor of this architecture, into FOLDER, with a manifest
-(`ecmproto.kernels.prebuilt`).  The same sources, Python, numba and llvmlite give the same octets wherever
-and with however many processors it runs:
+Compiles the kernels of commands, for any processor of this architecture, into FOLDER, with a manifest
+(`ecmproto.kernels.prebuilt`).  The same sources, Python, numba and llvmlite give the same octets on any
+machine and with any number of processors:
 
-- hashes are not random, and code is not for this machine's processor
-- sources are named as they are inside a wheel, not where they stand
-- each step starts from what the stages before it made; of what several made the first one's is taken
+- hashes are not random, and code is not specific to this machine's processor
+- source paths are relative, as inside a wheel
+- each step starts from the result of the stages before it; of duplicates the first step's is used
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ENVIRONMENT = {
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Build it."""
+    """Build the machine code."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     if os.environ != others | _ENVIRONMENT:
         command = [sys.executable, "-m", "ecmproto_cli.prebuilding", *arguments]
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class _Loader(SourceFileLoader):
-    """Loads modules whose code says that they stand in the current folder."""
+    """Loads modules with code whose file paths are relative to the current folder."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Return a module's code."""
@@ -79,7 +79,7 @@ def _name_sources_by_package() -> None:
 
 
 def build(folder: Path, what: Sequence[str] = ()) -> None:
-    """Compile what some commands and mechanisms need, or all, into ``folder``, which is made anew."""
+    """Compile the kernels of some commands and mechanisms, or all, into ``folder``, which is made anew."""
     import numba  # noqa: F401  # once, not in each of the processes
 
     from ecmproto.kernels import prebuilt
@@ -116,7 +116,7 @@ def build(folder: Path, what: Sequence[str] = ()) -> None:
 
 
 def tag() -> str:
-    """Return the tag of the wheel: its code asks of a system no more than numba does."""
+    """Return the tag of the wheel: its code has the same system requirements as numba."""
     told = metadata.distribution("numba").read_text("WHEEL") or ""
     platforms = [line.rsplit("-", 1)[1] for line in told.splitlines() if line.startswith("Tag: ")]
     platform = next(iter(platforms), sysconfig.get_platform().replace("-", "_").replace(".", "_"))
@@ -125,7 +125,7 @@ def tag() -> str:
 
 
 def _take(made: Path, folder: Path) -> None:
-    """Take over what a step made, unless another made it too."""
+    """Move the files of a step, except those that another step made too."""
     for path in sorted(made.rglob("*.n?c")):
         taken = folder / path.relative_to(made)
         if not taken.exists():

@@ -1,8 +1,8 @@
-"""Kernels compiled before they are needed: what each command runs, run on small captures made for it.
+"""Kernels compiled in advance: each command run on small captures made for it.
 
-A step is some command lines, or calls where a command would need an interface; what it makes numba compile is
-what the command makes it compile later.  Steps run in processes of their own, several at a time: those of a
-later stage find what an earlier one compiled.
+A step is some command lines, or calls where a command would need an interface; it makes numba compile the
+kernels that the command would compile later.  Steps run in processes of their own, several at a time: those
+of a later stage load the kernels of earlier ones.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from ecmproto.kernels import prebuilt
 from ecmproto_cli.errors import DEPENDENCY
 
 _HERE = "@"
-"""In front of the names of files in the folder of captures."""
+"""The prefix of file names in the folder of captures."""
 _FINE = (0, 1)
-"""Exit codes of commands that ran; findings are none of ours."""
+"""Exit codes of commands that ran; findings are no failure."""
 MANY = 32_768
-"""Frames that every form of output takes column by column."""
+"""The number of frames that every form of output handles column by column."""
 
 
 def captures(many: int) -> tuple[str, ...]:
-    """Return the lines that make the captures which steps read, the largest of so many frames."""
+    """Return the command lines that make the captures of the steps, the largest of ``many`` frames."""
     return (
         f"craft cnm --sweep cntag.flow_id=0..{many - 1} --vlan 5 --rate 1Mpps -w @many.pcap",
         "craft cnm --sweep cntag.flow_id=0..199 --vlan 5 --rate 1Mpps -w @cnms.pcap",
@@ -55,8 +55,8 @@ def captures(many: int) -> tuple[str, ...]:
 class Step:
     """Command lines and calls that need the same kernels.
 
-    ``about`` are the commands and mechanisms that it is for, ``seconds`` about how long it takes where
-    nothing is compiled, of one processor: how fast steps go that are done corrects it.
+    ``about`` are its commands and mechanisms, ``seconds`` about the time of one processor where nothing is
+    compiled; the speed of finished steps corrects it.
     """
 
     name: str
@@ -69,26 +69,26 @@ class Step:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a step: the kernels that it compiled, how long it took, what went wrong."""
+    """The result of a step: the kernels that it compiled, its duration, its error."""
 
     step: Step
     seconds: float = 0.0
     kernels: list[str] = field(default_factory=list)
     problem: str = ""
     lacking: str = ""
-    """Which command needs an extra that is not installed."""
+    """The command that needs an extra that is not installed."""
     unused: str = ""
-    """Why code that came with the wheel was not loaded."""
+    """The reason for which code of the wheel was not loaded."""
 
 
 def steps() -> list[Step]:
-    """Return all steps, those of a mechanism for each one."""
+    """Return all steps, including one for each mechanism."""
     names = [mechanism.name for mechanism in MECHANISMS]
     return [*_GENERAL, *(step for name in names for step in _of_mechanism(name))]
 
 
 def chosen(names: Iterable[str]) -> list[Step]:
-    """Return the steps for some commands and mechanisms; KeyError for a name that is neither's."""
+    """Return the steps for some commands and mechanisms; KeyError for an unknown name."""
     every = steps()
     found = []
     for name in names:
@@ -100,7 +100,7 @@ def chosen(names: Iterable[str]) -> list[Step]:
 
 
 def subjects() -> dict[str, list[Step]]:
-    """Return what can be asked for, with its steps."""
+    """Return the valid names of `chosen`, with their steps."""
     every = steps()
     names = dict.fromkeys(name for step in every for name in step.about)
     return {name: [step for step in every if name in step.about] for name in names}
@@ -115,11 +115,11 @@ def run(
     begin: Callable[[Step], None] = lambda step: None,
     end: Callable[[Sequence[Step]], None] = lambda stage: None,
 ) -> list[Outcome]:
-    """Run steps in so many processes (default: as many as there are processors); return what came of each.
+    """Run steps in several processes (default: one a processor); return their outcomes.
 
-    The largest of the captures that they read has ``many`` frames.  ``tell`` is told what is done and what
-    runs, now and then; ``begin`` is called in the process of a step before it, ``end`` here when a stage is
-    done.
+    The largest of the captures that they read has ``many`` frames.  ``tell`` is called now and then with the
+    finished and the running steps; ``begin`` is called in the process of a step before it, ``end`` here when
+    a stage is done.
     """
     done: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="ecmproto-") as name:
@@ -140,7 +140,7 @@ def run(
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -155,7 +155,7 @@ def _stage(
     begin: Callable[[Step], None],
     before: Sequence[Outcome] = (),
 ) -> Iterator[Outcome]:
-    """Yield what came of the steps of a stage, as they end."""
+    """Yield the outcomes of a stage's steps, as they end."""
     fork = multiprocessing.get_context("fork")
     waiting = sorted(stage, key=lambda step: -step.seconds)
     running: dict[BaseProcess, tuple[Step, float]] = {}
@@ -199,7 +199,7 @@ def _run(step: Step, folder: Path, begin: Callable[[Step], None]) -> None:
     compiled.clear()
     problem = lacking = ""
     try:
-        # what one compiles now, the others do not compile too
+        # a kernel that one of them compiles is not compiled by the others too
         with taking_turns(lambda: None):
             for line in step.lines:
                 code = _called(line, folder)
@@ -231,7 +231,7 @@ def _called(line: str, folder: Path) -> int:
 
 
 def _align() -> None:
-    """Align what stands in another order, as `diff` does with many frames."""
+    """Align frames in different orders, as `diff` does with many frames."""
     import numpy as np
 
     from ecmproto.tools.diff.alignment import Pairs, in_order
@@ -241,7 +241,7 @@ def _align() -> None:
 
 
 def _receive() -> None:
-    """Take in frames of no interface."""
+    """Receive frames of no interface."""
     from ecmproto.frames.capture.linux.receiver import (
         ANY_TIME_NS,
         ReceiveBuffer,
@@ -285,7 +285,7 @@ def _monitor() -> None:
 
 def _devices(mechanism: str) -> Callable[[], None]:
     def devices() -> None:
-        """Pass frames through devices that are attached to nothing."""
+        """Pass frames through devices without interfaces."""
         from ecmproto.control.live.net import congestion_point, edge, reaction_point
         from ecmproto.errors import ParameterError
 
@@ -297,7 +297,7 @@ def _devices(mechanism: str) -> Callable[[], None]:
             lambda: edge(net="a", host="b", **rate),
         ]
         for make in makers:
-            with suppress(ParameterError):  # not every mechanism has every part
+            with suppress(ParameterError):  # not every mechanism has every role
                 make().precompile()
 
     return devices

@@ -1,4 +1,4 @@
-"""``ecmproto units``: pauses, headroom, products of rate and delay, and feedback, worked out."""
+"""``ecmproto units``: pauses, headroom, products of rate and delay, and feedback, computed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_FEEDBACK = 63
 
 @click.group()
 def command() -> None:
-    """Work out what quanta, rates, cables and feedback mean.
+    """Compute the meaning of quanta, rates, cables and feedback.
 
     \b
     ecmproto units pause 65535 --rate 400G
@@ -47,14 +47,14 @@ def command() -> None:
 
 
 def _options(function: F) -> F:
-    """``-T`` and ``--color``."""
+    """Add ``-T`` and ``--color``."""
     form = click.option(
-        "-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it."
+        "-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the result."
     )
     return form(color_option(function))
 
 
-_rate = click.option("--rate", type=RATE, required=True, help="The link's rate, such as 400G.")
+_rate = click.option("--rate", type=RATE, required=True, help="Rate of the link, as 400G.")
 
 
 def _say(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[str, Any]) -> None:
@@ -81,14 +81,20 @@ def _whole_ns(ns: Fraction, name: str) -> int:
 @_rate
 @click.option(
     "--renew", metavar="SHARE", default="0.5", show_default=True,
-    help="Share of the pause after which the next frame comes.",
+    help="Share of the pause after which the next frame follows.",
 )  # fmt: skip
-@click.option("--cable", metavar="LENGTH", default="100m", show_default=True, help="For the headroom.")
+@click.option(
+    "--cable",
+    metavar="LENGTH",
+    default="100m",
+    show_default=True,
+    help="Length of the cable, for the headroom.",
+)
 @_options
 def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
-    """Work out a pause of AMOUNT: quanta (65535), a time (83us) or octets on the wire (4MB).
+    """Compute a pause of AMOUNT: quanta (65535), a time (83us) or octets on the wire (4MB).
 
-    How long it lasts, how many frames a second hold a queue, what a link carries in that time, and the
+    Prints its duration, the frames a second that stop a queue, the octets of a link in that time, and the
     headroom that the sender of the pause needs.
     """
     from ecmproto.control.mechanisms.lossless import (
@@ -166,7 +172,8 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
 )  # fmt: skip
 @click.option(
     "--response", metavar="AMOUNT",
-    help="The other end's response, connector to connector: quanta, a time or octets.  [default: 802.3's]",
+    help="Response time of the other end, connector to connector: quanta, a time or octets.  [default: "
+    "802.3's]",
 )  # fmt: skip
 @click.option(
     "--interface", metavar="AMOUNT",
@@ -182,7 +189,9 @@ def headroom(
     interface: str | None,
     form: str,
 ) -> None:
-    """Work out the PFC headroom of a priority, term by term: all that arrives after the decision to pause."""
+    """Compute the PFC headroom of a priority, term by term: all octets that arrive after the decision to
+    pause.
+    """
     from ecmproto.control.mechanisms import lossless
 
     rate_bps = _link(rate)
@@ -240,11 +249,11 @@ def headroom(
     type=SIZE,
     default="1514B",
     show_default=True,
-    help="A frame without its FCS, as captures have it.",
+    help="Length of a frame without its FCS, as captures have it.",
 )
 @_options
 def bdp(rate: str, delay: str, frame: str, form: str) -> None:
-    """Work out the product of rate and delay: what is in flight in a round trip."""
+    """Compute the product of rate and delay: the octets in flight in a round trip."""
     rate_bps, delay_ns, length = _link(rate), parse_time(delay), _frame_octets(frame)
     _whole_ns(Fraction(delay_ns), "delay")
     bits = Fraction(rate_bps * delay_ns, NS_PER_S)
@@ -275,7 +284,7 @@ def bdp(rate: str, delay: str, frame: str, form: str) -> None:
 @_rate
 @_options
 def frame(octets: str, rate: str, form: str) -> None:
-    """Work out a frame of OCTETS without FCS, as captures have it: its time on the wire, frames a second."""
+    """Compute a frame of OCTETS without FCS, as captures have it: its time on the wire, frames a second."""
     rate_bps, length = _link(rate), _frame_octets(octets)
     wire = length + WIRE_OVERHEAD_OCTETS
     time_ns = Fraction(8 * wire * NS_PER_S, rate_bps)
@@ -301,17 +310,19 @@ def frame(octets: str, rate: str, form: str) -> None:
 
 @command.command()
 @click.argument("qntz_fb", metavar="QNTZ_FB", type=click.IntRange(0, _MOST_FEEDBACK))
-@click.option("--rate", type=RATE, help="Rate of the limiter that hears it.")
-@click.option("--gd", metavar="GAIN", default="1/128", show_default=True, help="The reaction point's Gd.")
-@click.option("--qeq", type=SIZE, default="26kB", show_default=True, help="The congestion point's set point.")
-@click.option("--w", "weight", metavar="W", default="2", show_default=True, help="Its weight of Qdelta.")
+@click.option("--rate", type=RATE, help="Rate of the limiter that receives it.")
+@click.option("--gd", metavar="GAIN", default="1/128", show_default=True, help="Gd of the reaction point.")
+@click.option(
+    "--qeq", type=SIZE, default="26kB", show_default=True, help="Set point of the congestion point."
+)
+@click.option("--w", "weight", metavar="W", default="2", show_default=True, help="Weight of Qdelta.")
 @_options
 def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, form: str) -> None:
-    """Work out the Quantized Feedback of a CNM, 0 to 63: the queue behind it, and the rate that it leaves."""
+    """Compute the meaning of a CNM's Quantized Feedback, 0 to 63: queue and remaining rate."""
     gain, w, qeq_octets = _ratio(gd, "gd", 1), _ratio(weight, "w", 1024), parse_octets(qeq)
     full = qeq_octets * (2 * w + 1)
     least = math.ceil(full * qntz_fb / _MOST_FEEDBACK)
-    # what a station does is bounded: half of its rate at most (802.1Q, ieee8021CnRpgMinDecFac)
+    # the reaction of a station is bounded: half of its rate at most (802.1Q, ieee8021CnRpgMinDecFac)
     decrease = min(gain * qntz_fb, Fraction(1, 2))
     rows = [
         ("feedback", f"{qntz_fb} of {_MOST_FEEDBACK}"),
@@ -331,7 +342,7 @@ def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, for
     if rate is not None:
         rate_bps = _link(rate)
         left = rate_bps * (1 - decrease)
-        rows.append(("rate", f"{format_rate(rate_bps)} before, {format_rate(float(left))} behind it"))
+        rows.append(("rate", f"{format_rate(rate_bps)} before, {format_rate(float(left))} after it"))
         document |= {"rate_bps": rate_bps, "rate_after_bps": _number(left)}
     _say(form, "feedback", rows, document)
 

@@ -1,4 +1,4 @@
-"""``ecmproto warm``: kernels compiled now, so that no command waits for them later."""
+"""``ecmproto warm``: kernels compiled in advance, so that no command waits for them later."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("what", metavar="[WHAT]...", nargs=-1)
-@click.option("--list", "listed", is_flag=True, help="List what WHAT may be, and about how long each takes.")
+@click.option("--list", "listed", is_flag=True, help="List the possible WHAT, and about how long each takes.")
 @click.option(
     "-j", "--jobs", metavar="N", type=click.IntRange(min=1),
-    help="Compile in so many processes.  [default: one for each processor]",
+    help="Number of processes.  [default: one for each processor]",
 )  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing of how far it is.")
+@click.option("-q", "--quiet", is_flag=True, help="Report no progress.")
 def command(what: tuple[str, ...], listed: bool, jobs: int | None, quiet: bool) -> int:
-    """Compile now what commands would compile when they are first used.
+    """Compile the kernels that commands would compile at their first use.
 
-    WHAT are commands and mechanisms; without any, all.  What is compiled already, or came with the wheel, is
-    not compiled again.
+    WHAT are commands and mechanisms; without any, all.  Kernels that are compiled already, or came with the
+    wheel, are skipped.
 
     \b
     ecmproto warm
@@ -73,7 +73,7 @@ def _listing() -> str:
 
 
 _FEW = 4
-"""Steps that are named."""
+"""The maximum number of steps listed by name."""
 
 
 def _told(outcomes: Sequence[Outcome]) -> int:
@@ -95,7 +95,7 @@ def _told(outcomes: Sequence[Outcome]) -> int:
 
 
 class Progress:
-    """How far compiling is, on stderr: a line that changes on a terminal, a line now and then elsewhere."""
+    """Progress on stderr: a line that changes on a terminal, a line now and then elsewhere."""
 
     def __init__(self, steps: Sequence[Step], jobs: int, *, wanted: bool) -> None:
         self._steps = steps
@@ -106,7 +106,7 @@ class Progress:
         self._line = False
 
     def tell(self, done: Sequence[Outcome], running: Sequence[Step]) -> None:
-        """Tell what is done and what runs."""
+        """Show the finished and the running steps."""
         now = time.monotonic()
         if not self._wanted or not running or (not self._terminal and now - self._told < _EVERY_S):
             return
@@ -123,13 +123,13 @@ class Progress:
             echo(f"ecmproto: {line}", err=True)
 
     def _left(self, done: Sequence[Outcome]) -> float:
-        """Return about how many seconds are left, going by how long the steps took that are done."""
+        """Return about the remaining seconds, from the durations of finished steps."""
         expected = sum(outcome.step.seconds for outcome in done)
         pace = sum(outcome.seconds for outcome in done) / expected if expected else 1.0
         return max(1.0, (sum(step.seconds for step in self._steps) - expected) * pace / self._jobs)
 
     def end(self) -> None:
-        """Take the line that changes away."""
+        """Clear the line that changes."""
         if self._line:
             echo_over()
 

@@ -13,7 +13,7 @@ from ecmproto.wire.formats.schema import Count, octets, uint
 from ecmproto.wire.formats.summary import Summary
 
 DESTINATION = bytes.fromhex("0180c200000e")
-"""Nearest bridge, where LLDP frames go by default (802.1AB 7.1)."""
+"""Nearest bridge, the default destination of LLDP frames (802.1AB 7.1)."""
 
 OUI_8021 = 0x0080C2
 CN_SUBTYPE = 0x08
@@ -84,17 +84,17 @@ class TLV(_AnyTLV):
     follows = "tlv"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Another TLV follows every TLV but the last."""
+        """Return the format of the next TLV; the last one ends the LLDPDU."""
         return (None, end) if self.type == END or end >= stop else (tlv_at(data, end, stop), stop)
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The length counts the information."""
+        """Return the length of the information."""
         return {"length": len(self.value)}
 
 
 @layer("lldpcn", title="LLDP Congestion Notification TLV", source="802.1Q Annex D; wire-formats 9")
 class CongestionNotificationTLV(_AnyTLV):
-    """Which priorities are CNPVs at this port, and which of them are ready for CN-TAGs."""
+    """The CNPVs of this port, and the priorities ready for CN-TAGs."""
 
     type: int = _type(127)
     length: int = _length(6)
@@ -123,11 +123,11 @@ class CongestionNotificationTLV(_AnyTLV):
     limits = (Limit(key="length", low=6, high=6),)
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Another TLV follows."""
+        """Return the format of the next TLV."""
         return (None, end) if end >= stop else (tlv_at(data, end, stop), stop)
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The length is the format's own."""
+        """Return the format's own length."""
         return {"length": 6}
 
 

@@ -1,7 +1,7 @@
-"""LLDP as Scapy layers: TLVs one behind the other, the Congestion Notification TLV among them.
+"""LLDP as Scapy layers: a sequence of TLVs, including the Congestion Notification TLV.
 
-``scapy.contrib.lldp`` has no Congestion Notification TLV, wants whole LLDPDUs with their mandatory TLVs
-and binds itself when imported; these take any octets and are bound with the others.
+``scapy.contrib.lldp`` has no Congestion Notification TLV, requires whole LLDPDUs with their mandatory TLVs
+and binds itself when imported; these accept any octets and are bound with the others.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ class LLDPTLV(Packet):
     dispatch_hook = classmethod(whole_or_raw)
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """Another TLV follows."""
+        """Return the layer of the next TLV."""
         return tlv_class(payload)
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Nothing follows the end of the LLDPDU."""
+        """Return the rest as padding after the end of the LLDPDU."""
         return (b"", s) if self.type == END else (s, None)
 
     def mysummary(self) -> Any:
-        """The TLV's type."""
+        """Return the TLV's type."""
         return over_ether(self.sprintf("LLDPTLV %type%"), LLDPCongestionNotification)
 
 
 class LLDPCongestionNotification(Packet):
-    """Congestion Notification TLV (802.1Q Annex D): a port's CNPVs, and which are ready for CN-TAGs.
+    """Congestion Notification TLV (802.1Q Annex D): a port's CNPVs, and those ready for CN-TAGs.
 
     >>> LLDPCongestionNotification(cnpv="p3+p4", ready="p3") / LLDPTLV()
     """
@@ -80,9 +80,9 @@ class LLDPCongestionNotification(Packet):
     dispatch_hook = classmethod(whole_or_raw)
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """Another TLV follows, unless this one's length leaves that open."""
+        """Return the layer of the next TLV, unless this one's length leaves that open."""
         return tlv_class(payload) if self.length == _CN_OCTETS else conf.raw_layer
 
     def mysummary(self) -> Any:
-        """The CNPVs and those that are ready."""
+        """Return the CNPVs and those that are ready."""
         return over_ether(self.sprintf("LLDPCongestionNotification cnpv=%cnpv% ready=%ready%"))

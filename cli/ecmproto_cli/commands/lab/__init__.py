@@ -1,4 +1,5 @@
-"""``ecmproto lab``: experiments in networks of hosts and switches, in virtual time; what its commands share.
+"""``ecmproto lab``: experiments in networks of hosts and switches, in virtual time; common parts of its
+commands.
 
 ``list``, ``show`` and ``new`` are here; the others are modules of their own, imported when they are called.
 """
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture import PcapngWriter
 
 COMMANDS = {
-    "list": "List the scenarios that there are.",
-    "show": "Show a scenario: its network, flows, parameters, and what it must show.",
+    "list": "List the bundled scenarios.",
+    "show": "Show a scenario: its network, flows, parameters and bands.",
     "new": "Write a commented scenario to begin with.",
-    "run": "Run a scenario: its figures beside the published ones.",
-    "compare": "Run a scenario through several mechanisms, side by side.",
+    "run": "Write a commented scenario as a start.",
+    "compare": "Run a scenario, and show its figures beside the published ones.",
     "sweep": "Run a scenario over many values of its parameters.",
     "papers": "Write a page for each source document: its experiments, published and ours.",
 }
@@ -46,19 +47,19 @@ COMMANDS = {
 def command() -> None:
     """Experiments in networks of hosts and switches, in virtual time.
 
-    A SCENARIO is the name of one of these that come along (lab list), a TOML file, or a capture: the frames
-    of its sources come to one port.
+    A SCENARIO is the name of a bundled one (lab list), a TOML file, or a capture: the frames of its sources
+    arrive at one port.
     """
 
 
 def setting_options(function: F) -> F:
-    """Options that change a scenario, from ``--variant`` to ``--outside``; the command gets ``setup``."""
+    """Add options that change a scenario, from ``--variant`` to ``--outside``; the command gets ``setup``."""
     options = (
-        click.option("--variant", metavar="NAME", help="A variant that the scenario has (lab show)."),
+        click.option("--variant", metavar="NAME", help="A variant of the scenario (lab show)."),
         click.option("--mechanism", metavar="NAME", help="Another mechanism; none for no control at all."),
         click.option(
             "--flow-control", type=click.Choice(["none", "pause", "pfc"]),
-            help="PAUSE or PFC beneath the mechanism, or none of them.",
+            help="PAUSE or PFC beneath the mechanism, or neither.",
         ),
         click.option(
             "--set", "settings", metavar="KEY=VALUE", multiple=True,
@@ -66,7 +67,7 @@ def setting_options(function: F) -> F:
         ),
         click.option(
             "--outside", is_flag=True,
-            help="Let the scenario name files that are not below its folder, and URLs.",
+            help="Allow the scenario files outside its folder, and URLs.",
         ),
     )  # fmt: skip
     return options_as(function, options, Setup, "setup")
@@ -74,7 +75,7 @@ def setting_options(function: F) -> F:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How a scenario is changed before it is run."""
+    """Changes of a scenario before its run."""
 
     variant: str | None = None
     mechanism: str | None = None
@@ -83,13 +84,13 @@ class Setup:
     outside: bool = False
 
     def scenario(self, name: str) -> Scenario:
-        """Return a scenario, by its name or file, so changed; SpecError for what it does not have."""
+        """Return a changed scenario, by its name or file; SpecError for unknown settings."""
         from ecmproto.control.lab.setup.scenario import load_scenario
 
         return self.applied(load_scenario(name, outside=self.outside))
 
     def applied(self, scenario: Scenario) -> Scenario:
-        """Return a scenario so changed."""
+        """Return a changed scenario."""
         from ecmproto.control.lab.setup.scenario import apply
 
         changed = scenario.with_variant(self.variant or "")
@@ -105,20 +106,20 @@ class Setup:
             return replace(self, variant=name).applied(scenario)
         if name == scenario.document.control.get("mechanism"):
             return replace(self, mechanism=name).applied(scenario)
-        # What was set of the scenario's own mechanism is not about another one.
+        # The settings of the scenario's own mechanism do not apply to another one.
         return self.applied(scenario).with_mechanism(name)
 
 
 def seed_options(function: F) -> F:
-    """``--seed``, ``--seeds``, ``--jobs``: the command gets ``seeding``, a `Seeding`."""
+    """Add ``--seed``, ``--seeds``, ``--jobs``; the command gets ``seeding``, a `Seeding`."""
     options = (
         click.option(
             "--seed", type=click.IntRange(min=0),
-            help="Seed of all that is drawn.  [default: the scenario's]",
+            help="Seed of all random numbers.  [default: the scenario's]",
         ),
         click.option(
             "--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="K",
-            help="Run with K seeds, from that one on: median and range.",
+            help="Run with K consecutive seeds: median and range.",
         ),
         click.option(
             "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
@@ -130,7 +131,7 @@ def seed_options(function: F) -> F:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeding:
-    """The seeds of runs, and how many of them run at a time."""
+    """The seeds of runs, and the number of concurrent runs."""
 
     seed: int | None = None
     seeds: int = 1
@@ -145,7 +146,7 @@ class Seeding:
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
-    """Return the name of consecutive seeds."""
+    """Return consecutive seeds as text."""
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
 
 
@@ -155,14 +156,14 @@ scenario_argument = click.argument("scenario")
 # Running --------------------------------------------------------------------------------------------------
 
 _TOLD_S = 0.5
-"""How often progress is told at most."""
+"""The minimum interval of reports of progress, in seconds."""
 
 
 @dataclass
 class Teller:
-    """Tells how far runs are: lines of JSON on stdout, or one line on stderr that is written over.
+    """Reports the progress of runs: lines of JSON on stdout, or one line on stderr that is written over.
 
-    ``stopped`` is set by Ctrl-C; then the run under way ends at its next window, and what it has is kept.
+    ``stopped`` is set by Ctrl-C; then the current run ends at its next window, and its results are kept.
     """
 
     as_json: bool
@@ -229,20 +230,20 @@ class Teller:
         self._line = True
 
     def end(self) -> None:
-        """Take the line away."""
+        """Clear the line."""
         if self._line:
             echo_over()
             self._line = False
 
     @contextmanager
     def interruptible(self, runs: Runs) -> Iterator[None]:
-        """Have the first Ctrl-C end the run at its next window, and the second one at once."""
+        """End the run at its next window at the first Ctrl-C, and at once at the second one."""
 
         def stop(signum: int, frame: FrameType | None) -> None:
             if self.stopped or runs.jobs > 1:
                 raise KeyboardInterrupt
             self.stopped = True
-            echo("\necmproto: stopping; once more to leave everything", err=True)
+            echo("\necmproto: stopping; Ctrl-C once more to exit at once", err=True)
 
         before = signal.signal(signal.SIGINT, stop)
         try:
@@ -260,7 +261,7 @@ def run_experiments(
     as_json: bool,
     trace: PcapngWriter | None = None,
 ) -> Runs:
-    """Run experiments on seeds, telling how far they are; Ctrl-C keeps what there is.
+    """Run experiments on seeds with progress; Ctrl-C keeps the results so far.
 
     The frames of the first run go to ``trace``.
     """
@@ -284,10 +285,10 @@ def run_experiments(
 
 
 @command.command("list")
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to list them.")
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the list.")
 @color_option
 def list_command(form: str) -> None:
-    """List the scenarios that come along: what each is about, its source and its variants."""
+    """List the bundled scenarios with title, source and variants."""
     from ecmproto.control.lab.setup.scenario import load_scenario, scenario_names
 
     rows = []
@@ -318,11 +319,11 @@ def list_command(form: str) -> None:
 @setting_options
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "toml"]), default="text", show_default=True,
-    help="How to show it: what holds, as JSON, or the file that it is.",
+    help="Format of the scenario: as text, as JSON, or its file.",
 )  # fmt: skip
 @color_option
 def show_command(scenario: str, setup: Setup, form: str) -> None:
-    """Show a scenario: every value with who set it and its source, bands, published figures, variants."""
+    """Show a scenario: every value with its origin and source, bands, published figures, variants."""
     found = setup.scenario(scenario)
     experiment = found.experiment()
     if form == "toml":
@@ -346,7 +347,7 @@ def show_command(scenario: str, setup: Setup, form: str) -> None:
 
 
 def _show_scenario(found: Scenario, experiment: Experiment) -> None:
-    """Print a scenario for a person."""
+    """Print a scenario as text."""
     from ecmproto.control.lab.results.outcome import band_text
 
     network, measure = experiment.network, experiment.measure
@@ -380,11 +381,11 @@ def _show_scenario(found: Scenario, experiment: Experiment) -> None:
 
 @command.command("new")
 @click.argument("file")
-@click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Which it is to have.")
 @click.option(
-    "--topology", metavar="LINE", help="Its network, as 'fat-tree k=4'.  [default: dumbbell sources=4]"
+    "--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the scenario."
 )
-@click.option("--like", metavar="SCENARIO", help="Begin with a copy of this one instead.")
+@click.option("--topology", metavar="LINE", help="Network, as 'fat-tree k=4'.  [default: dumbbell sources=4]")
+@click.option("--like", metavar="SCENARIO", help="Begin with a copy of this scenario instead.")
 @force_option
 def new_command(file: str, mechanism: str, topology: str | None, like: str | None, force: bool) -> None:
     """Write a commented scenario to FILE (- for stdout): a network, a flow, all parameters and a band.
