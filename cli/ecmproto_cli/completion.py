@@ -413,9 +413,7 @@ class Typed:
     last: str
     """The word at the cursor; empty after a space."""
     kept: int = 0
-    """The number of characters of ``last`` that bash does not replace: its word begins after a ``=`` or
-    ``:``.
-    """
+    """The number of characters of ``last`` that bash keeps: its word begins after a ``=`` or ``:``."""
     quote: str = ""
     """The open quotation mark."""
 

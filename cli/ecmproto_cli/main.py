@@ -83,9 +83,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Return options, and the commands of the table that begin with ``incomplete``, importing none of
-        them.
-        """
+        """Return options, and the commands that begin with ``incomplete``, importing none of them."""
         from click.shell_completion import CompletionItem
 
         found = [

@@ -72,9 +72,7 @@ def order_option(function: F) -> F:
 
 
 def read_option(*, required: bool = True) -> Callable[[F], F]:
-    """Add ``-r FILE``, or the file alone, any number of times, and ``--order``; the command gets
-    ``paths``.
-    """
+    """Add ``-r FILE``, or the file alone, repeatable, and ``--order``; the command gets ``paths``."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)

@@ -571,9 +571,7 @@ def _interface_name(statistics: Statistics, index: int) -> str:
 
 
 def _lost_to_pause(statistics: Statistics) -> tuple[str, ...]:
-    """Return the time for which the capture's worst sender of pauses stopped its link partner, and the
-    sender.
-    """
+    """Return the time for which the worst sender of pauses stopped its link partner, and the sender."""
     if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
         return ()
     sender = statistics.pauses.senders[0]

@@ -162,7 +162,7 @@ def test_a_case_that_cannot_be_made_is_found_and_the_others_are_looked_at(
 @pytest.mark.parametrize(
     ("module", "name", "check", "what"),
     [
-        (frames, "encode", SchemaCheck(), "schema: octets do not come back"),
+        (frames, "encode", SchemaCheck(), "schema: octets are not restored"),
         (frames, "from_document", DocumentCheck(), "documents: a document does not give the octets"),
         (frames, "to_document", DocumentCheck(), "documents: KeyError in planted"),
     ],
@@ -200,7 +200,7 @@ def test_strict_and_lax_decoders_that_differ(monkeypatch: pytest.MonkeyPatch) ->
     assert list(SchemaCheck().differences([malformed])) == []
     monkeypatch.setattr(codec, "decode", decode_lax)
     (wrong,) = SchemaCheck().differences([bytes(60), malformed])
-    assert (wrong.what, wrong.row) == ("the strict decoder takes what is malformed", 1)
+    assert (wrong.what, wrong.row) == ("the strict decoder accepts a malformed frame", 1)
 
 
 def test_a_column_that_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -318,9 +318,7 @@ FIRST_FRAMES = 1024
 """Frames in the first batches; few enough for early output, and for a progress bar that moves."""
 _LARGE_FRAMES = 1 << 16
 _MANY_FRAMES = 24_576
-"""The minimum of remaining or read frames of a large capture: fewer take less processor time one by one than
-loading compiled code takes.
-"""
+"""The minimum size of a large capture in frames: for fewer, loading compiled code takes too long."""
 _MANY_OF_FORM = {"tree": 6144, "json": 12_288, "ndjson": 12_288}
 """The same minimum for forms with more text per frame."""
 _FULL_FRAMES = 64

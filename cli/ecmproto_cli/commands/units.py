@@ -189,9 +189,7 @@ def headroom(
     interface: str | None,
     form: str,
 ) -> None:
-    """Compute the PFC headroom of a priority, term by term: all octets that arrive after the decision to
-    pause.
-    """
+    """Compute the PFC headroom of a priority, term by term: all octets after the decision to pause."""
     from ecmproto.control.mechanisms import lossless
 
     rate_bps = _link(rate)

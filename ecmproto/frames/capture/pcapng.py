@@ -341,9 +341,7 @@ class PcapngParser:
         head: NDArray[np.uint32],
         base: NDArray[np.int64],
     ) -> Batch:
-        """Return the frames of simple packet blocks: of the section's first interface, truncated to its
-        snaplen, without time.
-        """
+        """Return the frames of simple packet blocks, which have the first interface and no time."""
         length = head[:, 1].astype(np.int64)
         original = head[:, 2].astype(np.int64)
         snaplen = self._snaplens.values[base]

@@ -59,9 +59,7 @@ class Source(Protocol):
 
     @property
     def fault(self) -> str:
-        """The reason for which the octets end before the capture does (a read error, a broken stream), or
-        empty.
-        """
+        """The error that ended the octets early (a read error, a broken stream), or empty."""
 
     @property
     def size_octets(self) -> int | None:
@@ -160,9 +158,7 @@ class StreamSource:
 
     @property
     def octets_read(self) -> int:
-        """Octets of the file used so far; of a compressed one, in proportion to the decompressed ones
-        used.
-        """
+        """Octets of the file used so far; of a compressed one, in proportion to decompressed ones."""
         used = self.base + self.position
         taken = getattr(self._stream, "octets_read", None)
         if taken is None:
@@ -172,9 +168,7 @@ class StreamSource:
         return self._told
 
     def extend(self, needed: int) -> bool:
-        """Read until ``needed`` octets are available after ``position``, and more if they come without
-        waiting.
-        """
+        """Read until ``needed`` octets follow ``position``, and more if they come without waiting."""
         if len(self.buffer) - self.position >= needed:
             return True
         if self.position + needed > len(self._store):
@@ -191,9 +185,7 @@ class StreamSource:
         return self._filled - self.position >= needed
 
     def _move(self, needed: int) -> None:
-        """Start a chunk with the unused octets of this one; it at most doubles, however large ``needed``
-        is.
-        """
+        """Start a chunk with the unused octets of this one; it at most doubles, whatever ``needed`` is."""
         left = self._filled - self.position
         store = np.empty(max(self._chunk, min(2 * left, needed)), dtype=np.uint8)
         store[:left] = self._store[self.position : self._filled]
@@ -547,9 +539,7 @@ class Parser(Protocol):
         """
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
-        """Return the next batch or block, or the reason for which there is none; None to continue without
-        either.
-        """
+        """Return the next batch or block, or the reason of its absence; None to continue without either."""
 
 
 def words(
@@ -602,9 +592,7 @@ class Walker:
         room: int,
         *rest: Any,
     ) -> tuple[Int64, int]:
-        """Return the starts of the records between ``position`` and ``stop``, and the start of the next
-        one.
-        """
+        """Return the starts of the records between ``position`` and ``stop``, and the next start."""
         end = len(octets)
         stop = min(stop, end)
         room = max(1, min(room, (stop - position) // 16 + 1))

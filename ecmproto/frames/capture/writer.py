@@ -396,9 +396,7 @@ class _CaptureWriter:
         self.warnings: list[str] = []
 
     def write_batch(self, batch: Batch) -> None:
-        """Write the frames of ``batch`` as new records; EncodeError for values that the format cannot
-        represent.
-        """
+        """Write the frames of ``batch`` as new records; EncodeError for values out of range."""
         self._check(batch.captured, batch.interface)
         self.sink.write(self.builder.from_batch(batch))
         self.frames += len(batch)

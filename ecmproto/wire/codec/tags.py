@@ -68,15 +68,11 @@ class TagFormat:
 
     format: type[Layer]
     tag: str | tuple[str, ...] = ""
-    """The field that machines receive as ``tag`` (`mechanisms.api.protocol.Arrival`), or several, with the
-    one of the highest bits first.
-    """
+    """The field, or fields from the highest bits on, that machines receive as ``tag``."""
     mark: tuple[str, ...] = ()
-    """The fields that machines receive as ``mark``, with the one of the highest bits first."""
+    """The fields that machines receive as ``mark``, from the highest bits on."""
     constants: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Fields with the same value in all tags of the format; the selecting ones among them distinguish it from
-    others of its EtherType.
-    """
+    """Fields with constant values in all tags of the format, including its selecting ones."""
 
     def __post_init__(self) -> None:
         if not is_tag(self.format):
@@ -112,9 +108,7 @@ class TagFormat:
         return SELECTOR_MASK, _selected(self.format(**self.constants))
 
     def places(self, names: tuple[str, ...]) -> list[tuple[int, int]]:
-        """Return the first bit, counted from the tag's EtherType, and the number of bits of each unsigned
-        field.
-        """
+        """Return the first bit, counted from the tag's EtherType, and the width of each unsigned field."""
         by_name = {each.key: each for each in self.format.layout if each.is_number and each.minimum == 0}
         found = [by_name[name] for name in names if name in by_name]
         return [(each.bit_offset + 8 * TYPE_OCTETS, each.bits or 0) for each in found]

@@ -106,9 +106,7 @@ class Formats(Protocol):
         """The EtherTypes that are decoded after SNAP."""
 
     def announced(self, value: int, data: bytes, pos: int, stop: int) -> tuple[type[Layer], int]:
-        """Return the format that EtherType or length ``value`` selects at ``data[pos:stop]``, and its maximum
-        end.
-        """
+        """Return the format of an EtherType or length at ``data[pos:stop]``, and its maximum end."""
 
     def ethertype_of(self, following: Layer | None) -> int | None:
         """Return the EtherType of ``following``, None without one."""
@@ -142,9 +140,7 @@ class Crafting:
     """The defaults for crafting frames of a format: direction, destination, priority, field values."""
 
     direction: Direction | None = None
-    """The direction of such a frame; None: a message is feedback, flow control stays on the link, others are
-    data.
-    """
+    """The direction of such a frame; None: by the role (a message is feedback, others are data)."""
     destination: bytes = b""
     """The group address as its destination; empty: a station."""
     priority: int = 0
@@ -186,19 +182,15 @@ class Layer:
     """The clause or document that defines it."""
 
     role: ClassVar[Role]
-    """The role in a frame.  Default: "tag" if another EtherType follows, else "payload", "header" if no
-    selector announces it.
+    """The role in a frame.  Default: "tag", "payload" or "header", by what it announces or is announced
+    by.
     """
     counted_as: ClassVar[str]
-    """The name of its frames in statistics, perhaps shared by several formats; "" if they are not counted.
-    Default: the title, unless it is a header.
-    """
+    """The name of its frames in statistics; "" if not counted.  Default: the title, except for headers."""
     summary: ClassVar[Summary]
     """Its part of a frame's summary line; default: its fields by name."""
     as_feedback: ClassVar[Feedback | None]
-    """The fields counted by congestion point; None if its frames are no feedback.  Default: a message with a
-    CPID is feedback.
-    """
+    """The fields counted by congestion point; None without.  Default: those of a message with a CPID."""
 
     announced_by: ClassVar[str | int] = ""
     """The role in the `EtherTypes` map, or the EtherType itself, that announces it; "" without one."""
@@ -247,9 +239,7 @@ class Layer:
     read_from_text: ClassVar[tuple[Field, ...]]
     """The fields that accept text for their value: addresses and CPIDs."""
     moving: ClassVar[tuple[Field, ...]]
-    """The first variable field and those after it, which have no fixed offset, if more than the last field is
-    variable.  Empty in nearly all formats.
-    """
+    """The first variable field and those after it, if more than the last is variable; usually empty."""
     fixed_octets: ClassVar[int]
     """The octets of its fixed part: the fields before the first variable one."""
     parse: ClassVar[Callable[[bytes, int, int], tuple[Layer, int, int] | None]]

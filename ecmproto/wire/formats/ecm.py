@@ -59,9 +59,7 @@ class ECM(Sampling):
 
 @layer("cmtag", title="CM-Tag", source="S000 3.1; wire-formats 4", protocol=0)
 class CMTag(Proposed):
-    """The tag of a rate-limited frame, with the congestion point that limits it; Protocol 2 in E²CM's
-    frames.
-    """
+    """The tag of a rate-limited frame, with the limiting congestion point; Protocol 2 in E²CM's frames."""
 
     cpid: CPID = uint(
         64,

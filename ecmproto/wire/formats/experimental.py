@@ -25,9 +25,7 @@ MIN_SAMPLED_OCTETS = 24
 """The minimum octets of the sampled frame in an ECM, BCN or E²CM message (S000 3.1)."""
 
 MOST_OCTETS = 64
-"""The maximum octets after the EtherType of a message without payload: a frame padded to 60 octets, an
-undeclared FCS, and a small trailer of taps.
-"""
+"""The maximum octets of a message without payload, padded to 60, with an FCS and a tap's trailer."""
 
 CPID_AT, CPID_OCTETS = 2, 8
 """The offset of the CPID in messages and tags that have one, and its length in octets."""
@@ -132,9 +130,7 @@ class Sampling(Proposed):
         return wrong
 
     def check(self, start: int, reach: int) -> DecodeError | None:
-        """Return the error of a sampled frame with fewer than 24 octets on the wire, whatever was
-        captured.
-        """
+        """Return the error of a sampled frame with fewer than 24 octets on the wire."""
         return _short_sample(type(self), start, reach) if self.type in self.showing else None
 
 

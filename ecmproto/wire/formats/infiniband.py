@@ -167,9 +167,7 @@ class ICRC(Layer):
 
     @classmethod
     def covering(cls, layers: Sequence[Layer], starts: Sequence[int]) -> Callable[[bytes], int] | None:
-        """Return the function that computes the CRC of the packet; None if its coverage cannot be
-        determined.
-        """
+        """Return the function that computes the CRC of the packet; None if it cannot be computed."""
         covered = coverage(layers, starts)
         return None if covered is None else covered.crc
 
@@ -528,6 +526,4 @@ CHANGING: Mapping[type[Layer], tuple[tuple[int, int], ...]] = {
     IPv4: ((1, 0xFF), (8, 0xFF), (10, 0xFF), (11, 0xFF)), IPv6: _IPV6_CHANGING, GRH: _IPV6_CHANGING,
     UDP: ((6, 0xFF), (7, 0xFF)), BTH: ((4, 0xFF),),
 }  # fmt: skip
-"""The octets of each header that change on the way, and their bits; an invariant CRC counts them as ones
-(IBTA annex A17.3.3).
-"""
+"""Octets that change on the way, and their bits, which an invariant CRC counts as ones (IBTA A17.3.3)."""

@@ -69,13 +69,9 @@ class Summary:
     receiver: str = ""
     addressee: str = ""
     shown_to: str = ""
-    """The fields with the frame's addresses, the recipient of a message in it, and the destination of the
-    frame inside it.
-    """
+    """The fields with the frame's addresses, a message's recipient, and the inner frame's destination."""
     told_by: Callable[[Sequence[Any]], list[str]] | None = None
-    """The function that returns its tags and, last, its detail from the layers of a frame, if no template
-    can.
-    """
+    """The function that returns its tags and, last, its detail from the layers, instead of a template."""
     colour: str = ""
     """The style of the format's name; "": its role's."""
     clauses: Mapping[str, Clause] = dataclasses.field(default_factory=dict)

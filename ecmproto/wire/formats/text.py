@@ -20,9 +20,7 @@ _MAC = re.compile(r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-fA-F]{12}")
 
 
 _NUMBER_CHARACTERS = 100
-"""The maximum length of a number as text: enough for the widest field in any base, and short enough for
-errors.
-"""
+"""The maximum length of a number as text: enough for any field, and short enough for errors."""
 
 
 def mac_text(octets: bytes) -> str:

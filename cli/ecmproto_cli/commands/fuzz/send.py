@@ -90,9 +90,7 @@ _OPTIONS = (
 
 
 def device_options(function: F) -> F:
-    """Add the options of frame sizes, heartbeats and recovery: the fields of `DeviceOptions` but the first
-    two.
-    """
+    """Add the options of frame sizes, heartbeats and recovery, which `DeviceOptions` contains."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function

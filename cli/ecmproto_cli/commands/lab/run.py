@@ -36,9 +36,7 @@ PANELS = ("queue", "losses", "delivered", "sent", "phase", "messages")
 
 
 def report_options(function: F) -> F:
-    """Add ``--html``, ``--figure``, ``--panels`` and ``--force``; the command gets ``reports``, a
-    `Reports`.
-    """
+    """Add ``--html``, ``--figure``, ``--panels`` and ``--force``; the command gets a `Reports`."""
     options = (
         click.option(
             "--html", metavar="FILE", multiple=True,

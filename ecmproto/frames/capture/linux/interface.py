@@ -1,7 +1,7 @@
 """A network interface: its presence and limits, and the settings and counters of its driver.
 
 Requests to the driver are defined in linux/ethtool.h.  They return None for an interface that does not
-support them, as many virtual ones.
+support them, such as virtual ones.
 """
 
 from __future__ import annotations

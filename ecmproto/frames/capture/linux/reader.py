@@ -343,9 +343,7 @@ def batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: 
 
 
 def _chain(words: NDArray[np.uint32], start: int, count: int) -> Int64:
-    """Return the index of the first word of each of ``count`` headers, which contain the next one's
-    distance.
-    """
+    """Return the first word of each of ``count`` headers, which contain the distance to the next."""
     places = array("q", bytes(8 * count))
     view = words.data
     for i in range(count):

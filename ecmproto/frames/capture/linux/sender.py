@@ -127,9 +127,7 @@ class FrameSender:
         return done, 0
 
     def count(self, messages: Messages, first: int, taken: int, *, again: bool = False) -> None:
-        """Count frames that were sent: ``taken`` of ``messages`` from ``first`` on, or that one
-        repeatedly.
-        """
+        """Count sent frames: ``taken`` of ``messages`` from ``first`` on, or that one repeatedly."""
         self.sent += taken
         if again or taken == 1:  # the sum of an array of one takes longer than reading it
             self.octets += taken * int(messages.length[first])

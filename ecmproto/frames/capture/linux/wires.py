@@ -74,9 +74,7 @@ class WireState:
     outgoing_at: int
     slots_at: int
     moment_at: int
-    """Addresses: of the descriptors to wait at, the messages that are received and sent, the octets of the
-    last received frames, and ``moment``.
-    """
+    """Addresses: of descriptors, of messages in both directions, of received octets, and of ``moment``."""
     first: int
     """The interface that a loop begins with, if that matters."""
     interface: int
@@ -183,9 +181,7 @@ def detach(wires: Wires, interface: int) -> None:
 
 
 def external(name: str, returns: Any, *arguments: Any) -> Any:
-    """Return a C function, called by its name in compiled code, which can be cached so, and by ctypes
-    otherwise.
-    """
+    """Return a C function, called by its name in compiled code, which allows caching, else by ctypes."""
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return types.ExternalFunction(name, returns(*arguments))
     kinds = {types.int32: ctypes.c_int, types.uint32: ctypes.c_uint, types.int64: ctypes.c_size_t}

@@ -1,4 +1,4 @@
-"""The Scapy layers beside the one-frame decoder: the same octets back, the same layers, the same values."""
+"""The Scapy layers compared with the one-frame decoder: the same octets, layers and values."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _SCAPYS_OWN: dict[type[codec.Layer], tuple[type[Packet], dict[str, str]]] = {
     codec.ITag: (Dot1AH, {"priority": "prio", "drop": "dei"}),
 }
 _I_TAG_FIELDS = 6
-"""The customer addresses and the type behind them are Scapy's next layer, the I-TAG's last fields here."""
+"""The customer addresses and the type after them are Scapy's next layer, the I-TAG's last fields here."""
 
 
 _DEEPEST = 100
-"""Scapy dissects each layer inside the one before it: Python's recursion limit ends that at some 190 layers,
-fewer where it is called from deep inside, and what is left is Raw."""
+"""The maximum number of layers compared: Scapy dissects each layer inside the one before it, so Python's
+recursion limit ends that at some 190 layers, fewer in a deep call, and the rest is Raw.
+"""
 
 
 class ScapyCheck:
@@ -41,12 +42,12 @@ class ScapyCheck:
         self._ethertypes = ethertypes
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield octets that do not come back and, of frames that are not malformed, fields that differ."""
+        """Yield octets that are not restored and, of valid frames, fields that differ."""
         for row, (octets, frame) in enumerate(zip(items, frames_of(items, self._ethertypes), strict=True)):
             packet = to_scapy(octets, ethertypes=self._ethertypes)
             if bytes(packet) != octets:
                 detail = f"{bytes(packet).hex()} for {octets.hex()}"
-                yield Difference(what="octets do not come back", detail=detail, row=row)
+                yield Difference(what="octets are not restored", detail=detail, row=row)
             if frame.error is not None:
                 continue
             told = *packet_differences(frame, packet), *roce_differences(frame, packet)
@@ -55,7 +56,7 @@ class ScapyCheck:
 
 
 def packet_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
-    """Yield where a frame and Scapy's packet differ, as far as both have layers for it: what, and how."""
+    """Yield the differences of a frame and Scapy's packet in common layers: a name, and both values."""
     for depth, value in enumerate(frame.layers):
         if depth > _DEEPEST and type(packet) is Raw:
             return
@@ -72,13 +73,14 @@ def packet_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str
             yield from _different(packet, wanted, "ITag")
             packet = packet.payload
     if packet.layers() not in ([], [Padding]):
-        yield "layers behind the last", str(packet.layers())
+        yield "layers after the last", str(packet.layers())
 
 
 def roce_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
-    """Yield where a RoCE packet and Scapy's differ: the header's fields, the extended headers and the CRC.
+    """Yield the differences of a RoCE packet and Scapy's: the header's fields, the extended headers and the
+    CRC.
 
-    Scapy goes by the length of UDP, not by that of IP, and reads a BTH wherever the port is.
+    Scapy uses the length of UDP, not of IP, and reads a BTH at any port.
     """
     index = next((at for at, value in enumerate(frame.layers) if isinstance(value, infiniband.BTH)), None)
     if index is None or not isinstance(frame.layers[-1], infiniband.ICRC):
