@@ -90,10 +90,10 @@ def _titled(title: str, *lines: str, rest: str = "") -> str:
 def _head(statistics: Statistics, path: str) -> str:
     rows = [*_totals(statistics), *_times(statistics), *_interfaces(statistics)]
     odd = (
-        ("cut", statistics.cut_frames, "frames of which the capture has less than there was"),
+        ("cut", statistics.cut_frames, "truncated frames"),
         ("malformed", statistics.malformed_frames, "frames; see below"),
         ("untimed", statistics.untimed_frames, "frames without a time"),
-        ("backwards", statistics.backwards_frames, "frames stamped before an earlier one"),
+        ("backwards", statistics.backwards_frames, "frames with a decreasing time"),
     )
     rows += [(name, f"{count:,}  ({meaning})") for name, count, meaning in odd if count]
     lost = zip(("paused", ""), _lost_to_pause(statistics), strict=False)
@@ -432,9 +432,9 @@ def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> list[s
 
     heads, names = list(_FRAMES), []
     for name in points[0].quantities:
-        mean, end = _HEADS.get(name, (name.removesuffix("_octets"), "most"))
+        mean, end = _HEADS.get(name, (name.removesuffix("_octets"), "max"))
         heads += [mean, end]
-        names.append((name, "minimum" if end == "least" else "maximum"))
+        names.append((name, "minimum" if end == "min" else "maximum"))
     rows: _Rows = [("", heads)]
     for point in points[:_POINTS_SHOWN]:
         texts = _cells(point, _FRAMES, statistics)
@@ -453,10 +453,10 @@ def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> list[s
 
 _HEADS = {
     "qntz_fb": ("Fb", "max"),
-    "q_offset_octets": ("Qoffset", "least"),
-    "q_delta_octets": ("Qdelta", "most"),
-    "q_off_octets": ("Qoff", "most"),
-    "e_octets": ("e", "least"),
+    "q_offset_octets": ("Qoffset", "min"),
+    "q_delta_octets": ("Qdelta", "max"),
+    "q_off_octets": ("Qoff", "max"),
+    "e_octets": ("e", "min"),
 }
 """The headings of the mean, and of the extreme that indicates congestion."""
 
@@ -511,7 +511,7 @@ def _probes(statistics: Statistics) -> Iterator[str]:
 
 _QUEUES: Columns = {
     "RLQ": lambda each, _: str(each.rlq_id), "frames": "frames", "no limit": "unlimited",
-    "mean": "rate_bps.mean", "least": "rate_bps.minimum", "most": "rate_bps.maximum",
+    "mean": "rate_bps.mean", "min": "rate_bps.minimum", "max": "rate_bps.maximum",
 }  # fmt: skip
 
 

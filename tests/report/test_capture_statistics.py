@@ -94,7 +94,7 @@ def test_the_page_is_well_formed_and_shows_every_panel_twice() -> None:
     page = check_page(text)
     headings = [data for tag, data in page.texts if tag == "h2"]
     assert headings == [
-        "In numbers", *(kind.heading for kind in PANELS.values()), "Who stopped whom", "RoCE by queue pair",
+        "In numbers", *(kind.heading for kind in PANELS.values()), "Senders of pauses", "RoCE by queue pair",
         "Kinds of frames", "Notes",
     ]  # fmt: skip
     assert text.count("<svg") == 2 * len(PANELS)

@@ -39,15 +39,15 @@ def test_a_page_has_its_parts_in_order(compared: str) -> None:
     headings = [data for tag, data in page.texts if tag in ("h1", "h2")]
     assert headings == [
         "Hot spot",
-        "What came out",
+        "Results",
         "Queue length",
         "Drops and pauses",
         "Rate delivered per flow",
         "Rate sent per flow",
         "Feedback computed",
         "Messages sent to the flows",
-        "What was run",
-        "Words used",
+        "Setup",
+        "Glossary",
         "Notes",
     ]
     assert page.tags.count("figure") == page.tags.count("figcaption") == 6

@@ -1,4 +1,4 @@
-"""Captures as a person walks through them: frames by number, filters in the background, flows, curves.
+"""Interactive browsing of captures: frames by number, filters in the background, flows, curves.
 
 Nothing here draws: `ecmproto_cli.browse` does, in a terminal.
 """

@@ -6,9 +6,9 @@ import threading
 
 
 class Background:
-    """Work in a thread called ``name``: what a class derived from this one does in `_work`.
+    """Work in a thread called ``name``, defined by `_work` of a derived class.
 
-    ``done`` is set when it has ended, ``error`` is what ended it otherwise.  It looks at ``_stopping`` often.
+    ``done`` is set at its end, ``error`` is its exception, if any.  It checks ``_stopping`` often.
     """
 
     def __init__(self, name: str) -> None:

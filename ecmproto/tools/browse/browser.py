@@ -1,4 +1,4 @@
-"""What a person does with a capture: list its frames, filter, search, follow flows, mark, write them out."""
+"""The operations on a capture: list its frames, filter, search, follow flows, mark, write them."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ Which = Literal["shown", "marked"]
 
 
 class Browser:
-    """A capture and how it is looked at: the filter, marks, times; frames are counted from 0.
+    """A capture and its view: the filter, marks, times; frames are counted from 0.
 
-    Rows are the frames that are shown, all without a filter.  What takes long runs in threads that this
-    starts; it is for one thread itself.
+    Rows are the frames shown, all without a filter.  Long operations run in threads of their own; the methods
+    are for one thread.
     """
 
     def __init__(self, pages: Pages, *, ethertypes: EtherTypes = DEFAULT) -> None:
         self.pages = pages
         self.ethertypes = ethertypes
         self.run: FilterRun | None = None
-        """The filter that is applied, with what it has found so far."""
+        """The applied filter, with its matches so far."""
         self.search: Search | None = None
         """The last search."""
         self.marks: set[int] = set()
         self.reference: int | None = None
-        """The frame that relative times count from; None: the first."""
+        """The reference frame of relative times; None: the first."""
         self._rows = Rows()
         self._known: dict[int, FrameRow | None] = {}
 
@@ -50,7 +50,7 @@ class Browser:
 
     @property
     def count(self) -> int:
-        """How many rows there are so far."""
+        """The number of rows so far."""
         return self.pages.frames if self.run is None else len(self.run.found)
 
     @property
@@ -59,21 +59,21 @@ class Browser:
         return self.pages.complete and (self.run is None or self.run.done.is_set())
 
     def frame_at(self, row: int) -> int:
-        """Return the frame in a row; IndexError behind the last."""
+        """Return the frame in a row; IndexError after the last."""
         if not 0 <= row < self.count:
             raise IndexError(row)
         return row if self.run is None else self.run.found.frame_at(row)
 
     def row_of(self, frame: int) -> int:
-        """Return the row of a frame; of one that is not shown, of the next that is."""
+        """Return the row of a frame; for a hidden one, of the next shown."""
         return frame if self.run is None else self.run.found.before(frame)
 
     def is_known(self, frame: int) -> bool:
-        """Return whether it is decided if a frame is shown."""
+        """Return whether the filter has reached a frame."""
         return frame < (self.pages.frames if self.run is None else self.run.found.scanned)
 
     def rows(self, first: int, count: int) -> Sequence[tuple[int, FrameRow | None]]:
-        """Return the frames in rows from ``first`` on, and what is listed of each: None if it is gone."""
+        """Return the frames in rows from ``first`` on, with their list entries: None for a missing one."""
         frames = [self.frame_at(row) for row in range(max(0, first), min(first + count, self.count))]
         missing = [frame for frame in frames if frame not in self._known]
         if len(self._known) + len(missing) > _KEPT_ROWS:
@@ -85,21 +85,21 @@ class Browser:
         return [(frame, self._known[frame]) for frame in frames]
 
     def record(self, frame: int) -> Record | None:
-        """Return a frame decoded, with its comments; None where it is gone from the file."""
+        """Return a frame decoded, with its comments; None if it is missing in the file."""
         batch = self.pages.frame(frame)
         if batch is None:
             return None
         return next(records(batch, self.pages.interfaces, ethertypes=self.ethertypes, commented=True))
 
     def time_ns(self, frame: int) -> int | None:
-        """Return the time of a frame; None where it has none."""
+        """Return the time of a frame; None without one."""
         batch = self.pages.frame(frame) if 0 <= frame < self.pages.frames else None
         if batch is None or (batch.timed is not None and not batch.timed[0]):
             return None
         return exact_times(batch, self.pages.interfaces)[0]
 
     def time_of(self, row: int, frame: int, form: TimeFormat) -> str:
-        """Return the time of the frame in a row as a format has it."""
+        """Return the time of the frame in a row in a format."""
         match form:
             case "relative":
                 before = 0 if self.reference is None else self.reference
@@ -130,15 +130,15 @@ class Browser:
 
     @property
     def filter_text(self) -> str:
-        """The filter that is applied, as it was written; empty without one."""
+        """The applied filter as text; empty without one."""
         return "" if self.run is None else self.run.filter.text
 
     def find(self, text: str, *, start: int, forward: bool) -> None:
-        """Begin to look for the next shown frame that a display filter selects.  FilterError."""
+        """Begin to search for the next shown frame that a display filter selects.  FilterError."""
         self._find(compile_filter(text), start, forward)
 
     def find_again(self, *, start: int, forward: bool) -> bool:
-        """Begin to look for the same as before from another frame; False if nothing was looked for."""
+        """Begin to repeat the search from another frame; False without an earlier one."""
         if self.search is None:
             return False
         self._find(self.search.filter, start, forward)
@@ -152,12 +152,12 @@ class Browser:
         self.search.start()
 
     def flow(self, frame: int) -> FlowFilters | None:
-        """Return the flow that a frame belongs to, or that it tells of as a message; None without one."""
+        """Return the flow of a frame, or of a message's subject; None without one."""
         record = self.record(frame)
         return None if record is None else flow_of(record.frame)
 
     def test_of(self, record: Record, lines: Sequence[TreeLine], at: int) -> str:
-        """Return the filter for what a line of a frame's tree says; "" for a line of no field."""
+        """Return the filter for a line of a frame's tree; "" for a line without a field."""
         line = lines[at]
         field = find(line.name) if line.name else None
         if field is None:
@@ -173,7 +173,7 @@ class Browser:
     # marks and copies
 
     def mark(self, frame: int) -> bool:
-        """Mark a frame, or take its mark away; return whether it is marked now."""
+        """Mark or unmark a frame; return whether it is marked now."""
         self.marks ^= {frame}
         return frame in self.marks
 
@@ -192,10 +192,10 @@ class Browser:
     def write(
         self, path: str, which: Which, *, force: bool = False, stopped: Callable[[], bool] = lambda: False
     ) -> int:
-        """Write the frames that are shown, or marked, to a capture; return how many.
+        """Write the frames that are shown, or marked, to a capture; return their number.
 
-        What is there when it begins is written, records as they stand.  ``stopped`` ends it early, with an
-        OutputError and no file, as does a name that is taken unless ``force``.
+        Only frames known at the start are written, as unchanged records.  ``stopped`` ends it early, with an
+        OutputError and no file; an existing file is an OutputError too unless ``force``.
         """
         frames = self.pages.frames if self.run is None else self.run.found.scanned
         marked = np.array(sorted(self.marks), np.int64)
@@ -227,7 +227,7 @@ class Browser:
     # state
 
     def told(self) -> list[str]:
-        """Return sentences on what is under way or went wrong, the most important first."""
+        """Return sentences on running operations and errors, the most important first."""
         pages, told = self.pages, []
         if self.run is not None and self.run.error is not None:
             told.append(f"filter: {self.run.error}")
@@ -242,7 +242,7 @@ class Browser:
         return told
 
     def close(self) -> None:
-        """End all that is under way."""
+        """End all running operations."""
         if self.run is not None:
             self.run.stop()
         if self.search is not None:

@@ -1,7 +1,7 @@
-"""Curves over a capture's time, drawn in characters: queues as their messages tell them, feedback, rates.
+"""Curves over a capture's time, drawn in characters: queues from messages, feedback, rates.
 
-Of each curve the least and greatest value in each of some hundred spans of time are kept, however many
-messages there are.
+Of each curve the minimum and maximum in each of some hundred spans of time are stored, for any number of
+messages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Floats = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Measure:
-    """A field of messages that a curve shows for each congestion point: what it is, and in which multiple."""
+    """A field of messages with a curve for each congestion point: its title and its factor."""
 
     title: str
     unit: str
@@ -41,7 +41,7 @@ class _Measure:
 
 
 def _measures() -> tuple[_Measure, ...]:
-    """Return the fields of messages that tell of queues, from the formats."""
+    """Return the fields of messages about queues, from the formats."""
     found = []
     for cls in FORMATS:
         keys = {field.key for field in cls.layout}
@@ -51,7 +51,7 @@ def _measures() -> tuple[_Measure, ...]:
             if key not in keys:
                 continue
             label = cls.summary.label
-            # a CNM's offset has the other sign: greater, the emptier the queue is
+            # a CNM's offset has the other sign: greater for an emptier queue
             sign = -1 if key == "q_offset" else 1
             title = f"{label}: queue above Qeq" if key != "qntz_fb" else f"{label}: quantized feedback"
             unit, factor = ("", 1) if key == "qntz_fb" else ("octets", sign * QUEUE_UNIT_OCTETS)
@@ -65,13 +65,13 @@ def _measures() -> tuple[_Measure, ...]:
 
 
 class Curve:
-    """The least and the greatest of values in each of `BINS` spans of time; NaN where there was none."""
+    """The minimum and the maximum in each of `BINS` spans of time; NaN without values."""
 
     def __init__(self, title: str, unit: str) -> None:
         self.title = title
         self.unit = unit
         self.values = 0
-        """How many there were."""
+        """The number of values."""
         self.low: _Floats = np.full(BINS, np.inf)
         self.high: _Floats = np.full(BINS, -np.inf)
 
@@ -83,9 +83,9 @@ class Curve:
 
 
 class Curves(Background):
-    """The curves of a capture's frames, or of some of them, gathered in a thread.
+    """The curves of a capture's frames, or of some of them, collected in a thread.
 
-    ``curves`` are there once ``done`` is set, the rate of frames first; times go from ``begin_ns`` to
+    ``curves`` are complete once ``done`` is set, the rate of frames first; times are from ``begin_ns`` to
     ``end_ns``.
     """
 
@@ -173,7 +173,7 @@ class Curves(Background):
 
 
 _Points = tuple[NDArray[np.int32], _Floats, NDArray[np.uint64]]
-"""The rows of frames that have a value, the values, and the CPIDs that they are of."""
+"""The rows of frames that have a value, the values, and their CPIDs."""
 
 
 def _field(name: str) -> FilterField:
@@ -225,7 +225,7 @@ def drawn(curve: Curve, width: int, height: int, span_ns: int) -> Sequence[str]:
 
 
 def _narrowed(curve: Curve, columns: int) -> tuple[_Floats, _Floats]:
-    """Return the bounds of values in each of so many columns; infinite where there are none."""
+    """Return the bounds of values in each of ``columns``; infinite without values."""
     low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
     place = np.arange(BINS) * columns // BINS
     np.minimum.at(low, place, curve.low)

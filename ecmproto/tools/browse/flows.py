@@ -1,7 +1,7 @@
-"""Which frames belong to which messages, as display filters: from a CNM to the frames of its flow and back.
+"""The flows of messages as display filters: from a CNM to the frames of its flow and back.
 
-What a message says of the flow is read off its format: whom it is for, the destination of the frame that it
-shows, the flow that its CN-TAG names; a CNP's flow is that between two IP addresses.
+A message's flow follows from its format: its recipient, the destination of the frame inside, the flow in its
+CN-TAG; a CNP's flow is between two IP addresses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MESSAGES = tuple(cls for cls in FORMATS if cls.role == "message")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FlowFilters:
-    """The flow that a frame belongs to or tells of as a message: filters of its frames, of its messages."""
+    """The flow of a frame, or of a message's subject: filters of its frames, of its messages."""
 
     title: str
     is_message: bool
@@ -32,7 +32,7 @@ class FlowFilters:
 
     @property
     def other(self) -> str:
-        """The filter of the other side: of the flow's frames for a message, of messages for a frame."""
+        """The filter of the other side: the flow's frames for a message, messages for a frame."""
         return self.frames if self.is_message else self.messages
 
     @property
@@ -60,7 +60,7 @@ def flow_of(frame: Frame) -> FlowFilters | None:
 
 
 def _shown_to(frame: Frame, message: Layer) -> bytes | None:
-    """Return the destination of the frame that a message shows; None where it shows none."""
+    """Return the destination of the frame inside a message; None without one."""
     key = message.summary.shown_to
     if key:
         return bytes(getattr(message, key))
@@ -81,7 +81,7 @@ def _between_stations(source: bytes, to: bytes, flow_id: int | None, *, is_messa
 
 
 def _about(src: str, dst: str, tag: str) -> Iterator[str]:
-    """Yield what messages to ``src`` say of its flow to ``dst``, by what their formats show."""
+    """Yield filters of the messages to ``src`` about its flow to ``dst``, by their formats' fields."""
     showing = [cls for cls in _MESSAGES if cls.shows is Ethernet]
     plain = [cls for cls in _MESSAGES if cls.shows is None and not issubclass(cls, BTH)]
     for cls in _MESSAGES:

@@ -1,7 +1,7 @@
-"""What filters select of a capture, found in the background: which frames, and where the next one is.
+"""The matches of filters, found in the background: sets of frames, and the next match.
 
-The first frames are looked at one by one, so that something is there at once; the many behind them column by
-column, once there are so many that loading the kernels pays.
+The first frames are tested one by one, for an immediate result; the others column by column, once they are
+numerous enough for loading the kernels.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ Mask = NDArray[np.bool_]
 
 _BLOCK_FRAMES = 8192
 _MANY_FRAMES = 24_576
-"""From so many frames on, loading kernels takes less time than looking at them one by one."""
+"""The minimum number of frames for which loading kernels is faster than testing one by one."""
 _LOADED_FRAMES = 512
-"""The same, where they are loaded."""
+"""The same minimum if kernels are loaded."""
 _PAGES_AT_ONCE = 64
 
 
 class FrameSet:
-    """Some of a capture's frames, a bit for each; the frames come in order and are never taken back."""
+    """Some of a capture's frames, a bit for each; frames are added in order and never removed."""
 
     def __init__(self) -> None:
         self._blocks: list[bytes] = []
         self._before = array("q", [0])
-        """How many are in the blocks in front of each block."""
+        """The number of members in the blocks before each block."""
         self._tail = np.zeros(_BLOCK_FRAMES, np.bool_)
         self._tail_frames = 0
         self._tail_count = 0
@@ -49,11 +49,11 @@ class FrameSet:
 
     @property
     def scanned(self) -> int:
-        """Of how many frames it is known whether they are in it."""
+        """The number of frames tested so far."""
         return len(self._blocks) * _BLOCK_FRAMES + self._tail_frames
 
     def extend(self, mask: Mask) -> None:
-        """Say of the next frames whether they are in it."""
+        """Append the membership of the next frames."""
         with self._lock:
             while len(mask):
                 part = mask[: _BLOCK_FRAMES - self._tail_frames]
@@ -67,14 +67,14 @@ class FrameSet:
                     self._tail_frames = self._tail_count = 0
 
     def frame_at(self, row: int) -> int:
-        """Return the frame (from 0) that is the ``row``-th (from 0) in it; IndexError behind the last."""
+        """Return the frame (from 0) that is the ``row``-th (from 0) member; IndexError after the last."""
         with self._lock:
             block = bisect_right(self._before, row) - 1
             inside = np.flatnonzero(self._bits(block))
             return block * _BLOCK_FRAMES + int(inside[row - self._before[block]])
 
     def before(self, frame: int) -> int:
-        """Return how many of the frames in front of ``frame`` are in it."""
+        """Return the number of members before ``frame``."""
         with self._lock:
             block = min(frame // _BLOCK_FRAMES, len(self._blocks))
             return self._before[block] + int(self._bits(block)[: frame - block * _BLOCK_FRAMES].sum())
@@ -86,7 +86,7 @@ class FrameSet:
             return place < len(bits) and bool(bits[place])
 
     def masked(self, first: int, frames: int) -> Mask:
-        """Return for ``frames`` frames from ``first`` on whether they are in it."""
+        """Return the membership of ``frames`` frames from ``first`` on."""
         mask = np.zeros(frames, np.bool_)
         at = first
         while at < first + frames:
@@ -106,7 +106,7 @@ class FrameSet:
 
 
 class Tester:
-    """Says of batches which frames a filter selects, one by one or column by column."""
+    """Tests batches with a filter, frame by frame or column by column."""
 
     def __init__(self, filter: Filter, pages: Pages, ethertypes: EtherTypes) -> None:
         self._filter = filter
@@ -114,7 +114,7 @@ class Tester:
         self._ethertypes = ethertypes
 
     def mask(self, batch: Batch, *, columns: bool) -> Mask:
-        """Return which frames of a batch it selects."""
+        """Return the mask of selected frames in a batch."""
         interfaces = self._pages.interfaces
         if columns:
             from ecmproto.frames.columns.selection import selected
@@ -126,15 +126,15 @@ class Tester:
 
 
 def many(frames: int) -> bool:
-    """Return whether so many frames are better looked at column by column."""
+    """Return whether this number of frames is faster to test column by column."""
     return frames >= (_LOADED_FRAMES if "numba" in sys.modules else _MANY_FRAMES)
 
 
 class FilterRun(Background):
-    """A filter applied to all frames of a capture from the first on, in a thread, as they come.
+    """A filter applied to all frames of a capture from the first on, in a thread, as they arrive.
 
-    ``found`` grows; ``done`` is set when all frames of a complete capture were looked at, or it was stopped.
-    ``error`` is what ended it otherwise.
+    ``found`` grows; ``done`` is set when all frames of a complete capture were tested, or it was stopped.
+    ``error`` is its exception, if any.
     """
 
     def __init__(self, pages: Pages, filter: Filter, ethertypes: EtherTypes) -> None:
@@ -163,11 +163,11 @@ class FilterRun(Background):
         for batch in self._pages.batches(page, stop, compiled=columns):
             if self._stopping:
                 return
-            # a page may have grown since a part of it was looked at
+            # a page may have grown since a part of it was tested
             rest = _from(batch, found.scanned)
             if len(rest):
                 found.extend(self._tester.mask(rest, columns=columns))
-        if found.scanned < until:  # gone from the file
+        if found.scanned < until:  # missing in the file
             found.extend(np.zeros(until - found.scanned, np.bool_))
 
 
@@ -179,7 +179,7 @@ def _from(batch: Batch, frame: int) -> Batch:
 class Search(Background):
     """The search for the next frame that a filter selects, in a thread.
 
-    ``frame`` is it (from 0), None when there is none; that is known once ``done`` is set.
+    ``frame`` is the result (from 0), None without one; it is final once ``done`` is set.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class Search(Background):
         self.filter = filter
         self.frame: int | None = None
         self.at = start
-        """How far it has come."""
+        """The current frame of the search."""
         self._pages = pages
         self._tester = Tester(filter, pages, ethertypes)
         self._start = start
@@ -222,7 +222,7 @@ class Search(Background):
         return None
 
     def _parts(self) -> Iterator[tuple[int, int]]:
-        """Yield runs of pages on the way, short ones first."""
+        """Yield ranges of pages to search, short ones first."""
         pages = self._pages
         size = 1
         if self._forward:
@@ -239,7 +239,7 @@ class Search(Background):
                 stop, size = page, min(2 * size, _PAGES_AT_ONCE)
 
     def _in(self, batch: Batch, columns: bool) -> int | None:
-        """Return the nearest frame of a batch that is asked for."""
+        """Return the nearest matching frame of a batch."""
         numbers = batch.numbers
         there = numbers > self._start if self._forward else numbers < self._start
         if self._within is not None:

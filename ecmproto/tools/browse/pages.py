@@ -1,11 +1,11 @@
 """A capture whose frames are read by number while it is still being indexed.
 
-The index knows pages: runs of some thousand frames that stand one behind the other.  Of each it keeps where
-it starts, 16 octets, and nothing of its frames, so that memory hardly grows with the capture; a page is read
-and parsed again when somebody looks at it, and the last ones are kept.
+The index consists of pages: runs of some thousand consecutive frames.  It stores the start of each, 16 bytes,
+and nothing of its frames, so that memory hardly grows with the capture; a page is read and parsed again when
+it is accessed, and the last ones are cached.
 
-A plain file is read where it is.  All else, which is compressed files, pipes, several files as one and
-interfaces, is spooled on the way: uncompressed, into a temporary file (in TMPDIR) that goes with the process.
+A plain file is read in place.  All other sources (compressed files, pipes, several files as one, interfaces)
+are copied, uncompressed, into a temporary file (in TMPDIR) that is deleted with the process.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ecmproto.frames.capture.several import open_captures
 from ecmproto.frames.capture.source import DecompressedStream, is_compressed, regular_size
 
 PAGE_FRAMES = 1024
-"""A page is read in a few milliseconds, interpreted."""
+"""The number of frames in a page, which is read in a few milliseconds, interpreted."""
 _PAGE_OCTETS = 4 << 20
-"""Pages of what comes bit by bit are filled up to this."""
+"""The minimum size of pages of sources that arrive in small pieces."""
 _INDEXED_FRAMES = 1 << 16
 _CACHED_OCTETS = 48 << 20
 _HEAD_OCTETS = 8
@@ -38,7 +38,7 @@ _PIPE_OCTETS = 1 << 20
 
 
 class Pages:
-    """The frames of a capture by number, as far as it is indexed; made by `open_pages` and `live_pages`.
+    """The indexed frames of a capture by number; made by `open_pages` and `live_pages`.
 
     ``start`` begins the indexing in a thread of its own; everything else may be called from any thread.
     """
@@ -56,23 +56,23 @@ class Pages:
         self.path = path
         """The name to show."""
         self.file = f"/proc/self/fd/{descriptor}" if spooled else path
-        """Where the capture can be read anew, as far as it has come."""
+        """The path at which the capture can be read again, as far as indexed."""
         self.complete = False
-        """Whether the whole capture is indexed: no frame will come."""
+        """Whether the whole capture is indexed: no more frames follow."""
         self.live: Callable[[], None] | None = None
-        """Ends a capture of an interface; None for others."""
+        """The function that ends a capture of an interface; None for others."""
         self.defect: Exception | None = None
-        """What ended the indexing that never should: a mistake of ours."""
+        """The exception of an indexing that should never fail: a defect of ecmproto."""
         self._reader = reader
         self._origin = origin or reader
-        """Who read it first, and knows what was wrong."""
+        """The reader of the original, which has its errors."""
         self._descriptor = descriptor
         self._stream = stream
         self._firsts = array("q")
         self._offsets = array("q")
         self._states: list[tuple[int, Hashable]] = []
         self._ends = (0, 0)
-        """Where the last page ends, and how many frames there are."""
+        """The end of the last page, and the number of frames."""
         self._grew = threading.Condition()
         self._stopping = False
         self._cache: OrderedDict[tuple[int, int], tuple[tuple[Batch, ...], int]] = OrderedDict()
@@ -82,12 +82,12 @@ class Pages:
 
     @property
     def frames(self) -> int:
-        """How many frames are known so far."""
+        """The number of frames so far."""
         return self._ends[1]
 
     @property
     def count(self) -> int:
-        """How many pages there are so far; the last one may still grow."""
+        """The number of pages so far; the last one may still grow."""
         return len(self._firsts)
 
     @property
@@ -97,28 +97,28 @@ class Pages:
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual things in the capture so far."""
+        """Unusual properties of the capture so far."""
         return list(self._origin.warnings)
 
     @property
     def problem(self) -> CaptureError | None:
-        """Why the capture ends before its end; known once it is complete."""
+        """The error that ends the capture early; final once it is complete."""
         return self._origin.problem or self._reader.problem
 
     @property
     def progress(self) -> float:
-        """The part of the capture that is indexed, 0 to 1; 0 where its size is not known."""
+        """The indexed part of the capture, 0 to 1; 0 if its size is unknown."""
         size = self._origin.size_octets
         return min(1.0, self._origin.octets_read / size) if size else 0.0
 
     def start(self, *, first: bool = False) -> None:
-        """Begin to index; with ``first``, the first page is there when this returns."""
+        """Begin to index; with ``first``, return after the first page."""
         if first:
             self._step()
         self._thread.start()
 
     def wait(self, frames: int, seconds: float | None = None) -> bool:
-        """Wait until more than ``frames`` frames are known; False when no more came, or not in time."""
+        """Wait until more than ``frames`` frames are indexed; False when no more came, or not in time."""
         with self._grew:
             self._grew.wait_for(lambda: self.frames > frames or self.complete, seconds)
             return self.frames > frames
@@ -129,7 +129,7 @@ class Pages:
             return self._grew.wait_for(lambda: self.complete, seconds)
 
     def close(self) -> None:
-        """Stop indexing, and let go of the file."""
+        """Stop indexing, and close the file."""
         self._stopping = True
         if self.live is not None:
             self.live()
@@ -186,7 +186,7 @@ class Pages:
         self._ends = after.offset, after.frames
 
     def _fills_up(self, place: Place, after: Place) -> bool:
-        """Return whether what was read belongs to the last page."""
+        """Return whether the read frames belong to the last page."""
         return (
             self.count > 0
             and self._states[-1][1] == place.state == after.state
@@ -197,19 +197,19 @@ class Pages:
     # reading
 
     def page_of(self, frame: int) -> int:
-        """Return the page that has frame ``frame`` (from 0)."""
+        """Return the page of frame ``frame`` (from 0)."""
         return bisect_right(self._firsts, frame) - 1
 
     def first_of(self, page: int) -> int:
-        """Return the number of the first frame of a page; of the page behind the last, how many there are."""
+        """Return the number of the first frame of a page; after the last page, the number of frames."""
         return self._firsts[page] if page < self.count else self.frames
 
     def batches(self, page: int, stop: int, *, compiled: bool = False) -> Iterator[Batch]:
         """Yield the frames of the pages from ``page`` to ``stop`` (exclusive), read now.
 
-        ``compiled`` takes batches as long as can be, and may wait for a compiler.
+        ``compiled`` makes batches of maximum length, and may wait for a compiler.
         """
-        # pages are read by the state of the first: not beyond where it changes
+        # pages are read by the state of the first: not beyond its next change
         bounds = [at for at, _ in self._states if page < at < stop]
         for first, last in zip([page, *bounds], [*bounds, stop], strict=True):
             place, octets = self._read(first, last)
@@ -217,7 +217,7 @@ class Pages:
             yield from self._reader.parse(place, octets, frames=frames, compiled=compiled)
 
     def page(self, page: int) -> tuple[Batch, ...]:
-        """Return the frames of a page, kept for those who look at it again."""
+        """Return the frames of a page, from the cache if possible."""
         key = page, self.first_of(page + 1)
         with self._grew:
             found = self._cache.get(key)
@@ -236,7 +236,7 @@ class Pages:
         return batches
 
     def frame(self, frame: int) -> Batch | None:
-        """Return a batch of frame ``frame`` (from 0) alone; None where it is gone from the file."""
+        """Return a batch of frame ``frame`` (from 0) alone; None if it is missing in the file."""
         for batch in self.page(self.page_of(frame)):
             if batch.first <= frame < batch.first + len(batch):
                 return batch.select([frame - batch.first])
@@ -252,7 +252,7 @@ class Pages:
         while at < end:
             piece = os.pread(self._descriptor, end - at, at)
             if not piece:
-                break  # cut since
+                break  # truncated since
             pieces.append(piece)
             at += len(piece)
         octets = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -260,7 +260,7 @@ class Pages:
 
 
 class _Tee:
-    """A stream that writes what is read of it into a spool."""
+    """A stream that copies the octets read from it into a temporary file."""
 
     def __init__(self, stream: Any, spool: int, name: str) -> None:
         self._stream = stream
@@ -273,11 +273,11 @@ class _Tee:
         return int(self._stream.octets_read)
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for; AttributeError for streams that are never waited for."""
+        """Return the descriptor to wait for; AttributeError for streams without one."""
         return int(self._stream.fileno())
 
     def readinto(self, target: memoryview) -> int:
-        """Read as the stream does."""
+        """Read from the stream."""
         count = int(self._stream.readinto(target) or 0)
         left = target[:count]
         while left:
@@ -285,7 +285,7 @@ class _Tee:
         return count
 
     def read(self, octets: int) -> bytes:
-        """Return the next octets, at most so many."""
+        """Return the next octets, at most ``octets``."""
         held = bytearray(octets)
         return bytes(held[: self.readinto(memoryview(held))])
 
@@ -293,7 +293,7 @@ class _Tee:
 def open_pages(paths: Sequence[str], *, pipe: BinaryIO | None = None) -> Pages:
     """Open captures, several as one in the order of time, to be read by number.
 
-    ``pipe`` is what a path ``-`` means.  CaptureError when one cannot be read or does not start like one.
+    ``pipe`` replaces a path ``-``.  CaptureError when one cannot be read or does not start like one.
     """
     path = paths[0]
     if len(paths) > 1 or is_remote(path) or not is_single(path):
@@ -312,7 +312,7 @@ def open_pages(paths: Sequence[str], *, pipe: BinaryIO | None = None) -> Pages:
             file.seek(0)
         if plain and not is_compressed(head, path):
             with file:
-                # as few frames at first as do not load the compiler
+                # few frames at first, to avoid loading the compiler
                 reader = open_capture(path, batch_frames=PAGE_FRAMES)
                 return Pages(reader, os.dup(file.fileno()), path, spooled=False)
     except OSError as error:
@@ -330,7 +330,7 @@ def _unreadable(path: str, error: Exception) -> CaptureError:
 
 
 def live_pages(reader: CaptureReader, stop: Callable[[], None], name: str) -> Pages:
-    """Capture what ``reader`` gives, that of an interface; ``stop`` ends it."""
+    """Capture the frames of ``reader``, which reads an interface; ``stop`` ends it."""
     pages = _copied(reader, name)
     pages.live = stop
     return pages
@@ -356,7 +356,7 @@ def _spooled(file: BinaryIO, name: str, origin: CaptureReader | None = None) -> 
 
 
 class _Headed:
-    """A stream of which the first octets were read."""
+    """A stream whose first octets were already read."""
 
     def __init__(self, file: BinaryIO, head: bytes) -> None:
         self._file = file
@@ -367,7 +367,7 @@ class _Headed:
         return self._file.fileno()
 
     def readinto(self, target: memoryview) -> int:
-        """Read the first octets, then on."""
+        """Read the first octets, then the stream."""
         if self._head:
             piece, self._head = self._head[: len(target)], self._head[len(target) :]
         else:
@@ -377,7 +377,7 @@ class _Headed:
 
 
 def _copied(reader: CaptureReader, name: str) -> Pages:
-    """Return the pages of what a reader gives, which goes through a pipe as pcapng."""
+    """Return the pages of a reader's frames, which pass through a pipe as pcapng."""
     read, write = os.pipe()
     with suppress(ImportError, OSError):
         import fcntl  # only Linux has the option
@@ -388,7 +388,7 @@ def _copied(reader: CaptureReader, name: str) -> Pages:
 
 
 def _copy(reader: CaptureReader, descriptor: int) -> None:
-    """Write a capture into a pipe, as far as somebody reads it."""
+    """Write a capture into a pipe, until it is closed."""
     with reader, suppress(BrokenPipeError, OutputError), os.fdopen(descriptor, "wb") as pipe:
         writer = PcapngWriter(Sink("", pipe), interfaces=reader.interfaces, bare=True)
         writer.interfaces = reader.interfaces

@@ -11,14 +11,13 @@ from ecmproto.frames.dissect.lines import KIND_STYLES, Lines
 from ecmproto.units import NS_PER_S
 
 TimeFormat = Literal["relative", "delta", "delta shown", "utc", "epoch"]
-"""Since the first frame or the one that was chosen; since the frame before it, or the one shown before it;
-time of day; seconds since 1970."""
+"""Formats of times; ``delta`` is relative to the preceding frame, ``delta shown`` to the one shown."""
 TIME_FORMATS: tuple[TimeFormat, ...] = get_args(TimeFormat)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRow:
-    """A frame in the list; ``style`` is that of its kind (`dissect.form.Paint`), "" for most."""
+    """A frame in the list; ``style`` is its type's style (`dissect.form.Paint`), "" for most."""
 
     number: int
     time_ns: int | None
@@ -46,7 +45,7 @@ class Rows:
 
 
 def time_text(time_ns: int | None, before_ns: int | None, form: TimeFormat) -> str:
-    """Return a time in a format; ``before_ns`` is what relative times and deltas count from."""
+    """Return a time in a format; ``before_ns`` is the reference of relative times and deltas."""
     if time_ns is None:
         return "-"
     if form == "epoch":
@@ -57,7 +56,7 @@ def time_text(time_ns: int | None, before_ns: int | None, form: TimeFormat) -> s
 
 
 def time_of_day(time_ns: int) -> str:
-    """Return hours, minutes and seconds in UTC; seconds since 1970 for years that no calendar has."""
+    """Return hours, minutes and seconds in UTC; seconds since 1970 for years outside the calendar."""
     seconds, ns = divmod(time_ns, NS_PER_S)
     try:
         moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)

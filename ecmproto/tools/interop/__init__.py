@@ -1,1 +1,1 @@
-"""At home in other programs: a dissector and captures for Wireshark, and where its files go."""
+"""Integration into other programs: a dissector and captures for Wireshark, and the folders of its files."""

@@ -1,10 +1,10 @@
-"""What Wireshark asks a source of captures at its start: interfaces, options, toolbar; and its answers.
+"""Wireshark's extcap interface: the interfaces, options and toolbar of a capture source, and its answers.
 
 Wireshark calls every program in its extcap folder when it starts, so that nothing here may take long: only
-`interop.sources`, which is loaded for a capture, has numpy and what it runs.  Three interfaces are
-told of: a scenario of the laboratory, a software switch port between real interfaces, and a paced replay.
+`interop.sources`, which is loaded for a capture, imports numpy and the simulations.  There are three
+interfaces: a scenario of the laboratory, a software switch port between real interfaces, and a paced replay.
 
-The grammar of the sentences and of the controls' messages is that of Wireshark's Developer's Guide, 8.2.
+The grammar of the sentences and of the controls' messages is defined in Wireshark's Developer's Guide, 8.2.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ SCRIPT_NAME = "ecmproto-extcap"
 _HELP = "https://www.wireshark.org/docs/man-pages/extcap.html"
 
 Values = Sequence[tuple[str, str]]
-"""Values of a selector, and what they are called."""
+"""The values of a selector, with their titles."""
 
 
 class Option(NamedTuple):
-    """An option of an interface, as Wireshark's dialog and its preferences have it."""
+    """An option of an interface in Wireshark's dialog and preferences."""
 
     call: str
     display: str
@@ -36,13 +36,13 @@ class Option(NamedTuple):
     group: str
     default: str = ""
     values: str = ""
-    """Where its values are from: a key of `_VALUES`."""
+    """The source of its values: a key of `_VALUES`."""
     extra: str = ""
     """More attributes, in braces."""
     pattern: str = ""
-    """What its text has to be, as a regular expression …"""
+    """The regular expression of valid texts."""
     needed: str = ""
-    """… and in words."""
+    """The description of valid texts."""
     required: bool = False
 
     @property
@@ -68,7 +68,7 @@ SPEEDS: Values = (
 )
 
 
-_SPEED = "How fast time goes: of a capture its own, of a scenario the virtual one"
+_SPEED = "Speed of time: relative to the capture's own, or to the scenario's virtual time"
 _BENEATH = "PAUSE or PFC beneath the mechanism"
 _SETTINGS = "NAME=VALUE, spaces between them"
 _FLOW_CONTROL = Option("--flow-control", "Flow control", "selector", _BENEATH, "Port", values="flow control")
@@ -77,24 +77,31 @@ _PARAM = Option(
     pattern=_SETTINGS_PATTERN, needed=_SETTINGS,
 )  # fmt: skip
 _SEED = Option(
-    "--seed", "Seed", "unsigned", "Of all that is drawn", "Port", default="1", extra="{range=0,4294967295}"
+    "--seed",
+    "Seed",
+    "unsigned",
+    "Seed of all random numbers",
+    "Port",
+    default="1",
+    extra="{range=0,4294967295}",
 )
 
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
     LAB: (
         Option("--scenario", "Scenario", "selector", "A network, its flows and what it shows", "Scenario",
                 default="qcn-baseline-1", values="scenarios", extra="{reload=true}"),
-        Option("--variant", "Variant", "string", "One that the scenario has (ecmproto lab show)", "Scenario",
+        Option("--variant", "Variant", "string", "A variant of the scenario (ecmproto lab show)", "Scenario",
                 pattern=r"[A-Za-z0-9_.-]*", needed="the name of a variant"),
         Option("--file", "Or a file", "fileselect", "A scenario in TOML, or a capture whose sources send",
                 "Scenario", extra="{mustexist=true}{fileext=Scenarios (*.toml);;Captures (*.pcap *.pcapng)}"),
-        Option("--mechanism", "Mechanism", "selector", "Whose congestion and reaction points run",
+        Option("--mechanism", "Mechanism", "selector", "Mechanism of the congestion and reaction points",
                 "Control", values="mechanisms or none", extra="{reload=true}"),
         Option("--flow-control", "Flow control", "selector", _BENEATH, "Control",
                 values="flow control"),
         Option("--set", "Changes", "string", "As duration=50ms control.rp.ru=8Mb/s: spaces between them",
                 "Control", pattern=_SETTINGS_PATTERN, needed=_SETTINGS),
-        Option("--seed", "Seed", "unsigned", "Of all that is drawn; empty for the scenario's", "Control",
+        Option("--seed", "Seed", "unsigned", "Seed of all random numbers; empty for the "
+        "scenario's", "Control",
                 extra=_SEED.extra),
         Option("--speed", "Speed", "selector", _SPEED, "Output", default="1/1000", values="speeds"),
         Option("--links", "Links", "string", "Names or patterns of links, as left>right s1>*; empty for all",
@@ -105,13 +112,13 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
                 extra="{mustexist=true}{fileext=Captures (*.pcap *.pcapng *.gz *.zst)}", required=True),
         Option("--filter", "Display filter", "string", "Only these frames, as if there were no others",
                 "Capture"),
-        Option("--mechanism", "Mechanism", "selector", "Whose congestion point the port has", "Port",
+        Option("--mechanism", "Mechanism", "selector", "Mechanism of the port's congestion point", "Port",
                 default="qcn", values="mechanisms", extra="{reload=true}"),
         Option("--loop", "Loop", "selector", "Whether stations react to its messages", "Port",
                 default="open", values="loops"),
-        Option("--rate", "Rate", "string", "At which the port serves its queues", "Port", default="10G",
+        Option("--rate", "Rate", "string", "Rate at which the port serves its queues", "Port", default="10G",
                 pattern=RATE_PATTERN, needed="a rate such as 10G"),
-        Option("--buffer", "Buffer", "string", "What its queues hold, as 500kB or 100frames", "Port",
+        Option("--buffer", "Buffer", "string", "Capacity of its queues, as 500kB or 100frames", "Port",
                 default="500kB", pattern=SIZE_PATTERN, needed="a size such as 500kB or 100frames"),
         _FLOW_CONTROL,
         _PARAM,
@@ -123,11 +130,11 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
                 values="interfaces", extra="{reload=true}", required=True),
         Option("--out", "Output", "selector", "The interface before which frames queue", "Interfaces",
                 values="interfaces", extra="{reload=true}", required=True),
-        Option("--mechanism", "Mechanism", "selector", "Whose congestion point the port has", "Port",
+        Option("--mechanism", "Mechanism", "selector", "Mechanism of the port's congestion point", "Port",
                 default="qcn", values="mechanisms", extra="{reload=true}"),
-        Option("--rate", "Rate", "string", "At which the output serves its queues", "Port",
+        Option("--rate", "Rate", "string", "Rate at which the output serves its queues", "Port",
                 default="100M", pattern=RATE_PATTERN, needed="a rate such as 10G"),
-        Option("--buffer", "Buffer", "string", "What its queues hold, as 500kB or 1000frames", "Port",
+        Option("--buffer", "Buffer", "string", "Capacity of its queues, as 500kB or 1000frames", "Port",
                 default="1000frames", pattern=SIZE_PATTERN, needed="a size such as 500kB or 100frames"),
         _FLOW_CONTROL,
         _PARAM,
@@ -143,7 +150,7 @@ INTERFACES: Mapping[str, str] = {
 
 
 class Control(NamedTuple):
-    """A control of the toolbar; all interfaces have the same ones, and disable those that say nothing."""
+    """A control of the toolbar; all interfaces have the same ones, and disable those without a function."""
 
     number: int
     type: str
@@ -156,12 +163,12 @@ class Control(NamedTuple):
 
 LOG, PAUSE, SPEED, MECHANISM, RATE = range(5)
 CONTROLS = (
-    Control(LOG, "button", "Log", "What runs, and what it says", extra="{role=logger}"),
-    Control(PAUSE, "button", "Pause", "Hold the time, and go on", extra="{role=control}"),
+    Control(LOG, "button", "Log", "What runs, and its messages", extra="{role=logger}"),
+    Control(PAUSE, "button", "Pause", "Stop and resume time", extra="{role=control}"),
     Control(SPEED, "selector", "Speed", _SPEED, values="speeds", default="1"),
-    Control(MECHANISM, "selector", "Mechanism", "Begin anew with another mechanism; times go on",
+    Control(MECHANISM, "selector", "Mechanism", "Begin anew with another mechanism; times continue",
             values="mechanisms", default="qcn"),
-    Control(RATE, "string", "Rate", "Begin anew with another rate of the port; times go on",
+    Control(RATE, "string", "Rate", "Begin anew with another rate of the port; times continue",
             extra=f"{{validation={RATE_PATTERN}}}{{placeholder=as 10G}}"),
 )  # fmt: skip
 
@@ -173,7 +180,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 
 
 def scenario_titles() -> Values:
-    """Return the scenarios that come along, and their titles, without reading more of them than that."""
+    """Return the bundled scenarios with their titles, reading no more of them."""
     folder = os.path.join(_PACKAGE, "control", "lab", "scenarios")
     found = []
     for name in sorted(os.listdir(folder)):
@@ -185,7 +192,7 @@ def scenario_titles() -> Values:
 
 
 def mechanism_titles() -> Values:
-    """Return the mechanisms and their titles, those of other packages by name; takes a tenth of a second."""
+    """Return the mechanisms and their titles, with other packages' by name; takes a tenth of a second."""
     from ecmproto.control.mechanisms.registry import MECHANISMS, mechanism_names
 
     titles = {mechanism.name: mechanism.title for mechanism in MECHANISMS}
@@ -228,7 +235,7 @@ def sentences(asked: str, interface: str = "", option: str = "", *, mechanisms: 
     elif asked == "dlts":
         lines = [_line("dlt", number="1", name="EN10MB", display="Ethernet")]
     elif asked == "filter":
-        lines = [f"capture filter: needed {_NO_FILTER}"]  # any answer says that it cannot be
+        lines = [f"capture filter: needed {_NO_FILTER}"]  # any answer marks it as invalid
     else:
         lines = list(_config(interface, option, mechanisms))
     return "".join(f"{line}\n" for line in lines)
@@ -253,13 +260,13 @@ def _controls(mechanisms: Values | None) -> Iterator[str]:
         for value, display in _values(control.values, mechanisms) if control.values else ():
             chosen = "true" if value == control.default else ""
             number = str(control.number)
-            # a toolbar has no room for titles
+            # a toolbar has no space for titles
             short = value if control.number == MECHANISM else display
             yield _line("value", control=number, value=value, display=short, default=chosen)
 
 
 def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[str]:
-    """Yield the options of an interface; with ``option`` only the values that this one has by now."""
+    """Yield the options of an interface; with ``option`` only the current values of that one."""
     for number, each in enumerate(OPTIONS[interface]):
         if not option:
             line = _line(
@@ -278,7 +285,7 @@ def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[
         if each.values and option in ("", each.name):
             for value, display in _values(each.values, None if option else mechanisms):
                 default = "true" if value == each.default else ""
-                # a value that is empty has to be there too
+                # an empty value has to be listed too
                 yield (
                     f"value {{arg={number}}}{{value={value}}}"
                     + _line("", display=display, default=default)[1:]
@@ -289,7 +296,7 @@ def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[
 
 
 class Request(NamedTuple):
-    """What Wireshark asks for: ``asked`` is interfaces, dlts, config, filter or capture."""
+    """A call of Wireshark: ``asked`` is interfaces, dlts, config, filter or capture."""
 
     asked: str
     interface: str = ""
@@ -312,9 +319,9 @@ _NO_FILTER = "none: the interface's own options choose frames"
 
 
 def parse(arguments: Sequence[str]) -> Request:
-    """Parse the command line that Wireshark calls with; ParameterError for a value that does not fit.
+    """Parse Wireshark's command line; ParameterError for an invalid value.
 
-    Options of another interface, or of a Wireshark to come, are left aside.
+    Options of another interface, or of a later Wireshark, are ignored.
     """
     asked, given = "", {}
     rest = iter(arguments)
@@ -353,7 +360,7 @@ def parse(arguments: Sequence[str]) -> Request:
 
 
 def _checked(request: Request) -> Request:
-    """Return a request to capture with defaults filled in; ParameterError for a value that cannot be."""
+    """Return a request to capture with defaults filled in; ParameterError for an invalid value."""
     options = {}
     if not request.fifo:
         raise ParameterError(name="--fifo", needed="the name of a FIFO to write to", got="none")
@@ -373,7 +380,7 @@ def _checked(request: Request) -> Request:
 
 
 def speed_of(text: str) -> float | None:
-    """Return how fast time goes, as ``1``, ``1/1000`` or ``0.5`` say; None for as fast as it can."""
+    """Return the speed of time for ``1``, ``1/1000`` or ``0.5``; None for the maximum."""
     if text == "max":
         return None
     match = re.fullmatch(rf"({_NUMBER})(?:/({_NUMBER}))?", text)
@@ -386,7 +393,7 @@ def speed_of(text: str) -> float | None:
 
 
 def main(arguments: Sequence[str] | None = None, *, mechanisms: Values | None = None) -> int:
-    """Answer Wireshark's call and return the exit code; ``mechanisms`` were found when it was installed."""
+    """Answer Wireshark's call and return the exit code; ``mechanisms`` were listed at the installation."""
     try:
         request = parse(sys.argv[1:] if arguments is None else arguments)
         if request.asked == "capture":
@@ -406,7 +413,7 @@ def main(arguments: Sequence[str] | None = None, *, mechanisms: Values | None = 
 
 
 def entry_script() -> str:
-    """Return the program for Wireshark's extcap folder: it runs this module with this very Python."""
+    """Return the program for Wireshark's extcap folder: it runs this module with this Python."""
     mechanisms = "".join(f"    {value!r},\n" for value in mechanism_titles())
     return f"""\
 #!{sys.executable}
@@ -433,7 +440,7 @@ _MOST_OCTETS = (1 << 24) - 1
 
 
 class Message(NamedTuple):
-    """A message of the toolbar, either way: to or from control ``number``, a command and its text."""
+    """A message of the toolbar, in either direction: the control's ``number``, a command and its text."""
 
     number: int
     command: int
@@ -446,9 +453,9 @@ class Message(NamedTuple):
 
 
 def split_messages(octets: bytes) -> tuple[list[Message], bytes]:
-    """Return the messages in ``octets``, and what is left of one that has not come whole.
+    """Return the messages in ``octets``, and the rest of an incomplete one.
 
-    What is no message is passed over up to where one could begin.
+    Invalid octets are skipped up to the next possible start of a message.
     """
     found: list[Message] = []
     while len(octets) >= _HEAD_OCTETS:
@@ -471,7 +478,7 @@ def joined(messages: Iterable[Message]) -> bytes:
 
 
 def run() -> None:
-    """Answer Wireshark's call as a program of its own, and leave."""
+    """Answer Wireshark's call as a program of its own, and exit."""
     sys.exit(main())
 
 

@@ -1,9 +1,9 @@
 """Wireshark's dissector of the formats that Wireshark lacks: one Lua file, made from the formats.
 
-Its general part is ``dissector.lua`` beside this file.  What is known of a format is put into it as a table
-and a few small functions, all of them read off the format: fields under the names that filters have, octets
-and masks, what announces it, its limits, what it may not be, its part of a summary line.  A format that is
-not in ``IN_WIRESHARK`` is in the dissector, with no more to be said of it.
+Its general part is ``dissector.lua`` beside this file.  Each format adds a table and a few small functions,
+all derived from the format: fields under the names of filters, octets and masks, its selectors, its limits,
+its alternatives, its part of a summary line.  A format that is not in ``IN_WIRESHARK`` is in the dissector,
+without any further declaration.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ IN_WIRESHARK = frozenset((
 """The formats that Wireshark dissects itself."""
 
 HEADERS: tuple[type[Layer], ...] = (Ethernet, VLAN, STag, ITag, IPv4, IPv6, UDP, TCP)
-"""What stands around the lacking formats where a message, or the capture, has cut a packet off.
+"""The outer headers of the lacking formats in packets truncated by a message or the capture.
 
-Wireshark gives no plugin a way to say so to its own dissectors, which would call such a packet malformed.
+Wireshark's own dissectors would call such a packet malformed, and plugins cannot change that.
 """
 
 IN_PART: tuple[type[Layer], ...] = (BTH, CNP)
 _LACKING = frozenset((
     "infiniband.bth.fecn", "infiniband.bth.becn", "infiniband.bth.reserved6", "infiniband.cnp.reserved",
 ))  # fmt: skip
-"""The formats of which Wireshark shows all fields but these."""
+"""The only fields that Wireshark lacks in the formats that it dissects."""
 
 _TEMPLATE = Path(__file__).with_name("dissector.lua")
 _BLANK = "    "
 _MOST_ENUMERATED = 8
-"""The bits of a number whose texts are listed, one by one, where a format has a style of its own."""
+"""The maximum number of bits in a number whose texts are listed one by one."""
 
 
 def dissector(formats: Iterable[type[Layer]] = FORMATS) -> str:
@@ -109,13 +109,13 @@ def _comment(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return text as Lua writes it."""
+    """Return text as a Lua string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def format_source(cls: type[Layer]) -> str:
-    """Return the definition of a format, as it stands in the dissector."""
+    """Return the definition of a format in the dissector."""
     known = {other.prefix for other in FORMATS if other.prefix not in IN_WIRESHARK or other in HEADERS}
     return _Source(cls, known).text()
 
@@ -287,7 +287,7 @@ class _Source:
 
 
 def _mentioned(cls: type[Layer], names: set[str]) -> list[str]:
-    """Return the formats that a format's summary names, of those in the dissector."""
+    """Return the formats in the dissector that a format's summary names."""
     summary = cls.summary
     texts = [text for clause in (summary.detail, summary.tag) for text in _templates(clause)]
     told: set[str] = set()
@@ -318,7 +318,7 @@ def _should_be_zero(field: Field) -> bool:
 
 
 def _octets_of(field: Field) -> tuple[int, int]:
-    """Return the first octet of a field of fixed place and how many octets it is in."""
+    """Return the first octet of a fixed field and its number of octets."""
     first = field.bit_offset // 8
     return first, -(-(field.bit_offset + (field.bits or 0)) // 8) - first
 
@@ -343,14 +343,14 @@ def number_source(field: Field, bits: tuple[int, int] | None = None, octets: str
 
 
 _READERS = {1: "byte", 2: "word", 4: "long"}
-"""The dissector's functions that read so many octets."""
+"""The dissector's functions that read numbers, by size in octets."""
 
 
 _LABEL = re.compile(r"[A-Z][A-Za-z]+(?: [A-Za-z]+){1,3}$")
 
 
 def _label(field: Field) -> str:
-    """Return a field's name for people: how its text begins, where that is a name, else its key."""
+    """Return a field's display name: the beginning of its text, if that is a name, else its key."""
     if field.part is not None:
         head = field.meta.doc.partition(": 0")[0]
         return head[:1].upper() + head[1:]
@@ -390,7 +390,7 @@ def proto_field(field: Field) -> str:
 
 
 _MASKED_OCTETS = 4
-"""Wireshark takes a mask of Lua's for 32 bits: the value of a wider field is handed over."""
+"""The maximum octets of a field with a mask, which is 32 bits in Lua: wider fields are passed by value."""
 
 
 def _mask(field: Field) -> str:
@@ -426,7 +426,7 @@ _ETHERTYPE_NAMES = {
 
 
 def _meaning(cls: type[Layer], field: Field) -> str:
-    """Return the function that says what a value means, from its octets; "" where there is no more to say."""
+    """Return the function that formats a value's meaning, from its octets; "" without one."""
     unit = field.meta.unit
     if field.kind == "cpid":
         return 'function(at) return " (" .. cpid(at:raw(), 1) .. ")" end'
@@ -446,13 +446,13 @@ def _meaning(cls: type[Layer], field: Field) -> str:
 class _Text:
     """Elements of a summary as Lua expressions, for layers of which the last is ``tvb``'s at ``pos``.
 
-    NotImplementedError where there is a value that the dissector does not have.
+    NotImplementedError for a value that the dissector does not have.
     """
 
     def __init__(self, chain: tuple[type[Layer], ...]) -> None:
         self._chain = chain
         self.locals: dict[str, str] = {}
-        """What reads a number, and the name that it then has."""
+        """The expression that reads a number, and the name of its result."""
 
     def joined(self, elements: Elements) -> str:
         """Return the elements as one text."""
@@ -481,7 +481,7 @@ class _Text:
         return f"({value} >= {low} and {value} <= {high})"
 
     def _is_source(self, choice: Choice) -> str:
-        """Return Lua that compares six octets with the frame's source; "" if the choice asks for more."""
+        """Return Lua that compares six octets with the frame's source; "" if the choice needs more."""
         terms = dict(choice.value.terms)
         if set(terms) != {1, -1} or (choice.low, choice.high, choice.value.more) != (0, 0, 0):
             return ""
@@ -495,7 +495,7 @@ class _Text:
         return f"is_source(tvb, pos + {(field.bit_offset + bits[0]) // 8}, pinfo)"
 
     def _octets(self, reference: Reference) -> str:
-        """Return the Lua variable that holds the octets of a layer's fixed part."""
+        """Return the Lua variable with the octets of a layer's fixed part."""
         if reference.layer == len(self._chain) - 1:
             return "s"
         if not reference.layer:
@@ -533,7 +533,7 @@ class _Text:
         return self._listed(text, numbers)
 
     def _listed(self, text: Styled, numbers: list[str]) -> str:
-        """Return the texts of a style that is Python's, listed for each value of a short number."""
+        """Return the texts of a Python style, listed for each value of a short number."""
         reference = text.values[0].plain
         if len(numbers) != 1 or reference is None or reference.field is None or reference.size:
             raise NotImplementedError
@@ -593,14 +593,14 @@ def _announcements(lacked: list[type[Layer]]) -> tuple[list[str], list[str]]:
 
 
 def _members(by: str, members: list[type[Layer]]) -> list[str]:
-    """Return which format it is: the only one, or which of several by their selector."""
+    """Return the format of an announcement: the only one, or one of several by their selector."""
     if len(members) == 1 and not members[0].selected_by:
         return [f"name = {quoted(members[0].prefix)}"]
     chosen = ", ".join(
         f"[{_code(value)}] = {quoted(cls.prefix)}" for cls in members for value in cls.selected_by
     )
     others = [cls for cls in members if not cls.selected_by]
-    # Protocol and Type of the discriminator word are bits next to each other
+    # Protocol and Type of the discriminator word are adjacent bits
     word = any(issubclass(cls, Proposed | UnknownMessage | UnknownTag) for cls in members)
     read = "floor(word(s, 1) / 16) % 128" if word else "word(s, 1)"
     facts = [

@@ -1,8 +1,8 @@
-"""What runs when Wireshark captures from ecmproto: a scenario, a replay or a software port, into its FIFO.
+"""The capture sources for Wireshark: a scenario, a replay or a software port, written into its FIFO.
 
-Frames go out as pcapng when their time has come (`Pace`), so that Wireshark shows them as they happen; the
-toolbar holds the time, makes it faster, and begins anew with another mechanism.  A capture ends with what it
-runs, with SIGTERM or SIGINT, and when whoever reads the FIFO closes it.
+Frames are written as pcapng when they are due (`Pace`), so that Wireshark shows them as they happen; the
+toolbar stops time, accelerates it, and begins anew with another mechanism.  A capture ends with its source,
+with SIGTERM or SIGINT, and when the reader closes the FIFO.
 """
 
 from __future__ import annotations
@@ -52,42 +52,42 @@ from ecmproto.tools.interop.extcap import (
 from ecmproto.units import NS_PER_S, format_time, parse_rate
 
 _AT_ONCE = 4096
-"""Frames that are written between two looks at the toolbar, where time goes as fast as it can."""
+"""Frames written between two checks of the toolbar at the maximum speed."""
 _LONGEST_WAIT_S = 0.5
 _INITIAL_WAIT_S = 1.0
-"""For as long Wireshark has time to say what its toolbar shows."""
+"""The time for Wireshark to send the toolbar's state."""
 _STATUS_NS = NS_PER_S
 _BUFFER_OCTETS = 1 << 20
 
 
 class BeginAnew(Exception):  # noqa: N818 - no error
-    """The toolbar has set something with which what runs has to begin anew."""
+    """The toolbar has a setting that requires a new beginning."""
 
 
 class Pace:
-    """The course of time: at a factor of the clock's, or as fast as it can; held and going on.
+    """The course of time: at a multiple of the clock's, or at the maximum speed; stopped and resumed.
 
-    ``clock`` gives ns; times are those of the frames.
+    ``clock`` returns ns; times are the frames' own.
     """
 
     def __init__(self, speed: float | None, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.speed = speed
-        """Ns of the frames' time in a ns; None for as fast as it can."""
+        """The frames' ns for each ns of the clock; None for the maximum speed."""
         self.held = False
         self._clock = clock
         self._since: tuple[int, int] | None = None
-        """The clock's time, and the frames' at it."""
+        """The clock's time, and the frames' time at it."""
 
     def begin(self, time_ns: int) -> None:
-        """Let it be ``time_ns`` now."""
+        """Set the current time to ``time_ns``."""
         self._since = self._clock(), time_ns
 
     def forget(self) -> None:
-        """Let the next frame begin it anew, whatever time has gone by until then."""
+        """Set the current time by the next frame, regardless of the time until then."""
         self._since = None
 
     def now_ns(self) -> int:
-        """Return the frames' time, where it is known and not as fast as it can."""
+        """Return the frames' time, if it is defined and not at the maximum speed."""
         assert self._since is not None
         clock_ns, time_ns = self._since
         if self.held or self.speed is None:
@@ -95,13 +95,13 @@ class Pace:
         return time_ns + int((self._clock() - clock_ns) * self.speed)
 
     def change(self, *, speed: float | None, held: bool) -> None:
-        """Go on from here with another speed, or hold."""
+        """Continue from now on with another speed, or stop."""
         if self._since is not None:
             self.begin(self.now_ns())
         self.speed, self.held = speed, held
 
     def reached(self, time_ns: int) -> bool:
-        """Return whether frames of ``time_ns`` are due; the first time asked for begins it."""
+        """Return whether frames of ``time_ns`` are due; the first call sets the current time."""
         if self.held:
             return False
         if self._since is None or self.speed is None:
@@ -109,26 +109,26 @@ class Pace:
         return time_ns <= self.now_ns()
 
     def wait_s(self, time_ns: int) -> float:
-        """Return for how long it is to be waited for ``time_ns``."""
+        """Return the time to wait for ``time_ns``, in seconds."""
         if self.held or self.speed is None:
             return _LONGEST_WAIT_S
         return max(0.0, (time_ns - self.now_ns()) / self.speed / NS_PER_S)
 
 
 class Toolbar:
-    """The toolbar's two FIFOs, none of which has to be there; what it sets is in ``values``, by number.
+    """The toolbar's two FIFOs, both optional; its settings are in ``values``, by number.
 
-    Neither opening nor writing them waits for Wireshark: a message that finds no room is left out.
+    Neither opening nor writing them waits for Wireshark: a message that does not fit is left out.
     """
 
     def __init__(self, control_in: str, control_out: str) -> None:
         self.values: dict[int, str] = {}
         self.pressed = 0
-        """How often Pause was pressed."""
+        """The number of times that Pause was pressed."""
         self.initialized = False
         self._rest = b""
         self._in = os.open(control_in, os.O_RDONLY | os.O_NONBLOCK) if control_in else -1
-        # a FIFO that is opened for both opens at once, whether anybody reads or not
+        # a FIFO opened for both directions opens at once, with or without a reader
         self._out = os.open(control_out, os.O_RDWR | os.O_NONBLOCK) if control_out else -1
 
     @property
@@ -137,7 +137,7 @@ class Toolbar:
         return self._in
 
     def read(self) -> bool:
-        """Take the messages that are there; return whether there were any."""
+        """Read the waiting messages; return whether there were any."""
         if self._in < 0:
             return False
         try:
@@ -145,7 +145,7 @@ class Toolbar:
         except BlockingIOError:
             return False
         if not octets:
-            os.close(self._in)  # nobody is there to press anything
+            os.close(self._in)  # there is no user to press anything
             self._in = -1
             return False
         messages, self._rest = split_messages(self._rest + octets)
@@ -158,15 +158,15 @@ class Toolbar:
         return bool(messages)
 
     def wait_initialized(self) -> None:
-        """Wait until Wireshark has told what the toolbar shows, but not for long."""
+        """Wait until Wireshark has sent the toolbar's state, but not for long."""
         end = time.monotonic() + _INITIAL_WAIT_S
         while self._in >= 0 and not self.initialized and time.monotonic() < end:
-            # one that nobody has opened yet is at its end, if one asks
+            # an unopened FIFO reads as ended
             if select.select([self._in], [], [], 0.05)[0]:
                 self.read()
 
     def tell(self, *messages: Message) -> None:
-        """Send messages to the toolbar; those that find no room are lost."""
+        """Send messages to the toolbar; those that do not fit are lost."""
         if self._out >= 0:
             with suppress(OSError):
                 os.write(self._out, joined(messages))
@@ -184,7 +184,7 @@ class Toolbar:
 
 
 class Steering:
-    """What the options and the toolbar have set: the pace, and what takes a new beginning to change."""
+    """The settings of the options and the toolbar: the pace, and those whose changes need a new beginning."""
 
     def __init__(self, options: Mapping[str, str], toolbar: Toolbar, interface: str) -> None:
         self.options = dict(options)
@@ -195,7 +195,7 @@ class Steering:
         self._seen: dict[int, str] = {}
 
     def begin(self) -> None:
-        """Take what the toolbar showed before, and have it show what holds."""
+        """Read the toolbar's first state, and show the current settings."""
         self.toolbar.wait_initialized()
         with suppress(BeginAnew):
             self._apply()
@@ -208,14 +208,14 @@ class Steering:
         )  # fmt: skip
 
     def show(self, number: int, value: str) -> None:
-        """Have a control show what holds, which setting it to changes nothing."""
+        """Show a setting in a control, which makes choosing it a change of nothing."""
         self._seen[number] = self.toolbar.values[number] = value
         self.toolbar.tell(Message(number, SET, value))
 
     def look(self, sink: int, wait_s: float = 0.0, *others: int) -> list[int]:
-        """Take what the toolbar has set, asleep for ``wait_s`` at most, and return which others are readable.
+        """Read the toolbar's settings, asleep for ``wait_s`` at most, and return the readable others.
 
-        BrokenPipeError when nobody reads the FIFO ``sink`` any more, `BeginAnew` when that is called for.
+        BrokenPipeError when the FIFO ``sink`` has no reader any more, `BeginAnew` when that is required.
         """
         poll = select.poll()
         poll.register(sink, 0)
@@ -230,7 +230,7 @@ class Steering:
         return [each for each in others if each in ready]
 
     def _apply(self) -> None:
-        """Apply what the toolbar has set since."""
+        """Apply the latest settings of the toolbar."""
         anew = []
         for number, text in self.toolbar.values.items():
             if self._seen.get(number) == text:
@@ -251,7 +251,7 @@ class Steering:
             raise BeginAnew
 
     def _set(self, number: int, text: str) -> list[str]:
-        """Set what a control says; return what has to begin anew for it."""
+        """Set the value of a control; return the settings that require a new beginning."""
         if number == SPEED and text:
             self.pace.change(speed=speed_of(text), held=self.pace.held)
             self.options["speed"] = text
@@ -266,7 +266,7 @@ class Steering:
 
 
 class PacedWriter(PcapngWriter):
-    """Writes frames when their time has come; an interface that begins anew under its name is the same.
+    """Writes frames when they are due; an interface that begins anew under its name is the same.
 
     ``links`` are patterns of the names of interfaces whose frames are written; none: all.
     """
@@ -283,12 +283,12 @@ class PacedWriter(PcapngWriter):
         self.sink.flush()
 
     def begin_anew(self) -> None:
-        """Let the times of what follows go on from the last frame's."""
+        """Continue the times of the following frames from the last one's."""
         self._anew = self.frames > 0
         self.steering.pace.forget()
 
     def add_interface(self, interface: Interface) -> int:
-        """Describe an interface, unless there is such a one; return its position."""
+        """Describe an interface, unless an equal one exists; return its index."""
         key = (interface.name, interface.linktype)
         for position, other in enumerate(self.interfaces):
             if (other.name, other.linktype) == key:
@@ -300,7 +300,7 @@ class PacedWriter(PcapngWriter):
         return position
 
     def write_batch(self, batch: Batch) -> None:
-        """Write the frames of ``batch``, each when its time has come."""
+        """Write the frames of ``batch``, each when it is due."""
         wanted = np.array(self._wanted, np.bool_)
         if not wanted.all():
             batch = batch.select(wanted[batch.interface])
@@ -309,7 +309,7 @@ class PacedWriter(PcapngWriter):
         shift_ns = self._shift(int(batch.time_ns[0]))
         if shift_ns:
             batch = dataclasses.replace(batch, time_ns=batch.time_ns + shift_ns)
-        # frames that stand late in a capture wait for none
+        # late frames of a capture wait for none
         due_ns = np.maximum.accumulate(batch.time_ns)
         done = 0
         while done < len(batch):
@@ -348,7 +348,7 @@ class PacedWriter(PcapngWriter):
         interface: int = 0,
         comment: str | None = None,
     ) -> None:
-        """Write one frame when its time has come; a comment stands beside it."""
+        """Write one frame when it is due, with its comment."""
         if comment is None:
             times: ArrayLike = np.array([time_ns], np.int64)
             batch = Batch.from_frames([octets], time_ns=times, original=original, interface=interface)
@@ -369,9 +369,9 @@ Run = Callable[["PacedWriter", Mapping[str, str], "Steering"], None]
 
 
 def capture(request: Request) -> int:
-    """Run what ``request`` asks for into its FIFO until it ends; return the exit code.
+    """Run the source of ``request`` into its FIFO until it ends; return the exit code.
 
-    What cannot be is told on stderr in one sentence, before the FIFO is opened where it is known then.
+    Errors are printed on stderr as one sentence, if possible before the FIFO is opened.
     """
     try:
         with _signals():
@@ -388,7 +388,7 @@ def capture(request: Request) -> int:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Let SIGTERM, with which Wireshark stops a capture, interrupt as SIGINT does."""
+    """Handle SIGTERM, with which Wireshark stops a capture, like SIGINT."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -429,7 +429,7 @@ def _run(interface: str, writer: PacedWriter, steering: Steering) -> None:
 
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    """Open the FIFO, or a file that is not there yet; that its reader has gone is no error at the end."""
+    """Open the FIFO, or a new file; a reader that has closed it is no error at the end."""
     if os.path.exists(path) and stat.S_ISREG(os.stat(path).st_mode) and os.path.getsize(path):
         raise OutputExistsError(path=path, needed="a FIFO, or a name that is free", got="a file of that name")
     file = open(path, "wb", buffering=_BUFFER_OCTETS)  # noqa: SIM115 - closed below, where that may fail
@@ -458,7 +458,7 @@ def _seed(options: Mapping[str, str]) -> int:
 
 
 def _scenario(options: Mapping[str, str]) -> Any:
-    """Return the scenario that the options name and change; SpecError or ParameterError for what is wrong."""
+    """Return the scenario of the options; SpecError or ParameterError for invalid ones."""
     from ecmproto.control.lab.setup.scenario import apply, load_scenario
 
     scenario = load_scenario(options["file"] or options["scenario"]).with_variant(options["variant"])
@@ -479,7 +479,7 @@ def _run_lab(writer: PacedWriter, options: Mapping[str, str], steering: Steering
     seed = int(options["seed"]) if options["seed"] else scenario.seed
     what = f"{scenario.name}, {experiment.control.mechanism}, seed {seed}"
     steering.toolbar.log(f"{what}: begins; a mechanism that never ran takes some seconds to compile")
-    told = _Told(steering, what)
+    told = _StatusBar(steering, what)
 
     def watch(progress: Progress) -> bool:
         told.tell(lambda: f"{format_time(progress.now_ns)} of {format_time(progress.duration_ns)}", writer)
@@ -488,15 +488,15 @@ def _run_lab(writer: PacedWriter, options: Mapping[str, str], steering: Steering
     simulate(experiment, seed=seed, watch=watch, trace=writer)
 
 
-class _Told:
-    """The status bar, told now and then how far it is."""
+class _StatusBar:
+    """Shows the progress in the status bar now and then."""
 
     def __init__(self, steering: Steering, what: str) -> None:
         self._toolbar, self._what = steering.toolbar, what
         self._told_ns = 0
 
     def tell(self, text: Callable[[], str], writer: PacedWriter) -> None:
-        """Tell it, unless that was a short while ago."""
+        """Show it, unless that was a short while ago."""
         now_ns = time.monotonic_ns()
         if now_ns - self._told_ns < _STATUS_NS:
             return
@@ -547,7 +547,7 @@ def _run_replay(writer: PacedWriter, options: Mapping[str, str], steering: Steer
 
     plan = _plan(options)
     name = os.path.basename(options["file"])
-    told = _Told(steering, f"{name} through {plan.machine.name} at {options['rate']}")
+    told = _StatusBar(steering, f"{name} through {plan.machine.name} at {options['rate']}")
     steering.toolbar.log(f"{name} through {plan.machine.name} at {options['rate']}, seed {plan.seed}: begins")
     with open_capture(options["file"]) as reader:
 
@@ -618,7 +618,7 @@ def _check_port(options: Mapping[str, str]) -> None:
 
 
 def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steering) -> None:
-    """Run the port in a thread, and write what its interfaces carry, either way."""
+    """Run the port in a thread, and write the frames of its interfaces, in both directions."""
     from ecmproto.control.live.device import LiveInterface, Stop, run, sleep_precisely
     from ecmproto.kernels.turns import taking_turns
 
@@ -666,7 +666,7 @@ def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steerin
 
 
 class _Taps:
-    """What the interfaces of a port carry, in and out, with the kernel's times."""
+    """The frames of a port's interfaces, in and out, with the kernel's times."""
 
     def __init__(self, names: Sequence[str], writer: PacedWriter) -> None:
         from ecmproto.frames.capture.linux.receiver import FrameReceiver
@@ -674,16 +674,16 @@ class _Taps:
         self._writer = writer
         self._receivers = {}
         self._early: list[tuple[int, int, int, bytes]] = []
-        """Frames before which others may have come: time, interface, length, octets."""
+        """Frames that others may still precede: time, interface, length, octets."""
         for name in names:
             receiver = FrameReceiver(name, outgoing=True)
             described = Interface(index=0, linktype=ETHERNET, name=name)
             self._receivers[receiver.fileno()] = receiver, writer.add_interface(described)
 
     def take(self, steering: Steering) -> None:
-        """Wait for frames, and write those that are there in the order of their times."""
+        """Wait for frames, and write the available ones in the order of their times."""
         steering.look(self._writer.descriptor, 0 if self._early else _LONGEST_WAIT_S, *self._receivers)
-        # each of them has, until now, what came before; later frames of one may be behind those of another
+        # each of them is complete up to now; later frames of one may follow those of another
         now_ns = time.time_ns()
         frames = self._early
         for receiver, interface in self._receivers.values():
@@ -701,7 +701,7 @@ class _Taps:
         end = bisect.bisect_right(frames, now_ns, key=lambda frame: frame[0])
         frames, self._early = frames[:end], frames[end:]
         if not frames or steering.pace.held:
-            return  # what goes through while it is held is forwarded, and not shown
+            return  # frames that pass while time is stopped are forwarded, and not shown
         times_ns, interfaces, originals, octets = zip(*frames, strict=True)
         self._writer.write_batch(
             Batch.from_frames(octets, time_ns=times_ns, original=originals, interface=interfaces)

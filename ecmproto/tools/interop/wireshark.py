@@ -1,4 +1,4 @@
-"""Where Wireshark looks for a user's own files, as ``tshark -G folders`` says."""
+"""The folders of a user's own files in Wireshark, from ``tshark -G folders``."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["plugin", "extcap"]
-"""What Wireshark takes a file for: a Lua plugin, which it reads when it starts, or a source of captures."""
+"""The type of a file for Wireshark: a Lua plugin, read at its start, or a source of captures."""
 
 _NAMED: Mapping[Kind, tuple[str, ...]] = {
     "plugin": ("Personal Lua Plugins", "Personal Plugins"),
     "extcap": ("Personal Extcap path", "Personal configuration"),
 }
-"""How ``tshark -G folders`` calls the folders, the name of newer versions first."""
+"""The names of the folders in ``tshark -G folders``, the name in newer versions first."""
 
 _WAIT_S = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledFile:
-    """A file of ours that Wireshark finds by where it is."""
+    """A file of ecmproto that Wireshark finds by its path."""
 
     kind: Kind
     name: str
@@ -51,7 +51,7 @@ def _named_by(tshark: str) -> dict[str, Path]:
     if not tshark:
         return {}
     try:
-        # what a newer tshark writes to stderr about root is no output of ours
+        # a newer tshark's message about root on stderr is not part of the output
         said = subprocess.run(
             [tshark, "-G", "folders"], capture_output=True, text=True, timeout=_WAIT_S, check=False
         ).stdout

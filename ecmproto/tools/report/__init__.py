@@ -3,7 +3,7 @@
 >>> report = Report(title="Hot spot", capture="hotspot.pcap", runs=(run,))
 >>> write_report(report, "hotspot.html")
 
-Matplotlib, the extra ``report``, is loaded when something is drawn.
+Matplotlib, the extra ``report``, is imported for drawing only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The statistics of a capture as one self-contained HTML page, as a PNG, an SVG or JSON, by the file's
-name.
-"""
+"""The statistics of a capture as one self-contained HTML page, as a PNG, an SVG or JSON, by the suffix."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ _HEADING_PX = 34.0
 
 
 def panel_of(name: Name, statistics: Statistics, form: Format) -> Panels[Statistics]:
-    """Return one panel; whether there is anything to show is in its ``shown``."""
+    """Return one panel; ``shown`` is False for an empty one."""
     intervals = statistics.intervals
     span_ns = intervals.count * intervals.width_ns
     return PANELS[name].panels(statistics, TimeAxis(span_ns=span_ns, scale=time_scale(span_ns)), form)
@@ -104,7 +102,7 @@ def extent(statistics: Statistics) -> str:
 
 
 def lost_to_pause(statistics: Statistics) -> str:
-    """Return a sentence on what the worst sender of pauses cost; nothing where nobody paused."""
+    """Return a sentence on the effect of the worst sender of pauses; empty without pauses."""
     if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
         return ""
     sender = statistics.pauses.senders[0]
@@ -127,7 +125,7 @@ def statistics_page(statistics: Statistics, capture: str) -> str:
         Page(
             title=capture or "Statistics",
             heading=capture,
-            kicker="what is in a capture",
+            kicker="statistics of a capture",
             leads=_lead(statistics),
             sections=[
                 Section("numbers", "In numbers", [Facts(list(_facts(statistics)))]),
@@ -183,7 +181,7 @@ def _figure(name: Name, statistics: Statistics) -> Iterator[Block]:
 
 
 def _at(name: str) -> Callable[[Any, Statistics], str | None]:
-    """Return a column of times from the start of the picture on."""
+    """Return a column of times since the start of the picture."""
 
     def text(row: Any, whole: Statistics) -> str | None:
         time_ns = getattr(row, name)
@@ -230,7 +228,7 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
     stopped = [(sender, each) for sender in (pauses.senders if pauses else ()) for each in sender.classes]
     storms = [(storm, storm) for storm in (pauses.storms if pauses else ())]
     for name, heading, columns, pairs in (
-        ("stopped", "Who stopped whom", _STOPPED, stopped),
+        ("stopped", "Senders of pauses", _STOPPED, stopped),
         ("storms", "Storms", _STORMS, storms),
     ):
         rows = [[*_sender(statistics, sender), *_cells(each, columns, statistics)] for sender, each in pairs]
@@ -276,7 +274,7 @@ statistics_html, statistics_png, statistics_svg = (FORMS[suffix] for suffix in (
 
 
 def statistics_form(path: str) -> Form:
-    """Return the function that makes the octets of a file ``path``, with .gz or .zst behind it or not.
+    """Return the function that makes the octets of a file ``path``, also with a suffix .gz or .zst.
 
     Call it before the work.  Raises OutputError for another suffix and MissingDependencyError where
     matplotlib is needed and missing.

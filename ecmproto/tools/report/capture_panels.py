@@ -1,4 +1,4 @@
-"""Panels of the statistics of a capture: what was in it, over time and in all."""
+"""Panels of the statistics of a capture: its contents, over time and in all."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _ROWS = 16
 
 
 class Panel(Panels[Statistics]):
-    """A panel of the statistics; the base of those that are no rows."""
+    """A panel of the statistics; the base of panels without rows."""
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__([statistics], time, form)
@@ -82,11 +82,11 @@ class RatePanel(Panel):
         return self.statistics.intervals.count > 1
 
     def unit(self, run: Statistics) -> str:
-        """The axis' prefixed unit."""
+        """Return the axis' prefixed unit."""
         return self._scale.unit
 
     def readout(self, run: Statistics) -> str:
-        """The mean and the peak."""
+        """Return the mean and the peak."""
         mean = run.bits_per_s(run)
         width = format_time(run.intervals.width_ns)
         peak = f"peak {format_rate(highest(self._rates))} in {width}"
@@ -112,7 +112,7 @@ class RatePanel(Panel):
 
 
 class PausePanel(RowPanels[Statistics]):
-    """Who stopped which class: the share of each short span of time, a row for each."""
+    """Stopped classes and their senders: the share of each short span of time, a row for each."""
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         self._edges = _edges_ns(statistics)
@@ -120,7 +120,7 @@ class PausePanel(RowPanels[Statistics]):
         super().__init__([statistics], time, form)
 
     def rows_of(self, run: Statistics) -> list[Row]:
-        """Return the rows of those who stopped somebody for longest."""
+        """Return the rows of the longest pauses."""
         senders = run.pauses.senders if run.pauses is not None else ()
         several = len({sender.interface for sender in senders}) > 1
 
@@ -149,7 +149,7 @@ class PausePanel(RowPanels[Statistics]):
         return coarse_means(self._edges, np.array(paused_ns, np.float64) / width_ns, self.form.bins)
 
     def readout(self, run: Statistics) -> str:
-        """Return how many rows are not drawn."""
+        """Return the number of rows that are not drawn."""
         return f"{self._left_out} more not drawn" if self._left_out else ""
 
     def draw_row(self, axes: Axes, place: int, row: Row) -> None:
@@ -159,7 +159,7 @@ class PausePanel(RowPanels[Statistics]):
 
 
 class BarPanel(Panel):
-    """Counts as bars over something else than time; the base of these."""
+    """The base of panels with counts as bars over something else than time."""
 
     timed = False
     noun: str
@@ -172,11 +172,11 @@ class BarPanel(Panel):
         return any(self.counts)
 
     def unit(self, run: Statistics) -> str:
-        """What the panel counts."""
+        """Return the unit of the counts."""
         return self.noun
 
     def across(self) -> str:
-        """What goes across."""
+        """Return the label of the horizontal axis."""
         return self.axis_label
 
     def draw_bars(self, axes: Axes, lows: NDArray[Any], widths: NDArray[Any] | float) -> None:
@@ -197,7 +197,7 @@ class HistogramPanel(BarPanel):
         self.counts = [sum(counts) for counts in zip(*points, strict=True)]
 
     def readout(self, run: Statistics) -> str:
-        """How many there are."""
+        """Return the number of messages."""
         return counted(sum(self.counts), "CNM")
 
     def draw(self, axes: Axes, run: Statistics) -> None:
@@ -209,7 +209,7 @@ class HistogramPanel(BarPanel):
 
 
 class DelayPanel(BarPanel):
-    """CNPs by the time since the first CE-marked frame that they are for, on a scale of doublings."""
+    """CNPs by the time since the first CE-marked frame of their flow, on a logarithmic scale."""
 
     noun, axis_label = "CNPs", "from the first CE-marked frame to the CNP"
 
@@ -220,7 +220,7 @@ class DelayPanel(BarPanel):
         self._is_wide = form.width_px > _NARROW_PX
 
     def readout(self, run: Statistics) -> str:
-        """The percentiles."""
+        """Return the percentiles."""
         delay = run.roce.delay_ns if run.roce is not None else None
         return "" if delay is None else delay.as_times("p50 p90 p99 most" if self._is_wide else "p50 p99")
 
@@ -237,7 +237,7 @@ class DelayPanel(BarPanel):
 
 
 _TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 7, 3, 600
-"""How many times stand below a histogram of delays, and the width from which on it has room for more."""
+"""The numbers of times below a wide and a narrow histogram of delays, and the minimum width of a wide one."""
 
 
 def address_text(octets: bytes | None) -> str:
@@ -250,11 +250,11 @@ def _whom(priority: int | None) -> str:
 
 
 _LINES = 8
-"""How many lines of one panel can be told apart."""
+"""The maximum number of distinguishable lines in a panel."""
 _COARSER = 3
-"""By how much lines have fewer bins than areas: rare frames make spikes of short ones."""
+"""The ratio of bins in areas and lines: rare frames make spikes of short ones."""
 _DOTTED_BELOW = 40
-"""Lines of fewer points than these get a dot at each."""
+"""The number of points below which a line gets a dot at each."""
 _MARKS = 7
 
 
@@ -295,15 +295,15 @@ class LinePanel(Panel):
         return bool(self._labels) and self.statistics.intervals.count > 1
 
     def unit(self, run: Statistics) -> str:
-        """The axis' prefixed unit."""
+        """Return the axis' prefixed unit."""
         return self._scale.unit
 
     def readout(self, run: Statistics) -> str:
-        """How many lines are not drawn, or the panel's own figures."""
+        """Return the number of lines that are not drawn, or the panel's own figures."""
         return f"{self._left_out} more not drawn" if self._left_out else self._readout(run)
 
     def height_px(self, run: Statistics) -> float:
-        """How high the axes are."""
+        """Return the height of the axes."""
         return 1.15 * self.form.panel_px
 
     def entries(self) -> list[LegendEntry]:
@@ -427,4 +427,4 @@ PANELS: Mapping[Name, PanelKind] = {
         "source's timestamp, so a difference of the two clocks is in it.",
     ),
 }  # fmt: skip
-"""Every kind of panel, in the order in which a report shows them."""
+"""Every kind of panel, in the order of a report."""

@@ -49,7 +49,7 @@ def _pretty(text: str) -> str:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Return ``parts`` as a sentence lists them: ``QCN, ECM and FECN``."""
+    """Return ``parts`` as a list in a sentence: ``QCN, ECM and FECN``."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
@@ -107,21 +107,21 @@ KINDS: Mapping[Kind, PanelKind] = {
         absent="no messages",
     ),
 }  # fmt: skip
-"""Every kind of panel, in the order in which a report shows them."""
+"""Every kind of panel, in the order of a report."""
 
 _PAD_PX = 6.0
 _TITLE_PX = 24.0
 _READOUT_PX = 18.0
 _BETWEEN_PX = 14.0
 TIME_PX = 42.0
-"""Room for the numbers and the name of the time axis."""
+"""Height of the numbers and the name of the time axis."""
 _BASE_PX = 9.0
-"""How far above the axes the base line of what stands over them lies."""
+"""Distance of the axes and the base line of the texts above them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelPlace:
-    """Where the axes of a panel stand on a sheet."""
+    """The position of a panel's axes on a sheet."""
 
     left_px: float
     top_px: float
@@ -161,7 +161,7 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
 
 
 def header_px(panels: Panels[Shown], run: Shown, form: Format, *, title: bool = True) -> float:
-    """Return the room for what stands above a panel's axes."""
+    """Return the height of the texts above a panel's axes."""
     return _TITLE_PX + (_READOUT_PX if form.narrow and title and panels.readout(run) else 0)
 
 
@@ -187,7 +187,7 @@ def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, place: PanelPlace, *,
 
 
 def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Shown], run: Shown, place: PanelPlace) -> None:
-    """Write the numbers at the lower axis and its name: of time, or of what else goes across."""
+    """Write the numbers at the lower axis and its name: of time, or of another quantity."""
     small_px = sheet.form.text_px - 1
     axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
     if panels.timed:
@@ -198,11 +198,11 @@ def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Shown], run: Shown, p
 
 
 _ACROSS = 3
-"""The most runs that stand side by side; more go into further bands below."""
+"""The maximum number of runs side by side; more go into further bands below."""
 _COLUMN = replace(NARROW, width_px=440, bins=160)
 _MARGIN_PX = 24.0
 _REPORT_TITLE_PX = 52.0
-"""Room for a title of one line, and the capture's name below it; each further line takes …"""
+"""Height of a title of one line and the capture's name below it; then the height of each further line."""
 _TITLE_LINE_PX = 24.0
 _TITLE_LINES = 3
 _TITLE_SIZE_PX = 19
@@ -221,16 +221,16 @@ class _OverviewRow:
     panels: Panels[Run]
     legend_px: float
     height_px: float
-    """From the heading to the name of the time axis."""
+    """The height from the heading to the name of the time axis."""
 
     @property
     def stands_for_all(self) -> bool:
-        """Whether the one panel is every run's."""
+        """Whether the one panel is valid for every run."""
         return bool(self.panels.title(self.panels.runs[0]))
 
 
 def overview(report: Report, shown: Collection[Kind] = tuple(KINDS)) -> Figure:
-    """Draw what ``report`` shows of these kinds; call it inside of ``canvas.drawn_svg`` or its PNG twin."""
+    """Draw the panels of ``report`` of these kinds, inside of ``canvas.drawn_svg`` or its PNG twin."""
     runs = report.runs
     across = _across(len(runs))
     form = WIDE if across == 1 else _COLUMN
@@ -265,12 +265,12 @@ def _run_title(run: Run, form: Format) -> list[str]:
 
 
 def _head_px(band: Sequence[Run], form: Format) -> float:
-    """Return the room for the names and titles of ``band``."""
+    """Return the height of the names and titles of ``band``."""
     return _NAME_PX + _RUN_LINE_PX * max((len(_run_title(run, form)) for run in band), default=1)
 
 
 def _across(runs: int) -> int:
-    """Return the number of columns that hold ``runs`` in bands that are as even as can be."""
+    """Return the number of columns for ``runs`` in bands of nearly equal length."""
     bands = -(-runs // _ACROSS)
     return -(-runs // bands) if runs else 1
 
@@ -278,7 +278,7 @@ def _across(runs: int) -> int:
 def _overview_rows(
     kinds: Mapping[Kind, Panels[Run]], band: Sequence[Run], right_px: float
 ) -> list[_OverviewRow]:
-    """Return the kinds of which some run of ``band`` has a panel."""
+    """Return the kinds with a panel for some run of ``band``."""
     rows = []
     for kind, panels in kinds.items():
         heights_px = [

@@ -1,4 +1,4 @@
-"""Reports of replays and experiments as one HTML page, as PNG or SVG, by the file's name."""
+"""Reports of replays and experiments as one HTML page, as PNG or SVG, by the suffix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ecmproto.tools.report.sheet import WIDE, require_matplotlib
 from ecmproto.tools.report.words import GLOSSARY, MECHANISMS, alternative, summary
 
 _BROAD_ABOVE = 5
-"""Number of runs above which a table is broader than the text, where the screen is."""
+"""Number of runs above which a table is broader than the text, if the screen is."""
 
 
 def html_page(report: Report) -> str:
@@ -41,7 +41,7 @@ def html_page(report: Report) -> str:
             kicker=report.kicker,
             leads=[" ".join(summary(report))],
             sections=[
-                Section("results", "What came out", _results(report.runs)),
+                Section("results", "Results", _results(report.runs)),
                 *(
                     Section(f"table-{number}", table.heading, [_table(table, number)])
                     for number, table in enumerate(report.tables, 1)
@@ -50,8 +50,8 @@ def html_page(report: Report) -> str:
                     Section(kind, each.heading, list(_figure(kind, report.runs)))
                     for kind, each in KINDS.items()
                 ),
-                Section("runs", "What was run", list(_runs(report.runs))),
-                Section("words", "Words used", [Facts(GLOSSARY)]),
+                Section("runs", "Setup", list(_runs(report.runs))),
+                Section("words", "Glossary", [Facts(GLOSSARY)]),
                 Section("notes", "Notes", [Notes(report.notes)] if report.notes else []),
             ],
         )
@@ -99,7 +99,7 @@ def _figure(kind: Kind, runs: Sequence[Run]) -> Iterator[Block]:
 
 
 def _missing(kind: Kind, runs: Sequence[Run], shown: Sequence[Run]) -> str:
-    """Return a sentence about the runs that have no panel in the figure."""
+    """Return a sentence about the runs without a panel in the figure."""
     absent = [name for name, run in zip(short_names(runs), runs, strict=True) if run not in shown]
     if not absent:
         return ""
@@ -125,7 +125,7 @@ def _runs(runs: Sequence[Run]) -> Iterator[Block]:
             title = f"Parameters of {name}"
             yield Table(
                 name=f"parameters-{number}", caption=title, folded=title, rows=run.parameters,
-                columns=("Parameter", "Value", "What it is"),
+                columns=("Parameter", "Value", "Meaning"),
             )  # fmt: skip
 
 
@@ -136,10 +136,10 @@ report_html, report_png, report_svg = (FORMS[suffix] for suffix in (".html", ".p
 
 
 def report_form(path: str) -> Callable[[Report], bytes]:
-    """Return the function that makes the octets of a file ``path``, with .gz or .zst after it or not.
+    """Return the function that makes the octets of a file ``path``, also with a suffix .gz or .zst.
 
-    Call it before the work that fills the report.  Raises OutputError for a suffix that is none of FORMS
-    and MissingDependencyError where matplotlib is missing.
+    Call it before the work that fills the report.  Raises OutputError for a suffix that is none of FORMS and
+    MissingDependencyError where matplotlib is missing.
     """
     form = form_of(path, FORMS)
     require_matplotlib()
@@ -147,7 +147,7 @@ def report_form(path: str) -> Callable[[Report], bytes]:
 
 
 def write_report(report: Report, path: str, *, force: bool = False) -> None:
-    """Write ``report`` to ``path``, in the form that its suffix names: beside it first, then renamed.
+    """Write ``report`` to ``path``, in the form of its suffix: beside it first, then renamed.
 
     Raises as :func:`report_form` does, and OutputError where the file cannot be written, or exists already
     and ``force`` is not set.

@@ -1,4 +1,4 @@
-"""Reports of experiments: what `lab` came to as what a report is drawn from, theory beside it."""
+"""Reports of experiments: the results of `lab` as data of a report, with models."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from ecmproto.units import NS_PER_S, format_time
 
 _OTHERS = "others"
 _MESSAGE_MARKS = 2000
-"""Windows with messages that are marked at most."""
+"""The maximum number of marked windows with messages."""
 
 
 def lab_report(outcomes: Sequence[Outcome]) -> Report:
-    """Return the report of one scenario's outcomes, the first seed of each drawn, models over it."""
+    """Return the report of one scenario's outcomes, the first seed of each drawn, with models."""
     first = outcomes[0]
     experiment = first.experiment
     names = [_name(outcome) for outcome in outcomes]
@@ -62,7 +62,7 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
 
 
 def picture(outcomes: Sequence[Outcome], path: str, kinds: Collection[Kind] = tuple(KINDS)) -> bytes:
-    """Return panels of these kinds as a PNG, or an SVG where ``path`` says so; raises as `report_form`."""
+    """Return panels of these kinds as a PNG, or an SVG by the suffix of ``path``; raises as `report_form`."""
     report = lab_report(outcomes)
     if form_of(path, FORMS) is report_svg:
         return standalone_svg(drawn_svg(lambda: overview(report, kinds)), title=report.title)
@@ -181,7 +181,7 @@ def _rates(octets: NDArray[Any], edges_ns: NDArray[np.int64]) -> NDArray[np.floa
 
 
 def _messages(figures: RunFigures) -> Messages:
-    """Return when ports and hosts sent messages: a mark for each window with some, a row for each of them."""
+    """Return the messages of ports and hosts: a mark for each window with some, a row for each of them."""
     series = [each for each in figures.result.messages if each.frames.any()]
     labels = [f"{each.kind} of {each.port}" for each in series]
     if not series:
@@ -218,7 +218,7 @@ def _drops(ports: Sequence[PortSeries], edges_ns: NDArray[np.int64]) -> Drops:
 
 
 def _phase(figures: RunFigures, port: PortSeries) -> PhaseCurve:
-    """Return the port's queue, less its set point, and what its flows sent, window by window."""
+    """Return the port's queue, less its set point, and the rate of its flows, window by window."""
     if port.set_point_octets is None:
         return PhaseCurve()
     edges_ns = figures.edges_ns

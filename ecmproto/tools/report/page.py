@@ -78,7 +78,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table whose first cell names the row; ``name`` is its id, and ``caption`` stands above it."""
+    """A table whose first cell names the row; ``name`` is its id, and ``caption`` is above it."""
 
     name: str
     columns: Sequence[str]
@@ -110,7 +110,7 @@ Block = Text | Heading | Facts | Notes | Table | Picture
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page below its heading; links to ``name`` lead to it."""
+    """A part of a page below its heading; ``name`` is the target of links."""
 
     name: str
     heading: str
@@ -131,7 +131,7 @@ class Page:
 def picture(
     name: str, caption: str, draw: Callable[[Format], Figure], describe: Callable[[Format], str]
 ) -> Picture:
-    """Return a picture of both widths; ``describe`` gives their texts for screen readers."""
+    """Return a picture of both widths; ``describe`` returns their texts for screen readers."""
     return Picture(
         caption,
         [
@@ -163,7 +163,7 @@ def _template() -> Template:
 
 
 def _visible(value: Any) -> Any:
-    """Return text with control characters replaced; markup stays as it is."""
+    """Return text with control characters replaced; markup stays."""
     return value if hasattr(value, "__html__") else printable(str(value))
 
 
@@ -184,7 +184,7 @@ def stylesheet() -> str:
 def file_forms(
     page: Callable[..., str], figure: Callable[..., Figure], title: Callable[..., str]
 ) -> dict[str, Callable[..., bytes]]:
-    """Return what makes the octets of a page, or of a figure, by the suffix of a file's name."""
+    """Return the functions that make the octets of a page, or of a figure, by the suffix of a file's name."""
 
     def html(*subject: Any) -> bytes:
         return page(*subject).encode()
@@ -203,7 +203,7 @@ _Form = TypeVar("_Form")
 
 
 def form_of(path: str, forms: Mapping[str, _Form]) -> _Form:
-    """Return the one of ``forms`` that the suffix of ``path`` names; OutputError for none of them."""
+    """Return one of ``forms`` by the suffix of ``path``; OutputError for an unknown one."""
     suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()

@@ -1,4 +1,5 @@
-"""The base of every kind of panel: its room, its axes, and curves reduced to what a figure can show.
+"""The base of every kind of panel: its dimensions, its axes, and curves reduced to the resolution of a
+figure.
 
 Reduced curves do not grow with the capture.
 """
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TIME_NUMBERS = 8
-"""How many spans the numbers at a time axis divide it into at most."""
+"""The maximum number of spans between the numbers of a time axis."""
 _TIME_NUMBER_PX = 46
-"""Room for one of them in narrow figures."""
+"""Width of one of them in narrow figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeAxis:
-    """The time axis that all panels of a report share."""
+    """The common time axis of a report's panels."""
 
     span_ns: int
     scale: Scale
@@ -57,7 +58,7 @@ class TimeAxis:
 
 
 def time_axis(runs: Sequence[Run]) -> TimeAxis:
-    """Return the axis that reaches as far as the longest of ``runs``."""
+    """Return the axis for the longest of ``runs``."""
     span_ns = int(greatest(run.duration_ns for run in runs))
     return TimeAxis(span_ns=span_ns, scale=time_scale(span_ns))
 
@@ -65,31 +66,31 @@ def time_axis(runs: Sequence[Run]) -> TimeAxis:
 BEYOND: dict[str, Any] = {
     "color": ALERT.light, "marker": "^", "markersize": 5, "markeredgewidth": 0, "linestyle": "none",
 }  # fmt: skip
-"""The mark at the end of a scale where a value is beyond it."""
+"""The mark at the end of a scale for a value beyond it."""
 Shown = TypeVar("Shown")
-"""Whom panels are of: the runs of a report, or the statistics of a capture."""
+"""The subjects of panels: the runs of a report, or the statistics of a capture."""
 
 
 class Panels(Generic[Shown]):
     """Panels of one kind, one a run, on axes that can be compared; the base of every kind."""
 
     timed = True
-    """Whether time goes across."""
+    """Whether the horizontal axis is time."""
 
     right_px = 12.0
-    """Room for what stands right of the axes."""
+    """Width of the texts right of the axes."""
 
     def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
         self.runs = runs
-        """The runs that have something to show."""
+        """The runs with contents to show."""
         self.time = time
         self.form = form
         self.left_px = float(form.left_px)
-        """Room for what stands left of the axes."""
+        """Width of the texts left of the axes."""
 
     @property
     def shown(self) -> bool:
-        """Whether there is anything to show."""
+        """Whether there are contents to show."""
         return bool(self.runs)
 
     def unit(self, run: Shown) -> str:
@@ -105,11 +106,11 @@ class Panels(Generic[Shown]):
         return self.form.panel_px
 
     def title(self, run: Shown) -> str:
-        """Return whose panel it is; nothing for the run's own name."""
+        """Return the panel's name; empty for the run's own name."""
         return ""
 
     def readout(self, run: Shown) -> str:
-        """Return the figures that stand above the panel."""
+        """Return the figures above the panel."""
         return ""
 
     def entries(self) -> list[LegendEntry]:
@@ -123,16 +124,16 @@ class Panels(Generic[Shown]):
 
 @dataclass(frozen=True, slots=True)
 class PanelKind:
-    """A kind of panels: its heading, what makes them of what they show, a time axis and a form; its words."""
+    """A kind of panels: its heading, the constructor for subjects, a time axis and a form; its texts."""
 
     heading: str
     panels: Callable[[Any, TimeAxis, Format], Panels[Any]]
     reading: str
-    """How to read it."""
+    """The explanation of the panel."""
     absent: str = ""
     """The text in place of a panel that a run does not have."""
     comparing: str = ""
-    """What is added to the reading where several runs are compared."""
+    """The addition to the explanation for several runs."""
 
 
 def value_axis(axes: Axes, least: float, most: float, form: Format, *, whole: bool = False) -> None:
@@ -158,7 +159,7 @@ def number_text(value: float, position: object = None) -> str:
 def row_axis(axes: Axes, rows: Sequence[tuple[str, str]], form: Format) -> None:
     """Set the vertical axis to one row for each label and total, the first on top.
 
-    They stand left and right of the axes, in narrow figures above the row.
+    They are left and right of the axes, in narrow figures above the row.
     """
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks([])
@@ -189,7 +190,7 @@ def _beside(axes: Axes, text: str, side: int, height: float, form: Format, colou
 
 
 BASE = 0.4
-"""How far below its middle the base line of a row lies, in rows."""
+"""The distance of a row's base line below its middle, in rows."""
 _TEXT_ABOVE = 0.25
 
 
@@ -200,13 +201,13 @@ def row_reach(form: Format) -> float:
 
 _LABEL_SHARE = 0.32
 _NARROW_LABEL_SHARE = 0.6
-"""Labels of rows take this part of the width at most."""
+"""The maximum share of the width for labels of rows."""
 _TOTAL_PX = 74.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row: a height from 0 to 1 for each bin of time, and the whole in words."""
+    """A row: a height from 0 to 1 for each bin of time, and the total as text."""
 
     label: str
     total: str
@@ -215,7 +216,7 @@ class Row:
 
 
 class RowPanels(Panels[Shown]):
-    """Panels made of rows; what they are is decided by :meth:`rows_of`."""
+    """Panels made of rows, from :meth:`rows_of`."""
 
     def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
         super().__init__(runs, time, form)
@@ -268,18 +269,18 @@ def draw_area(axes: Axes, place: int, row: Row, edges: Floats, form: Format) -> 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _LARGEST = 1e30
-"""Greater values are no measurements, and sums of them overflow: they are left out like NaN."""
+"""The maximum of measurements; sums of greater values overflow: they are left out like NaN."""
 
 
 def drawable(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which of ``values`` are numbers that a figure can show."""
+    """Return a mask of the numbers that a figure can show."""
     with np.errstate(invalid="ignore"):
         small: NDArray[np.bool_] = np.abs(values) <= _LARGEST
     return small
 
 
 def highest(values: NDArray[Any]) -> float:
-    """Return the greatest drawable one of ``values``; 0 if there is none."""
+    """Return the maximum drawable one of ``values``; 0 without any."""
     return float(values.max(initial=0.0, where=drawable(values)))
 
 
@@ -288,7 +289,7 @@ def _starts(slots: int, most: int) -> Integers:
 
 
 def coarse_edges(edges_ns: Integers, most: int) -> Floats:
-    """Return the edges that are left when neighbouring slots are joined into at most ``most``."""
+    """Return the edges after joining neighbouring slots into at most ``most``."""
     slots = max(0, len(edges_ns) - 1)
     if not slots:
         return np.empty(0)
@@ -297,7 +298,7 @@ def coarse_edges(edges_ns: Integers, most: int) -> Floats:
 
 
 def coarse_means(edges_ns: Integers, values: NDArray[Any], most: int) -> Floats:
-    """Return the means over the joined slots, weighted by their lengths; NaN where no slot has a number."""
+    """Return the means over the joined slots, weighted by their lengths; NaN without numbers."""
     if not len(values):
         return np.empty(0)
     starts = _starts(len(values), most)
@@ -311,7 +312,7 @@ def coarse_means(edges_ns: Integers, values: NDArray[Any], most: int) -> Floats:
 
 
 def coarse_peaks(values: NDArray[Any], most: int) -> Floats:
-    """Return the greatest number of each group of joined slots; NaN where there is none."""
+    """Return the maximum of each group of joined slots; NaN without numbers."""
     if not len(values):
         return np.empty(0)
     floor = np.where(drawable(values), values, -np.inf)
@@ -321,7 +322,7 @@ def coarse_peaks(values: NDArray[Any], most: int) -> Floats:
 
 
 def bin_of(time_ns: Integers, duration_ns: int, bins: int) -> Integers:
-    """Return in which of ``bins`` equal parts of the run each time lies; times outside go to the ends."""
+    """Return the index of each time among ``bins`` equal parts of the run; times outside go to the ends."""
     position = time_ns.astype(np.float64) * (bins / max(1, duration_ns))
     return np.clip(position, 0, bins - 1).astype(np.int64)
 
@@ -333,7 +334,7 @@ def bin_centres(duration_ns: int, bins: int) -> Floats:
 
 
 def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> tuple[Floats, Floats]:
-    """Return the points as they are, or if they are many the least and the greatest one of each bin."""
+    """Return the points unchanged, or the minimum and the maximum of each bin if they are many."""
     known = drawable(values)
     time, values = time_ns[known].astype(np.float64), values[known].astype(np.float64)
     if len(values) <= 2 * bins:
@@ -355,7 +356,7 @@ class PausedSpan:
 
 
 def paused_shares(pauses: Sequence[PausedSpan], duration_ns: int, bins: int) -> Floats:
-    """Return the share of each bin of time in which at least one of ``pauses`` lasted."""
+    """Return the share of each bin of time covered by at least one of ``pauses``."""
     starts, ends = _merged(pauses)
     if not len(starts):
         return np.zeros(bins)
@@ -365,7 +366,7 @@ def paused_shares(pauses: Sequence[PausedSpan], duration_ns: int, bins: int) -> 
 
 
 def shares_of(edges_ns: Integers, stopped_ns: Floats, duration_ns: int, bins: int) -> Floats:
-    """Return the share of each of ``bins`` equal parts of the run that ``stopped_ns`` of slots makes up."""
+    """Return the share of ``stopped_ns`` of slots in each of ``bins`` equal parts of the run."""
     if not len(stopped_ns):
         return np.zeros(bins)
     until = np.concatenate(([0.0], np.cumsum(stopped_ns)))
@@ -379,7 +380,7 @@ def _shares(times: Floats, until: Floats, duration_ns: int, bins: int) -> Floats
 
 
 def _merged(pauses: Sequence[PausedSpan]) -> tuple[Floats, Floats]:
-    """Return starts and ends of the pauses, those that overlap joined."""
+    """Return starts and ends of the pauses, with overlapping ones joined."""
     stretches = np.array(sorted((p.start_ns, max(p.start_ns, p.end_ns)) for p in pauses), dtype=np.float64)
     if not len(stretches):
         return np.empty(0), np.empty(0)

@@ -63,11 +63,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _RATE = "(bit/s)"
-"""The end of the label of feedback that is a rate: it stays in force until the next."""
+"""The end of the label of feedback that is a rate, in force until the next."""
 _USUAL_FEEDBACK_PERCENT, _ABOVE_USUAL_FEEDBACK, _FAR_BEYOND_FEEDBACK = 95, 1.5, 1.5
-"""How many of the values are usual at either end, and how far a scale reaches beyond them at least."""
+"""The percentage of usual values at either end, and the minimum factors of a scale beyond them."""
 _DOTTED_BELOW = 160
-"""Fewer points than these get a dot at their tip."""
+"""The number of points below which each gets a dot at its tip."""
 
 
 class FeedbackPanels(Panels[Run]):
@@ -136,7 +136,7 @@ class FeedbackPanels(Panels[Run]):
             axes.plot(time, values, **line_look(style, 1.2) | {"linestyle": "none", "markersize": 3})
 
     def _beyond(self, run: Run, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which values lie beyond the scale."""
+        """Return a mask of the values beyond the scale."""
         least, most = self._ends[id(run)]
         margin = 0.07 * (most - least)
         beyond: NDArray[np.bool_] = drawable(values) & ((values < least - margin) | (values > most + margin))
@@ -146,15 +146,15 @@ class FeedbackPanels(Panels[Run]):
         return labelled_scale(run.feedback_label, max(map(abs, self._ends[id(run)])))
 
     def _style(self, priority: int) -> LineStyle:
-        # Of the priority alone, so that it has one colour in every report.
+        # By the priority alone, so that it has one colour in every report.
         return line_style(priority + 1)
 
 
 def _feedback_ends(run: Run) -> tuple[float, float]:
-    """Return from where to where the scale of a run's feedback reaches, 0 within.
+    """Return the ends of the scale of a run's feedback, which includes 0.
 
-    That is what nearly all values lie between, where the others go far beyond: a first overshoot would
-    flatten everything behind it.
+    It covers nearly all values, where the others go far beyond: a first overshoot would flatten everything
+    after it.
     """
     values = run.feedback.value[drawable(run.feedback.value)]
     least, most = min(0.0, float(values.min())), max(0.0, float(values.max()))
@@ -176,17 +176,18 @@ _BUFFER: dict[str, Any] = {"color": ALERT.light, "linewidth": 1.6, "linestyle": 
 _PEAK_ALPHA = 0.28
 _MARGIN = 1.06
 _USUAL_QUEUE_PERCENT, _ABOVE_USUAL_QUEUE, _FAR_BEYOND_QUEUE = 96, 1.25, 2.0
-"""The height that this part of the bins stays under is usual; a scale ends a little above that where peaks
-go twice as far, so that they do not flatten everything else."""
+"""The percentage of bins under the usual height; a scale ends a little above it if peaks reach twice as far,
+so that they do not flatten everything else.
+"""
 _STEPS_BELOW = 60
-"""Fewer bins than these are drawn as steps, more as a line through their middles."""
+"""The number of bins below which they are drawn as steps, and else as a line through their middles."""
 
 
 class QueuePanels(Panels[Run]):
     """Panels of the queue, each on a scale of its own: queues differ by orders of magnitude.
 
-    A scale reaches to what the queue is nearly all the time; the few bins beyond that, such as the first
-    overshoot, are marked at its upper end, and the readout says how far they go.
+    A scale covers nearly all of the time; the few bins beyond it, such as the first overshoot, are marked at
+    its upper end, and the readout contains their maximum.
     """
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
@@ -306,7 +307,7 @@ def _theory_line(label: str, runs: Sequence[Run]) -> dict[str, Any]:
 def _draw_theory(
     axes: Axes, runs: Sequence[Run], curve: TheoryCurve, time: TimeAxis, factor: float, top: float
 ) -> None:
-    """Draw a model's curve, cut off at the upper end of the scale."""
+    """Draw a model's curve, clipped at the upper end of the scale."""
     step = max(1, len(curve.value) // _THEORY_POINTS)
     across, upward = curve.time_ns[::step] / time.scale.factor, curve.value[::step]
     axes.plot(across, np.minimum(upward, top) / factor, **_theory_line(curve.label, runs))
@@ -316,7 +317,7 @@ _THEORY_POINTS = 600
 
 
 class PhasePanels(Panels[Run]):
-    """Panels of the queue, less its set point, against what is sent to it; all on the same two scales."""
+    """Panels of the queue, less its set point, against the rate sent to it; all on the same two scales."""
 
     timed = False
 
@@ -363,10 +364,10 @@ class PhasePanels(Panels[Run]):
 
 _PHASE_POINTS_PER_BIN = 4
 _PHASE_ROOM, _LEAST_PHASE = 0.1, 0.05
-"""Room above and below the rates, and the least height that is shown, as parts of the rates."""
+"""Margin above and below the rates, and the minimum height shown, as parts of the rates."""
 
 _MARKS = 7
-"""How many markers a line has along the whole axis."""
+"""The number of markers of a line along the whole axis."""
 _LIMIT_DOTS = (0, (1, 1.6))
 
 
@@ -425,7 +426,7 @@ class RatePanels(Panels[Run]):
 
 
 class SentPanels(RatePanels):
-    """Panels of what the flows sent, with the limits that reaction points set; one if all sent the same."""
+    """Panels of the flows' sent rates, with the limits of reaction points; one if all sent the same."""
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__(runs, time, form)
@@ -434,7 +435,7 @@ class SentPanels(RatePanels):
             self.runs = self.runs[:1]
 
     def title(self, run: Run) -> str:
-        """Return whose panel it is."""
+        """Return the panel's name."""
         return "All runs" if self._alike else ""
 
     def entries(self) -> list[LegendEntry]:
@@ -477,7 +478,7 @@ _PAUSE = line_style(6).colour
 
 
 class MessagePanels(RowPanels[Run]):
-    """The raster of messages: a tick where a flow got one, the higher the stronger it was."""
+    """The raster of messages: a tick for each message of a flow, with its strength as height."""
 
     def rows_of(self, run: Run) -> list[Row]:
         """Return the rows of a run."""
@@ -570,7 +571,7 @@ class LossPanels(RowPanels[Run]):
 
 
 def _grouped(labels: Sequence[str], weights: NDArray[Any]) -> list[tuple[str, list[int]]]:
-    """Return the rows to show: those that weigh most by themselves, in order, and the rest together."""
+    """Return the rows to show: the heaviest ones alone, in order, and the rest together."""
     present = np.flatnonzero(weights).tolist()
     if len(present) <= _ROWS:
         return [(labels[row], [row]) for row in present]

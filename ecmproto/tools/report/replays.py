@@ -1,4 +1,4 @@
-"""Reports of replays: what `ecmproto.control.replay` came to, as what a report is drawn from."""
+"""Reports of replays: the results of `ecmproto.control.replay` as data of a report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ecmproto.units import format_octets, format_rate, format_time, quanta_to_ns
 
 _OTHERS = "others"
 _STRONGEST_UNITS = 5.0
-"""(1 + 2w) set points, w = 2: what QCN's and ECM's feedback saturates at by default."""
+"""(1 + 2w) set points, w = 2: the default saturation of QCN's and ECM's feedback."""
 
 
 def replay_report(capture: str, outcomes: Sequence[Outcome], titles: Sequence[str]) -> Report:
@@ -53,7 +53,7 @@ def replay_report(capture: str, outcomes: Sequence[Outcome], titles: Sequence[st
 
 
 def _window(summary: ReplaySummary) -> str:
-    """Return which time the figures of a report are about."""
+    """Return the time span of a report's figures as text."""
     closed = (
         "" if summary.stations is None else " What still waits then is sent after it, and counts no more."
     )
@@ -221,7 +221,7 @@ def _messages(rows: NDArray[Any], outcome: Outcome) -> Messages:
 
 
 def _pauses(stations: StationsSummary) -> list[PauseCurve]:
-    """Return for how long some station stood still, by priority."""
+    """Return the stopped times of stations, by priority."""
     trace = stations.pauses
     return [
         PauseCurve(
@@ -234,7 +234,7 @@ def _pauses(stations: StationsSummary) -> list[PauseCurve]:
 
 
 def _asked_pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[PauseCurve]:
-    """Return for how long the port of an open loop wanted its stations stopped, by what it sent."""
+    """Return the requested stopped times of stations in an open loop, by the port's frames."""
     longest_ns = quanta_to_ns(0xFFFF, summary.rate_bps)
     running: dict[str, tuple[int, int]] = {}
     pauses: dict[str, list[PausedSpan]] = {}

@@ -1,8 +1,8 @@
-"""The replays that a report is drawn from, as plain values and arrays, their measures compared and as text.
+"""The data of a report, as plain values and arrays, with measures compared and as text.
 
-Times are ns from the first arrival of the replay.  Curves are given in slots, already reduced to what a
-page can show: a few hundred to a few thousand slots a run, whatever the capture's size.  Everything may be
-empty: a capture without frames makes a report as well.
+Times are ns from the first arrival of the replay.  Curves are given in slots, already reduced to the
+resolution of a page: a few hundred to a few thousand slots a run, whatever the capture's size.  Everything
+may be empty: a capture without frames makes a report as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Unit = Literal["octets", "frames", "bit/s", "ns", "share", "index", "count"]
 """The unit of a measure; "share" is a part of 1, "index" a number of its own such as Jain's."""
 
 FLOWS_SHOWN = 16
-"""The most flows of a run that a figure can tell apart; whoever makes a Run folds the rest into one."""
+"""The maximum number of distinguishable flows of a run; a Run folds the rest into one."""
 
 
 def _floats() -> NDArray[np.float64]:
@@ -37,8 +37,8 @@ def _integers() -> NDArray[np.int64]:
 class Measure:
     """One figure of the table that compares runs; runs are matched by ``key``.
 
-    ``better`` says which end is the good one, None where neither is.  The opening sentences of a report
-    use the keys that ``words.summary`` names; any other key is shown in the table only.
+    ``better`` names the good end, None without one.  The opening sentences of a report use the keys that
+    ``words.summary`` names; any other key is shown in the table only.
     """
 
     key: str
@@ -67,16 +67,16 @@ class QueueCurve:
 class FlowCurves:
     """Rates of one flow over time, means over slots as in :class:`QueueCurve`.
 
-    ``limit_bps`` is the reaction point's current limit, NaN in slots where the flow has no limiter; None
-    where the mechanism has none at all, as in an open loop.
+    ``limit_bps`` is the reaction point's current limit, NaN in slots without a limiter; None if the mechanism
+    has none at all, as in an open loop.
     """
 
     label: str
     edges_ns: NDArray[np.int64] = field(default_factory=_integers)
     sent_bps: NDArray[np.float64] = field(default_factory=_floats)
-    """The rate that the flow put on the wire towards the congestion point."""
+    """The rate of the flow on the wire towards the congestion point."""
     delivered_bps: NDArray[np.float64] = field(default_factory=_floats)
-    """The part of it that left the congestion point's port."""
+    """The delivered part of it, which left the congestion point's port."""
     limit_bps: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class FlowCurves:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feedback:
-    """The feedback that the congestion point computed, one entry per sample, all of one length."""
+    """The feedback computed by the congestion point, one entry per sample, all of one length."""
 
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
     value: NDArray[np.float64] = field(default_factory=_floats)
@@ -99,7 +99,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Messages:
-    """Which flow got a message when: message i went to ``labels[row[i]]`` at ``time_ns[i]``.
+    """The messages to flows: message i went to ``labels[row[i]]`` at ``time_ns[i]``.
 
     ``strength``, if given, is a part of the strongest feedback possible: 0 for none (or for positive
     feedback), 1 for the strongest.
@@ -110,7 +110,7 @@ class Messages:
     row: NDArray[np.int64] = field(default_factory=_integers)
     strength: NDArray[np.float64] | None = None
     totals: tuple[int, ...] | None = None
-    """How many messages each label got, where not all of them are here."""
+    """The number of messages of each label, if not all of them are here."""
 
     def __post_init__(self) -> None:
         if self.totals is not None and len(self.totals) != len(self.labels):
@@ -122,7 +122,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Drops:
-    """How many frames were dropped when: per drop, or already summed over bins of time."""
+    """The times and numbers of dropped frames: per drop, or already summed over bins of time."""
 
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
     count: NDArray[np.int64] = field(default_factory=_integers)
@@ -133,10 +133,10 @@ class Drops:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PauseCurve:
-    """For how much of each slot (as in :class:`QueueCurve`) PAUSE or PFC stopped what ``label`` names."""
+    """The share of each slot (as in :class:`QueueCurve`) in which PAUSE or PFC stopped ``label``."""
 
     label: str
-    """As in "priority 3"."""
+    """The stopped sender or class, as "priority 3"."""
     edges_ns: NDArray[np.int64] = field(default_factory=_integers)
     stopped_ns: NDArray[np.float64] = field(default_factory=_floats)
 
@@ -146,13 +146,13 @@ class PauseCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TheoryCurve:
-    """What a model gives for a run, drawn over its queue or its flows' rates: a value for each time."""
+    """A model's values for a run, drawn over its queue or its flows' rates."""
 
     label: str
     of: Literal["queue", "rate"]
     time_ns: NDArray[np.float64]
     value: NDArray[np.float64]
-    """Octets or bit/s."""
+    """The values in octets or bit/s."""
 
     def __post_init__(self) -> None:
         _check_lengths(self.time_ns, self.value)
@@ -160,7 +160,7 @@ class TheoryCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhaseCurve:
-    """The way of a queue and of what is sent to it, against each other, in order of time."""
+    """The course of a queue and of the rate sent to it, in order of time."""
 
     offset_octets: NDArray[np.float64] = field(default_factory=_floats)
     """The queue less its set point."""
@@ -172,20 +172,20 @@ class PhaseCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
-    """One replay of the capture through one mechanism.  Raises ValueError where lengths do not fit."""
+    """One replay of the capture through one mechanism.  Raises ValueError if lengths do not fit."""
 
     name: str
     """The mechanism's name as on a command line: "qcn", "qcn over pfc"."""
     title: str
-    """A line for a person: "QCN, closed loop"."""
+    """The title as text: "QCN, closed loop"."""
     duration_ns: int
-    """From the first arrival to the end of the run: how far the time axis reaches."""
+    """The time from the first arrival to the end of the run: the length of the time axis."""
     variant: str = ""
     """Its name beside other runs of its mechanism, "qcn:w=4"; empty for the mechanism's name."""
     facts: tuple[tuple[str, str], ...] = ()
     """(label, text): port rate, seed, loop, feedback delay and so on."""
     parameters: tuple[tuple[str, str, str], ...] = ()
-    """(name, value as text, what it is)."""
+    """(name, value as text, meaning)."""
     measures: tuple[Measure, ...] = ()
     queue: QueueCurve = field(default_factory=QueueCurve)
     buffer_octets: int | None = None
@@ -223,11 +223,11 @@ class Report:
     notes: tuple[str, ...] = ()
     """Sentences that belong to the whole report: what was left out, warnings, the command line."""
     tables: tuple[ReportTable, ...] = ()
-    """What stands behind the results: figures beside published ones."""
+    """The tables after the results: figures beside published ones."""
     kicker: str = "replay of a capture through congestion management"
     """The kind of the report, above its title."""
     lead: str = ""
-    """The sentence that opens it; empty for one about the frames of a capture."""
+    """The opening sentence; empty for one about the frames of a capture."""
 
 
 def _check_slots(edges_ns: NDArray[np.int64], *curves: NDArray[Any]) -> None:
@@ -247,29 +247,29 @@ ABSENT = "–"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How an axis is labelled: values are divided by ``factor`` and are then in ``unit``."""
+    """The scale of an axis: values are divided by ``factor`` and are then in ``unit``."""
 
     factor: float
     unit: str
 
 
 def octet_scale(greatest: float) -> Scale:
-    """Return the scale on which octets up to ``greatest`` are read best."""
+    """Return the most legible scale for octets up to ``greatest``."""
     return _prefixed(greatest, "B")
 
 
 def rate_scale(greatest: float) -> Scale:
-    """Return the scale on which bit/s up to ``greatest`` are read best."""
+    """Return the most legible scale for bit/s up to ``greatest``."""
     return _prefixed(greatest, "b/s")
 
 
 def frame_scale(greatest: float) -> Scale:
-    """Return the scale on which frames a second up to ``greatest`` are read best."""
+    """Return the most legible scale for frames a second up to ``greatest``."""
     return _prefixed(greatest, "/s", _PREFIXES[1:])
 
 
 def time_scale(span_ns: float) -> Scale:
-    """Return the scale on which a time axis of ``span_ns`` is read best."""
+    """Return the most legible scale for a time axis of ``span_ns``."""
     for least_ns, unit, factor in _TIME_UNITS:
         if span_ns >= least_ns:
             return Scale(factor=factor, unit=unit)
@@ -287,11 +287,11 @@ _TIME_UNITS = (
     (10**6, "ms", 10**6),
     (10**3, "µs", 10**3),
 )
-"""From which span on a unit is used, and its length, in ns: numbers at an axis have few digits."""
+"""The minimum span of a unit, and its length, in ns: numbers at an axis have few digits."""
 
 
 def labelled_scale(label: str, greatest: float) -> tuple[str, Scale]:
-    """Split ``label`` ("Fb (octets)") into what it names and the scale for values up to ``greatest``."""
+    """Split ``label`` ("Fb (octets)") into its name and the scale for values up to ``greatest``."""
     match = _IN_PARENTHESES.fullmatch(label.strip())
     if match is None:
         return label.strip(), Scale(factor=1, unit="")
@@ -315,12 +315,12 @@ def _prefixed(greatest: float, unit: str, prefixes: Sequence[tuple[str, float]] 
 
 
 def measure_text(measure: Measure) -> str:
-    """Return a measure's value with its unit for a person; ``ABSENT`` if it is no number."""
+    """Return a measure's value with its unit as text; ``ABSENT`` if it is no number."""
     return value_text(measure.value, measure.unit)
 
 
 def value_text(value: float, unit: Unit) -> str:
-    """Return ``value`` with its unit for a person; ``ABSENT`` if it is no number."""
+    """Return ``value`` with its unit as text; ``ABSENT`` if it is no number."""
     return _TEXTS[unit](value) if finite(value) else ABSENT
 
 
@@ -333,7 +333,7 @@ def finite(value: float) -> bool:
 
 
 def greatest(values: Iterable[float]) -> float:
-    """Return the greatest finite one of ``values``, at least 0."""
+    """Return the maximum finite one of ``values``, at least 0."""
     return max((value for value in values if finite(value)), default=0.0)
 
 
@@ -360,10 +360,9 @@ _TEXTS: dict[Unit, Callable[[float], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonCell:
-    """A value in words; whether it is the best of its row; its part of the row's greatest, 0 to 1.
+    """A value as text; whether it is the best of its row; its part of the row's maximum, 0 to 1.
 
-    Values that read alike are best together, unless more than half of the row do: that tells none of them
-    apart.
+    Values with equal texts are best together, unless they are more than half of the row.
     """
 
     text: str
@@ -381,7 +380,7 @@ class ComparisonRow:
 
 
 def comparison(runs: Sequence[Run]) -> list[ComparisonRow]:
-    """Return a row per measure, in the order in which the runs name them.
+    """Return a row per measure, in the order of the runs' measures.
 
     The best values of a row are marked if some run did worse; a value that is no number is never best.
     """

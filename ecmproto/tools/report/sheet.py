@@ -1,10 +1,10 @@
 """A sheet of paper measured in px from its top left corner, on which panels and texts are laid out.
 
-Below it: colours and markers, texts made printable, matplotlib in one look with the same octets every time,
-and its SVG made ready for a page, small and in the page's own colours.
+Below it: colours and markers, printable texts, matplotlib in one look with reproducible octets, and its SVG
+made ready for a page, small and in the page's own colours.
 
-The colours are told apart with each of the usual colour deficiencies and stand out from their ground; they
-never carry meaning alone, every line of several has a marker of its own too.
+The colours are distinguishable with each of the usual colour deficiencies and contrast with their ground;
+they never carry meaning alone, every line of several has a marker of its own too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colour:
-    """A role of colour: the CSS variable that holds it on a page, and its two values."""
+    """A role of colour: its CSS variable on a page, and its two values."""
 
     variable: str
     light: str
@@ -60,12 +60,12 @@ _LINES = (
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d", "8", "H", "|")
 
 COLOURS = (INK, MUTED, GRID, PAPER, QUEUE, ALERT, OTHERS, *_LINES)
-"""Every role; no two have the same light value, so that a picture's colours lead back to their roles."""
+"""Every role; no two have the same light value, so that a picture's colours identify their roles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineStyle:
-    """How one line of several is drawn."""
+    """The drawing style of one line of several."""
 
     colour: Colour
     marker: str
@@ -80,7 +80,7 @@ _ELLIPSIS = "…"
 
 
 def shortened(text: str, most: int) -> str:
-    """Return ``text`` printable and, if it is longer than ``most`` characters, cut in its middle."""
+    """Return ``text`` printable and, if it is longer than ``most`` characters, shortened in its middle."""
     text = printable(text).strip()
     if len(text) <= most:
         return text
@@ -89,7 +89,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def width_em(text: str) -> float:
-    """Return about how wide ``text`` is in a sans-serif typeface, in units of its size."""
+    """Return the approximate width of ``text`` in a sans-serif typeface, in units of its size."""
     return sum(1.0 if unicodedata.east_asian_width(character) in "WF" else 0.6 for character in text)
 
 
@@ -102,7 +102,7 @@ _LOOK = {
     "svg.hashsalt": "ecmproto",
     "text.parse_math": False,  # a label with two dollar signs is no formula
     "axes.unicode_minus": True,
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that layouts are the same everywhere
+    "font.family": ["DejaVu Sans"],  # part of matplotlib, so that layouts are the same everywhere
     "figure.dpi": _DPI,
     "path.simplify": True,
     "text.color": INK.light,
@@ -140,12 +140,12 @@ def new_figure(width_px: float, height_px: float) -> Figure:
 
 
 def drawn_svg(draw: Callable[[], Figure]) -> bytes:
-    """Return the picture that ``draw`` makes as SVG, as matplotlib writes it, without a ground."""
+    """Return the picture of ``draw`` as SVG, as matplotlib writes it, without a ground."""
     return _drawn(draw, "svg", _DPI, {"Date": None, "Creator": None, "Format": None, "Type": None})
 
 
 def drawn_png(draw: Callable[[], Figure]) -> bytes:
-    """Return the picture that ``draw`` makes as PNG, two pixels for each px of its layout."""
+    """Return the picture of ``draw`` as PNG, two pixels for each px of its layout."""
     return _drawn(draw, "png", _PNG_DPI, {"Software": None})
 
 
@@ -163,14 +163,14 @@ def _look() -> Iterator[None]:
     import matplotlib.style
 
     with matplotlib.style.context(["default", _LOOK]), warnings.catch_warnings():
-        # A label in a script that the typeface lacks shows as boxes in a PNG; that is no one's mistake.
+        # A label in a script that the typeface lacks shows as boxes in a PNG; that is no error.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """How much room a figure has: its width, its text and how many bins of time it shows."""
+    """The dimensions of a figure: its width, its text and its number of bins of time."""
 
     width_px: int
     text_px: float
@@ -180,11 +180,11 @@ class Format:
     row_px: int
     """Height of a row of a raster."""
     left_px: int
-    """Room for the values of the vertical axis."""
+    """Width of the values of the vertical axis."""
 
     @property
     def narrow(self) -> bool:
-        """Whether the figure has to say less, on more lines."""
+        """Whether the figure has less text, on more lines."""
         return self.width_px < 600
 
 
@@ -194,14 +194,14 @@ NARROW = Format(width_px=360, text_px=12, bins=130, panel_px=112, row_px=36, lef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegendEntry:
-    """An entry of a legend: a piece of line or area and what it is."""
+    """An entry of a legend: a piece of line or area and its text."""
 
     handle: Line2D | Patch
     text: str
 
 
 def line_look(style: LineStyle, width: float, size: float = 5) -> dict[str, Any]:
-    """Return matplotlib's words for a line of a style, with markers of ``size``."""
+    """Return matplotlib's arguments for a line of a style, with markers of ``size``."""
     return {
         "color": style.colour.light, "marker": style.marker, "markersize": size, "markeredgewidth": 0,
         "linewidth": width,
@@ -255,7 +255,7 @@ class Sheet:
         size_px: float | None = None,
         room_px: float | None = None,
     ) -> None:
-        """Write ``text`` with its base line at ``y_px``; cut in the middle to fit into ``room_px``."""
+        """Write ``text`` with its base line at ``y_px``; shortened in the middle to fit into ``room_px``."""
         size = size_px or self.form.text_px
         text = fitting(text, room_px, size) if room_px is not None else printable(text)
         self.figure.text(
@@ -307,7 +307,7 @@ class Sheet:
 
 
 _LONGEST = 200
-"""Characters that a line is cut to before it is measured."""
+"""The maximum characters of a line before it is measured."""
 _SWATCH_PX = 29
 _LEGEND_LINE_PX = 20
 _LEGEND_GAP_PX = 18
@@ -315,7 +315,7 @@ _LEGEND_BELOW_PX = 6
 
 
 def legend_px(entries: Sequence[LegendEntry], form: Format, left_px: float, right_px: float) -> float:
-    """Return the height of a legend set from ``left_px`` to ``right_px`` is."""
+    """Return the height of a legend set from ``left_px`` to ``right_px``."""
     x_px, lines = left_px, 1
     for entry in entries:
         width = _entry_px(entry, form.text_px - 1)
@@ -332,7 +332,7 @@ def _entry_px(entry: LegendEntry, size_px: float) -> float:
 def wrapped(text: str, room_px: float, size_px: float, lines: int) -> list[str]:
     """Return ``text`` in at most ``lines`` lines that take about ``room_px``, broken at spaces.
 
-    What does not fit into them is cut from the middle of the last one.
+    The last one is shortened in its middle to fit.
     """
     words = printable(shortened(text, lines * _LONGEST)).split(" ")
     made = [""]
@@ -346,7 +346,7 @@ def wrapped(text: str, room_px: float, size_px: float, lines: int) -> list[str]:
 
 
 def fitting(text: str, room_px: float, size_px: float) -> str:
-    """Return ``text`` cut in its middle so that it takes about ``room_px`` at most."""
+    """Return ``text`` shortened in its middle so that it takes about ``room_px`` at most."""
     text = shortened(text, _LONGEST)
     most = len(text)
     while most > 1 and width_em(shortened(text, most)) * size_px > room_px:
@@ -367,8 +367,8 @@ _VARIABLES = {colour.light: f"var({colour.variable})" for colour in COLOURS}
 def page_svg(svg: bytes, *, name: str, description: str, css_class: str) -> str:
     """Return ``svg`` as an element for an HTML page.
 
-    Its colours become the page's variables, its ids start with ``name`` so that those of several pictures
-    stay apart, and ``description`` is what a screen reader says instead of it.
+    Its colours become the page's variables, its ids start with ``name`` so that several pictures can share a
+    page, and ``description`` is its text for screen readers.
     """
     root = _tidied(svg, prefix=f"{name}-", colours=_VARIABLES, typeface=False)
     root.attrib = {
@@ -406,7 +406,7 @@ _GROUND = next(colour.light for colour in COLOURS if colour.variable == "--paper
 
 
 def _tidied(svg: bytes, *, prefix: str, colours: Mapping[str, str], typeface: bool) -> Element:
-    root = ElementTree.fromstring(svg)  # ours, made a moment ago
+    root = ElementTree.fromstring(svg)  # made by this module a moment ago
     for element in root.iter():
         element.tag = _XML_NAMESPACE.sub("", element.tag)
         element.attrib = {_XML_NAMESPACE.sub("", key): value for key, value in element.attrib.items()}
@@ -428,7 +428,7 @@ def _drop(root: Element, tag: str) -> None:
 
 
 def _referenced(root: Element) -> list[str]:
-    """Return the ids that something refers to, in the order of the first reference."""
+    """Return the ids that are referred to, in the order of the first reference."""
     names: dict[str, None] = {}
     for element in root.iter():
         for key, value in element.attrib.items():
@@ -479,7 +479,7 @@ def _rounded(text: str, decimals: int) -> str:
 
 
 def _flatten(element: Element) -> None:
-    """Replace groups that say nothing by what is in them, and drop those that hold nothing."""
+    """Replace groups without attributes by their contents, and drop empty ones."""
     children: list[Element] = []
     for child in list(element):
         _flatten(child)

@@ -25,10 +25,10 @@ _LEAST_ALPHA, _MOST_ALPHA = 0.08, 0.6
 def heat_maps(
     title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str], path: str
 ) -> bytes:
-    """Return a heat map for each figure, its median over seeds in each cell, in the form ``path`` names.
+    """Return a heat map for each figure, its median over seeds in each cell, in the form of ``path``.
 
     The first key goes down, the second one, if there is any, across.  ParameterError for more of them, and
-    for more values than have room across; OutputError for a name that is neither .png nor .svg.
+    for more values than fit across; OutputError for a name that is neither .png nor .svg.
     """
     if not 1 <= len(axes) <= 2:
         raise ParameterError(name="figure", needed="a sweep of one or two keys", got=str(len(axes)))

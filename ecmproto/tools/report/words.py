@@ -54,7 +54,7 @@ MECHANISMS: Mapping[str, str] = {
         "frames are lost. The others are compared with this."
     ),
 }
-"""Each mechanism in a sentence, for readers who do not know it."""
+"""Each mechanism in a sentence, for newcomers."""
 GLOSSARY: Sequence[tuple[str, str]] = (
     ("Congestion point", "the queue at a switch's output port where frames wait for the line"),
     ("Reaction point", "the part of a sender that limits the rate of a flow when feedback asks for it"),
@@ -74,11 +74,11 @@ GLOSSARY: Sequence[tuple[str, str]] = (
     ),
     ("kB, Gb/s", "1,000 octets, and 1,000,000,000 bits a second"),
 )
-"""Words of a report and their meanings."""
+"""Terms of a report and their meanings."""
 
 
 def summary(report: Report) -> list[str]:
-    """Return the sentences that open the report: the replay, and its results."""
+    """Return the opening sentences of the report: the replay, and its results."""
     runs = report.runs
     if not runs:
         return [f"Nothing was replayed from {report.capture}."]

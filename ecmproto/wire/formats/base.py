@@ -182,15 +182,13 @@ class Layer:
     """The clause or document that defines it."""
 
     role: ClassVar[Role]
-    """The role in a frame.  Default: "tag", "payload" or "header", by what it announces or is announced
-    by.
-    """
+    """The role in a frame.  Default: "tag", "payload" or "header", by its and the next announcement."""
     counted_as: ClassVar[str]
     """The name of its frames in statistics; "" if not counted.  Default: the title, except for headers."""
     summary: ClassVar[Summary]
     """Its part of a frame's summary line; default: its fields by name."""
     as_feedback: ClassVar[Feedback | None]
-    """The fields counted by congestion point; None without.  Default: those of a message with a CPID."""
+    """The fields counted by congestion point; None without.  Default: for messages with a CPID."""
 
     announced_by: ClassVar[str | int] = ""
     """The role in the `EtherTypes` map, or the EtherType itself, that announces it; "" without one."""
